@@ -1,0 +1,455 @@
+"""The vocabulary: every value that passes from one room to the next.
+
+Frozen, slotted dataclasses and nothing else. No behaviour beyond trivial derived properties, no
+imports from the rest of the project. `None` always means *unknown*, never zero.
+
+Line numbers count from 1. Sizes are bytes, widths of memory accesses are bits per lane, register
+counts are 32-bit registers per lane (VGPR, AGPR) or per wave (SGPR).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+Origin = Literal["compiler", "derived", "estimated", "measured"]
+"""Where a figure comes from: read off the compiler's output, computed from what was read, resting
+on a model, or measured on a device."""
+
+Scalar = int | float | str | bool | None
+MetricValue = Scalar | Mapping[str, Scalar]
+
+
+# --------------------------------------------------------------------------- places
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLoc:
+    """A position in the user's source; `inlined_at` is the call site it was inlined into."""
+
+    file: str
+    line: int
+    column: int | None = None
+    inlined_at: SourceLoc | None = None
+
+    @property
+    def outermost(self) -> SourceLoc:
+        """The position in the kernel itself: the end of the inlined-at chain."""
+        loc = self
+        while loc.inlined_at is not None:
+            loc = loc.inlined_at
+        return loc
+
+
+# --------------------------------------------------------------------------- what to compile
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One specialisation of one kernel for one target: TTIR + options + target.
+
+    `ttir` is the whole input of the compile: nothing of the user's code is needed after capture.
+    `signature` maps argument name to Triton type (`*fp16`, `i32`, `constexpr`), `attrs` argument
+    name to its specialisation attributes (`{"tt.divisibility": 16}`).
+    """
+
+    kernel: str
+    arch: str
+    wave_size: int
+    ttir: str
+    options: Mapping[str, Any]
+    signature: Mapping[str, str] = field(default_factory=dict)
+    constexprs: Mapping[str, Any] = field(default_factory=dict)
+    attrs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    source: SourceLoc | None = None
+    qualname: str | None = None
+    case: str | None = None
+    grid: tuple[int, ...] | None = None
+    call_site: SourceLoc | None = None
+    triton_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One file the compiler made. `kind` is ttir, ttgir, llir, amdgcn, hsaco, metadata, passes or
+    stderr."""
+
+    kind: str
+    sha256: str
+    size: int
+    path: Path
+
+
+# --------------------------------------------------------------------------- ISA
+
+
+@dataclass(frozen=True, slots=True)
+class OpInfo:
+    """What the mnemonic table says of one mnemonic.
+
+    Args:
+        name: the mnemonic without its encoding suffix (`_e32`, `_e64`, `_dpp`, `_sdwa`).
+        cls: one of the classes listed in `isa/mnemonics.yaml` (`valu`, `global_load`, ...).
+        bits: bits per lane that a memory access moves; None where it has no fixed width.
+        traits: further facts, e.g. `transcendental`, `convert`, `returns`, `flat`, `transpose`.
+    """
+
+    name: str
+    cls: str
+    bits: int | None = None
+    traits: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One machine instruction as it stands in the file.
+
+    `cls` is `op.cls` unless the operands or comment say more (a `buffer_load ... lds` is
+    `lds_direct`, a folded reload through a buffer is `scratch_load`).
+    """
+
+    index: int
+    line: int
+    mnemonic: str
+    operands: str
+    comment: str
+    op: OpInfo
+    cls: str
+    loc: SourceLoc | None = None
+    address: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A basic block: instructions `start:stop` of its function."""
+
+    index: int
+    start: int
+    stop: int
+    labels: tuple[str, ...]
+    successors: tuple[int, ...]
+    predecessors: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A natural loop. Its blocks include those of the loops nested in it.
+
+    `lines` are the ranges of file lines its instructions stand on, ascending and disjoint.
+    """
+
+    id: str
+    header: int
+    blocks: tuple[int, ...]
+    latches: tuple[int, ...]
+    depth: int
+    parent: str | None
+    lines: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a file states of one kernel, unaltered, each field named for where it stands.
+
+    Every field is None where the file does not say. `disagreements` names figures that two places
+    of the file state differently.
+    """
+
+    vgpr_count: int | None = None  # .vgpr_count (metadata): AGPRs included on unified files
+    agpr_count: int | None = None  # .agpr_count (metadata), else NumAgprs
+    arch_vgpr_count: int | None = None  # NumVgprs / .num_vgpr: architectural VGPRs alone
+    next_free_vgpr: int | None = None  # .amdhsa_next_free_vgpr: what the hardware is asked for
+    accum_offset: int | None = None  # .amdhsa_accum_offset: where AGPRs start (gfx90a/942/950)
+    vgprs_for_waves: int | None = None  # NumVGPRsForWavesPerEU
+    vgprs_allocated: int | None = None  # kernel descriptor, granulated: an upper bound of the above
+    sgpr_count: int | None = None  # .sgpr_count (metadata): VCC and friends included
+    next_free_sgpr: int | None = None  # .amdhsa_next_free_sgpr
+    sgprs_for_waves: int | None = None  # NumSGPRsForWavesPerEU
+    vgpr_spill_count: int | None = None
+    sgpr_spill_count: int | None = None
+    scratch_bytes: int | None = None  # private segment, bytes per lane
+    lds_bytes: int | None = None  # group_segment_fixed_size: static LDS alone, 0 for Triton
+    kernarg_bytes: int | None = None
+    wave_size: int | None = None
+    max_workgroup_size: int | None = None  # .max_flat_workgroup_size, work-items
+    reqd_workgroup_size: tuple[int, int, int] | None = None
+    code_bytes: int | None = None
+    occupancy: int | None = None  # "; Occupancy:" comment, waves/EU
+    wgp_mode: bool | None = None
+    uses_dynamic_stack: bool | None = None
+    disagreements: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """The code of one symbol: a kernel (`is_kernel`) or a device function it calls."""
+
+    name: str
+    is_kernel: bool
+    line_first: int
+    line_last: int
+    instructions: tuple[Instruction, ...]
+    blocks: tuple[Block, ...]
+    loops: tuple[Loop, ...]
+    resources: Resources
+    calls: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    symbol: str | None = None  # as in the file where `name` was made readable
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One assembly text, disassembly or code object.
+
+    `arch` is the gfx name, `features` its suffixes (`xnack+`, `sramecc-`). `form` is `asm` for
+    compiler or hand-written text, `objdump` for a disassembly.
+    """
+
+    name: str
+    arch: str | None
+    features: tuple[str, ...]
+    form: str
+    functions: tuple[Function, ...]
+    code_object_version: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def kernels(self) -> tuple[Function, ...]:
+        return tuple(f for f in self.functions if f.is_kernel)
+
+
+# --------------------------------------------------------------------------- TTGIR
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A layout attribute, structured. `kind` drops the dialect: `blocked`, `linear`, `slice`,
+    `dot_op`, `amd_mfma`, `amd_wmma`, `swizzled_shared`, `padded_shared`, `amd_rotating_shared`,
+    ... `parent` is set for slice and dot_op. Unknown kinds keep their text and parsed params."""
+
+    kind: str
+    params: Mapping[str, Any]
+    text: str
+    alias: str | None = None
+    parent: Layout | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TtgirType:
+    """A type: `tensor`, `memdesc`, `ptr`, or a scalar (`kind` = `scalar`)."""
+
+    text: str
+    kind: str
+    element: str
+    shape: tuple[int, ...] = ()
+    layout: Layout | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TtgirOp:
+    """One operation. `depth` counts enclosing regions; `parent` is the index of the op that owns
+    the enclosing region, in `TtgirModule.ops`."""
+
+    index: int
+    line: int
+    name: str
+    results: tuple[str, ...]
+    operands: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    operand_types: tuple[TtgirType, ...]
+    result_types: tuple[TtgirType, ...]
+    loc: SourceLoc | None
+    depth: int
+    parent: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TtgirModule:
+    """A TTIR or TTGIR file: module attributes with the dialect prefix dropped (`num-warps`)."""
+
+    attributes: Mapping[str, Any]
+    layouts: Mapping[str, Layout]
+    functions: tuple[str, ...]
+    ops: tuple[TtgirOp, ...]
+    notes: tuple[str, ...] = ()
+
+
+# --------------------------------------------------------------------------- figures
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A figure with its unit and origin. `note` says why a value is None or what it rests on."""
+
+    name: str
+    value: MetricValue
+    unit: str
+    origin: Origin
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """One entry of the metrics catalogue. `name` may end in `.*` for a family."""
+
+    name: str
+    unit: str
+    origin: Origin
+    scope: Literal["kernel", "loop", "both"]
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryOp:
+    """One memory access of the kernel: `bits` per lane, None where it has no fixed width."""
+
+    line: int
+    mnemonic: str
+    cls: str
+    bits: int | None
+    loop: str | None
+    depth: int
+    source: SourceLoc | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitOp:
+    """One counter of one wait instruction: it waits until `counter` <= `n`.
+
+    The verdict and what follows it are None until the wait dataflow has run.
+    """
+
+    line: int
+    counter: str
+    n: int
+    loop: str | None
+    source: SourceLoc | None
+    verdict: str | None = None
+    could_be: int | None = None
+    waits_for: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoopReport:
+    """A loop with its per-iteration metrics."""
+
+    id: str
+    depth: int
+    parent: str | None
+    header_line: int
+    header_label: str | None
+    lines: tuple[tuple[int, int], ...]
+    source: tuple[SourceLoc, ...]
+    hot: bool
+    unroll: int | None
+    metrics: Mapping[str, Metric]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a finding points: a line of an artifact (`amdgcn`, `ttgir`) or of the source."""
+
+    kind: str
+    line: int | None
+    file: str | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule has to say of a kernel, with its evidence."""
+
+    rule: str
+    severity: Literal["error", "warning", "info"]
+    confidence: Literal["certain", "likely", "possible"]
+    message: str
+    evidence: Mapping[str, MetricValue]
+    locations: tuple[Location, ...]
+    fix: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One gfx target's limits, from `machines/<arch>.yaml`.
+
+    Register totals are 32-bit registers per SIMD and lane for the given wave size. LDS figures are
+    bytes; `lds_pool` is what one workgroup scheduling unit (CU, or WGP in WGP mode) shares and
+    `lds_max` what one workgroup may ask for. Cycles are clocks of one SIMD.
+    """
+
+    arch: str
+    name: str
+    family: str
+    wave_sizes: tuple[int, ...]
+    max_waves: int  # per EU (SIMD)
+    eus: int  # EUs that a workgroup is spread over: 4 on gfx9; 4 in WGP mode, 2 in CU mode
+    eus_cu_mode: int | None  # None where there is no CU/WGP choice
+    vgpr_total: Mapping[int, int]  # wave size -> registers per SIMD
+    vgpr_granule: Mapping[int, int]
+    vgpr_addressable: int
+    vgpr_encoding_granule: Mapping[int, int]
+    agpr: Literal["none", "separate", "unified"]
+    sgpr_total: int | None  # None where SGPRs never limit
+    sgpr_granule: int | None
+    sgpr_addressable: int
+    lds_pool: int
+    lds_pool_cu_mode: int | None
+    lds_max: int
+    lds_granule: Mapping[str, int]  # LLVM model name -> allocation granule, bytes
+    barriers: int
+    barriers_cu_mode: int | None
+    max_workgroup_size: int
+    sgpr_model: Mapping[str, str]
+    counters: Mapping[str, int]  # wait counter -> its largest value
+    icache_bytes: int | None
+    lds_banks: int | None
+    cus: int | None
+    clock_mhz: int | None
+    mfma_cycles: Mapping[str, int]  # canonical mnemonic -> cycles of the SIMD's matrix unit
+    sources: Mapping[str, str]  # field -> where the figure comes from
+
+
+# --------------------------------------------------------------------------- reports
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRecord:
+    """A kernel or file that could not be reported, and at which stage it failed."""
+
+    file: str | None
+    kernel: str | None
+    stage: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelReport:
+    """Everything known of one kernel variant."""
+
+    id: str
+    name: str
+    arch: str | None
+    source: SourceLoc | None
+    variant: Variant | None
+    artifacts: Mapping[str, Artifact]
+    metrics: Mapping[str, Metric]
+    loops: tuple[LoopReport, ...]
+    memory_ops: tuple[MemoryOp, ...]
+    waits: tuple[WaitOp, ...]
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The result of one run: what the renderers take."""
+
+    target: str
+    tool: Mapping[str, str]
+    kernels: tuple[KernelReport, ...]
+    errors: tuple[ErrorRecord, ...]

@@ -1,0 +1,1 @@
+"""Bundled Triton kernels: loaded by path like any user file, never imported by the inspector."""
