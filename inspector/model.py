@@ -403,13 +403,20 @@ class Machine:
     barriers: int
     barriers_cu_mode: int | None
     max_workgroup_size: int
-    sgpr_model: Mapping[str, str]
+    # LLVM model name -> (most SGPRs, waves/EU) in falling waves; beyond the last step its waves hold
+    sgpr_steps: Mapping[str, tuple[tuple[int, int], ...]]
     counters: Mapping[str, int]  # wait counter -> its largest value
-    icache_bytes: int | None
-    lds_banks: int | None
+    # counter -> bit fields (lowest bit, width) of s_waitcnt's number, least significant part first
+    waitcnt_fields: Mapping[str, tuple[tuple[int, int], ...]]
+    icache_bytes: int | None  # instruction cache, shared by the CUs that the figure's source names
+    lds_banks: int | None  # of 4 bytes each
+    lds_bytes_per_clk: int | None  # per CU
+    valu_cycles: Mapping[int, int]  # wave size -> clocks of a full-rate vector operation
+    transcendental_cycles: Mapping[int, int]
     cus: int | None
     clock_mhz: int | None
-    mfma_cycles: Mapping[str, int]  # canonical mnemonic -> cycles of the SIMD's matrix unit
+    # mnemonic -> clocks of the SIMD's matrix unit; `NAME:narrow` where both operands are 4 or 6 bits
+    mfma_cycles: Mapping[str, int]
     sources: Mapping[str, str]  # field -> where the figure comes from
 
 
@@ -439,6 +446,7 @@ class KernelReport:
     artifacts: Mapping[str, Artifact]
     metrics: Mapping[str, Metric]
     loops: tuple[LoopReport, ...]
+    main_loop: str | None  # the hot loop that does most of the work
     memory_ops: tuple[MemoryOp, ...]
     waits: tuple[WaitOp, ...]
     findings: tuple[Finding, ...]

@@ -1,0 +1,57 @@
+# Two commands do all the set-up: `make demo` and `make test`.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test test-all lint types contracts format check bench clean
+
+demo: $(VENV)/.installed-triton
+	$(BIN)/kinspect analyze kernels/gemm_all_types.py --arch gfx942
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n 2
+
+check: lint types contracts
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# mypy does not see the package through an editable install's import hook: give it a plain copy.
+types: $(VENV)/.installed-dev
+	rm -rf build/types
+	$(PIP) --no-deps --target build/types .
+	MYPYPATH=build/types $(BIN)/mypy -p kinspect.inspector
+
+contracts: $(VENV)/.installed-dev
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.installed-test
+	$(BIN)/python -m benchmarks.run
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The bundled kernels import torch lazily: the demo needs triton alone.
+$(VENV)/.installed-triton: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable . triton
+	touch $@
+
+$(VENV)/.installed-test: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable ".[test]"
+	touch $@ $(VENV)/.installed-triton
+
+$(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable ".[dev]"
+	touch $@ $(VENV)/.installed-test $(VENV)/.installed-triton
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

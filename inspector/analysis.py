@@ -1,0 +1,237 @@
+"""From text and bytes to kernel reports: parse, compute the metrics, ask the rules.
+
+Pure functions over what was read; no process is started here (but for the disassembler of a code
+object) and nothing is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kinspect.inspector import machines
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.lint.engine import evaluate
+from kinspect.inspector.lint.schema import Pack, load_default
+from kinspect.inspector.metrics.catalogue import specs
+from kinspect.inspector.metrics.kernel import kernel_report
+from kinspect.inspector.metrics.subject import Facts, Subject
+from kinspect.inspector.model import (
+    Artifact,
+    Function,
+    KernelReport,
+    Machine,
+    Program,
+    Resources,
+    SourceLoc,
+    TtgirModule,
+    Variant,
+)
+
+ANALYSIS_VERSION = 1
+"""Raised whenever a figure of an unchanged input would change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the user states about a launch where the files cannot say it."""
+
+    lds_bytes: int | None = None
+    waves_per_workgroup: int | None = None
+    llvm: str | None = None
+    cu_mode: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is known of an assembly or code object besides its own contents.
+
+    Args:
+        path: the file, as the user named it.
+        arch: the target to assume where the file does not name one, and to insist on where it does.
+        kernel: only this kernel.
+        metadata: Triton's metadata of the compile.
+        ttgir: the TTGIR that the code was lowered from.
+        variant: the captured specialisation it was compiled from.
+    """
+
+    path: str
+    arch: str | None = None
+    kernel: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    ttgir: str | None = None
+    variant: Variant | None = None
+    artifacts: Mapping[str, Artifact] = field(default_factory=dict)
+    overrides: Overrides = Overrides()
+    notes: tuple[str, ...] = ()
+
+
+def analyze_text(text: str, context: Context) -> list[KernelReport]:
+    """Reports on every kernel of an assembly text or disassembly."""
+    return analyze_program(parse_text(text, context.path), context)
+
+
+def analyze_code_object(data: bytes, context: Context) -> list[KernelReport]:
+    """Reports on every kernel of a code object."""
+    # Only code objects need the ELF reader; importing it costs more than analysing a small text.
+    from kinspect.inspector.isa.codeobject import load_code_object
+
+    return analyze_program(load_code_object(data, context.path), context)
+
+
+def analyze_program(program: Program, context: Context) -> list[KernelReport]:
+    """Reports on every kernel of a program.
+
+    Raises:
+        KinspectError: it is for another target than asked for, or has no such kernel.
+    """
+    arch = _arch(program, context)
+    machine, notes = _machine(arch)
+    functions = _chosen(program, context)
+    pack = default_pack()
+    module = _ttgir(context)
+    reports = []
+    for function in functions:
+        facts = _facts(function, machine, module, context)
+        variant = context.variant
+        report = kernel_report(
+            Subject(function, machine, facts, module),
+            kernel_id=kernel_id(context.path, function.name, arch, variant),
+            name=variant.kernel if variant is not None else function.name,
+            arch=arch,
+            source=variant.source if variant is not None else _source(function),
+            variant=variant,
+            artifacts=context.artifacts,
+            notes=context.notes + program.notes + notes,
+        )
+        reports.append(replace(report, findings=evaluate(pack, report)))
+    return reports
+
+
+def default_pack() -> Pack:
+    """The rules that `analyze` asks."""
+    return load_default(specs())
+
+
+def kernel_id(path: str, name: str, arch: str | None, variant: Variant | None) -> str:
+    """`file::kernel@arch`, with a hash of signature, constexprs and options of a specialisation."""
+    base = f"{path}::{name}@{arch or 'unknown'}"
+    if variant is None:
+        return base
+    key = json.dumps(
+        [
+            dict(variant.signature),
+            dict(variant.constexprs),
+            dict(variant.options),
+            {k: dict(v) for k, v in variant.attrs.items()},
+        ],
+        sort_keys=True,
+        default=str,
+    )
+    return f"{base}#{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+
+
+# --------------------------------------------------------------------------- what is known
+
+
+def _arch(program: Program, context: Context) -> str | None:
+    if program.arch and context.arch and program.arch != context.arch:
+        raise KinspectError(
+            f"{context.path}: it is for {program.arch}, not {context.arch}",
+            "drop --arch: an assembly or code object has only its own target",
+        )
+    return program.arch or context.arch
+
+
+def _machine(arch: str | None) -> tuple[Machine | None, tuple[str, ...]]:
+    if arch is None:
+        return None, ("the file names no target; pass --arch for limits and occupancy",)
+    if arch not in machines.names():
+        return None, (f"no machine file for {arch}: limits and occupancy are unknown",)
+    return machines.load(arch), ()
+
+
+def _chosen(program: Program, context: Context) -> tuple[Function, ...]:
+    functions = program.kernels or tuple(f for f in program.functions if f.instructions)
+    if not functions:
+        raise KinspectError(f"{context.path}: no kernel in it", "pass a file with AMDGCN code")
+    if context.kernel is None:
+        return functions
+    wanted = tuple(f for f in functions if context.kernel in (f.name, f.symbol))
+    if not wanted:
+        names = ", ".join(sorted(f.name for f in functions)[:8])
+        raise KinspectError(f"{context.path}: no kernel named {context.kernel}", f"it has {names}")
+    return wanted
+
+
+def _ttgir(context: Context) -> TtgirModule | None:
+    if context.ttgir is None:
+        return None
+    from kinspect.inspector.ttgir import parse_ttgir
+
+    try:
+        return parse_ttgir(context.ttgir, context.path)
+    except KinspectError:
+        return None  # only the unroll factor rests on it
+
+
+def _facts(
+    function: Function, machine: Machine | None, module: TtgirModule | None, context: Context
+) -> Facts:
+    over, metadata = context.overrides, context.metadata or {}
+    lds, source = over.lds_bytes, "--lds"
+    if lds is None and isinstance(metadata.get("shared"), int):
+        lds, source = metadata["shared"], "Triton's metadata"
+    if lds is None and module is not None and isinstance(module.attributes.get("shared"), int):
+        lds, source = module.attributes["shared"], "Triton's ttg.shared"
+    wave = function.resources.wave_size or (machine.wave_sizes[-1] if machine else None)
+    group = None
+    if over.waves_per_workgroup is not None and wave is not None:
+        group = over.waves_per_workgroup * wave
+    elif isinstance(metadata.get("num_warps"), int) and wave is not None:
+        group = metadata["num_warps"] * wave
+    triton = bool(context.metadata) or context.variant is not None
+    return Facts(
+        lds_bytes=lds,
+        lds_source=source if lds is not None else "",
+        workgroup_size=group,
+        llvm=over.llvm or ("triton" if triton else "22"),
+        cu_mode=over.cu_mode,
+    )
+
+
+def _source(function: Function) -> SourceLoc | None:
+    """Where the kernel's own code begins, by its first instruction with a position."""
+    loc = next((i.loc for i in function.instructions if i.loc is not None), None)
+    return SourceLoc(loc.outermost.file, loc.outermost.line) if loc is not None else None
+
+
+def analyze_ttgir(text: str, context: Context) -> list[KernelReport]:
+    """Reports on a TTGIR file alone: the launch and LDS; registers and code are unknown.
+
+    Raises:
+        KinspectError: it cannot be parsed, or holds no kernel.
+    """
+    from kinspect.inspector.ttgir import parse_ttgir
+
+    module = parse_ttgir(text, context.path)
+    if not module.functions:
+        raise KinspectError(f"{context.path}: no function in it", "pass a TTGIR file made by Triton")
+    threads, warps = module.attributes.get("threads-per-warp"), module.attributes.get("num-warps")
+    target = str(module.attributes.get("target", ""))
+    backend, _, arch = target.partition(":")
+    notes = ("TTGIR alone: registers and code are known only after a compile",)
+    if backend and backend != "hip":
+        notes = (f"compiled for {target}, not for an AMD target", *notes)
+    resources = Resources(wave_size=threads if isinstance(threads, int) else None)
+    functions = tuple(
+        Function(name, True, 1, 1, (), (), (), resources) for name in module.functions
+    )
+    program = Program(context.path, arch if backend == "hip" else None, (), "ttgir", functions)
+    known = {"num_warps": warps, "shared": module.attributes.get("shared")}
+    metadata = {**{k: v for k, v in known.items() if isinstance(v, int)}, **(context.metadata or {})}
+    return analyze_program(program, replace(context, metadata=metadata, ttgir=text, notes=notes))

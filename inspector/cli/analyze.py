@@ -1,0 +1,173 @@
+"""`kinspect analyze`: the main job."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from kinspect.inspector.analysis import Overrides
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import KernelReport, Report
+from kinspect.inspector.pipeline import Captured, Compiled, Event, Request, collect
+
+from .options import format_option, output_option, result_stream, split_list
+
+SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
+
+
+@click.command()
+@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
+@click.option("--arch", "archs", metavar="A[,B...]", help="Targets to compile for.  [gfx942]")
+@click.option("--kernel", help="Only this kernel (also as TARGET::KERNEL), or cases like NAME*.")
+@format_option("text", "json", "md")
+@output_option
+@click.option("--sort", type=click.Choice(SORTS), default="worst", show_default=True)
+@click.option("--details", is_flag=True, help="Show every kernel in full, however many there are.")
+@click.option(
+    "--save",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.kinspect",
+    help="Write report and artifacts as one file, itself a target.",
+)
+@click.option("--no-passes", is_flag=True, help="Do not record the MLIR dump (faster compiles).")
+@click.option("-j", "--jobs", type=click.IntRange(1), metavar="N", help="Compiles at a time.  [CPUs]")
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="Interpreter whose Triton compiles.  [the one that runs kinspect]",
+)
+@click.option(
+    "--timeout", type=click.FloatRange(1), default=300.0, show_default=True, help="Seconds a kernel."
+)
+@click.option("--lds", type=click.IntRange(0), metavar="BYTES", help="LDS of a workgroup, if dynamic.")
+@click.option("--waves", type=click.IntRange(1, 32), metavar="N", help="Waves of a workgroup.")
+@click.option("--cu-mode/--wgp-mode", default=None, help="RDNA: how workgroups are placed.")
+@click.option("--color/--no-color", default=None, help="Force colour on or off.")
+def analyze(
+    targets: tuple[str, ...],
+    archs: str | None,
+    kernel: str | None,
+    form: str,
+    output: Path | None,
+    sort: str,
+    details: bool,
+    save: Path | None,
+    no_passes: bool,
+    jobs: int | None,
+    python: str | None,
+    timeout: float,
+    lds: int | None,
+    waves: int | None,
+    cu_mode: bool | None,
+    color: bool | None,
+) -> int:
+    """Report what the compiler made of kernels.
+
+    TARGET: a .py file (or file.py::kernel), .s/.amdgcn/.asm, .hsaco/.co, .ttir, .ttgir, a folder,
+    a Triton cache or dump folder, a saved report (.json) or .kinspect file.
+    """
+    if save is not None and not save.parent.is_dir():
+        raise KinspectError(f"{save.parent}: no such folder", "check --save")
+    request = Request(
+        targets=targets,
+        archs=split_list(archs),
+        kernel=kernel,
+        python=python or sys.executable,
+        jobs=jobs or os.cpu_count() or 1,
+        passes=not no_passes,
+        timeout=timeout,
+        overrides=Overrides(lds, waves, None, cu_mode),
+    )
+    progress = _Progress()
+    try:
+        report = collect(request, progress.saw)
+    finally:
+        progress.close()
+    report = _sorted(report, sort)
+    with result_stream(output) as stream:
+        _write(report, form, stream, details, color)
+    if save is not None:
+        from kinspect.inspector import saved
+
+        saved.save(report, save)
+    return _status(report)
+
+
+def _write(report: Report, form: str, stream: object, details: bool, color: bool | None) -> None:
+    # One renderer is enough for one run: rich is not imported for JSON.
+    if form == "json":
+        from kinspect.inspector.render import json_v1
+
+        json_v1.write(report, stream)  # type: ignore[arg-type]
+    elif form == "md":
+        from kinspect.inspector.render import md
+
+        md.write(report, stream)  # type: ignore[arg-type]
+    else:
+        from kinspect.inspector.render import text
+
+        text.write(report, stream, details=details, color=color)  # type: ignore[arg-type]
+
+
+def _status(report: Report) -> int:
+    """2 if anything failed; the failures stand in the report and, one line each, on stderr."""
+    for error in report.errors:
+        where = " ".join(part for part in (error.file, error.kernel) if part)
+        hint = f"; {error.hint}" if error.hint else ""
+        line = " ".join(f"{where}: {error.stage}: {error.message}{hint}".split())
+        sys.stderr.write(f"kinspect: error: {line}\n")
+    return 2 if report.errors else 0
+
+
+def _sorted(report: Report, sort: str) -> Report:
+    from dataclasses import replace
+
+    from kinspect.inspector.render import view
+
+    def figure(name: str, kernel: KernelReport) -> float:
+        value = view.value(kernel.metrics, name)
+        return float(value) if isinstance(value, int | float) else -1.0
+
+    kernels = list(report.kernels)
+    if sort == "worst":
+        kernels = view.worst_first(kernels)
+    elif sort == "name":
+        kernels.sort(key=lambda k: k.id)
+    elif sort == "occupancy":
+        kernels.sort(key=lambda k: figure("occupancy.waves_per_eu", k))
+    elif sort == "spills":
+        kernels.sort(key=lambda k: (-view.hot_scratch(k), -figure("vgpr_spill_count", k)))
+    else:
+        name = {"vgpr": "vgpr_count", "lds": "lds_bytes"}[sort]
+        kernels.sort(key=lambda k: -figure(name, k))
+    return replace(report, kernels=tuple(kernels))
+
+
+class _Progress:
+    """One line on stderr that counts compiles, on a terminal only."""
+
+    def __init__(self) -> None:
+        self._shown = False
+        self._captured = self._done = 0
+        self._live = sys.stderr.isatty()
+        self._started = time.monotonic()
+
+    def saw(self, event: Event) -> None:
+        if isinstance(event, Captured):
+            self._captured += len(event.variants)
+        elif isinstance(event, Compiled):
+            self._done += 1
+        if self._live and self._captured:
+            seconds = time.monotonic() - self._started
+            sys.stderr.write(f"\r\x1b[K  compiled {self._done} of {self._captured}, {seconds:.0f} s")
+            sys.stderr.flush()
+            self._shown = True
+
+    def close(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -1,0 +1,96 @@
+"""`kinspect arch list|show`: the targets kinspect knows, each figure with its source."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from kinspect.inspector import machines
+from kinspect.inspector.model import Machine
+from kinspect.inspector.render.table import Column, rows_of
+
+from .options import format_option, output_option, result_stream
+
+
+@click.group()
+def arch() -> None:
+    """The targets that kinspect knows."""
+
+
+@arch.command("list")
+@format_option("text", "json")
+@output_option
+def list_arches(form: str, output: Path | None) -> None:
+    """Every target with its main limits."""
+    known = [machines.load(name) for name in machines.names()]
+    with result_stream(output) as stream:
+        if form == "json":
+            json.dump({"arches": [_summary(m) for m in known]}, stream, indent=1)
+            stream.write("\n")
+            return
+        for line in rows_of(_COLUMNS, known):
+            stream.write(line + "\n")
+
+
+@arch.command("show")
+@click.argument("name")
+@format_option("text", "json")
+@output_option
+def show_arch(name: str, form: str, output: Path | None) -> None:
+    """One target: every figure and where it comes from."""
+    machine = machines.load(name)
+    figures = {f.name: getattr(machine, f.name) for f in dataclasses.fields(machine)}
+    sources = figures.pop("sources")
+    with result_stream(output) as stream:
+        if form == "json":
+            json.dump({"figures": figures, "sources": dict(sources)}, stream, indent=1, default=list)
+            stream.write("\n")
+            return
+        for key, value in figures.items():
+            if key == "mfma_cycles":
+                continue
+            stream.write(f"{key:<24} {_plain(value):<28} {sources.get(key, '')}".rstrip() + "\n")
+        if machine.mfma_cycles:
+            stream.write(f"\nmatrix instructions, cycles   {sources.get('mfma_cycles', '')}\n")
+            for mnemonic, cycles in sorted(machine.mfma_cycles.items()):
+                stream.write(f"  {mnemonic:<44} {cycles:>4}\n")
+
+
+def _summary(machine: Machine) -> dict[str, object]:
+    return {
+        "arch": machine.arch,
+        "name": machine.name,
+        "family": machine.family,
+        "wave_sizes": list(machine.wave_sizes),
+        "max_waves_per_eu": machine.max_waves,
+        "vgpr_total": {str(k): v for k, v in machine.vgpr_total.items()},
+        "vgpr_granule": {str(k): v for k, v in machine.vgpr_granule.items()},
+        "lds_max_bytes": machine.lds_max,
+    }
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k}: {_plain(v)}" for k, v in value.items())
+    if isinstance(value, tuple | list):
+        return ", ".join(_plain(v) for v in value)
+    return str(value)
+
+
+_COLUMNS = [
+    Column("arch", lambda m: m.arch),
+    Column("name", lambda m: m.name),
+    Column("family", lambda m: m.family),
+    Column("wave", lambda m: "/".join(map(str, m.wave_sizes))),
+    Column("waves/EU", lambda m: str(m.max_waves), right=True),
+    Column("VGPRs/SIMD", lambda m: "/".join(str(v) for v in m.vgpr_total.values()), right=True),
+    Column("granule", lambda m: "/".join(str(v) for v in m.vgpr_granule.values()), right=True),
+    Column("LDS/workgroup", lambda m: f"{m.lds_max // 1024} KiB", right=True),
+    Column("matrix ops", lambda m: str(len(m.mfma_cycles)) if m.mfma_cycles else "", right=True),
+]

@@ -1,0 +1,105 @@
+"""The command group: lazy sub-commands, `analyze` as the default, errors as one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.version import VERSION
+
+COMMANDS: Mapping[str, tuple[str, str, str]] = {
+    # name: (module, attribute, short help); the short help is here so that --help imports nothing
+    "analyze": ("analyze", "analyze", "Report what the compiler made of kernels (the default)."),
+    "arch": ("arch", "arch", "List the known targets, or show one with its sources."),
+    "metrics": ("metrics", "metrics", "List the metrics with unit, origin and meaning."),
+    "occupancy": ("occupancy", "occupancy", "Occupancy from typed figures, with the step table."),
+    "passes": ("passes", "passes", "What each compiler pass did to a kernel."),
+}
+
+
+class Group(click.Group):
+    """Imports a command's module when the command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command = getattr(import_module(f"{__package__}.{module}"), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and _names_a_target(args[0]):
+            args = ["analyze", *args]
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][2]) for name in self.list_commands(ctx)])
+
+
+def _names_a_target(word: str) -> bool:
+    """A path, or what must be meant as one: anything with a suffix, a folder or `::`."""
+    path = word.partition("::")[0]
+    return os.path.exists(path) or "." in word or os.sep in word or "::" in word
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(VERSION, prog_name="kinspect", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Show what the compiler made of a GPU kernel on AMD targets, and why it is slow.
+
+    `kinspect kernel.py --arch gfx942` compiles a Triton kernel without a GPU and reports on it;
+    `kinspect kernel.s` reads saved assembly. TARGET may be a .py file (file.py::kernel for one of
+    its kernels), .s/.amdgcn, .hsaco/.co, .ttir, .ttgir, a folder, a saved report.
+
+    Exit status: 0 clean, 1 findings at or above --fail-on, 2 usage, input or internal error.
+    """
+
+
+def run(args: Sequence[str]) -> int:
+    """Runs the group on `args` and turns every way out into an exit status."""
+    try:
+        status: Any = cli.main(args=list(args), prog_name="kinspect", standalone_mode=False)
+    except KinspectError as error:
+        _complain(str(error))
+        return error.exit_code
+    except click.ClickException as error:
+        _complain(f"{error.format_message()}{_usage(error)}")
+        return 2
+    except click.Abort:
+        return _interrupted()
+    except KeyboardInterrupt:
+        return _interrupted()
+    except BrokenPipeError:
+        # The reader (head, less) went away: that is no error. Python would complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status if isinstance(status, int) else 0
+
+
+def _usage(error: click.ClickException) -> str:
+    ctx = getattr(error, "ctx", None)
+    return f"; see `{ctx.command_path} --help`" if ctx is not None else ""
+
+
+def _interrupted() -> int:
+    _complain("interrupted")
+    return 128 + signal.SIGINT
+
+
+def _complain(message: str) -> None:
+    line = " ".join(message.split())
+    sys.stderr.write(f"kinspect: error: {line}\n")

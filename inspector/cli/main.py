@@ -1,0 +1,28 @@
+"""The entry point: `kinspect COMMAND`, and `kinspect TARGET` for `kinspect analyze TARGET`.
+
+Commands are imported when they are called, so that `kinspect --version` loads next to nothing. Every
+`KinspectError` is printed here, once, as one line on stderr.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from kinspect.inspector.version import VERSION
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit status and prints errors as one line."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if args == ["--version"]:
+        sys.stdout.write(f"kinspect {VERSION}\n")
+        return 0
+    from .group import run
+
+    return run(args)
+
+
+def console_script() -> None:
+    """The `kinspect` command."""
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""Options and helpers that several commands share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
+
+import click
+
+from kinspect.inspector.errors import KinspectError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def format_option(*formats: str) -> Callable[[F], F]:
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="How to print the result.",
+    )
+
+
+def output_option(function: F) -> F:
+    return click.option(
+        "--output",
+        "-o",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Write the result to this file instead of stdout.",
+    )(function)
+
+
+@contextmanager
+def result_stream(output: Path | None) -> Iterator[TextIO]:
+    """stdout, or a file that appears only when it is complete."""
+    if output is None:
+        yield sys.stdout
+        return
+    partial = output.with_name(f".{output.name}.partial")
+    try:
+        with partial.open("w", encoding="utf-8") as stream:
+            yield stream
+        partial.replace(output)
+    except OSError as error:
+        raise KinspectError(
+            f"{output}: cannot be written ({error.strerror})", "check --output"
+        ) from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def split_list(text: str | None) -> tuple[str, ...]:
+    """`a,b` -> ("a", "b"), blanks and repeats dropped."""
+    if not text:
+        return ()
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

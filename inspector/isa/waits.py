@@ -1,0 +1,98 @@
+"""What a wait instruction waits for: `s_waitcnt vmcnt(3) lgkmcnt(0)` -> `{vmcnt: 3, lgkmcnt: 0}`.
+
+A counter is listed only where the instruction really constrains it. Symbolic operands need nothing
+else; a bare number (`s_waitcnt 0xc07f`, as disassemblers and hand-written code have it) is decoded
+with the bit fields of the target's generation, which the machine file states.
+
+Sources: LLVM's AMDGPUBaseInfo.cpp (field positions) and the ISA documents' S_WAITCNT pages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_SYMBOLIC = re.compile(r"(\w+cnt)(?:_sat)?\s*\(\s*(0[xX][0-9a-fA-F]+|\d+)\s*\)")
+
+# One counter per instruction: the immediate is the count itself.
+_SINGLE = {
+    "s_waitcnt_vscnt": "vscnt",
+    "s_waitcnt_vmcnt": "vmcnt",
+    "s_waitcnt_expcnt": "expcnt",
+    "s_waitcnt_lgkmcnt": "lgkmcnt",
+    "s_wait_loadcnt": "loadcnt",
+    "s_wait_storecnt": "storecnt",
+    "s_wait_samplecnt": "samplecnt",
+    "s_wait_bvhcnt": "bvhcnt",
+    "s_wait_expcnt": "expcnt",
+    "s_wait_dscnt": "dscnt",
+    "s_wait_kmcnt": "kmcnt",
+    "s_wait_asynccnt": "asynccnt",
+    "s_wait_tensorcnt": "tensorcnt",
+    "s_wait_xcnt": "xcnt",
+}
+
+# gfx12's combined forms: dscnt in bits 5:0, the other counter in bits 13:8.
+_PAIRED = {
+    "s_wait_loadcnt_dscnt": "loadcnt",
+    "s_wait_storecnt_dscnt": "storecnt",
+}
+_PAIR_MASK = 0x3F
+
+
+def decode(
+    name: str,
+    operands: str,
+    fields: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
+    maxima: Mapping[str, int] | None = None,
+) -> dict[str, int]:
+    """Counters that a wait constrains, each with the count it waits down to.
+
+    Args:
+        name: the mnemonic without encoding suffix.
+        operands: the operand text.
+        fields: for bare numbers of `s_waitcnt`: counter -> its bit fields `(low bit, width)`, least
+            significant part first. None where the target is unknown.
+        maxima: counter -> largest value; a field at its maximum waits for nothing.
+
+    Returns:
+        An empty mapping for waits that name no memory counter (`s_waitcnt_depctr`, `s_wait_alu`,
+        `s_wait_idle`) and for bare numbers on an unknown target.
+    """
+    if name == "s_waitcnt":
+        symbolic = _SYMBOLIC.findall(operands)
+        if symbolic:
+            return {counter: int(n, 0) for counter, n in symbolic}
+        value = _number(operands)
+        if value is None or not fields:
+            return {}
+        return _unpack(value, fields, maxima or {})
+    value = _number(operands.rpartition(",")[2])
+    if value is None:
+        return {}
+    if name in _SINGLE:
+        return {_SINGLE[name]: value}
+    if name in _PAIRED:
+        return {_PAIRED[name]: value >> 8 & _PAIR_MASK, "dscnt": value & _PAIR_MASK}
+    return {}
+
+
+def _unpack(
+    value: int, fields: Mapping[str, tuple[tuple[int, int], ...]], maxima: Mapping[str, int]
+) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for counter, parts in fields.items():
+        n = shift = 0
+        for low, width in parts:
+            n |= (value >> low & (1 << width) - 1) << shift
+            shift += width
+        if n < maxima.get(counter, (1 << shift) - 1):
+            counts[counter] = n
+    return counts
+
+
+def _number(text: str) -> int | None:
+    try:
+        return int(text.strip(), 0)
+    except ValueError:
+        return None

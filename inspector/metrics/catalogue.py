@@ -1,0 +1,57 @@
+"""Every metric, in one table. A subject adds a family here; nothing is discovered by import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from kinspect.inspector.model import Instruction, Metric, MetricSpec
+
+from . import launch, matrix, memory, mix, occupancy_facts, registers, unroll, waits
+from .subject import Subject, Tally, tally
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Metrics of one subject: `kernel` computes those of a whole kernel from its facts, `region`
+    those that exist for a kernel and for each of its loops."""
+
+    specs: tuple[MetricSpec, ...]
+    kernel: Callable[[Subject], Iterable[Metric]] | None = None
+    region: Callable[[Subject, Tally], Iterable[Metric]] | None = None
+
+
+METRICS: tuple[Family, ...] = (
+    Family(registers.SPECS, kernel=registers.compute),
+    Family(launch.SPECS, kernel=launch.compute),
+    Family(occupancy_facts.SPECS, kernel=occupancy_facts.compute),
+    Family(mix.SPECS, region=mix.compute),
+    Family(memory.SPECS, region=memory.compute),
+    Family(waits.SPECS, region=waits.compute),
+    Family(matrix.SPECS, region=matrix.compute),
+    Family(unroll.SPECS),
+)
+
+
+def specs() -> tuple[MetricSpec, ...]:
+    """The catalogue: every metric's name, unit, origin, scope and meaning."""
+    return tuple(spec for family in METRICS for spec in family.specs)
+
+
+def kernel_metrics(subject: Subject) -> dict[str, Metric]:
+    """All metrics of a kernel as a whole, by name."""
+    found = [m for family in METRICS if family.kernel for m in family.kernel(subject)]
+    if subject.function.instructions:
+        found += region_metrics(subject, subject.function.instructions).values()
+    return {metric.name: metric for metric in found}
+
+
+def region_metrics(subject: Subject, region: Sequence[Instruction]) -> dict[str, Metric]:
+    """All metrics of a run of instructions (a kernel, or a loop's own part), by name."""
+    counted = tally(region, subject.machine)
+    return {
+        metric.name: metric
+        for family in METRICS
+        if family.region
+        for metric in family.region(subject, counted)
+    }

@@ -1,0 +1,82 @@
+"""One kernel's report: all metrics, loops, memory accesses and waits put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kinspect.inspector.model import (
+    Artifact,
+    KernelReport,
+    Loop,
+    MemoryOp,
+    SourceLoc,
+    Variant,
+    WaitOp,
+)
+
+from .catalogue import kernel_metrics
+from .loops import main_loop, reports
+from .subject import MEMORY_CLASSES, Subject, innermost_loops, wait_counts
+
+
+def kernel_report(
+    subject: Subject,
+    *,
+    kernel_id: str,
+    name: str,
+    arch: str | None,
+    source: SourceLoc | None,
+    variant: Variant | None = None,
+    artifacts: Mapping[str, Artifact] | None = None,
+    notes: tuple[str, ...] = (),
+) -> KernelReport:
+    """Everything that is known of one kernel, without findings: rules add those."""
+    memory, waits = _listed_ops(subject)
+    res = subject.function.resources
+    loops = reports(subject)
+    main = main_loop(loops)
+    return KernelReport(
+        id=kernel_id,
+        name=name,
+        arch=arch,
+        source=source,
+        variant=variant,
+        artifacts=artifacts or {},
+        metrics=kernel_metrics(subject),
+        loops=loops,
+        main_loop=main.id if main else None,
+        memory_ops=memory,
+        waits=waits,
+        findings=(),
+        notes=notes + subject.function.notes + res.disagreements,
+    )
+
+
+def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, ...]]:
+    function = subject.function
+    owner: Mapping[int, Loop] = innermost_loops(function)
+    memory: list[MemoryOp] = []
+    waits: list[WaitOp] = []
+    for block in function.blocks:
+        loop = owner.get(block.index)
+        loop_id, depth = (loop.id, loop.depth) if loop else (None, 0)
+        for inst in function.instructions[block.start : block.stop]:
+            if inst.cls in MEMORY_CLASSES:
+                memory.append(
+                    MemoryOp(
+                        inst.line,
+                        inst.mnemonic,
+                        inst.cls,
+                        inst.op.bits,
+                        loop_id,
+                        depth,
+                        inst.loc,
+                        inst.comment if "Folded" in inst.comment else "",
+                    )
+                )
+            elif inst.cls == "wait":
+                waits.extend(
+                    WaitOp(inst.line, counter, n, loop_id, inst.loc)
+                    for counter, n in wait_counts(inst, subject.machine).items()
+                )
+    return tuple(memory), tuple(waits)

@@ -1,0 +1,88 @@
+"""Wave size, workgroup size and LDS: what a launch of the kernel takes from a CU.
+
+Triton's LDS is invisible to LLVM: it is dynamic, so the code object says 0 and the truth stands in
+Triton's metadata (`shared`) or the TTGIR (`ttg.shared`). Where the file says 0 but the code
+accesses LDS and nothing else states the figure, it is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kinspect.inspector.model import Metric, MetricSpec
+
+from .subject import Subject
+
+SPECS = (
+    MetricSpec("wave_size", "lanes", "compiler", "kernel", "Work-items per wave: 32 or 64"),
+    MetricSpec(
+        "workgroup_size", "work-items", "compiler", "kernel", "Work-items per workgroup at launch"
+    ),
+    MetricSpec("waves_per_workgroup", "waves", "derived", "kernel", "Waves per workgroup"),
+    MetricSpec("lds_bytes", "bytes", "compiler", "kernel", "LDS per workgroup, dynamic included"),
+    MetricSpec(
+        "lds_limit", "bytes", "derived", "kernel", "Most LDS that one workgroup may have here"
+    ),
+)
+
+_LDS_ACCESS = {"lds_read", "lds_write", "lds_direct", "lds_atomic"}
+
+
+def compute(subject: Subject) -> Iterator[Metric]:
+    wave = wave_size(subject)
+    group = workgroup_size(subject)
+    yield wave
+    yield group
+    if isinstance(wave.value, int) and isinstance(group.value, int):
+        yield Metric(
+            "waves_per_workgroup",
+            -(-group.value // wave.value),
+            "waves",
+            "derived" if group.origin == "compiler" else group.origin,
+            group.note,
+        )
+    else:
+        yield Metric("waves_per_workgroup", None, "waves", "derived", group.note or wave.note)
+    yield lds_bytes(subject)
+    machine = subject.machine
+    yield Metric("lds_limit", machine.lds_max if machine else None, "bytes", "derived")
+
+
+def wave_size(subject: Subject) -> Metric:
+    size, machine = subject.function.resources.wave_size, subject.machine
+    if size is not None:
+        return Metric("wave_size", size, "lanes", "compiler")
+    if machine is not None and len(machine.wave_sizes) == 1:
+        return Metric("wave_size", machine.wave_sizes[0], "lanes", "derived")
+    return Metric("wave_size", None, "lanes", "compiler", "the file does not say")
+
+
+def workgroup_size(subject: Subject) -> Metric:
+    res, facts = subject.function.resources, subject.facts
+    unit, name = "work-items", "workgroup_size"
+    if facts.workgroup_size is not None:
+        return Metric(name, facts.workgroup_size, unit, "compiler")
+    if res.reqd_workgroup_size is not None:
+        x, y, z = res.reqd_workgroup_size
+        return Metric(name, x * y * z, unit, "compiler")
+    if res.max_workgroup_size is not None:
+        note = "the largest workgroup that the kernel allows; the launch may use fewer (--waves)"
+        return Metric(name, res.max_workgroup_size, unit, "estimated", note)
+    return Metric(name, None, unit, "compiler", "the file does not say; pass --waves")
+
+
+def lds_bytes(subject: Subject) -> Metric:
+    facts, stated = subject.facts, subject.function.resources.lds_bytes
+    if facts.lds_bytes is not None:
+        return Metric("lds_bytes", facts.lds_bytes, "bytes", "compiler", facts.lds_source)
+    if stated is None:
+        return Metric("lds_bytes", None, "bytes", "compiler", "the file does not say; pass --lds")
+    if stated == 0:
+        code = subject.function.instructions
+        if not code:
+            note = "the file says 0, which hides dynamic LDS; pass --lds"
+            return Metric("lds_bytes", None, "bytes", "compiler", note)
+        if any(i.cls in _LDS_ACCESS for i in code):
+            note = "the file says 0 but the code accesses LDS: it is dynamic; pass --lds BYTES"
+            return Metric("lds_bytes", None, "bytes", "compiler", note)
+    return Metric("lds_bytes", stated, "bytes", "compiler")

@@ -1,0 +1,91 @@
+"""Loops with their per-iteration metrics, and which of them are hot.
+
+Without a profile no loop is known to be hot. The rule here is static and plain: among innermost
+loops, those that do the kind of work the kernel exists for: matrix instructions if any innermost
+loop has them, else global or LDS traffic, else everything innermost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kinspect.inspector.model import Function, Instruction, Loop, LoopReport, Metric, SourceLoc
+
+from .catalogue import region_metrics
+from .subject import Subject, own_instructions
+from .unroll import factor
+
+_MATRIX = ("count.mfma", "count.wmma")
+_TRAFFIC = (
+    "count.global_load",
+    "count.global_store",
+    "count.lds_direct",
+    "count.lds_read",
+    "count.lds_write",
+    "count.atomic",
+)
+
+
+def reports(subject: Subject) -> tuple[LoopReport, ...]:
+    """Every loop of the kernel, in the order of their ids."""
+    function = subject.function
+    owned = own_instructions(function)
+    metrics = {loop.id: region_metrics(subject, owned[loop.id]) for loop in function.loops}
+    hot = hot_loops(function.loops, metrics)
+    return tuple(
+        LoopReport(
+            id=loop.id,
+            depth=loop.depth,
+            parent=loop.parent,
+            header_line=_header_line(function, loop),
+            header_label=next(iter(function.blocks[loop.header].labels), None),
+            lines=loop.lines,
+            source=_source_lines(owned[loop.id]),
+            hot=loop.id in hot,
+            unroll=factor(owned[loop.id], subject.ttgir),
+            metrics=metrics[loop.id],
+        )
+        for loop in function.loops
+    )
+
+
+def hot_loops(loops: Sequence[Loop], metrics: Mapping[str, Mapping[str, Metric]]) -> set[str]:
+    """Ids of the loops in which the kernel's work is done, judged without a profile."""
+    parents = {loop.parent for loop in loops}
+    innermost = [loop.id for loop in loops if loop.id not in parents]
+    for names in (_MATRIX, _TRAFFIC):
+        busy = {i for i in innermost if any(_count(metrics[i], name) for name in names)}
+        if busy:
+            return busy
+    return set(innermost)
+
+
+def main_loop(loops: Sequence[LoopReport]) -> LoopReport | None:
+    """The hot loop that does most per iteration; the first in the file where several tie."""
+    hot = [loop for loop in loops if loop.hot]
+    return max(hot, key=_weight, default=None)
+
+
+def _weight(loop: LoopReport) -> tuple[int, int]:
+    matrix = sum(_count(loop.metrics, name) for name in _MATRIX)
+    traffic = sum(_count(loop.metrics, name) for name in _TRAFFIC)
+    return (matrix, traffic)
+
+
+def _count(metrics: Mapping[str, Metric], name: str) -> int:
+    metric = metrics.get(name)
+    return metric.value if metric is not None and isinstance(metric.value, int) else 0
+
+
+def _header_line(function: Function, loop: Loop) -> int:
+    block = function.blocks[loop.header]
+    return function.instructions[block.start].line
+
+
+def _source_lines(region: Sequence[Instruction]) -> tuple[SourceLoc, ...]:
+    """Distinct lines of the kernel's own source, where inlined code counts at its call site."""
+    seen = {
+        (loc.file, loc.line): None
+        for loc in (inst.loc.outermost for inst in region if inst.loc is not None)
+    }
+    return tuple(SourceLoc(file, line) for file, line in sorted(seen))

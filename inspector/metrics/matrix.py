@@ -1,0 +1,38 @@
+"""Matrix instructions: cycles of the SIMD's matrix unit that one pass over a region occupies.
+
+The figures per instruction come from the machine file (vendor's matrix calculator and LLVM's
+scheduling model). It is a bound for one wave: waves of the same SIMD share the unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kinspect.inspector.machines import matrix_cycles
+from kinspect.inspector.model import Metric, MetricSpec
+
+from .subject import Subject, Tally
+
+SPECS = (
+    MetricSpec(
+        "cycles.mfma",
+        "cycles",
+        "derived",
+        "both",
+        "Cycles that the matrix instructions (MFMA, WMMA) occupy the SIMD's matrix unit, one wave",
+    ),
+)
+
+
+def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
+    total = 0
+    for inst in region.matrix:
+        machine = subject.machine
+        cycles = matrix_cycles(machine, inst.op.name, inst.operands) if machine else None
+        if cycles is None:
+            where = machine.arch if machine else "an unknown target"
+            note = f"no cycle figure for {inst.op.name} on {where}"
+            yield Metric("cycles.mfma", None, "cycles", "derived", note)
+            return
+        total += cycles
+    yield Metric("cycles.mfma", total, "cycles", "derived")

@@ -1,0 +1,159 @@
+"""Registers, spills, scratch and code size: what the compiler states, cross-filled where it omits.
+
+Precedence: the code object's metadata, then the `.amdhsa_*` directives or kernel descriptor, then
+resource comments. A figure that had to be put together from others is `derived`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kinspect.inspector.model import Machine, Metric, MetricSpec, Resources
+
+from .subject import Subject
+
+SPECS = (
+    MetricSpec(
+        "vgpr_count",
+        "registers",
+        "compiler",
+        "kernel",
+        "VGPRs used per lane, AGPRs included on unified register files",
+    ),
+    MetricSpec(
+        "vgpr_allocated",
+        "registers",
+        "derived",
+        "kernel",
+        "VGPRs that the hardware sets aside per lane: next_free_vgpr rounded up to the "
+        "allocation granule; what occupancy rests on",
+    ),
+    MetricSpec(
+        "vgpr_limit", "registers", "derived", "kernel", "Most VGPRs that one lane can address here"
+    ),
+    MetricSpec(
+        "arch_vgpr_count", "registers", "compiler", "kernel", "Architectural VGPRs used per lane"
+    ),
+    MetricSpec("agpr_count", "registers", "compiler", "kernel", "Accumulation VGPRs used per lane"),
+    MetricSpec(
+        "sgpr_count", "registers", "compiler", "kernel", "SGPRs used per wave, VCC included"
+    ),
+    MetricSpec("vgpr_spill_count", "registers", "compiler", "kernel", "VGPRs spilled, in total"),
+    MetricSpec("sgpr_spill_count", "registers", "compiler", "kernel", "SGPRs spilled, in total"),
+    MetricSpec(
+        "scratch_bytes", "bytes", "compiler", "kernel", "Private (scratch) memory per work-item"
+    ),
+    MetricSpec("code_bytes", "bytes", "compiler", "kernel", "Size of the kernel's machine code"),
+    MetricSpec(
+        "instruction_count",
+        "instructions",
+        "derived",
+        "kernel",
+        "Instructions in the kernel's code, counted once each",
+    ),
+    MetricSpec(
+        "empty",
+        "bool",
+        "derived",
+        "kernel",
+        "True if the kernel neither loads, stores nor computes: it compiled to nothing",
+    ),
+)
+
+_NOT_STATED = "the file does not say"
+
+
+def compute(subject: Subject) -> Iterator[Metric]:
+    res, machine = subject.function.resources, subject.machine
+    yield _vgpr_count(res, machine)
+    yield _vgpr_allocated(res, machine)
+    yield Metric("vgpr_limit", machine.vgpr_addressable if machine else None, "registers", "derived")
+    yield _stated("arch_vgpr_count", _arch_vgprs(res, machine), "registers")
+    yield _agpr_count(res, machine)
+    yield _first("sgpr_count", "registers", res.sgpr_count, res.sgprs_for_waves, res.next_free_sgpr)
+    yield _stated("vgpr_spill_count", res.vgpr_spill_count, "registers")
+    yield _stated("sgpr_spill_count", res.sgpr_spill_count, "registers")
+    yield _stated("scratch_bytes", res.scratch_bytes, "bytes")
+    yield _stated("code_bytes", res.code_bytes, "bytes")
+    count = len(subject.function.instructions)
+    if count:
+        yield Metric("instruction_count", count, "instructions", "derived")
+        yield Metric("empty", _is_empty(subject), "bool", "derived")
+    else:
+        yield Metric("instruction_count", None, "instructions", "derived", "no code was read")
+        yield Metric("empty", None, "bool", "derived", "no code was read")
+
+
+_WORK = {
+    "global_load", "global_store", "atomic", "lds_read", "lds_write", "lds_direct", "mfma", "wmma",
+    "scratch_store", "scratch_load", "image", "export", "smem_store",
+}  # fmt: skip
+
+
+def _is_empty(subject: Subject) -> bool:
+    """Nothing observable: no memory is touched and no other function is called."""
+    function = subject.function
+    return not function.calls and not any(i.cls in _WORK for i in function.instructions)
+
+
+def _stated(name: str, value: int | None, unit: str) -> Metric:
+    return Metric(name, value, unit, "compiler", "" if value is not None else _NOT_STATED)
+
+
+def _first(name: str, unit: str, *values: int | None) -> Metric:
+    return _stated(name, next((v for v in values if v is not None), None), unit)
+
+
+def _arch_vgprs(res: Resources, machine: Machine | None) -> int | None:
+    if res.arch_vgpr_count is not None:
+        return res.arch_vgpr_count
+    if machine is not None and machine.agpr == "none":
+        return res.vgpr_count
+    if res.agpr_count == 0 and res.vgpr_count is not None:
+        return res.vgpr_count
+    return None
+
+
+def _agpr_count(res: Resources, machine: Machine | None) -> Metric:
+    if res.agpr_count is None and machine is not None and machine.agpr == "none":
+        note = f"{machine.arch} has no AGPRs"
+        return Metric("agpr_count", 0, "registers", "derived", note)
+    return _stated("agpr_count", res.agpr_count, "registers")
+
+
+def _vgpr_count(res: Resources, machine: Machine | None) -> Metric:
+    if res.vgpr_count is not None:
+        return _stated("vgpr_count", res.vgpr_count, "registers")
+    arch, agpr = res.arch_vgpr_count, res.agpr_count
+    if arch is not None and (machine is None or machine.agpr == "none"):
+        return _stated("vgpr_count", arch, "registers")
+    if arch is not None and agpr is not None and machine is not None:
+        total = unified(arch, agpr) if machine.agpr == "unified" else max(arch, agpr)
+        return Metric("vgpr_count", total, "registers", "derived", "from VGPRs and AGPRs")
+    return _first("vgpr_count", "registers", res.next_free_vgpr)
+
+
+def unified(arch_vgprs: int, agprs: int) -> int:
+    """Registers of a unified file: AGPRs start at a multiple of 4 (LLVM's getTotalNumVGPRs)."""
+    return (arch_vgprs + 3) // 4 * 4 + agprs if agprs else arch_vgprs
+
+
+def _vgpr_allocated(res: Resources, machine: Machine | None) -> Metric:
+    unit, name = "registers", "vgpr_allocated"
+    asked = next(
+        (
+            v
+            for v in (res.vgprs_for_waves, res.next_free_vgpr, res.vgprs_allocated, res.vgpr_count)
+            if v is not None
+        ),
+        None,
+    )
+    if asked is None:
+        return Metric(name, None, unit, "derived", _NOT_STATED)
+    if machine is None:
+        return Metric(name, None, unit, "derived", "the target's granule is unknown")
+    wave = res.wave_size or machine.wave_sizes[-1]
+    granule = machine.vgpr_granule.get(wave)
+    if granule is None:
+        return Metric(name, None, unit, "derived", f"{machine.arch} has no wave{wave}")
+    return Metric(name, max(1, -(-asked // granule)) * granule, unit, "derived")

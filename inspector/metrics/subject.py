@@ -1,0 +1,122 @@
+"""What the metrics are computed from, and one pass over a region's instructions.
+
+A *region* is a whole kernel or the part of a loop that belongs to no nested loop: instructions of
+nested loops are counted there, because they run an unknown number of times per outer iteration.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kinspect.inspector.isa.waits import decode
+from kinspect.inspector.model import Function, Instruction, Loop, Machine, TtgirModule
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a kernel besides its own code.
+
+    Args:
+        lds_bytes: LDS per workgroup from an outside source; None when there is none.
+        lds_source: what said so ("Triton's metadata", "--lds").
+        workgroup_size: work-items per workgroup, where it is really known.
+        llvm: which LLVM occupancy model made the code: "22" or "triton".
+        cu_mode: whether workgroups are confined to one CU (RDNA); None: what the code says.
+    """
+
+    lds_bytes: int | None = None
+    lds_source: str = ""
+    workgroup_size: int | None = None
+    llvm: str = "22"
+    cu_mode: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One kernel with everything the metrics may look at."""
+
+    function: Function
+    machine: Machine | None
+    facts: Facts
+    ttgir: TtgirModule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """One pass over a region's instructions.
+
+    Args:
+        instructions: how many there are.
+        classes: instructions per mnemonic class.
+        accesses: memory class -> bits per lane of each access; None for one without fixed width.
+        waits: (instruction, counter -> count) for each wait.
+        matrix: the MFMA or WMMA instructions.
+    """
+
+    instructions: int
+    classes: Mapping[str, int]
+    accesses: Mapping[str, Sequence[int | None]]
+    waits: Sequence[tuple[Instruction, Mapping[str, int]]]
+    matrix: Sequence[Instruction]
+
+
+MEMORY_CLASSES = (
+    "global_load",
+    "global_store",
+    "lds_read",
+    "lds_write",
+    "lds_direct",
+    "scratch_load",
+    "scratch_store",
+    "atomic",
+)
+MATRIX_CLASSES = ("mfma", "wmma")
+
+
+def tally(instructions: Iterable[Instruction], machine: Machine | None) -> Tally:
+    """Counts a region in one pass; `machine` is needed only to decode bare-number waits."""
+    classes: Counter[str] = Counter()
+    accesses: dict[str, list[int | None]] = {}
+    waits: list[tuple[Instruction, Mapping[str, int]]] = []
+    matrix: list[Instruction] = []
+    total = 0
+    for inst in instructions:
+        total += 1
+        cls = inst.cls
+        classes[cls] += 1
+        if cls in MEMORY_CLASSES:
+            accesses.setdefault(cls, []).append(inst.op.bits)
+        elif cls == "wait":
+            waits.append((inst, wait_counts(inst, machine)))
+        elif cls in MATRIX_CLASSES:
+            matrix.append(inst)
+    return Tally(total, classes, accesses, waits, matrix)
+
+
+def wait_counts(inst: Instruction, machine: Machine | None) -> dict[str, int]:
+    """The counters that a wait instruction constrains on this machine."""
+    fields = machine.waitcnt_fields if machine else None
+    maxima = machine.counters if machine else None
+    return decode(inst.op.name, inst.operands, fields, maxima)
+
+
+def innermost_loops(function: Function) -> dict[int, Loop]:
+    """Block index -> the innermost loop that contains it; blocks outside loops are absent."""
+    owner: dict[int, Loop] = {}
+    for loop in sorted(function.loops, key=lambda item: item.depth):
+        for block in loop.blocks:
+            owner[block] = loop
+    return owner
+
+
+def own_instructions(function: Function) -> dict[str, list[Instruction]]:
+    """Loop id -> its instructions, those of nested loops excluded."""
+    owned: dict[str, list[Instruction]] = {loop.id: [] for loop in function.loops}
+    owner = innermost_loops(function)
+    for block in function.blocks:
+        loop = owner.get(block.index)
+        if loop is not None:
+            owned[loop.id].extend(function.instructions[block.start : block.stop])
+    return owned

@@ -1,0 +1,96 @@
+"""The report as Markdown, for pull requests and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from kinspect.inspector.model import KernelReport, Report
+
+from . import view
+
+
+def write(report: Report, stream: TextIO) -> None:
+    """Writes a summary table and a section per kernel."""
+    lines: list[str] = ["# kinspect report", ""]
+    if report.kernels:
+        lines += _summary(report.kernels)
+    for kernel in report.kernels:
+        lines += _kernel(kernel)
+    if report.errors:
+        lines += ["## Failed", ""]
+        lines += _table(
+            ("file", "kernel", "stage", "what", "next step"),
+            ((e.file or "", e.kernel or "", e.stage, e.message, e.hint) for e in report.errors),
+        )
+    stream.write("\n".join(lines).rstrip() + "\n")
+
+
+def _summary(kernels: Sequence[KernelReport]) -> list[str]:
+    return _table(
+        ("kernel", "case", "arch", "VGPRs", "spills", "in hot loop", "LDS", "waves/EU", "findings"),
+        (
+            (
+                k.name,
+                (k.variant.case or "") if k.variant else "",
+                k.arch or view.UNKNOWN,
+                view.show(view.value(k.metrics, "vgpr_count")),
+                view.show(view.value(k.metrics, "vgpr_spill_count")),
+                str(view.hot_scratch(k)),
+                view.kib(view.integer(k.metrics, "lds_bytes")),
+                view.show(view.value(k.metrics, "occupancy.waves_per_eu")),
+                view.findings_summary(k.findings),
+            )
+            for k in kernels
+        ),
+    )
+
+
+def _kernel(kernel: KernelReport) -> list[str]:
+    m = kernel.metrics
+    case = f" `{kernel.variant.case}`" if kernel.variant and kernel.variant.case else ""
+    lines = [f"## `{kernel.name}`{case} on {kernel.arch or 'an unknown target'}", ""]
+    configuration = view.configuration(kernel)
+    if configuration:
+        lines += [configuration, ""]
+    lines += _table(
+        ("VGPRs", "AGPRs", "SGPRs", "spills", "scratch", "LDS", "code"),
+        [
+            (
+                f"{view.show(view.value(m, 'vgpr_count'))} of {view.show(view.value(m, 'vgpr_limit'))}",
+                view.show(view.value(m, "agpr_count")),
+                view.show(view.value(m, "sgpr_count")),
+                view.show(view.value(m, "vgpr_spill_count")),
+                view.kib(view.integer(m, "scratch_bytes")),
+                f"{view.kib(view.integer(m, 'lds_bytes'))} of {view.kib(view.integer(m, 'lds_limit'))}",
+                view.kib(view.integer(m, "code_bytes")),
+            )
+        ],
+    )
+    lines += ["**Occupancy** " + "; ".join(view.occupancy_lines(kernel)), ""]
+    for loop in kernel.loops:
+        if loop.hot:
+            lines += [f"**Hot loop {loop.id}** {view.loop_title(loop)}", ""]
+            pairs = view.scorecard(loop.metrics)
+            lines += _table([p[0] for p in pairs], [[p[1] for p in pairs]])
+    rows = view.memory_rows(kernel.memory_ops, kernel.main_loop)
+    if rows:
+        lines += _table(
+            ("accesses", "bits", "source", "note"),
+            ((f"{r.count} × `{r.mnemonic}`", view.show(r.bits), r.places, r.note) for r in rows),
+        )
+    lines += [f"{view.findings_summary(kernel.findings)[:1].upper()}{view.findings_summary(kernel.findings)[1:]}.", ""]
+    for f in kernel.findings:
+        where = view.finding_place(f)
+        lines.append(f"- **{f.severity}** {f.rule}: {f.message}" + (f" ({where})" if where else ""))
+        if f.fix:
+            lines.append(f"  {f.fix}")
+    lines += [f"- note: {note}" for note in kernel.notes]
+    return [*lines, ""]
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+    return [line(titles), "|" + " --- |" * len(titles), *(line(row) for row in rows), ""]

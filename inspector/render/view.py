@@ -1,0 +1,331 @@
+"""What a kernel's report says in words, shared by the renderers for people (text, Markdown).
+
+Takes a `KernelReport`, gives plain strings. No colour and no layout here, and no figure that is not
+in the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kinspect.inspector.model import (
+    Finding,
+    KernelReport,
+    LoopReport,
+    MemoryOp,
+    Metric,
+    MetricValue,
+    SourceLoc,
+)
+
+UNKNOWN = "?"
+SEVERITIES = ("error", "warning", "info")
+_RESOURCES = {
+    "vgpr": "VGPRs",
+    "sgpr": "SGPRs",
+    "lds": "LDS",
+    "workgroups": "the workgroup limit of a CU",
+    "waves": "the wave limit",
+}
+
+
+def value(metrics: Mapping[str, Metric], name: str) -> MetricValue:
+    metric = metrics.get(name)
+    return metric.value if metric is not None else None
+
+
+def integer(metrics: Mapping[str, Metric], name: str) -> int | None:
+    found = value(metrics, name)
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def count(metrics: Mapping[str, Metric], *names: str) -> int:
+    """Sum of counts; a count that the report lacks adds nothing."""
+    return sum(integer(metrics, f"count.{name}") or 0 for name in names)
+
+
+def show(number: MetricValue) -> str:
+    if number is None:
+        return UNKNOWN
+    if isinstance(number, float):
+        return f"{number:g}"
+    return str(number)
+
+
+def kib(size: int | None) -> str:
+    """Bytes as KiB with one decimal, or bytes below 1 KiB."""
+    if size is None:
+        return UNKNOWN
+    return f"{size} B" if size < 1024 else f"{size / 1024:.1f} KiB"
+
+
+def plural(n: int | float, word: str) -> str:
+    return f"{n:g} {word}" if n == 1 else f"{n:g} {word}s"
+
+
+def file_name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def place(loc: SourceLoc | None) -> str:
+    return f"{file_name(loc.file)}:{loc.line}" if loc is not None else ""
+
+
+# --------------------------------------------------------------------------- header
+
+
+def configuration(kernel: KernelReport) -> str:
+    """The launch configuration in one line: waves, constexprs, options that differ from 0/None."""
+    waves = integer(kernel.metrics, "waves_per_workgroup")
+    size = integer(kernel.metrics, "wave_size")
+    parts = []
+    if waves is not None and size is not None:
+        parts.append(f"{plural(waves, 'wave')} × {size}")
+    elif size is not None:
+        parts.append(f"wave{size}")
+    if kernel.variant is not None:
+        parts += [f"{k}={v}" for k, v in kernel.variant.constexprs.items()]
+        options = kernel.variant.options
+        parts += [f"{k}={options[k]}" for k in sorted(options) if k != "num_warps"]
+    return "  ".join(parts)
+
+
+# --------------------------------------------------------------------------- occupancy
+
+
+def occupancy_lines(kernel: KernelReport) -> list[str]:
+    """Occupancy in plain words: what is resident, why, what LLVM says, and the next step."""
+    m = kernel.metrics
+    resident, compiler = value(m, "occupancy.waves_per_eu"), value(m, "occupancy.compiler")
+    groups = integer(m, "occupancy.workgroups_per_cu")
+    limiter = value(m, "occupancy.limiter")
+    if not isinstance(resident, int | float):
+        known = integer(m, "occupancy.by_vgpr")
+        note = m["occupancy.waves_per_eu"].note if "occupancy.waves_per_eu" in m else ""
+        bound = f"at most {plural(known, 'wave')}/EU by VGPRs" if known is not None else "unknown"
+        return [f"{bound}   ({note})" if note else bound]
+    if groups == 0:
+        return [f"cannot launch: {m['occupancy.waves_per_eu'].note or 'a resource is over its limit'}"]
+    line = f"{plural(resident, 'wave')}/EU"
+    if groups is not None:
+        line = f"{line} = {plural(groups, 'workgroup')}/CU"
+    if isinstance(limiter, str):
+        line += f": limited by {_limiter(kernel, limiter)}"
+    lines = [line]
+    if isinstance(compiler, int) and compiler != resident:
+        lines.append(f"LLVM prints {compiler}: {_why_llvm_differs(kernel)}")
+    step = value(m, "occupancy.next_step")
+    if isinstance(step, Mapping):
+        lines.append(_step(step))
+    return lines
+
+
+def _limiter(kernel: KernelReport, limiter: str) -> str:
+    m = kernel.metrics
+    what = _RESOURCES.get(limiter, limiter)
+    waves = integer(m, "waves_per_workgroup")
+    with_waves = f" with {plural(waves, 'wave')}/workgroup" if waves is not None else ""
+    if limiter == "vgpr":
+        allocated, limit = integer(m, "vgpr_allocated"), integer(m, "vgpr_limit")
+        if allocated is not None and limit is not None:
+            return f"{what} ({allocated} allocated of {limit}{with_waves})"
+    if limiter == "lds":
+        used, limit = integer(m, "lds_bytes"), integer(m, "lds_limit")
+        return f"{what} ({kib(used)} of {kib(limit)} per workgroup{with_waves})"
+    return f"{what}{with_waves}"
+
+
+def _why_llvm_differs(kernel: KernelReport) -> str:
+    stated = kernel.metrics.get("lds_bytes")
+    if stated is not None and stated.note.startswith("Triton"):
+        return "it sees neither Triton's LDS nor whole workgroups"
+    return "it does not count whole workgroups"
+
+
+def _step(step: Mapping[str, object]) -> str:
+    resource, by, gives = str(step.get("resource")), step.get("reduce_by"), step.get("gives")
+    what = _RESOURCES.get(resource, resource)
+    if resource == "lds" and isinstance(by, int):
+        return f"{by} B of LDS fewer would give {gives} waves/EU"
+    return f"{by} fewer {what} would give {gives} waves/EU"
+
+
+# --------------------------------------------------------------------------- loops
+
+
+def main_loop(kernel: KernelReport) -> LoopReport | None:
+    return next((loop for loop in kernel.loops if loop.id == kernel.main_loop), None)
+
+
+def loop_title(loop: LoopReport) -> str:
+    """Where a loop is: source lines, ISA lines, unroll factor."""
+    spans = ", ".join(f"{a}–{b}" for a, b in loop.lines[:3])
+    if len(loop.lines) > 3:
+        spans += ", …"
+    parts = [source_span(loop.source), f"ISA {spans}"]
+    if loop.unroll is not None:
+        parts.append(
+            "1 source iteration per ISA iteration"
+            if loop.unroll == 1
+            else f"{loop.unroll} source iterations per ISA iteration"
+        )
+    if loop.depth > 1:
+        parts.append(f"depth {loop.depth}")
+    return "   ".join(part for part in parts if part)
+
+
+def source_span(places: Sequence[SourceLoc]) -> str:
+    """`gemm.py:16–21` for the lines of the file that has most of them."""
+    by_file: dict[str, list[int]] = {}
+    for at in places:
+        by_file.setdefault(at.file, []).append(at.line)
+    if not by_file:
+        return ""
+    name, lines = max(by_file.items(), key=lambda item: len(item[1]))
+    first, last = min(lines), max(lines)
+    return f"{file_name(name)}:{first}" + (f"–{last}" if last > first else "")
+
+
+def scorecard(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
+    """A region's instruction mix as (label, figure) pairs, always in the same order."""
+    matrix = count(metrics, "mfma", "wmma")
+    cycles = integer(metrics, "cycles.mfma")
+    label = "WMMA" if count(metrics, "wmma") else "MFMA"
+    busy = f" ({cycles} cycles)" if matrix and cycles is not None else ""
+    return [
+        ("instructions", show(value(metrics, "count.instructions"))),
+        (label, f"{matrix}{busy}"),
+        ("VALU", str(count(metrics, "valu"))),
+        ("SALU", str(count(metrics, "salu"))),
+        (
+            "LDS",
+            f"{count(metrics, 'lds_read')} reads {count(metrics, 'lds_write')} writes"
+            + (f" {count(metrics, 'lds_direct')} direct" if count(metrics, "lds_direct") else ""),
+        ),
+        (
+            "global",
+            f"{count(metrics, 'global_load')} loads {count(metrics, 'global_store')} stores"
+            + (f" {count(metrics, 'atomic')} atomics" if count(metrics, "atomic") else ""),
+        ),
+        (
+            "scratch",
+            f"{count(metrics, 'scratch_load')} loads {count(metrics, 'scratch_store')} stores"
+            if count(metrics, "scratch_load", "scratch_store")
+            else "0",
+        ),
+        ("AGPR moves", str(count(metrics, "acc_move"))),
+        ("s_nop", str(count(metrics, "nop"))),
+        ("waits", f"{count(metrics, 'wait')}, of them {count(metrics, 'full_wait')} full"),
+        ("barriers", str(count(metrics, "barrier"))),
+    ]
+
+
+# --------------------------------------------------------------------------- memory
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRow:
+    """Accesses of one mnemonic and width in one loop."""
+
+    count: int
+    mnemonic: str
+    bits: int | None
+    places: str
+    note: str
+
+
+_ORDER = (
+    "scratch_load",
+    "scratch_store",
+    "global_load",
+    "lds_direct",
+    "global_store",
+    "atomic",
+    "lds_read",
+    "lds_write",
+)
+
+
+def memory_rows(ops: Iterable[MemoryOp], loop: str | None) -> list[MemoryRow]:
+    """Accesses that belong to `loop` (None: to no loop), grouped; spill traffic comes first."""
+    groups: dict[tuple[str, str, int | None], list[MemoryOp]] = {}
+    for op in ops:
+        if op.loop == loop:
+            groups.setdefault((op.cls, op.mnemonic, op.bits), []).append(op)
+    ordered = sorted(
+        groups.items(),
+        key=lambda item: (
+            _ORDER.index(item[0][0]) if item[0][0] in _ORDER else len(_ORDER),
+            item[0][2] or 0,
+            item[0][1],
+        ),
+    )
+    return [
+        MemoryRow(len(found), mnemonic, bits, _places(found), _memory_note(cls, bits))
+        for (cls, mnemonic, bits), found in ordered
+    ]
+
+
+def _places(ops: Sequence[MemoryOp], most: int = 4) -> str:
+    by_file: dict[str, set[int]] = {}
+    for op in ops:
+        if op.source is not None:
+            at = op.source.outermost
+            by_file.setdefault(file_name(at.file), set()).add(at.line)
+    texts = []
+    for name, lines in sorted(by_file.items()):
+        shown = [str(n) for n in sorted(lines)]
+        more = ",…" if len(shown) > most else ""
+        texts.append(f"{name}:{','.join(shown[:most])}{more}")
+    return " ".join(texts)
+
+
+def _memory_note(cls: str, bits: int | None) -> str:
+    if cls.startswith("scratch"):
+        return "register spill or private array"
+    if bits is not None and bits < 128 and cls in ("global_load", "global_store", "lds_read", "lds_write"):
+        return f"{128 // bits} would fit one 128-bit access" if bits >= 8 else ""
+    return ""
+
+
+# --------------------------------------------------------------------------- findings
+
+
+def findings_summary(findings: Sequence[Finding]) -> str:
+    if not findings:
+        return "nothing looks wrong"
+    tally = []
+    for severity in SEVERITIES:
+        n = sum(f.severity == severity for f in findings)
+        if n:
+            tally.append(plural(n, "note" if severity == "info" else severity))
+    return f"{plural(len(findings), 'finding')} ({', '.join(tally)})"
+
+
+def finding_place(finding: Finding) -> str:
+    """The first place that a reader can open, as `file:line` or `ISA line`."""
+    for at in finding.locations:
+        if at.file and at.line:
+            return f"{file_name(at.file)}:{at.line}"
+    for at in finding.locations:
+        if at.line:
+            return f"{'ISA' if at.kind == 'amdgcn' else at.kind} {at.line}"
+    return ""
+
+
+def worst_first(kernels: Sequence[KernelReport]) -> list[KernelReport]:
+    """Sorted by what hurts most: findings by severity, then spill traffic in hot loops."""
+    return sorted(kernels, key=_hurt, reverse=True)
+
+
+def _hurt(kernel: KernelReport) -> tuple[int, ...]:
+    by_severity = tuple(sum(f.severity == s for f in kernel.findings) for s in SEVERITIES)
+    return (by_severity[0], hot_scratch(kernel), *by_severity[1:])
+
+
+def hot_scratch(kernel: KernelReport) -> int:
+    """Scratch accesses in hot loops: spill traffic where it costs."""
+    return sum(
+        count(loop.metrics, "scratch_load", "scratch_store") for loop in kernel.loops if loop.hot
+    )

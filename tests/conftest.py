@@ -1,0 +1,52 @@
+"""Shared fixtures: a private cache, a small assembly, compiled bundled kernels."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).parent.parent
+
+# Machines that run this are shared and slow at times: examples are bounded, time is not.
+settings.register_profile("kinspect", deadline=None, max_examples=60, derandomize=True)
+settings.load_profile("kinspect")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _private_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tests never read or write the user's store. Workers of one run share theirs."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+    os.environ["KINSPECT_CACHE_DIR"] = str(shared / "kinspect-cache")
+
+
+@pytest.fixture(scope="session")
+def small_asm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hand-written gfx942 kernel with one loop, as a file."""
+    path = tmp_path_factory.mktemp("asm") / "small.s"
+    shutil.copy(ROOT / "tests" / "data" / "small_gfx942.s", path)
+    return path
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> Callable[..., object]:
+    """Runs the command line in a subprocess, in an empty folder."""
+    import subprocess
+    import sys
+
+    def run(*args: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None) -> object:
+        return subprocess.run(
+            [sys.executable, "-m", "kinspect.inspector.cli", *map(str, args)],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            cwd=cwd or tmp_path,
+            env={**os.environ, **(env or {})},
+        )
+
+    return run
