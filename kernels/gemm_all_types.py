@@ -1,0 +1,412 @@
+"""Matrix multiplication in every number type that the matrix cores know, and in int32.
+
+Shapes and layouts
+    a [M, K], b [K, N], c [M, N], each row-major or column-major: a layout is nothing but strides,
+    so a transposed view will do. Any sizes; each matrix below 2³¹ elements.
+Dtypes
+    a and b           accumulator   c
+    float16 bfloat16  float32       float16, bfloat16, float32
+    float32           float32       float32
+    float8, 4 kinds   float32       float16, bfloat16, float32
+    int8              int32         int32, int8, or a float type
+    int32             int32         int32
+    float8 is e4m3fnuz/e5m2fnuz on CDNA3 (gfx942), e4m3fn/e5m2 of the OCP standard elsewhere: a
+    kind that the chip does not know is converted to float16 first, correct but slow.
+Formula
+    c = activation(scale_a·scale_b·(a @ b)), scales per tensor and for 8-bit inputs only,
+    activation none or leaky ReLU (slope 0.01). An int8 result is rounded half away from zero and
+    saturated. An int32 c takes neither scales nor an activation.
+    SPLIT_K > 1 shares K among that many programs, which add their parts to a zeroed c atomically;
+    the sum's order, and so its last bits, vary from run to run.
+
+Work: 2·M·N·K operations.
+
+Answers to: 03-matrix-multiplication-all-types of ROCm/triton's perf-kernels.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import triton
+import triton.language as tl
+
+if TYPE_CHECKING:
+    import torch
+
+
+@triton.jit
+def multiply(a, b, acc):
+    """Add a @ b to acc for one pair of tiles [BLOCK_M, BLOCK_K] and [BLOCK_K, BLOCK_N]."""
+    if a.dtype == tl.int32:  # no matrix core multiplies int32: spread, multiply and sum instead
+        return acc + tl.sum(a[:, :, None] * b[None, :, :], axis=1)
+    else:
+        return tl.dot(a, b, acc, input_precision="ieee", out_dtype=acc.dtype)
+
+
+@triton.jit
+def convert(x, dtype: tl.constexpr):
+    """Round to the output type; to int8 half away from zero and saturating."""
+    if dtype == tl.int8:
+        if x.dtype.is_floating():
+            x = tl.where(x < 0, x - 0.5, x + 0.5)
+        return tl.minimum(tl.maximum(x, -128), 127).to(tl.int8)
+    else:
+        return x.to(dtype)
+
+
+@triton.jit
+def gemm_kernel(
+    a_ptr, b_ptr, c_ptr, a_scale_ptr, b_scale_ptr, M, N, K,
+    stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr, SPLIT_K: tl.constexpr, EVEN_K: tl.constexpr, LEAKY_RELU: tl.constexpr,
+):  # fmt: skip
+    """One program computes one BLOCK_M × BLOCK_N tile of c, or its part of the tile's K range.
+
+    a_scale_ptr and b_scale_ptr point at one float32 each, or are both None.
+    EVEN_K says that K is a multiple of BLOCK_K·SPLIT_K, so that no load needs a mask.
+    Grid: (⌈M/BLOCK_M⌉·⌈N/BLOCK_N⌉, SPLIT_K).
+    """
+    # Walk the tiles in groups of GROUP_M rows, column by column inside a group: programs that run
+    # at the same time then share rows of a and columns of b in the L2 cache.
+    pid = tl.program_id(0)
+    split = tl.program_id(1)
+    tiles_m = tl.cdiv(M, BLOCK_M)
+    tiles_n = tl.cdiv(N, BLOCK_N)
+    first_m = pid // (GROUP_M * tiles_n) * GROUP_M
+    group_rows = tl.minimum(tiles_m - first_m, GROUP_M)
+    pid_m = first_m + pid % (GROUP_M * tiles_n) % group_rows
+    pid_n = pid % (GROUP_M * tiles_n) // group_rows
+
+    # Rows and columns beyond the edge wrap around: they read something valid that is never stored.
+    offs_m = (pid_m * BLOCK_M + tl.arange(0, BLOCK_M)) % M
+    offs_n = (pid_n * BLOCK_N + tl.arange(0, BLOCK_N)) % N
+    offs_k = split * BLOCK_K + tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + offs_m[:, None] * stride_am + offs_k[None, :] * stride_ak
+    b_ptrs = b_ptr + offs_k[:, None] * stride_bk + offs_n[None, :] * stride_bn
+
+    INTEGER: tl.constexpr = a_ptr.dtype.element_ty.is_int()
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32 if INTEGER else tl.float32)
+    for k in range(0, K, BLOCK_K * SPLIT_K):
+        if EVEN_K:
+            a = tl.load(a_ptrs)
+            b = tl.load(b_ptrs)
+        else:
+            a = tl.load(a_ptrs, mask=offs_k[None, :] < K - k, other=0.0)
+            b = tl.load(b_ptrs, mask=offs_k[:, None] < K - k, other=0.0)
+        acc = multiply(a, b, acc)
+        a_ptrs += BLOCK_K * SPLIT_K * stride_ak
+        b_ptrs += BLOCK_K * SPLIT_K * stride_bk
+
+    if a_scale_ptr is not None:
+        acc = acc.to(tl.float32) * (tl.load(a_scale_ptr) * tl.load(b_scale_ptr))
+    if LEAKY_RELU:
+        acc = acc.to(tl.float32)
+        acc = tl.where(acc < 0, 0.01 * acc, acc)
+    c = convert(acc, c_ptr.dtype.element_ty)
+
+    rows = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)
+    cols = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)
+    c_ptrs = c_ptr + rows[:, None] * stride_cm + cols[None, :] * stride_cn
+    in_range = (rows[:, None] < M) & (cols[None, :] < N)
+    if SPLIT_K == 1:
+        tl.store(c_ptrs, c, mask=in_range)
+    else:
+        tl.atomic_add(c_ptrs, c, mask=in_range, sem="relaxed")
+
+
+DEFAULT_CONFIG = {
+    "BLOCK_M": 64,
+    "BLOCK_N": 64,
+    "BLOCK_K": 32,
+    "GROUP_M": 8,
+    "SPLIT_K": 1,
+    "num_warps": 4,
+    "num_stages": 2,
+}
+
+# The broadcast product of int32 is a BLOCK_M × BLOCK_K × BLOCK_N cube in registers: keep it small.
+INT32_CONFIG = {**DEFAULT_CONFIG, "BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 16}
+
+
+def default_out_dtype(a: torch.Tensor) -> torch.dtype:
+    """The result's dtype where the caller names none: wide enough for the sum of a row."""
+    import torch
+
+    if a.itemsize > 1:
+        return a.dtype
+    return torch.float16 if a.is_floating_point() else torch.int32
+
+
+def launch(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    out_dtype: torch.dtype | None = None,
+    scale_a: torch.Tensor | None = None,
+    scale_b: torch.Tensor | None = None,
+    leaky_relu: bool = False,
+    config: dict[str, Any] | None = None,
+) -> torch.Tensor:
+    """Multiply two matrices.
+
+    Args:
+        a: [M, K], any strides.
+        b: [K, N], any strides, dtype of a.
+        out_dtype: dtype of the result; by default a's, int32 for int8 and float16 for float8.
+        scale_a: one float32 on a's device, for 8-bit a and b.
+        scale_b: like scale_a; both or none.
+        leaky_relu: apply leaky ReLU to the result.
+        config: block sizes and launch options that replace the defaults.
+
+    Returns:
+        The product [M, N], row-major.
+
+    Raises:
+        ValueError: shapes, dtypes or options that do not go together.
+    """
+    import torch
+
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or a.dtype != b.dtype:
+        raise ValueError(
+            f"a {tuple(a.shape)} {a.dtype} and b {tuple(b.shape)} {b.dtype} have no product"
+        )
+    if (scale_a is None) != (scale_b is None) or (scale_a is not None and a.itemsize != 1):
+        raise ValueError("scales go with 8-bit inputs and come in pairs")
+    out_dtype = out_dtype or default_out_dtype(a)
+    if out_dtype == torch.int32 and (leaky_relu or scale_a is not None):
+        raise ValueError("an int32 result takes neither scales nor leaky ReLU")
+    is_int32 = a.dtype == torch.int32
+    options = {**(INT32_CONFIG if is_int32 else DEFAULT_CONFIG), **(config or {})}
+    split_k = options["SPLIT_K"]
+    if split_k > 1 and (leaky_relu or out_dtype not in (torch.float32, torch.int32)):
+        raise ValueError("SPLIT_K > 1 needs a float32 or int32 result and no activation")
+
+    (m, k), n = a.shape, b.shape[1]
+    if max(m * k, k * n, m * n) >= 2**31:
+        raise ValueError("a matrix of 2³¹ elements or more is beyond 32-bit offsets")
+    allocate = torch.empty if split_k == 1 else torch.zeros
+    c = allocate((m, n), dtype=out_dtype, device=a.device)
+    grid = (triton.cdiv(m, options["BLOCK_M"]) * triton.cdiv(n, options["BLOCK_N"]), split_k)
+    gemm_kernel[grid](
+        a, b, c, scale_a, scale_b, m, n, k,
+        *a.stride(), *b.stride(), *c.stride(),
+        EVEN_K=k % (options["BLOCK_K"] * split_k) == 0, LEAKY_RELU=leaky_relu, **options,
+    )  # fmt: skip
+    return c
+
+
+def reference(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    out_dtype: torch.dtype | None = None,
+    scale_a: torch.Tensor | None = None,
+    scale_b: torch.Tensor | None = None,
+    leaky_relu: bool = False,
+    config: dict[str, Any] | None = None,
+) -> torch.Tensor:
+    """The same product in plain PyTorch, in float64, which holds integer sums below 2⁵³ exactly.
+
+    `config` is accepted and ignored.
+    """
+    import torch
+
+    c = a.double() @ b.double()
+    if scale_a is not None and scale_b is not None:
+        c = c * (scale_a * scale_b)
+    if leaky_relu:
+        c = torch.nn.functional.leaky_relu(c, 0.01)
+    if out_dtype == torch.int8:
+        c = (torch.sign(c) * torch.floor(c.abs() + 0.5)).clamp(-128, 127)
+    return c.to(out_dtype or default_out_dtype(a))
+
+
+def make_inputs(case: dict[str, Any], device: str = "cpu") -> dict[str, Any]:
+    """Tensors of a CASES or BENCH entry, as the keyword arguments of launch and reference.
+
+    `layout` names a's and b's in BLAS letters: T row-major, N column-major.
+    """
+    import torch
+
+    generator = torch.Generator(device=device).manual_seed(3)
+    dtype = getattr(torch, case.get("dtype", "float16"))
+
+    def matrix(rows: int, cols: int, letter: str) -> torch.Tensor:
+        shape = (rows, cols) if letter == "T" else (cols, rows)
+        if dtype.is_floating_point:
+            x = torch.randn(shape, generator=generator, device=device).to(dtype)
+        else:
+            x = torch.randint(-20, 20, shape, generator=generator, device=device).to(dtype)
+        return x if letter == "T" else x.T
+
+    layout_a, layout_b = case.get("layout", "TT")
+    inputs: dict[str, Any] = {
+        "a": matrix(case["M"], case["K"], layout_a),
+        "b": matrix(case["K"], case["N"], layout_b),
+        "leaky_relu": case.get("leaky_relu", False),
+        "config": case.get("config"),
+    }
+    if "out_dtype" in case:
+        inputs["out_dtype"] = getattr(torch, case["out_dtype"])
+    if "scales" in case:
+        for name, value in zip(("scale_a", "scale_b"), case["scales"], strict=True):
+            inputs[name] = torch.tensor([value], dtype=torch.float32, device=device)
+    return inputs
+
+
+def _shape(M: int, N: int, K: int, **more: Any) -> dict[str, Any]:
+    return {"M": M, "N": N, "K": K, **more}
+
+
+_EXACT = {"atol": 0.0, "rtol": 0.0}
+_FP16 = {"atol": 5e-3, "rtol": 2e-3}
+_FP32 = {"atol": 1e-4, "rtol": 1e-5}
+_E4M3FNUZ = {"dtype": "float8_e4m3fnuz", "layout": "TN"}
+
+CASES = [
+    {"name": "fp16", **_shape(128, 128, 128), **_FP16},
+    {"name": "fp16_tn", **_shape(64, 128, 64, layout="TN"), **_FP16},
+    {"name": "fp16_nt", **_shape(64, 128, 64, layout="NT"), **_FP16},
+    {"name": "fp16_nn", **_shape(64, 128, 64, layout="NN"), **_FP16},
+    {"name": "fp16_ragged", **_shape(77, 93, 71, layout="TN", leaky_relu=True), **_FP16},
+    {"name": "fp16_one_row", **_shape(1, 40, 100), **_FP16},
+    {
+        "name": "fp16_grouped_tiles",  # five rows of tiles in groups of two: the last is short
+        **_shape(80, 48, 32, config={"BLOCK_M": 16, "BLOCK_N": 16, "GROUP_M": 2}),
+        **_FP16,
+    },
+    {"name": "bf16", **_shape(64, 64, 96, dtype="bfloat16"), "atol": 5e-3, "rtol": 1e-2},
+    {"name": "fp32", **_shape(64, 96, 50, dtype="float32"), **_FP32},
+    {
+        "name": "fp32_split_k",
+        **_shape(64, 64, 200, dtype="float16", out_dtype="float32", config={"SPLIT_K": 3}),
+        **_FP32,
+    },
+    {"name": "fp8_e4m3fnuz", **_shape(64, 64, 64, scales=(0.5, 0.25), **_E4M3FNUZ), **_FP16},
+    {"name": "fp8_e5m2fnuz", **_shape(64, 64, 64, dtype="float8_e5m2fnuz"), **_FP16},
+    {"name": "fp8_e4m3fn", **_shape(64, 64, 70, dtype="float8_e4m3fn"), **_FP16},
+    {
+        "name": "fp8_e5m2",
+        **_shape(64, 64, 64, dtype="float8_e5m2", scales=(2.0, 0.125), leaky_relu=True),
+        **_FP16,
+    },
+    {"name": "int8_to_int32", **_shape(70, 64, 90, dtype="int8", layout="TN"), **_EXACT},
+    {
+        "name": "int8_split_k",
+        **_shape(64, 64, 130, dtype="int8", config={"SPLIT_K": 4}),
+        **_EXACT,
+    },
+    {"name": "int8_saturated", **_shape(64, 64, 64, dtype="int8", out_dtype="int8"), **_EXACT},
+    {
+        "name": "int8_requantised",  # scales that are powers of two meet exact halves
+        **_shape(64, 64, 64, dtype="int8", out_dtype="int8", scales=(0.25, 0.125)),
+        **_EXACT,
+    },
+    {
+        "name": "int8_to_fp16",
+        **_shape(64, 64, 64, dtype="int8", out_dtype="float16", scales=(0.03, 0.1)),
+        **_FP16,
+    },
+    {"name": "int32", **_shape(40, 50, 70, dtype="int32"), **_EXACT},
+]
+
+BENCH = [
+    *(_shape(1024 * v, 1024 * v, 1024 * v) for v in range(1, 9)),
+    _shape(4864, 4096, 8192),
+    _shape(9728, 8192, 65536),
+    _shape(4864, 8192, 4160),
+]
+
+TUNING = {
+    "BLOCK_M": [16, 32, 64, 128, 256],
+    "BLOCK_N": [16, 32, 64, 128, 256],
+    "BLOCK_K": [16, 32, 64, 128, 256],
+    "GROUP_M": [1, 4, 8, 16, 32],
+    "SPLIT_K": [1, 2, 4, 5, 6, 8, 10, 12, 16, 18, 24],
+    "num_warps": [1, 2, 4, 8],
+    "num_stages": [1, 2],
+    "waves_per_eu": [0, 2, 3, 4],
+    "matrix_instr_nonkdim": [16, 32],
+    "kpack": [1, 2],
+}
+
+
+def _compile_case(
+    name: str,
+    tile: tuple[int, int, int],
+    dtype: str,
+    out: str,
+    archs: tuple[str, ...],
+    *,
+    num_warps: int = 8,
+    scaled: bool = False,
+    leaky_relu: bool = False,
+    split_k: int = 1,
+    even_k: bool = True,
+    **options: int,
+) -> dict[str, Any]:
+    """Matrices in the TN layout: a row-major, b column-major, both contiguous along K."""
+    scales = ("a_scale_ptr", "b_scale_ptr")
+    return {
+        "name": name,
+        "kernel": "gemm_kernel",
+        "signature": {
+            "a_ptr": f"*{dtype}:16",
+            "b_ptr": f"*{dtype}:16",
+            "c_ptr": f"*{out}:16",
+            **(dict.fromkeys(scales, "*fp32:16") if scaled else {}),
+            "M": "i32:16",
+            "N": "i32:16",
+            "K": "i32:16" if even_k else "i32",
+            "stride_am": "i32:16",
+            "stride_ak": "i32:1",
+            "stride_bk": "i32:1",
+            "stride_bn": "i32:16",
+            "stride_cm": "i32:16",
+            "stride_cn": "i32:1",
+        },
+        "constexprs": {
+            **({} if scaled else dict.fromkeys(scales)),
+            **dict(zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), tile, strict=True)),
+            "GROUP_M": 8,
+            "SPLIT_K": split_k,
+            "EVEN_K": even_k,
+            "LEAKY_RELU": leaky_relu,
+        },
+        "options": {"num_warps": num_warps, "num_stages": 2, "waves_per_eu": 0, **options},
+        "archs": list(archs),
+    }
+
+
+_CDNA = ("gfx90a", "gfx94*", "gfx95*")
+_RDNA = ("gfx11*", "gfx12*")
+_TILE = (128, 128, 64)
+_WAVE32_TILE = (64, 64, 32)
+
+KINSPECT_CASES = [
+    _compile_case("fp16_128x128x64", _TILE, "fp16", "fp16", _CDNA, matrix_instr_nonkdim=16),
+    _compile_case("bf16_128x128x64", _TILE, "bf16", "bf16", _CDNA, matrix_instr_nonkdim=16),
+    _compile_case("int8_128x128x64", _TILE, "i8", "i32", _CDNA),
+    _compile_case(
+        "int8_requantised_128x128x64", _TILE, "i8", "i8", _CDNA, scaled=True, leaky_relu=True
+    ),
+    _compile_case("fp32_128x128x32", (128, 128, 32), "fp32", "fp32", _CDNA),
+    _compile_case("fp16_split_k_64x64x64", (64, 64, 64), "fp16", "fp32", _CDNA, split_k=4),
+    # K is any number, so that every load is masked.
+    _compile_case("fp16_ragged_k_128x128x64", _TILE, "fp16", "fp16", ("gfx94*",), even_k=False),
+    _compile_case("fp16_256x256x64", (256, 256, 64), "fp16", "fp16", ("gfx94*",), waves_per_eu=2),
+    # fp8 in the two flavours: fnuz is native on CDNA3 alone, OCP on CDNA4 and RDNA4.
+    _compile_case("e4m3fnuz_128x128x64", _TILE, "fp8e4b8", "fp16", ("gfx94*",), scaled=True),
+    _compile_case("e5m2fnuz_128x128x64", _TILE, "fp8e5b16", "fp16", ("gfx94*",), scaled=True),
+    _compile_case("e4m3_128x128x64", _TILE, "fp8e4nv", "fp16", ("gfx95*",), scaled=True),
+    _compile_case("e5m2_128x128x64", _TILE, "fp8e5", "fp16", ("gfx95*",), scaled=True),
+    _compile_case("int32_32x32x16", (32, 32, 16), "i32", "i32", _CDNA + _RDNA, num_warps=4),
+    # Four waves of 32 lanes are half as many threads, so the tiles are smaller as well.
+    _compile_case("fp16_wave32_64x64x32", _WAVE32_TILE, "fp16", "fp16", _RDNA, num_warps=4),
+    _compile_case("bf16_wave32_64x64x32", _WAVE32_TILE, "bf16", "bf16", _RDNA, num_warps=4),
+    _compile_case("int8_wave32_64x64x32", _WAVE32_TILE, "i8", "i32", _RDNA, num_warps=4),
+    _compile_case(
+        "e4m3_wave32_64x64x32", _WAVE32_TILE, "fp8e4nv", "fp16", ("gfx12*",), num_warps=4
+    ),
+    _compile_case("e5m2_wave32_64x64x32", _WAVE32_TILE, "fp8e5", "fp16", ("gfx12*",), num_warps=4),
+]
