@@ -34,7 +34,9 @@ SUFFIXES: Mapping[str, Kind] = {
     ".kinspect": "archive",
 }
 
-_TRITON_KERNEL = re.compile(rb"^\s*@(?:triton\.)?(?:jit|autotune|heuristics)\b|KINSPECT_CASES", re.M)
+_TRITON_KERNEL = re.compile(
+    rb"^\s*@(?:triton\.)?(?:jit|autotune|heuristics)\b|KINSPECT_CASES", re.M
+)
 _SKIPPED_FOLDERS = {"__pycache__", "node_modules", "site-packages"}
 
 
@@ -91,7 +93,9 @@ def kind_of(path: Path) -> Kind | None:
         with path.open("rb") as stream:
             magic = stream.read(24)
     except OSError as error:
-        raise KinspectError(f"{path}: cannot be read ({error.strerror})", "check permissions") from None
+        raise KinspectError(
+            f"{path}: cannot be read ({error.strerror})", "check permissions"
+        ) from None
     if magic.startswith((b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")):
         return "code_object"
     if magic.startswith(b"PK\x03\x04") and path.suffix == ".kinspect":

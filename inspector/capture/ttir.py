@@ -44,5 +44,9 @@ def variant_of(
     options = {k: metadata[k] for k in _OPTIONS if k in metadata} if metadata else {}
     # Triton compiles for the first of a machine's wave sizes: 64 on gfx9, 32 from gfx10 on.
     return Variant(
-        kernel=names[0], arch=machine.arch, wave_size=machine.wave_sizes[0], ttir=text, options=options
+        kernel=names[0],
+        arch=machine.arch,
+        wave_size=machine.wave_sizes[0],
+        ttir=text,
+        options=options,
     )

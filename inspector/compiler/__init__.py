@@ -1,0 +1,1 @@
+"""Host side of compiling: the guest processes, the artifact store and the pass-dump splitter."""

@@ -1,0 +1,1 @@
+"""Rules: conditions over metrics, the packs that hold them, and the engine that applies them."""

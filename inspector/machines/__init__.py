@@ -1,0 +1,11 @@
+"""The hardware limits of each gfx target: one YAML file per target, each figure with its source.
+
+A new target is a new `gfxNNN.yaml` and nothing else.
+"""
+
+from __future__ import annotations
+
+from kinspect.inspector.machines.loader import load, names
+from kinspect.inspector.machines.matrix import matrix_cycles
+
+__all__ = ["load", "matrix_cycles", "names"]

@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from kinspect.inspector.metrics import (
+    launch,
+    matrix,
+    memory,
+    mix,
+    occupancy_facts,
+    registers,
+    unroll,
+    waits,
+)
+from kinspect.inspector.metrics.subject import Subject, Tally, tally
 from kinspect.inspector.model import Instruction, Metric, MetricSpec
-
-from . import launch, matrix, memory, mix, occupancy_facts, registers, unroll, waits
-from .subject import Subject, Tally, tally
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
     """Metrics of one subject: `kernel` computes those of a whole kernel from its facts, `region`
-    those that exist for a kernel and for each of its loops."""
+    those that exist for a kernel and for each of its loops.
+    """
 
     specs: tuple[MetricSpec, ...]
     kernel: Callable[[Subject], Iterable[Metric]] | None = None

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kinspect.inspector.isa.mnemonics import access_bits
+from kinspect.inspector.metrics.catalogue import kernel_metrics
+from kinspect.inspector.metrics.loops import main_loop, reports
+from kinspect.inspector.metrics.subject import MEMORY_CLASSES, Subject, innermost_loops, wait_counts
 from kinspect.inspector.model import (
     Artifact,
     KernelReport,
@@ -13,10 +17,6 @@ from kinspect.inspector.model import (
     Variant,
     WaitOp,
 )
-
-from .catalogue import kernel_metrics
-from .loops import main_loop, reports
-from .subject import MEMORY_CLASSES, Subject, innermost_loops, wait_counts
 
 
 def kernel_report(
@@ -67,7 +67,7 @@ def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, .
                         inst.line,
                         inst.mnemonic,
                         inst.cls,
-                        inst.op.bits,
+                        access_bits(inst.op, inst.operands),
                         loop_id,
                         depth,
                         inst.loc,

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kinspect.inspector.metrics.subject import Subject
 from kinspect.inspector.model import Metric, MetricSpec
-
-from .subject import Subject
 
 SPECS = (
     MetricSpec("wave_size", "lanes", "compiler", "kernel", "Work-items per wave: 32 or 64"),

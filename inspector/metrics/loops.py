@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kinspect.inspector.metrics.catalogue import region_metrics
+from kinspect.inspector.metrics.subject import Subject, own_instructions
+from kinspect.inspector.metrics.unroll import factor
 from kinspect.inspector.model import Function, Instruction, Loop, LoopReport, Metric, SourceLoc
-
-from .catalogue import region_metrics
-from .subject import Subject, own_instructions
-from .unroll import factor
 
 _MATRIX = ("count.mfma", "count.wmma")
 _TRAFFIC = (

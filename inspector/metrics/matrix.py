@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kinspect.inspector.machines import matrix_cycles
+from kinspect.inspector.metrics.subject import Subject, Tally
 from kinspect.inspector.model import Metric, MetricSpec
-
-from .subject import Subject, Tally
 
 SPECS = (
     MetricSpec(

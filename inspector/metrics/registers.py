@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kinspect.inspector.metrics.subject import Subject
 from kinspect.inspector.model import Machine, Metric, MetricSpec, Resources
-
-from .subject import Subject
 
 SPECS = (
     MetricSpec(
@@ -67,7 +66,9 @@ def compute(subject: Subject) -> Iterator[Metric]:
     res, machine = subject.function.resources, subject.machine
     yield _vgpr_count(res, machine)
     yield _vgpr_allocated(res, machine)
-    yield Metric("vgpr_limit", machine.vgpr_addressable if machine else None, "registers", "derived")
+    yield Metric(
+        "vgpr_limit", machine.vgpr_addressable if machine else None, "registers", "derived"
+    )
     yield _stated("arch_vgpr_count", _arch_vgprs(res, machine), "registers")
     yield _agpr_count(res, machine)
     yield _first("sgpr_count", "registers", res.sgpr_count, res.sgprs_for_waves, res.next_free_sgpr)
@@ -152,7 +153,7 @@ def _vgpr_allocated(res: Resources, machine: Machine | None) -> Metric:
         return Metric(name, None, unit, "derived", _NOT_STATED)
     if machine is None:
         return Metric(name, None, unit, "derived", "the target's granule is unknown")
-    wave = res.wave_size or machine.wave_sizes[-1]
+    wave = res.wave_size or machine.wave_sizes[0]
     granule = machine.vgpr_granule.get(wave)
     if granule is None:
         return Metric(name, None, unit, "derived", f"{machine.arch} has no wave{wave}")

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kinspect.inspector.isa.mnemonics import access_bits
 from kinspect.inspector.isa.waits import decode
 from kinspect.inspector.model import Function, Instruction, Loop, Machine, TtgirModule
 
@@ -87,7 +88,7 @@ def tally(instructions: Iterable[Instruction], machine: Machine | None) -> Tally
         cls = inst.cls
         classes[cls] += 1
         if cls in MEMORY_CLASSES:
-            accesses.setdefault(cls, []).append(inst.op.bits)
+            accesses.setdefault(cls, []).append(access_bits(inst.op, inst.operands))
         elif cls == "wait":
             waits.append((inst, wait_counts(inst, machine)))
         elif cls in MATRIX_CLASSES:

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from kinspect.inspector.metrics.subject import MATRIX_CLASSES
 from kinspect.inspector.model import Instruction, MetricSpec, SourceLoc, TtgirModule, TtgirOp
 from kinspect.inspector.ttgir import queries
-
-from .subject import MATRIX_CLASSES
 
 SPECS = (
     MetricSpec(

@@ -1,0 +1,173 @@
+"""Comparing MLIR texts: what counts is what is computed, not debug locations or value numbers."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_FLAT = rf'[^()"]|{_QUOTED}'
+_NEST1 = rf"\((?:{_FLAT})*\)"
+_NEST2 = rf"\((?:{_FLAT}|{_NEST1})*\)"
+_NEST3 = rf"\((?:{_FLAT}|{_NEST2})*\)"
+LOCATION = re.compile(rf" loc{_NEST3}")
+DEBUG_ALIAS = re.compile(r"^#(?:loc|di_)\w* = .*\n?", re.M)
+VALUE = re.compile(r"%[\w$.-]+")
+NUMBERED = re.compile(
+    r"^ *(?P<function>(?:tt|llvm)\.func\b)"
+    r"|(?:^ *)(?P<result>%[\w$.-]+)(?=(?::\d+)? =)"
+    r"|(?P<value>%[\w$.-]+)",
+    re.M,
+)
+RESULT = re.compile(r"^ *(%[\w$.-]+)(?::\d+)? =")
+ALIAS_LINE = re.compile(r"^(#[A-Za-z]\w*) = (.*)$")
+ALIAS = re.compile(r"#[A-Za-z]\w*\b(?!\.)")
+CONTEXT = 3
+LARGE = 2000
+"""Lines from which on difflib ignores frequent lines: without that its search is quadratic."""
+
+
+def strip_locations(text: str) -> str:
+    """The text without debug locations and debug-info attributes."""
+    return LOCATION.sub("", DEBUG_ALIAS.sub("", text)).strip("\n")
+
+
+def canonical(text: str) -> str:
+    """The text without locations, its SSA values numbered in the order they appear.
+
+    Two texts that differ in value names alone become equal. Names are taken anew at every
+    definition that begins a line, for sibling regions may use one name twice.
+    """
+    numbers: dict[str, str] = {}
+    count = 0
+
+    def renumber(match: re.Match[str]) -> str:
+        nonlocal count
+        if match["function"] is not None:
+            numbers.clear()
+            return match[0]
+        name = match["result"] or match["value"]
+        if match["result"] is not None or name not in numbers:
+            numbers[name] = f"%{count}"
+            count += 1
+        return match[0][: -len(name)] + numbers[name]
+
+    return NUMBERED.sub(renumber, strip_locations(text))
+
+
+def unified_diff(before: str, after: str, label_before: str, label_after: str) -> str:
+    """A unified diff that ignores locations, renumbered values and renamed layout aliases.
+
+    Lines are aligned without their value names; a pair so aligned still counts as changed where a
+    name does not stand for the same value on both sides. The lines shown are those of the texts.
+
+    Returns:
+        The diff, "" where nothing changed.
+    """
+    old = strip_locations(before).splitlines()
+    new = strip_locations(after).splitlines()
+    edits = list(_edits(old, new))
+    if all(tag == " " for tag, _ in edits):
+        return ""
+    return "\n".join([f"--- {label_before}", f"+++ {label_after}", *_hunks(edits)]) + "\n"
+
+
+def _edits(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Lines of both texts in order, each with ` `, `-` or `+`."""
+    old_keys, new_keys = _keys(old), _keys(new)
+    head = 0
+    shortest = min(len(old), len(new))
+    while head < shortest and old_keys[head] == new_keys[head]:
+        head += 1
+    tail = 0
+    while tail < shortest - head and old_keys[-1 - tail] == new_keys[-1 - tail]:
+        tail += 1
+    old_middle = old_keys[head : len(old) - tail]
+    new_middle = new_keys[head : len(new) - tail]
+    matcher = difflib.SequenceMatcher(
+        None, old_middle, new_middle, autojunk=max(len(old_middle), len(new_middle)) > LARGE
+    )
+    names: dict[str, str] = {}
+    defined: set[str] = set()
+    yield from _aligned(old[:head], new[:head], names, defined)
+    for tag, i, j, k, m in matcher.get_opcodes():
+        old_part, new_part = old[head + i : head + j], new[head + k : head + m]
+        if tag == "equal":
+            yield from _aligned(old_part, new_part, names, defined)
+        else:
+            yield from (("-", line) for line in old_part)
+            yield from (("+", line) for line in new_part)
+    if tail:
+        yield from _aligned(old[-tail:], new[-tail:], names, defined)
+
+
+def _keys(lines: Sequence[str]) -> list[str]:
+    """Each line without value names, and with layout aliases spelled out."""
+    aliases: dict[str, str] = {}
+
+    def spell_out(match: re.Match[str]) -> str:
+        return aliases.get(match[0], match[0])
+
+    keys = []
+    for line in lines:
+        definition = ALIAS_LINE.match(line)
+        if definition is not None:
+            aliases[definition[1]] = ALIAS.sub(spell_out, definition[2])
+            keys.append("# = " + aliases[definition[1]])
+        else:
+            keys.append(ALIAS.sub(spell_out, VALUE.sub("%", line)))
+    return keys
+
+
+def _aligned(
+    old: Sequence[str], new: Sequence[str], names: dict[str, str], defined: set[str]
+) -> Iterator[tuple[str, str]]:
+    """Pairs of lines with equal keys: unchanged if their names stand for the same values.
+
+    `names` maps names of the old text to the new one's; `defined` are those among them whose
+    definitions were aligned. Both grow as the lines go by.
+    """
+    for index, line in enumerate(old):
+        other = new[index]
+        result = RESULT.match(line)
+        same = True
+        ours, theirs = VALUE.findall(line), VALUE.findall(other)
+        for position, name in enumerate(ours):
+            if position == 0 and result is not None:
+                names[name] = theirs[0]
+                defined.add(name)
+            elif names.setdefault(name, theirs[position]) != theirs[position]:
+                same = False
+                if name not in defined:  # its first use may have been the one that changed
+                    names[name] = theirs[position]
+        if same:
+            yield " ", other
+        else:
+            yield "-", line
+            yield "+", other
+
+
+def _hunks(edits: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """The changed places with their context, each under its `@@` line."""
+    changed = [n for n, (tag, _) in enumerate(edits) if tag != " "]
+    spans: list[list[int]] = []
+    for n in changed:
+        if spans and n - CONTEXT <= spans[-1][1]:
+            spans[-1][1] = n + CONTEXT + 1
+        else:
+            spans.append([max(0, n - CONTEXT), n + CONTEXT + 1])
+    old_line = new_line = 1
+    done = 0
+    for start, stop in spans:
+        skipped = edits[done:start]
+        old_line += sum(tag != "+" for tag, _ in skipped)
+        new_line += sum(tag != "-" for tag, _ in skipped)
+        hunk = edits[start:stop]
+        old_count = sum(tag != "+" for tag, _ in hunk)
+        new_count = sum(tag != "-" for tag, _ in hunk)
+        yield f"@@ -{old_line},{old_count} +{new_line},{new_count} @@"
+        yield from (tag + line for tag, line in hunk)
+        old_line += old_count
+        new_line += new_count
+        done = min(stop, len(edits))

@@ -1,0 +1,289 @@
+"""Compiles variants: from the store if it can, else in a guest process.
+
+`Compiler.compile` may be called from as many threads as one likes, so any
+`concurrent.futures.Executor` can drive it: each call borrows a worker for itself. For executors
+of other processes (`ProcessPoolExecutor`, dask), `compile_variant` is the picklable form.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from kinspect.inspector.compiler import diagnostics
+from kinspect.inspector.compiler.environment import compile_relevant, guest_environment
+from kinspect.inspector.compiler.failures import failure_record
+from kinspect.inspector.compiler.store import Entry, Store, artifact_key, default_root
+from kinspect.inspector.compiler.toolchain import Toolchain, toolchain
+from kinspect.inspector.compiler.worker import GRACE_SECONDS, Worker, WorkerLostError
+from kinspect.inspector.model import Artifact, ErrorRecord, Variant
+
+TTIR = "kernel.ttir"
+METADATA = "metadata.json"
+PASSES = "passes.mlir"
+STDERR = "stderr.txt"
+STDERR_TAIL = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class CompileSettings:
+    """How to compile.
+
+    Args:
+        python: interpreter that has Triton.
+        passes: also keep the IR before every MLIR pass (artifact `passes`).
+        time_limit: seconds one compile may take.
+        memory_limit: bytes of address space one compile may use; None for no limit. Threads and
+            libraries count with what they map, so allow several GiB.
+        cache_dir: root of the store; None for `KINSPECT_CACHE_DIR` or the user's cache folder.
+        read_store: False compiles even what the store holds, and replaces it.
+    """
+
+    python: str = sys.executable
+    passes: bool = False
+    time_limit: float = 120.0
+    memory_limit: int | None = None
+    cache_dir: Path | None = None
+    read_store: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StageRecord:
+    """One stage of a compile.
+
+    Args:
+        stage: `ttgir`, `llir`, `amdgcn` or `hsaco`.
+        seconds: wall time; None where this Triton does not let us measure it.
+        dump_bytes: length of the pass dump when the stage ended, less than a page short; None
+            without a dump.
+    """
+
+    stage: str
+    seconds: float | None
+    dump_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CompileResult:
+    """What became of one variant.
+
+    Args:
+        variant: the input.
+        artifacts: by kind: `ttir`, `ttgir`, `llir`, `amdgcn`, `hsaco`, `metadata`, `stderr`,
+            `passes`. Empty when the compile failed.
+        metadata: what Triton noted: `shared`, `num_warps`, `name`, ...
+        stages: in the order they ran; empty when it failed.
+        from_store: nothing was compiled.
+        error: why it failed.
+        notes: the compiler's warnings.
+        stderr: the end of the compiler's stderr when it failed.
+    """
+
+    variant: Variant
+    artifacts: Mapping[str, Artifact] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    stages: tuple[StageRecord, ...] = ()
+    from_store: bool = False
+    error: ErrorRecord | None = None
+    notes: tuple[str, ...] = ()
+    stderr: str = ""
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Stage -> seconds, for the stages whose time is known."""
+        return {s.stage: s.seconds for s in self.stages if s.seconds is not None}
+
+
+class Compiler:
+    """Compiles variants in guest processes that it starts when needed and keeps for the next.
+
+    Args:
+        settings: see `CompileSettings`.
+    """
+
+    def __init__(self, settings: CompileSettings | None = None) -> None:
+        self.settings = CompileSettings() if settings is None else settings
+        self.store = Store(self.settings.cache_dir or default_root())
+        self._environment = guest_environment(os.environ)
+        self._relevant = compile_relevant(self._environment)
+        self._lock = threading.Lock()
+        self._idle: list[Worker] = []
+        self._busy: set[Worker] = set()
+        self._closed = False
+        self._toolchain: Toolchain | None = None
+        self._pid = os.getpid()
+
+    def __enter__(self) -> Compiler:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the idle workers. Those at work end with their jobs."""
+        with self._lock:
+            idle, self._idle, self._closed = self._idle, [], True
+        for worker in idle:
+            worker.close()
+
+    def abort(self) -> None:
+        """Ends all workers, those at work too: their compiles fail at once (after Ctrl-C)."""
+        with self._lock:
+            busy = list(self._busy)
+        for worker in busy:
+            worker.terminate()
+        self.close()
+
+    @contextmanager
+    def worker(self) -> Iterator[Worker]:
+        """Lends a worker to the calling thread."""
+        with self._lock:
+            if self._pid != os.getpid():
+                # A forked copy of this object: these guests answer the process we came from.
+                self._idle, self._busy, self._pid = [], set(), os.getpid()
+            idle = self._idle.pop() if self._idle else None
+            worker = idle or Worker(self.settings.python, self._environment)
+            self._busy.add(worker)
+        try:
+            yield worker
+        finally:
+            # A request that failed has closed the worker; the next one starts it again.
+            with self._lock:
+                self._busy.discard(worker)
+                kept = not self._closed
+                if kept:
+                    self._idle.append(worker)
+            if not kept:
+                worker.close()
+
+    def toolchain(self) -> Toolchain:
+        """The interpreter and its Triton.
+
+        Raises:
+            KinspectError: there is no usable Triton.
+        """
+        if self._toolchain is None:
+            with self.worker() as worker:
+                self._toolchain = toolchain(worker, self.store.root)
+        return self._toolchain
+
+    def key(self, variant: Variant, passes: bool | None = None) -> str:
+        """The store's key for a variant under these settings."""
+        return artifact_key(
+            ttir=variant.ttir,
+            options=variant.options,
+            arch=variant.arch,
+            wave_size=variant.wave_size,
+            triton_key=self.toolchain().triton_key,
+            environment=self._relevant,
+            passes=self.settings.passes if passes is None else passes,
+        )
+
+    def compile(self, variant: Variant) -> CompileResult:
+        """Compiles one variant, or finds it in the store. A failure is a result, not an exception.
+
+        Raises:
+            KinspectError: no variant can be compiled: no usable Triton, or an unwritable store.
+        """
+        key = self.key(variant)
+        if self.settings.read_store:
+            entry = self._find(variant, key)
+            if entry is not None:
+                return _result(variant, entry, from_store=True)
+        with self.store.stage() as folder:
+            return self._compile_in(folder, variant, key)
+
+    def _find(self, variant: Variant, key: str) -> Entry | None:
+        """The entry for these settings, or one that has a pass dump besides."""
+        entry = self.store.get(key)
+        if entry is None and not self.settings.passes:
+            entry = self.store.get(self.key(variant, passes=True))
+        return entry
+
+    def _compile_in(self, folder: Path, variant: Variant, key: str) -> CompileResult:
+        (folder / TTIR).write_bytes(variant.ttir.encode())
+        (folder / STDERR).touch()
+        request = {
+            "op": "compile",
+            "folder": str(folder),
+            "arch": variant.arch,
+            "wave_size": variant.wave_size,
+            "options": dict(variant.options),
+            "passes": self.settings.passes,
+            "triton_key": self.toolchain().triton_key,
+            "time_limit": self.settings.time_limit,
+            "memory_limit": self.settings.memory_limit,
+        }
+        try:
+            with self.worker() as worker:
+                reply = worker.request(request, self.settings.time_limit + GRACE_SECONDS)
+        except WorkerLostError as error:
+            record = ErrorRecord(
+                variant.source.file if variant.source else None,
+                variant.kernel,
+                "compile",
+                error.message,
+                error.hint,
+            )
+            return CompileResult(variant, error=record)
+        stderr = (folder / STDERR).read_text(encoding="utf-8", errors="replace")
+        said = diagnostics.scan(stderr)
+        failure = failure_record(variant, reply, said, self.settings.time_limit)
+        if failure is not None:
+            return CompileResult(
+                variant, error=failure, notes=said.warnings, stderr=stderr[-STDERR_TAIL:]
+            )
+        files = {"ttir": TTIR, **reply["result"]["files"], "metadata": METADATA, "stderr": STDERR}
+        if self.settings.passes and (folder / PASSES).exists():
+            files["passes"] = PASSES
+        facts = {"stages": reply["result"]["stages"], "notes": list(said.warnings)}
+        if not self.settings.read_store:
+            self.store.remove(key)
+        entry = self.store.put(key, folder, files, facts)
+        return _result(variant, entry, from_store=False)
+
+
+def compile_variant(variant: Variant, settings: CompileSettings) -> CompileResult:
+    """`Compiler.compile` for executors whose tasks run in other processes.
+
+    Arguments and result are picklable. Each process keeps one `Compiler` per settings until it
+    ends. The artifacts lie in that process's store: on another machine, that machine's.
+    """
+    return _compiler_of_process(settings).compile(variant)
+
+
+@functools.lru_cache(maxsize=8)
+def _compiler_of_process(settings: CompileSettings) -> Compiler:
+    compiler = Compiler(settings)
+    atexit.register(compiler.abort)
+    return compiler
+
+
+def _result(variant: Variant, entry: Entry, from_store: bool) -> CompileResult:
+    metadata = json.loads(entry.artifacts["metadata"].path.read_bytes())
+    stages = tuple(
+        StageRecord(s["stage"], s["seconds"], s["dump_bytes"]) for s in entry.facts["stages"]
+    )
+    return CompileResult(
+        variant,
+        artifacts=entry.artifacts,
+        metadata=metadata,
+        stages=stages,
+        from_store=from_store,
+        notes=tuple(entry.facts["notes"]),
+    )

@@ -1,0 +1,259 @@
+"""Content-addressed store of compiled artifacts, under the user's cache directory.
+
+An entry is a folder of files with a manifest that states the size and hash of each. It appears
+whole, by one rename, or not at all, so that neither a crash nor two writers of one key can leave
+half of one. Everything in the store can be made again: deleting any of it is safe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import Artifact
+
+FORMAT = 1
+"""Part of every key: raise it when the same inputs come to mean other files."""
+MANIFEST = "manifest.json"
+STAGING = "staging"
+STALE_SECONDS = 24 * 3600.0
+"""Age at which a staging folder belongs to nobody: no compile runs for a day."""
+PUT_ATTEMPTS = 5
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One stored compile: its artifacts by kind, and what was noted when it was put there."""
+
+    key: str
+    artifacts: Mapping[str, Artifact]
+    facts: Mapping[str, Any]
+
+
+def artifact_key(
+    *,
+    ttir: str,
+    options: Mapping[str, Any],
+    arch: str,
+    wave_size: int,
+    triton_key: str,
+    environment: Mapping[str, str],
+    passes: bool,
+) -> str:
+    """The key of a compile: a hash over everything that its result depends on.
+
+    Args:
+        ttir: the compile's input, byte for byte.
+        options: compile options; JSON values only.
+        arch: gfx name.
+        wave_size: lanes per wave.
+        triton_key: identity of Triton, its backend and its device libraries.
+        environment: the compile-relevant variables.
+        passes: whether the pass dump is among the artifacts.
+
+    Raises:
+        TypeError: an option that is not a JSON value.
+    """
+    stated = {
+        "format": FORMAT,
+        "ttir": hashlib.sha256(ttir.encode()).hexdigest(),
+        "options": dict(options),
+        "arch": arch,
+        "wave_size": wave_size,
+        "triton_key": triton_key,
+        "environment": dict(environment),
+        "passes": passes,
+    }
+    text = json.dumps(stated, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def default_root() -> Path:
+    """`KINSPECT_CACHE_DIR`, or the user's cache directory for kinspect."""
+    override = os.environ.get("KINSPECT_CACHE_DIR")
+    return Path(override) if override else platformdirs.user_cache_path("kinspect")
+
+
+class Store:
+    """The artifact store below one root folder. Safe to share between threads and processes.
+
+    Args:
+        root: the folder; `default_root()` when None. Made when first written to.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = (default_root() if root is None else root).absolute()
+        self._entries = self.root / f"artifacts-v{FORMAT}"
+        self._staging = self.root / STAGING
+
+    def get(self, key: str) -> Entry | None:
+        """The entry, or None where there is none or it is damaged.
+
+        Checks that each file has the size that the manifest states; `verify` checks the hashes.
+        """
+        folder = self._folder(key)
+        try:
+            manifest = json.loads((folder / MANIFEST).read_bytes())
+            artifacts = {
+                str(kind): Artifact(str(kind), str(f["sha256"]), int(f["size"]), folder / f["name"])
+                for kind, f in manifest["files"].items()
+            }
+            whole = manifest["key"] == key and all(
+                a.path.stat().st_size == a.size for a in artifacts.values()
+            )
+            facts = dict(manifest["facts"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        if not whole:
+            return None
+        return Entry(key, artifacts, facts)
+
+    def verify(self, key: str) -> bool:
+        """Whether the entry is there and every file has the content it was stored with."""
+        entry = self.get(key)
+        return entry is not None and all(
+            _sha256(a.path) == a.sha256 for a in entry.artifacts.values()
+        )
+
+    @contextlib.contextmanager
+    def stage(self) -> Iterator[Path]:
+        """A fresh folder on the store's own filesystem, for `put`; removed if not put.
+
+        Raises:
+            KinspectError: the store cannot be written.
+        """
+        try:
+            self._staging.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=self._staging))
+        except OSError as error:
+            raise self._unwritable(error) from error
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def put(
+        self,
+        key: str,
+        folder: Path,
+        files: Mapping[str, str],
+        facts: Mapping[str, Any] | None = None,
+    ) -> Entry:
+        """Moves a folder made by `stage` into the store.
+
+        Where another writer came first, the entry is theirs: one key has one content.
+
+        Args:
+            key: see `artifact_key`.
+            folder: holds the files. Whatever else lies there is stored too, but not listed.
+            files: artifact kind -> file name in `folder`.
+            facts: further JSON values to keep with the entry.
+
+        Raises:
+            KinspectError: the store cannot be written.
+        """
+        try:
+            return self._put(key, folder, files, facts or {})
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _put(
+        self, key: str, folder: Path, files: Mapping[str, str], facts: Mapping[str, Any]
+    ) -> Entry:
+        manifest = {
+            "key": key,
+            "files": {
+                kind: {
+                    "name": name,
+                    "size": (folder / name).stat().st_size,
+                    "sha256": _sha256(folder / name),
+                }
+                for kind, name in files.items()
+            },
+            "facts": dict(facts),
+        }
+        (folder / MANIFEST).write_text(json.dumps(manifest, sort_keys=True), encoding="utf-8")
+        target = self._folder(key)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        failure: OSError | None = None
+        for attempt in range(PUT_ATTEMPTS):
+            try:
+                os.rename(folder, target)
+            except OSError as error:  # there already, or it cannot be written
+                failure = error
+            entry = self.get(key)
+            if entry is not None:
+                return entry
+            if folder.exists():
+                self._set_aside(target)
+            else:  # another writer who saw a damaged entry is just replacing ours
+                time.sleep(0.01 * (attempt + 1))
+        raise failure or OSError(f"the entry {target} was removed as it was made")
+
+    def remove(self, key: str) -> None:
+        """Removes an entry, if there is one."""
+        self._set_aside(self._folder(key))
+
+    def prune(self, max_bytes: int) -> int:
+        """Deletes the oldest entries until the rest fits, and staging folders nobody owns.
+
+        Returns:
+            The number of bytes freed.
+        """
+        freed = self._sweep_staging()
+        found = []
+        for folder in self._entries.glob("*/*"):
+            with contextlib.suppress(OSError):
+                size = sum(f.stat().st_size for f in folder.iterdir())
+                found.append((folder.stat().st_mtime, size, folder))
+        total = sum(size for _, size, _ in found)
+        for _, size, folder in sorted(found):
+            if total <= max_bytes:
+                break
+            self._set_aside(folder)
+            total -= size
+            freed += size
+        return freed
+
+    def _unwritable(self, error: OSError) -> KinspectError:
+        return KinspectError(
+            f"the cache folder {self.root} cannot be written: {error.strerror or error}",
+            "set KINSPECT_CACHE_DIR to a folder that can",
+        )
+
+    def _folder(self, key: str) -> Path:
+        return self._entries / key[:2] / key
+
+    def _set_aside(self, folder: Path) -> None:
+        """Removes an entry in one step for its readers, however long the deletion takes."""
+        with self.stage() as bin_folder, contextlib.suppress(OSError):
+            os.rename(folder, bin_folder / "removed")
+
+    def _sweep_staging(self) -> int:
+        freed = 0
+        for folder in self._staging.glob("*"):
+            with contextlib.suppress(OSError):
+                if time.time() - folder.stat().st_mtime > STALE_SECONDS:
+                    freed += sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+                    shutil.rmtree(folder, ignore_errors=True)
+        return freed
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

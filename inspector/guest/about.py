@@ -1,0 +1,103 @@
+"""What this interpreter and its Triton are."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import importlib
+import os
+import platform
+import sys
+from typing import Any
+
+TRITON_KEY_MODULES = ("triton.runtime.cache", "triton.compiler.compiler")
+"""Where `triton_key` lives: since 3.5, and before."""
+WITNESSED = ("compiler", "backends", "language", "runtime", "_C")
+"""Folders of Triton's package whose files decide what a compile yields."""
+
+
+def describe() -> dict[str, Any]:
+    """Interpreter and Triton versions, and Triton's own key.
+
+    Triton's version alone does not identify it (vendor builds share version numbers): `triton_key`
+    hashes its Python files and `libtriton`, the backend's hash and the device libraries, which
+    `triton_key()` leaves out.
+
+    `witnesses` lists the files and folders (with modification time in ns, and size) from which the
+    answer follows: as long as they stand unchanged the host need not ask again.
+    """
+    reply: dict[str, Any] = {
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "triton": None,
+        "triton_key": None,
+        "problem": None,
+        "hint": "",
+        "witnesses": [],
+    }
+    try:
+        triton: Any = importlib.import_module("triton")
+        backends = importlib.import_module("triton.backends").backends
+    except ImportError as error:
+        reply["problem"] = f"Triton cannot be imported by {sys.executable}: {error}"
+        reply["hint"] = "install kinspect[triton], or name an interpreter that has it with --python"
+        return reply
+    reply["triton"] = getattr(triton, "__version__", None)
+    if not hasattr(triton, "knobs"):
+        reply["problem"] = f"Triton {reply['triton']} is older than the oldest supported (3.4)"
+        reply["hint"] = "install triton>=3.4, or name another interpreter with --python"
+        return reply
+    if "amd" not in backends:
+        reply["problem"] = f"Triton {reply['triton']} was built without its AMD backend"
+        reply["hint"] = "install a Triton that has triton/backends/amd, or use --python"
+        return reply
+    folder = os.path.dirname(os.path.abspath(triton.__file__))
+    reply["triton_key"] = _key(backends["amd"].compiler, folder)
+    reply["witnesses"] = _witnesses(folder)
+    return reply
+
+
+def triton_key() -> str:
+    """Triton's own key: a hash over its Python files and libtriton."""
+    for name in TRITON_KEY_MODULES:
+        key = getattr(importlib.import_module(name), "triton_key", None)
+        if key is not None:
+            return str(key())
+    raise AttributeError("this Triton has no triton_key()")
+
+
+def _key(backend_class: Any, folder: str) -> str:
+    digest = hashlib.sha256(triton_key().encode())
+    target = importlib.import_module("triton.backends.compiler").GPUTarget("hip", "gfx942", 64)
+    try:
+        digest.update(str(backend_class(target).hash()).encode())
+    except Exception as error:
+        # Triton 3.4 asks an external linker for its version here. Without one nothing compiles,
+        # and compiling says so; the front end works all the same.
+        digest.update(type(error).__name__.encode())
+    for path in sorted(glob.glob(os.path.join(folder, "backends", "amd", "lib", "*.bc"))):
+        with open(path, "rb") as stream:
+            digest.update(hashlib.sha256(stream.read()).digest())
+    return digest.hexdigest()
+
+
+def _witnesses(folder: str) -> list[list[Any]]:
+    paths = [sys.executable, os.path.join(folder, "__init__.py")]
+    for name in WITNESSED:
+        for root, folders, files in os.walk(os.path.join(folder, name)):
+            folders[:] = [f for f in folders if f not in ("__pycache__", "include")]
+            paths += [os.path.join(root, f) for f in files if f.endswith((".py", ".so", ".bc"))]
+    # A Triton that is installed in front of this one changes a folder on the way to it.
+    for entry in sys.path:
+        paths.append(entry or os.curdir)
+        if os.path.abspath(entry) == os.path.dirname(folder):
+            break
+    seen: list[list[Any]] = []
+    for path in dict.fromkeys(os.path.abspath(p) for p in paths):
+        try:
+            stat = os.stat(path)
+        except OSError:
+            seen.append([path, None, None])
+        else:
+            seen.append([path, stat.st_mtime_ns, stat.st_size])
+    return seen

@@ -1,0 +1,270 @@
+"""`KINSPECT_CASES`: the specialisations that a file states for its own kernels.
+
+A case is plain data, a dict with these keys:
+
+    name         what to call it (required)
+    kernel       name of a @triton.jit function of the module (required)
+    signature    argument -> Triton type; `:16` adds "divisible by 16", `:1` "equal to 1"
+    constexprs   argument -> value
+    options      num_warps, num_stages, waves_per_eu, ... (optional)
+    grid         one to three numbers (optional)
+    archs        fnmatch patterns of the gfx names to compile for (optional: all)
+    small_tensors  whether every tensor's storage is within 2 GiB (optional: True)
+
+This module checks a case against the kernel's parameters and spells it the way
+`JITFunction.run` would; it does not need Triton.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+KEYS = ("name", "kernel", "signature", "constexprs", "options", "grid", "archs", "small_tensors")
+TYPE = re.compile(r"(?P<type>.+?)(?::(?P<suffix>\d+))?\s*")
+DIVISIBLE = "16"
+ONE = "1"
+INTEGER = re.compile(r"[iu]\d+")
+
+
+class CaseError(Exception):
+    """A case that cannot be compiled as it stands: one line, and what to do about it."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel.
+
+    Args:
+        constexpr: annotated `tl.constexpr`.
+        default: its default value, in a tuple; None without one.
+        specialize: False where `do_not_specialize` names it.
+        align: False where `do_not_specialize_on_alignment` names it too.
+    """
+
+    name: str
+    constexpr: bool
+    default: tuple[Any] | None
+    specialize: bool = True
+    align: bool = True
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case, its types checked. Arguments are not compared with the kernel yet."""
+
+    name: str
+    kernel: str
+    signature: Mapping[str, str]
+    constexprs: Mapping[str, Any]
+    options: Mapping[str, Any]
+    grid: tuple[int, ...] | None
+    archs: tuple[str, ...] | None
+    small_tensors: bool
+
+    def wants(self, arch: str) -> bool:
+        """Whether the case is meant for this gfx target."""
+        return self.archs is None or any(fnmatch.fnmatchcase(arch, a) for a in self.archs)
+
+
+@dataclass(frozen=True)
+class Specialization:
+    """What the Triton front end is given, all of it by argument name.
+
+    `divisible` are the arguments known to be multiples of 16, `small` the pointers whose storage
+    is within 2 GiB.
+    """
+
+    signature: Mapping[str, str]
+    constants: Mapping[str, Any]
+    divisible: frozenset[str]
+    small: frozenset[str]
+
+
+def read_case(index: int, raw: Any) -> Case:
+    """Checks the types of one entry of `KINSPECT_CASES`.
+
+    Raises:
+        CaseError: names the entry and the key.
+    """
+    where = f"KINSPECT_CASES[{index}]"
+    if not isinstance(raw, dict):
+        raise CaseError(f"{where} is a {type(raw).__name__}, not a dict", "write it as a dict")
+    name, kernel = raw.get("name"), raw.get("kernel")
+    if isinstance(name, str) and name:
+        where = f"case {name!r}"
+    unknown = [str(key) for key in raw if key not in KEYS]
+    if unknown:
+        raise CaseError(
+            f"{where} has no key {_named(unknown)}{did_you_mean(unknown, KEYS)}",
+            "the keys are " + ", ".join(KEYS),
+        )
+    for key, value in (("name", name), ("kernel", kernel)):
+        if not isinstance(value, str) or not value:
+            raise CaseError(f"{where} needs {key!r}, a string", f"add {key!r} to the case")
+    tables = {}
+    for key in ("signature", "constexprs", "options"):
+        table = raw.get(key, {})
+        if not isinstance(table, dict) or not all(isinstance(k, str) for k in table):
+            raise CaseError(f"{where}: {key!r} must be a dict with string keys", f"mend {key!r}")
+        tables[key] = table
+    for argument, text in tables["signature"].items():
+        if not isinstance(text, str) or not TYPE.fullmatch(text):
+            raise CaseError(
+                f"{where}: the type of {argument!r} is {text!r}",
+                'write a Triton type such as "*fp16:16", "i32" or "fp32"',
+            )
+    return Case(
+        name=str(name),
+        kernel=str(kernel),
+        signature=tables["signature"],
+        constexprs=tables["constexprs"],
+        options=tables["options"],
+        grid=_grid(where, raw.get("grid")),
+        archs=_archs(where, raw.get("archs")),
+        small_tensors=_flag(where, "small_tensors", raw.get("small_tensors", True)),
+    )
+
+
+def specialize(case: Case, parameters: Iterable[Parameter]) -> Specialization:
+    """Binds a case to its kernel's parameters, defaults included.
+
+    Raises:
+        CaseError: arguments missing or not the kernel's, or a specialisation that a launch of the
+            kernel would not make.
+    """
+    parameters = list(parameters)
+    where = f"case {case.name!r} of kernel {case.kernel!r}"
+    _check_names(where, case, parameters)
+    signature: dict[str, str] = {}
+    constants: dict[str, Any] = {}
+    divisible, small = set(), set()
+    for parameter in parameters:
+        name = parameter.name
+        if name in case.constexprs or name not in case.signature:
+            value = _constant(where, case, parameter)
+            signature[name], constants[name] = "constexpr", value
+            continue
+        type_name, suffix = _split_type(where, case, parameter)
+        if suffix == ONE:
+            signature[name], constants[name] = "constexpr", 1
+            continue
+        signature[name] = type_name
+        if suffix == DIVISIBLE:
+            divisible.add(name)
+        if case.small_tensors and type_name.startswith("*") and parameter.specialize:
+            small.add(name)
+    return Specialization(signature, constants, frozenset(divisible), frozenset(small))
+
+
+def did_you_mean(wrong: Iterable[str], known: Iterable[str]) -> str:
+    """` (did you mean 'x'?)`, or nothing where no name is near."""
+    pool = list(known)
+    near = [m for name in wrong for m in difflib.get_close_matches(name, pool, n=1, cutoff=0.6)]
+    return f" (did you mean {_named(dict.fromkeys(near))}?)" if near else ""
+
+
+def _check_names(where: str, case: Case, parameters: list[Parameter]) -> None:
+    names = [p.name for p in parameters]
+    given = [*case.signature, *case.constexprs]
+    extra = [n for n in dict.fromkeys(given) if n not in names]
+    missing = [
+        p.name
+        for p in parameters
+        if p.name not in given and (p.default is None or not (p.constexpr or p.default[0] is None))
+    ]
+    twice = [n for n in case.signature if n in case.constexprs]
+    if twice:
+        raise CaseError(
+            f"{where} names {_named(twice)} both in 'signature' and in 'constexprs'", "name it once"
+        )
+    if missing or extra:
+        faults = [f"does not name {_named(missing)}"] if missing else []
+        if extra:
+            near = did_you_mean(extra, missing or names)
+            faults.append(f"names {_named(extra)}, which the kernel has not{near}")
+        raise CaseError(
+            f"{where} {' and '.join(faults)}", f"the kernel's parameters are {', '.join(names)}"
+        )
+
+
+def _constant(where: str, case: Case, parameter: Parameter) -> Any:
+    """The value of a constexpr: stated, or the default. A launch makes None and 1 constants too."""
+    if parameter.name not in case.constexprs:
+        return parameter.default[0] if parameter.default is not None else None
+    value = case.constexprs[parameter.name]
+    if parameter.constexpr or value is None or (type(value) is int and value == 1):
+        return value
+    raise CaseError(
+        f"{where}: {parameter.name!r} is not a tl.constexpr parameter",
+        "give its type under 'signature' instead",
+    )
+
+
+def _split_type(where: str, case: Case, parameter: Parameter) -> tuple[str, str | None]:
+    match = TYPE.fullmatch(case.signature[parameter.name])
+    assert match is not None  # read_case has seen to it
+    type_name, suffix = match["type"].strip(), match["suffix"]
+    name = parameter.name
+    if parameter.constexpr:
+        raise CaseError(
+            f"{where}: {name!r} is a tl.constexpr parameter",
+            "give its value under 'constexprs' instead",
+        )
+    if suffix is None:
+        return type_name, None
+    if suffix not in (DIVISIBLE, ONE):
+        raise CaseError(
+            f"{where}: {name!r} ends in :{suffix}",
+            "Triton specialises on :16 (divisible by 16) and :1 only",
+        )
+    integer = INTEGER.fullmatch(type_name) is not None
+    if not (integer or (suffix == DIVISIBLE and type_name.startswith("*"))):
+        raise CaseError(
+            f"{where}: {name!r} is {type_name!r}, which Triton does not specialise",
+            f"drop the :{suffix}",
+        )
+    if not parameter.specialize or (suffix == DIVISIBLE and not parameter.align):
+        raise CaseError(
+            f"{where}: the kernel marks {name!r} do_not_specialize", f"drop the :{suffix}"
+        )
+    return type_name, suffix
+
+
+def _grid(where: str, grid: Any) -> tuple[int, ...] | None:
+    if grid is None:
+        return None
+    if (
+        not isinstance(grid, (list, tuple))
+        or not 1 <= len(grid) <= 3
+        or not all(type(n) is int and n > 0 for n in grid)
+    ):
+        raise CaseError(f"{where}: 'grid' is {grid!r}", "give one to three positive numbers")
+    return tuple(grid)
+
+
+def _archs(where: str, archs: Any) -> tuple[str, ...] | None:
+    if archs is None:
+        return None
+    if not isinstance(archs, (list, tuple)) or not all(isinstance(a, str) for a in archs):
+        raise CaseError(f"{where}: 'archs' is {archs!r}", 'give a list such as ["gfx942", "gfx9*"]')
+    return tuple(archs)
+
+
+def _flag(where: str, key: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise CaseError(f"{where}: {key!r} is {value!r}", "give True or False")
+    return value
+
+
+def _named(names: Iterable[str]) -> str:
+    return ", ".join(repr(n) for n in names)

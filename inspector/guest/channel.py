@@ -1,0 +1,53 @@
+"""JSON lines over a pair of inherited file descriptors.
+
+Never stdin or stdout: the user's code prints there, and so does Triton when asked to dump.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+CHUNK = 1 << 16
+
+
+class Channel:
+    """The guest's end of the connection to the host."""
+
+    def __init__(self, requests_fd: int, replies_fd: int) -> None:
+        self.requests_fd = requests_fd
+        self.replies_fd = replies_fd
+        self.stopped = False  # the host asked this process to end
+        self._pending = bytearray()
+        for fd in (requests_fd, replies_fd):
+            os.set_inheritable(fd, False)
+
+    def receive(self) -> dict[str, Any] | None:
+        """The next request, or None once the host has closed its end."""
+        while b"\n" not in self._pending:
+            chunk = os.read(self.requests_fd, CHUNK)
+            if not chunk:
+                return None
+            self._pending += chunk
+        line, _, rest = bytes(self._pending).partition(b"\n")
+        self._pending = bytearray(rest)
+        request = json.loads(line)
+        if not isinstance(request, dict):
+            raise ValueError("a request must be a JSON object")
+        return request
+
+    def send(self, reply: dict[str, Any]) -> None:
+        """Writes one reply.
+
+        Raises:
+            BrokenPipeError: the host has gone.
+        """
+        data = memoryview(json.dumps(reply).encode() + b"\n")
+        while data:
+            data = data[os.write(self.replies_fd, data) :]
+
+    def close(self) -> None:
+        """Lets go of both descriptors, so that a forked job cannot write to the host."""
+        os.close(self.requests_fd)
+        os.close(self.replies_fd)

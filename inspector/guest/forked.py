@@ -1,0 +1,222 @@
+"""Runs one job in a forked child: whatever the job does, this process and the next job are safe.
+
+The child gets its own process group, /dev/null for stdin and a file for stdout and stderr. It may
+crash, call `os._exit`, loop for ever or start processes of its own: the parent ends them all.
+"""
+
+# ruff: noqa: TID251  (relative imports: in the guest this package goes by another name)
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from .channel import Channel
+
+PR_SET_PDEATHSIG = 1  # prctl(2)
+POLL_SECONDS = 0.01
+"""How often to look for the child's end where the kernel has no pidfd_open (Linux < 5.3)."""
+
+
+class HostGoneError(BaseException):
+    """The host closed the channel while a job ran: there is nobody left to report to.
+
+    Not an Exception: nothing but the server's loop may take it for a failure of the job.
+    """
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a child ended.
+
+    Args:
+        reason: `done` (status 0), `exit` (another status), `signal` or `timeout`.
+        code: the exit status or the signal's number; None for a timeout.
+        seconds: wall time from fork to end.
+    """
+
+    reason: str
+    code: int | None
+    seconds: float
+
+    def describe(self) -> dict[str, Any]:
+        """The outcome as a JSON object."""
+        name = None
+        if self.reason == "signal" and self.code is not None:
+            with contextlib.suppress(ValueError):
+                name = signal.Signals(self.code).name
+        return {
+            "reason": self.reason,
+            "code": self.code,
+            "signal": name,
+            "seconds": round(self.seconds, 6),
+        }
+
+
+def run_forked(
+    job: Callable[[], None],
+    channel: Channel,
+    *,
+    stdout: str,
+    stderr: str,
+    time_limit: float,
+    memory_limit: int | None = None,
+) -> Outcome:
+    """Runs `job` in a forked child and waits for its end.
+
+    Args:
+        job: what to run; an exception that escapes it is printed to `stderr` and ends the child
+            with status 1.
+        channel: closed in the child; watched here, so that a job does not outlive the host.
+        stdout: file that takes what the child prints; may be the same as `stderr`.
+        stderr: file that takes what the child writes to descriptor 2, C++ code included.
+        time_limit: seconds after which the child and all that it started are killed.
+        memory_limit: bytes of address space the child may use (RLIMIT_AS); None for no limit.
+
+    Raises:
+        HostGoneError: the host went away; the child has been killed.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    start = time.monotonic()
+    parent = os.getpid()
+    # No stop request may come between the fork and the block that ends the child.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    pid = os.fork()
+    if pid == 0:
+        _run_child(job, channel, parent, stdout, stderr, memory_limit)
+    ended = False
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)  # the child does the same: whoever comes first
+        if channel.stopped:
+            raise HostGoneError
+        ended = _wait(pid, start + time_limit, channel.requests_fd)
+    finally:
+        # Before the child is reaped its group id cannot belong to anybody else.
+        with contextlib.suppress(OSError):
+            os.killpg(pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+    seconds = time.monotonic() - start
+    if not ended:
+        return Outcome("timeout", None, seconds)
+    if os.WIFSIGNALED(status):
+        return Outcome("signal", os.WTERMSIG(status), seconds)
+    code = os.WEXITSTATUS(status)
+    return Outcome("exit" if code else "done", code, seconds)
+
+
+def _run_child(
+    job: Callable[[], None],
+    channel: Channel,
+    parent: int,
+    stdout: str,
+    stderr: str,
+    memory_limit: int | None,
+) -> NoReturn:
+    status = 1
+    try:
+        _become_job(channel, parent, stdout, stderr, memory_limit)
+        job()
+        status = 0
+    except BaseException:
+        with contextlib.suppress(Exception):
+            traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(status)
+
+
+def _become_job(
+    channel: Channel, parent: int, stdout: str, stderr: str, memory_limit: int | None
+) -> None:
+    """Cuts the child off from the host and turns its standard descriptors to files."""
+    with contextlib.suppress(OSError):
+        os.setpgid(0, 0)
+    _die_with(parent)
+    channel.close()
+    gc.freeze()  # a collection would copy every page that it marks
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    _redirect(os.open(os.devnull, os.O_RDONLY), 0)
+    _redirect(os.open(stdout, flags, 0o600), 1)
+    _redirect(os.open(stderr, flags, 0o600), 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory_limit is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (memory_limit, memory_limit))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
+def _redirect(fd: int, target: int) -> None:
+    if fd != target:
+        os.dup2(fd, target)
+        os.close(fd)
+    else:
+        os.set_inheritable(fd, True)
+
+
+def _die_with(parent: int) -> None:
+    """Asks the kernel to end this process with its parent, where the kernel can (Linux)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _wait(pid: int, deadline: float, hangup_fd: int) -> bool:
+    """Waits for the end of `pid`, without reaping it.
+
+    Returns:
+        False when the deadline passed first.
+
+    Raises:
+        HostGoneError: the other end of `hangup_fd` was closed first.
+    """
+    poller = select.poll()
+    poller.register(hangup_fd, 0)  # POLLHUP and POLLERR are reported unasked
+    pidfd = _pidfd(pid)
+    try:
+        if pidfd is not None:
+            poller.register(pidfd, select.POLLIN)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return _ended(pid)
+            step = left if pidfd is not None else min(left, POLL_SECONDS)
+            ready = [fd for fd, _ in poller.poll(step * 1000 + 1)]
+            if hangup_fd in ready:
+                raise HostGoneError
+            if (pidfd is None and _ended(pid)) or (pidfd is not None and pidfd in ready):
+                return True
+    finally:
+        if pidfd is not None:
+            os.close(pidfd)
+
+
+def _pidfd(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def _ended(pid: int) -> bool:
+    flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    return os.waitid(os.P_PID, pid, flags) is not None

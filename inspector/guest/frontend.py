@@ -1,0 +1,176 @@
+"""Triton's front end: one specialisation of a kernel to optimised TTIR. Runs in a forked child.
+
+The same steps as `triton.compile` takes for a launch, up to the end of the `ttir` stage.
+"""
+
+# ruff: noqa: TID251  (relative imports: in the guest this package goes by another name)
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .cases import Case, Parameter, Specialization
+from .lowering import parse_options, target
+
+STATED = ("num_warps", "num_stages")
+"""Options that a variant states even when the case leaves them to Triton's defaults."""
+DEFINITION = re.compile(r"\s*(async\s+)?def\s")
+
+
+class TritonKernels:
+    """The `@triton.jit` functions of one module, by name."""
+
+    def __init__(self, module: Any) -> None:
+        self._jit_function = importlib.import_module("triton.runtime.jit").JITFunction
+        self.by_name: dict[str, Any] = {}
+        for name, value in vars(module).items():
+            kernel = self._unwrapped(value)
+            if kernel is not None:
+                self.by_name[name] = kernel
+        self.defined_here = [
+            name for name, k in self.by_name.items() if k.fn.__module__ == module.__name__
+        ]
+
+    def place(self, source: str | None, line: int | None) -> str | None:
+        """`file:line` of a line of a function's source, as Triton's errors count it.
+
+        Args:
+            source: text of a jitted function, from its `def` on.
+            line: counts from 1 within `source`.
+        """
+        if source is None or line is None:
+            return None
+        for kernel in self.by_name.values():
+            reachable = [kernel, *(self._unwrapped(v) for v in kernel.fn.__globals__.values())]
+            for function in reachable:
+                if function is not None and function.src == source:
+                    file, first = definition(function)
+                    return f"{file}:{first + line - 1}"
+        return None
+
+    def _unwrapped(self, value: Any) -> Any:
+        """The JITFunction under autotuners and heuristics; None if there is none."""
+        layers = _wrapped(value)
+        return next((layer for layer in layers if isinstance(layer, self._jit_function)), None)
+
+
+def _wrapped(value: Any) -> Iterator[Any]:
+    """The value and, layer by layer, what its decorators wrap."""
+    seen: set[int] = set()
+    while value is not None and id(value) not in seen:
+        seen.add(id(value))
+        yield value
+        # Only what decorators keep in the instance: __getattr__ of strangers may do anything.
+        value = getattr(value, "__dict__", {}).get("fn") if not inspect.isclass(value) else None
+
+
+def parameters(kernel: Any) -> list[Parameter]:
+    """What a JITFunction knows of its parameters."""
+    return [
+        Parameter(
+            name=param.name,
+            constexpr=bool(param.is_constexpr),
+            default=(_unwrap_constexpr(param.default),) if param.has_default else None,
+            specialize=not param.do_not_specialize,
+            align=not param.do_not_specialize_on_alignment,
+        )
+        for param in kernel.params
+    ]
+
+
+def definition(kernel: Any) -> tuple[str, int]:
+    """File and line of the kernel's `def`, below its decorators."""
+    lines, start = inspect.getsourcelines(kernel.fn)
+    offset = next((i for i, line in enumerate(lines) if DEFINITION.match(line)), 0)
+    return kernel.fn.__code__.co_filename, start + offset
+
+
+def make_ttir(kernel: Any, case: Case, bound: Specialization, arch: str) -> dict[str, Any]:
+    """Runs the front end.
+
+    Returns:
+        The fields of a variant: `ttir`, `options`, `signature`, `constexprs`, `attrs`, `arch` and
+        `wave_size`.
+
+    Raises:
+        UnknownOptionError: see `lowering.parse_options`.
+        Exception: whatever the front end has to say of the kernel.
+    """
+    compiler = importlib.import_module("triton.compiler.compiler")
+    ir = importlib.import_module("triton._C.libtriton").ir
+    gpu = target(arch)
+    backend = compiler.make_backend(gpu)
+    wanted = dict(case.options)
+    if getattr(kernel, "debug", None):  # @triton.jit(debug=True): a launch passes it on
+        wanted.setdefault("debug", True)
+    options = parse_options(backend, wanted)
+    attributes = _attributes(backend, bound)
+    source = compiler.ASTSource(
+        kernel,
+        dict(bound.signature),
+        dict(bound.constants),
+        {(kernel.arg_names.index(name),): pairs for name, pairs in attributes.items()},
+    )
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    available = {
+        "target": gpu,
+        "options": options,
+        "codegen_fns": backend.get_codegen_implementation(options),
+        "module_map": backend.get_module_map(),
+        "context": context,
+    }
+    # `target` joined make_ir's parameters with Triton 3.5.
+    wanted_by_name = inspect.signature(source.make_ir).parameters
+    module = source.make_ir(**{name: available[name] for name in wanted_by_name})
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, options, source.language)
+    module = stages["ttir"](module, {"target": gpu, **options.__dict__})
+    for name in STATED:
+        if hasattr(options, name):
+            wanted[name] = getattr(options, name)
+    return {
+        "ttir": str(module),
+        "arch": gpu.arch,
+        "wave_size": gpu.warp_size,
+        "options": {name: plain(value) for name, value in wanted.items()},
+        "signature": dict(bound.signature),
+        "constexprs": {name: plain(value) for name, value in bound.constants.items()},
+        "attrs": {name: dict(pairs) for name, pairs in attributes.items() if pairs},
+    }
+
+
+def _attributes(backend: Any, bound: Specialization) -> Mapping[str, list[list[Any]]]:
+    """Triton's own spelling of what is known of each argument, as a launch would pass it."""
+    knobs = importlib.import_module("triton.knobs")
+    buffer_ops = bool(knobs.amd.use_buffer_ops)  # without them a launch does not look at sizes
+    attributes = {}
+    for name, type_name in bound.signature.items():
+        letters = "D" if name in bound.divisible else ""
+        letters += "S" if name in bound.small and buffer_ops else ""
+        if type_name != "constexpr":
+            attributes[name] = backend.parse_attr(letters)
+    return attributes
+
+
+def plain(value: Any) -> Any:
+    """A constexpr or option as JSON can hold it: dtypes and functions become their names."""
+    value = _unwrap_constexpr(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    name = getattr(value, "name", None) or getattr(value, "__name__", None)
+    return name if isinstance(name, str) else repr(value)
+
+
+def _unwrap_constexpr(value: Any) -> Any:
+    core = importlib.import_module("triton.language.core")
+    return value.value if isinstance(value, core.constexpr) else value

@@ -1,0 +1,168 @@
+"""Compiles one TTIR file to every later stage. Runs in a forked child only.
+
+The parent must never compile: MLIR_DUMP_PATH is latched at the first use in a process.
+"""
+
+# ruff: noqa: TID251  (relative imports: in the guest this package goes by another name)
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .about import TRITON_KEY_MODULES
+
+TTIR = "kernel.ttir"
+"""Name of the input in the job's folder. Relative: it ends up in the debug locations."""
+SCRATCH = ".scratch"
+RESULT = "result.json"
+PROGRESS = "progress.jsonl"
+PASSES = "passes.mlir"
+STDERR = "stderr.txt"
+STDOUT = "stdout.txt"
+
+DUMP_VARIABLES = ("MLIR_ENABLE_DUMP", "MLIR_DUMP_PATH")
+
+
+class UnknownOptionError(Exception):
+    """Options that this Triton's backend does not have."""
+
+    def __init__(self, names: list[str], known: list[str]) -> None:
+        super().__init__(", ".join(names))
+        self.names = names
+        self.known = known
+
+
+def compile_ttir(request: dict[str, Any]) -> None:
+    """Compiles `kernel.ttir` of the folder `request["folder"]`, in that folder.
+
+    Leaves one file `kernel.<stage>` per later stage, `metadata.json`, `passes.mlir` when
+    `request["passes"]`, and `result.json`. `progress.jsonl` tells which stage was running when a
+    compile does not come back.
+    """
+    folder = str(request["folder"])
+    os.chdir(folder)
+    scratch = os.path.join(folder, SCRATCH)
+    os.mkdir(scratch)
+    os.environ["TRITON_CACHE_DIR"] = os.path.join(scratch, "cache")
+    os.environ["TMPDIR"] = tempfile.tempdir = scratch
+    # A hit in Triton's cache would hide the diagnostics that LLVM prints on descriptor 2.
+    os.environ["TRITON_ALWAYS_COMPILE"] = "1"
+    dump = None
+    if request["passes"]:
+        dump = os.path.join(folder, PASSES)
+        os.environ["MLIR_ENABLE_DUMP"] = "1"
+        os.environ["MLIR_DUMP_PATH"] = dump
+    try:
+        result = _compile(request, dump)
+    except UnknownOptionError as error:
+        result = {"unknown_options": error.names, "known_options": error.known}
+    except Exception as error:
+        result = {"exception": type(error).__name__, "message": str(error)}
+    with open(RESULT, "w", encoding="utf-8") as stream:
+        json.dump(result, stream)
+    if dump is not None:
+        # The dump's stream is a static object of libtriton's: only C's exit() flushes its last
+        # page, the os._exit() that ends every other job does not.
+        ctypes.CDLL(None).exit(0)
+
+
+def warm_front_end() -> None:
+    """Imports in the parent, once, what every child that captures would otherwise import."""
+    importlib.import_module("triton.language")
+    importlib.import_module("triton.compiler.compiler")
+    importlib.import_module("triton.compiler.code_generator")
+
+
+def warm(arch: str) -> None:
+    """Computes in the parent, once, what every compiling child would compute again."""
+    warm_front_end()
+    compiler = importlib.import_module("triton.compiler.compiler")
+    backend = compiler.make_backend(target(arch))
+    backend.get_module_map()
+    backend.parse_options({}).hash()
+    backend.hash()
+
+
+def target(arch: str, wave_size: int | None = None) -> Any:
+    """Triton's description of a GPU; the wave size is what its backend takes for the arch."""
+    gpu_target = importlib.import_module("triton.backends.compiler").GPUTarget
+    if wave_size is None:
+        compiler = importlib.import_module("triton.compiler.compiler")
+        wave_size = compiler.make_backend(gpu_target("hip", arch, 64)).parse_options({}).warp_size
+    return gpu_target("hip", arch, wave_size)
+
+
+def parse_options(backend: Any, options: dict[str, Any]) -> Any:
+    """The backend's options object.
+
+    Raises:
+        UnknownOptionError: an option that the backend would ignore without a word.
+    """
+    known = set(backend.parse_options({}).__dict__)
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise UnknownOptionError(unknown, sorted(known))
+    return backend.parse_options(dict(options))
+
+
+def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
+    triton = importlib.import_module("triton")
+    compiler = importlib.import_module("triton.compiler.compiler")
+    gpu = target(request["arch"], request["wave_size"])
+    backend = compiler.make_backend(gpu)
+    # JSON has no tuples, and Triton hashes its options.
+    options = {k: tuple(v) if isinstance(v, list) else v for k, v in request["options"].items()}
+    parse_options(backend, options)
+    stages: list[dict[str, Any]] = []
+    _observe_stages(type(backend), stages, dump)
+    # It hashes half a gigabyte, for the name of an entry in a cache that is thrown away.
+    for name in TRITON_KEY_MODULES:
+        module = importlib.import_module(name)
+        if hasattr(module, "triton_key"):
+            module.triton_key = functools.partial(str, request["triton_key"])  # type: ignore[attr-defined]
+    compiled = triton.compile(TTIR, target=gpu, options=options)
+    files = {}
+    for stage, content in compiled.asm.items():
+        if stage == "ttir":
+            continue  # the input stands as it was handed in
+        name = files[stage] = f"kernel.{stage}"
+        with open(name, "wb") as stream:
+            stream.write(content if isinstance(content, bytes) else content.encode())
+    metadata = {k: v for k, v in compiled.metadata._asdict().items() if k not in DUMP_VARIABLES}
+    with open("metadata.json", "w", encoding="utf-8") as text:
+        json.dump(metadata, text, default=vars, indent=1, sort_keys=True)
+    return {"files": files, "stages": stages}
+
+
+def _observe_stages(backend_class: Any, finished: list[dict[str, Any]], dump: str | None) -> None:
+    """Notes when each stage starts and ends, and how long the pass dump is by then.
+
+    The dump's stream is buffered, so its length is a lower bound, less than a page short.
+    """
+    add_stages = backend_class.add_stages
+
+    def run_stage(name: str, run: Callable[[Any, Any], Any], source: Any, metadata: Any) -> Any:
+        with open(PROGRESS, "a", encoding="utf-8") as stream:
+            stream.write(json.dumps({"stage": name}) + "\n")
+        start = time.perf_counter()
+        result = run(source, metadata)
+        seconds = time.perf_counter() - start
+        size = os.path.getsize(dump) if dump is not None and os.path.exists(dump) else None
+        finished.append({"stage": name, "seconds": round(seconds, 6), "dump_bytes": size})
+        return result
+
+    @functools.wraps(add_stages)
+    def observed(self: Any, stages: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        add_stages(self, stages, *args, **kwargs)
+        for name, run in list(stages.items()):
+            stages[name] = functools.partial(run_stage, name, run)
+
+    backend_class.add_stages = observed

@@ -1,0 +1,194 @@
+"""The mnemonic table: what an AMDGCN instruction does, by its name.
+
+All knowledge stands in `mnemonics.yaml` as ordered patterns; this file reads it and answers.
+Names that no pattern knows get the class `unknown`: a new LLVM must not stop an analysis.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import yaml
+from kinspect.inspector.model import OpInfo
+
+# LLVM spells "this atomic returns the old value" as glc (to gfx90a, gfx10-11), sc0 (gfx94x/950) or
+# a temporal hint ending in _RETURN (gfx12+): AMDGPUAsmParser / AMDGPUInstPrinter of LLVM 22.
+_RETURNS = re.compile(r"(?<![\w:])(?:glc|sc0)(?![\w:])|\bth:\w+_RETURN\b")
+_FIRST_REGISTER = re.compile(r"\s*[va](?:\[(\d+):(\d+)\]|\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    regex: re.Pattern[str]
+    cls: str
+    bits: int | None
+    by_width: bool
+    times: int
+    traits: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Refinement:
+    cls: str
+    trait: str | None
+    operands: re.Pattern[str] | None
+    comment: re.Pattern[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    patterns: tuple[_Pattern, ...]
+    traits: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    suffixes: tuple[str, ...]
+    classes: Mapping[str, str]
+    widths: Mapping[str, int]
+    families: Mapping[str, Mapping[str, Any]]
+    refinements: Mapping[str, tuple[_Refinement, ...]]
+
+
+def _regex(text: str) -> re.Pattern[str]:
+    # Any word that looks like a width: a word that is none is refused when it is looked up. (An
+    # alternation of all widths would cost more to compile than everything else here.)
+    for group in ("w", "w2"):
+        text = text.replace("{w}", f"(?P<{group}>[a-z]+[0-9]*(?:x[0-9]+)?)", 1)
+    return re.compile(text, re.ASCII)
+
+
+def _optional(text: str | None) -> re.Pattern[str] | None:
+    return None if text is None else re.compile(text)
+
+
+def _load() -> _Table:
+    path = Path(__file__).with_name("mnemonics.yaml")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    raw: dict[str, Any] = yaml.load(path.read_bytes(), Loader=loader)
+    refinements: dict[str, tuple[_Refinement, ...]] = {}
+    for r in raw["refine"]:
+        one = _Refinement(
+            r["class"], r.get("trait"), _optional(r.get("operands")), _optional(r.get("comment"))
+        )
+        for cls in r["when"]:
+            refinements[cls] = (*refinements.get(cls, ()), one)
+    return _Table(
+        suffixes=tuple(sorted(raw["suffixes"], key=len, reverse=True)),
+        classes=MappingProxyType({c["name"]: c["about"] for c in raw["classes"]}),
+        widths=MappingProxyType(raw["widths"]),
+        families=MappingProxyType({word: f for f in raw["families"] for word in f["words"]}),
+        refinements=MappingProxyType(refinements),
+    )
+
+
+_TABLE = _load()
+
+CLASSES: Mapping[str, str] = _TABLE.classes
+"""Every class in the order of the table, with what it means in one line."""
+
+
+def _strip(mnemonic: str) -> str:
+    # Only VALU mnemonics carry an encoding suffix; elsewhere such an ending is part of the name.
+    if mnemonic.startswith("v_"):
+        for suffix in _TABLE.suffixes:
+            if mnemonic.endswith(suffix):
+                return mnemonic[: -len(suffix)]
+    return mnemonic
+
+
+@functools.cache
+def _family(word: str) -> _Family | None:
+    # Regexes are compiled when a family is first met: a kernel without images never pays for them.
+    raw = _TABLE.families.get(word)
+    if raw is None:
+        return None
+    patterns = tuple(
+        _Pattern(
+            regex=_regex(p["match"]),
+            cls=p["class"],
+            bits=None if p.get("bits") == "width" else p.get("bits"),
+            by_width=p.get("bits") == "width",
+            times=p.get("times", 1),
+            traits=frozenset(p.get("traits", ())),
+        )
+        for p in raw["patterns"]
+    )
+    return _Family(
+        patterns, tuple((_regex(t["match"]), tuple(t["add"])) for t in raw.get("traits", ()))
+    )
+
+
+@functools.cache
+def lookup(mnemonic: str) -> OpInfo:
+    """What the table says of a mnemonic; encoding suffixes (`_e32`, `_dpp`, ...) are dropped.
+
+    Args:
+        mnemonic: as it stands in the assembly text, e.g. `v_add_f32_e32`.
+
+    Returns:
+        The facts. A name that no pattern knows has the class `unknown`; nothing is raised.
+    """
+    name = _strip(mnemonic)
+    family = _family(name.split("_", 1)[0])
+    for pattern in family.patterns if family else ():
+        match = pattern.regex.fullmatch(name)
+        if match is None:
+            continue
+        bits = pattern.bits
+        if pattern.by_width:
+            word = next(filter(None, match.groupdict().values()))
+            if word not in _TABLE.widths:
+                continue
+            bits = _TABLE.widths[word] * pattern.times
+        assert family is not None
+        added = (t for regex, traits in family.traits if regex.fullmatch(name) for t in traits)
+        return OpInfo(name, pattern.cls, bits, pattern.traits.union(added))
+    return OpInfo(name, "unknown")
+
+
+def classify(op: OpInfo, operands: str, comment: str) -> str:
+    """The class of one instruction: `op.cls` unless operands or comment say more.
+
+    Args:
+        op: the mnemonic's entry.
+        operands: the operand text, modifiers included (`off, s[4:7], 0 offen lds`).
+        comment: the text after `;`, or empty.
+    """
+    refinements = _TABLE.refinements.get(op.cls)
+    if refinements is None:
+        return op.cls
+    for r in refinements:
+        if (
+            (r.trait is None or r.trait in op.traits)
+            and (r.operands is None or r.operands.search(operands))
+            and (r.comment is None or r.comment.search(comment))
+        ):
+            return r.cls
+    return op.cls
+
+
+def returns_value(op: OpInfo, operands: str) -> bool:
+    """Whether an atomic gives back the old value (it then counts as a load for the waits)."""
+    return "returns" in op.traits or (op.cls == "atomic" and _RETURNS.search(operands) is not None)
+
+
+def access_bits(op: OpInfo, operands: str) -> int | None:
+    """Bits that this very access moves: per lane, or per wave for scalar loads and stores.
+
+    `op.bits` except where one name has two widths: gfx1200's transposing global loads move half of
+    the name's width per lane in wave64, which the destination registers show.
+    """
+    if "wave32_width" not in op.traits:
+        return op.bits
+    match = _FIRST_REGISTER.match(operands)
+    if match is None:
+        return op.bits
+    first, last = match.groups()
+    return 32 if first is None else 32 * (int(last) - int(first) + 1)

@@ -1,0 +1,77 @@
+"""Messages with figures in them: `{count.scratch_load} reloads`, `{count.valu / count.mfma}`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kinspect.inspector.lint.catalogue import Catalogue, Scope
+from kinspect.inspector.lint.expr import (
+    Expression,
+    ExpressionError,
+    MetricName,
+    Values,
+    compile_figure,
+)
+from kinspect.inspector.model import MetricValue
+
+_BRACED = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Text and figures in turn."""
+
+    parts: tuple[str | Expression, ...]
+
+    @property
+    def names(self) -> tuple[MetricName, ...]:
+        return tuple(r for p in self.parts if isinstance(p, Expression) for r in p.names)
+
+    def render(self, values: Values) -> str:
+        return "".join(
+            part if isinstance(part, str) else show(part.evaluate(values)) for part in self.parts
+        )
+
+
+def compile_template(text: str, catalogue: Catalogue, scope: Scope) -> Template:
+    """Checks a message and the metrics it names.
+
+    Raises:
+        ExpressionError: a brace stands alone, or what stands between two is no valid figure.
+    """
+    parts: list[str | Expression] = []
+    at = 0
+    for match in _BRACED.finditer(text):
+        parts.append(_plain(text, at, match.start()))
+        try:
+            parts.append(compile_figure(match[1], catalogue, scope))
+        except ExpressionError as error:
+            raise ExpressionError(error.message, match.start(1) + error.offset) from None
+        at = match.end()
+    parts.append(_plain(text, at, len(text)))
+    return Template(tuple(part for part in parts if part))
+
+
+def _plain(text: str, start: int, stop: int) -> str:
+    stray = re.search(r"[{}]", text[start:stop])
+    if stray:
+        raise ExpressionError("a brace without its partner", start + stray.start())
+    return text[start:stop]
+
+
+def show(value: MetricValue) -> str:
+    """A value as people read it: thousands separated, about three significant digits."""
+    if value is None:
+        return "unknown"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {show(item)}" for key, item in value.items())
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) or value.is_integer():
+        return f"{int(value):,}"
+    decimals = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:,.{decimals}f}"

@@ -1,0 +1,161 @@
+"""Reads `machines/gfx*.yaml` into `Machine`, strictly.
+
+A file states `name`, `family`, optionally `inherits: <arch>`, and under `figures` each field of
+`Machine` as `{value, source}`. An inheriting file states only what differs. `source` is made of
+citations `document: place`, joined by `; `; the documents are listed once in `documents.yaml`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import Machine
+
+_FOLDER = Path(__file__).parent
+_HEADER = frozenset({"name", "family", "inherits", "figures"})
+# Fields of Machine that are not figures: the file's name and header give them.
+_IDENTITY = frozenset({"arch", "name", "family", "sources"})
+# Citations that need no document: the figure is unknown, and this says so.
+_UNKNOWN = "not published"
+
+
+@dataclass(frozen=True, slots=True)
+class _Description:
+    """One file with what it inherits merged in: figure -> (value, source)."""
+
+    name: str
+    family: str
+    figures: Mapping[str, tuple[Any, str]]
+
+
+@functools.cache
+def names(folder: Path = _FOLDER) -> tuple[str, ...]:
+    """All known targets, in order of their numbers (`gfx906` before `gfx90a` before `gfx1030`)."""
+    return tuple(sorted((p.stem for p in folder.glob("gfx*.yaml")), key=lambda n: (len(n), n)))
+
+
+def base_arch(arch: str) -> str:
+    """The bare gfx name of a target: `amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-` -> `gfx942`."""
+    return arch.strip().partition(":")[0].rpartition("-")[2].lower()
+
+
+def load(arch: str, folder: Path = _FOLDER) -> Machine:
+    """The limits of one target.
+
+    Args:
+        arch: a gfx name, with or without target features or a triple in front.
+        folder: where the machine files are.
+
+    Raises:
+        KinspectError: the target is unknown (the hint names the nearest ones), or its file is
+            faulty (the message names file and key).
+    """
+    return _load(base_arch(arch), folder)
+
+
+@functools.cache
+def _load(arch: str, folder: Path) -> Machine:
+    # Checked against the list of files, so that a name with a path in it opens nothing.
+    if arch not in names(folder):
+        near = difflib.get_close_matches(arch, names(folder), n=3, cutoff=0.6)
+        hint = f"did you mean {', '.join(near)}?" if near else "see kinspect arch list"
+        raise KinspectError(f"unknown target '{arch}'", hint)
+    found = _describe(arch, folder, ())
+    hints = typing.get_type_hints(Machine)
+    wanted = [f.name for f in fields(Machine) if f.name not in _IDENTITY]
+    values: dict[str, Any] = {}
+    for key in wanted:
+        if key not in found.figures:
+            raise _fault(arch, key, "is missing")
+        value, _ = found.figures[key]
+        try:
+            values[key] = msgspec.convert(value, hints[key])
+        except msgspec.ValidationError as error:
+            raise _fault(arch, key, f"does not fit: {error}") from None
+    return Machine(
+        arch=arch,
+        name=found.name,
+        family=found.family,
+        sources={key: source for key, (_, source) in found.figures.items()},
+        **values,
+    )
+
+
+def _describe(arch: str, folder: Path, heirs: tuple[str, ...]) -> _Description:
+    raw = _read(folder / f"{arch}.yaml")
+    for key in raw.keys() - _HEADER:
+        raise _fault(arch, str(key), "is not a key of a machine file", _HEADER)
+    for key in ("name", "family"):
+        if not isinstance(raw.get(key), str):
+            raise _fault(arch, key, "must be a text")
+    figures: dict[str, tuple[Any, str]] = {}
+    parent = raw.get("inherits")
+    if parent is not None:
+        if parent not in names(folder):
+            raise _fault(arch, "inherits", f"names '{parent}', which has no file")
+        if parent == arch or parent in heirs:
+            raise _fault(arch, "inherits", f"goes in a circle through {parent}")
+        figures.update(_describe(parent, folder, (*heirs, arch)).figures)
+    own = raw.get("figures", {})
+    if not isinstance(own, dict):
+        raise _fault(arch, "figures", "must be a mapping of figures")
+    allowed = frozenset(f.name for f in fields(Machine)) - _IDENTITY
+    documents = _documents(folder)
+    for key, entry in own.items():
+        if key not in allowed:
+            raise _fault(arch, f"figures.{key}", "is not a figure", allowed)
+        if not isinstance(entry, dict) or entry.keys() != {"value", "source"}:
+            raise _fault(arch, f"figures.{key}", "must be {value: ..., source: ...}")
+        source = entry["source"]
+        if not isinstance(source, str) or not source.strip():
+            raise _fault(arch, f"figures.{key}", "has no source")
+        figures[key] = (entry["value"], _cite(arch, key, source, documents))
+    return _Description(raw["name"], raw["family"], figures)
+
+
+def _cite(arch: str, key: str, source: str, documents: Mapping[str, str]) -> str:
+    """Spells the documents of a source out."""
+    cited = []
+    for part in source.split("; "):
+        document, _, place = part.partition(": ")
+        if document == _UNKNOWN:
+            cited.append(document)
+        elif document not in documents:
+            raise _fault(arch, f"figures.{key}", f"cites '{document}', not in documents.yaml")
+        else:
+            cited.append(f"{documents[document]}: {place}" if place else documents[document])
+    return "; ".join(cited)
+
+
+@functools.cache
+def _documents(folder: Path) -> Mapping[str, str]:
+    return _read(folder / "documents.yaml")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        raw = yaml.load(path.read_bytes(), Loader=loader)
+    except (OSError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise KinspectError(
+            f"machines/{path.name} cannot be read: {reason}", "correct it"
+        ) from None
+    if not isinstance(raw, dict):
+        raise KinspectError(f"machines/{path.name} is not a mapping", "see machines/gfx906.yaml")
+    return raw
+
+
+def _fault(arch: str, key: str, what: str, allowed: frozenset[str] = frozenset()) -> KinspectError:
+    near = difflib.get_close_matches(key.rpartition(".")[2], sorted(allowed), n=1)
+    hint = f"did you mean {near[0]}?" if near else "see machines/gfx906.yaml for a whole file"
+    return KinspectError(f"machines/{arch}.yaml: {key} {what}", hint)

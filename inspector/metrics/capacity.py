@@ -1,0 +1,156 @@
+"""What one CU (a WGP in WGP mode) can hold: registers, wave slots, barriers and LDS.
+
+Formulas: LLVM 22.1.8 AMDGPUBaseInfo.cpp (IsaInfo) and GCNSubtarget.cpp (getOccupancyWithNumSGPRs).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """One unit that holds workgroups, for one wave size, mode and LLVM occupancy model.
+
+    `waves` are per EU (SIMD) throughout. `is_wgp`: the unit is a WGP and not a CU.
+    """
+
+    machine: Machine
+    wave_size: int
+    llvm: str
+    eus: int
+    pool: int
+    barriers: int
+    total: int
+    granule: int
+    is_wgp: bool
+
+    @property
+    def hardware_granule(self) -> int:
+        """Bytes in which LDS is really handed out, whatever the compiler's model says."""
+        return self.machine.lds_granule["hardware"]
+
+    def waves_by_vgpr(self, registers: int) -> int:
+        if registers < self.granule:
+            return self.machine.max_waves
+        fit = self.total // round_up(registers, self.granule)
+        return min(max(fit, 1), self.machine.max_waves)
+
+    def most_vgprs(self, waves: int) -> int:
+        """The largest register count that still allows `waves`."""
+        fit = self.total // waves // self.granule * self.granule
+        return min(fit, self.machine.vgpr_addressable)
+
+    def waves_by_sgpr(self, sgprs: int | None) -> int | None:
+        steps = self.machine.sgpr_steps.get(self.llvm)
+        if not steps:
+            return self.machine.max_waves
+        if sgprs is None:
+            return None
+        waves = next((w for most, w in steps if sgprs <= most), steps[-1][1])
+        return min(waves, self.machine.max_waves)
+
+    def most_sgprs(self, waves: int) -> int | None:
+        """The largest SGPR count that still allows `waves`; None where any count does."""
+        steps = self.machine.sgpr_steps.get(self.llvm)
+        # The last step has no upper end but the registers that can be named.
+        if not steps or min(steps[-1][1], self.machine.max_waves) >= waves:
+            return None
+        return max(most for most, w in steps if w >= waves)
+
+    def slots(self, waves_per_workgroup: int) -> int:
+        """Workgroups that the wave slots admit."""
+        return self.machine.max_waves * self.eus // waves_per_workgroup
+
+    def max_workgroups(self, waves_per_workgroup: int) -> int:
+        """Workgroups that wave slots and barriers admit."""
+        slots = self.slots(waves_per_workgroup)
+        # A workgroup of one wave needs no barrier.
+        return slots if waves_per_workgroup == 1 else min(slots, self.barriers)
+
+    def fits(self, waves_per_workgroup: int) -> bool:
+        """Whether a workgroup of so many waves is allowed at all."""
+        return waves_per_workgroup * self.wave_size <= self.machine.max_workgroup_size
+
+    def workgroups_by_lds(self, lds: int, granule: int) -> int:
+        return self.pool // max(round_up(lds, granule), 1)
+
+    def most_lds(self, workgroups: int) -> int:
+        """Bytes that each of so many workgroups may have."""
+        share = self.pool // workgroups // self.hardware_granule * self.hardware_granule
+        return min(share, self.machine.lds_max)
+
+    def waves_per_eu(self, workgroups: int, waves_per_workgroup: int) -> int | float:
+        waves = workgroups * waves_per_workgroup / self.eus
+        return int(waves) if waves.is_integer() else waves
+
+    def waves_needed(self, workgroups: int, waves_per_workgroup: int) -> int:
+        """Waves that each resource must allow for so many workgroups to be resident."""
+        return -(-workgroups * waves_per_workgroup // self.eus)
+
+
+def capacity(machine: Machine, wave_size: int | None, cu_mode: bool, llvm: str) -> Capacity:
+    """The unit of a machine that holds workgroups.
+
+    Args:
+        machine: the target.
+        wave_size: 32 or 64; None: the target's usual one.
+        cu_mode: RDNA: workgroups stay within one CU. Ignored where there is no such choice.
+        llvm: LLVM's occupancy model, a key of the machine's `lds_granule`.
+
+    Raises:
+        KinspectError: the target lacks the wave size, or the model is unknown.
+    """
+    wave = machine.wave_sizes[0] if wave_size is None else wave_size
+    if wave not in machine.wave_sizes:
+        known = " or ".join(str(w) for w in machine.wave_sizes)
+        raise KinspectError(f"{machine.arch} has no wave{wave}", f"use a wave size of {known}")
+    models = machine.lds_granule.keys() - {"hardware"}
+    if llvm not in models:
+        hint = f"known models: {', '.join(sorted(models))}"
+        raise KinspectError(f"no LLVM occupancy model '{llvm}'", hint)
+
+    def pick(in_cu_mode: int | None, otherwise: int) -> int:
+        return in_cu_mode if cu_mode and in_cu_mode is not None else otherwise
+
+    return Capacity(
+        machine,
+        wave,
+        llvm,
+        eus=pick(machine.eus_cu_mode, machine.eus),
+        pool=pick(machine.lds_pool_cu_mode, machine.lds_pool),
+        barriers=pick(machine.barriers_cu_mode, machine.barriers),
+        total=machine.vgpr_total[wave],
+        granule=machine.vgpr_granule[wave],
+        is_wgp=machine.eus_cu_mode is not None and not cu_mode,
+    )
+
+
+def registers_needed(machine: Machine, vgprs: int, agprs: int) -> int:
+    """Registers of one file that a wave needs per lane (LLVM's getTotalNumVGPRs).
+
+    On a unified file AGPRs start at a multiple of 4; a separate file has room for both.
+    """
+    if machine.agpr == "unified" and agprs > 0:
+        return round_up(vgprs, 4) + agprs
+    return max(vgprs, agprs)
+
+
+def registers_to_drop(machine: Machine, vgprs: int, agprs: int, most: int) -> int:
+    """The fewest registers, of either kind, whose removal brings the need down to `most`."""
+    if machine.agpr != "unified" or agprs == 0:
+        return max(vgprs - most, 0) + max(agprs - most, 0)
+    # Either no AGPRs at all, or all VGPRs, or whole groups of 4 below the AGPRs: what keeps most.
+    kept = min(vgprs, most)
+    for keep in (vgprs, min(vgprs, most - 1) // 4 * 4):
+        room = most - round_up(keep, 4)
+        if room > 0:
+            kept = max(kept, keep + min(agprs, room))
+    return vgprs + agprs - kept
+
+
+def round_up(value: int, granule: int) -> int:
+    return -(-value // granule) * granule

@@ -1,0 +1,363 @@
+"""Occupancy: how many waves a SIMD holds at a time, what limits them, and what would raise them.
+
+Two figures are told apart. The *compiler's* is LLVM's `; Occupancy:` comment: it sees only the LDS
+that LLVM knows of and never rounds to whole workgroups. The *resident* one is what the hardware
+runs: workgroups start whole or not at all, and one unit (a CU; a WGP in WGP mode) shares its
+registers, LDS, wave slots and barriers among them.
+
+Formulas: LLVM 22.1.8 AMDGPUBaseInfo.cpp (IsaInfo), GCNSubtarget.cpp (getOccupancyWithNumSGPRs) and
+AMDGPUSubtarget.cpp (getOccupancyWithWorkGroupSizes), checked point by point against LLVM's output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.metrics.capacity import (
+    Capacity,
+    capacity,
+    registers_needed,
+    registers_to_drop,
+    round_up,
+)
+from kinspect.inspector.model import Machine, Metric, MetricSpec
+
+Resource = Literal["vgpr", "sgpr", "lds"]
+Limiter = Literal["vgpr", "sgpr", "lds", "workgroups", "waves"]
+
+_WAVES = "waves/EU"
+_CATALOGUE = (
+    ("compiler", _WAVES, "Occupancy as LLVM counts it: the LDS it knows of, no whole workgroups"),
+    ("waves_per_eu", _WAVES, "Waves resident on one SIMD"),
+    ("workgroups_per_cu", "workgroups", "Workgroups resident on one CU (one WGP in WGP mode)"),
+    ("limiter", "", "What keeps more from being resident: vgpr, sgpr, lds, workgroups or waves"),
+    ("by_vgpr", _WAVES, "Waves that VGPRs alone allow"),
+    ("by_sgpr", _WAVES, "Waves that SGPRs alone allow"),
+    ("by_lds", _WAVES, "Waves that LDS alone allows"),
+    ("by_workgroups", _WAVES, "Waves that wave slots and barriers allow at this workgroup size"),
+    ("next_step", "", "Smallest cut that raises the resident waves: {resource, reduce_by, gives}"),
+)
+SPECS = tuple(
+    MetricSpec(f"occupancy.{name}", unit, "derived", "kernel", text)
+    for name, unit, text in _CATALOGUE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one kernel asks of a CU.
+
+    Args:
+        vgprs: architectural VGPRs, or all registers of the file where the split is unknown.
+        agprs: accumulation VGPRs.
+        sgprs: SGPRs with VCC and friends; None is taken as not limiting.
+        lds_bytes: LDS per workgroup, dynamic included; None where unknown.
+        waves_per_workgroup: None where the launch is unknown.
+        wave_size: 32 or 64; None: the target's usual one.
+        cu_mode: RDNA: workgroups stay within one CU; false: WGP mode. Ignored where there is none.
+        llvm: LLVM's occupancy model: "22", or "triton" for the newer LLVM in Triton 3.9.
+        vgprs_requested: registers the hardware is asked for, where that is more than `vgprs` and
+            `agprs` need (`amdgpu-waves-per-eu` inflates it; next_free_vgpr).
+        compiler_lds: LDS that LLVM knows of (0 for Triton kernels); None: the same as `lds_bytes`.
+    """
+
+    vgprs: int | None
+    agprs: int = 0
+    sgprs: int | None = None
+    lds_bytes: int | None = None
+    waves_per_workgroup: int | None = None
+    wave_size: int | None = None
+    cu_mode: bool = False
+    llvm: str = "22"
+    vgprs_requested: int | None = None
+    compiler_lds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """The smallest reduction that raises the resident occupancy.
+
+    `reduce_by` is in registers or bytes, `gives` in waves/EU. Where two resources limit alike,
+    reducing one is not enough and `also` holds the others with their reductions.
+    """
+
+    resource: Resource
+    reduce_by: int
+    gives: int | float
+    also: tuple[tuple[Resource, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One reachable occupancy at this workgroup size, and the most one may use to reach it.
+
+    `vgprs` counts registers of the file per lane (AGPRs included where the file is unified),
+    `sgprs` per wave, `lds_bytes` per workgroup. None: the resource does not limit here, or the
+    workgroup size is unknown.
+    """
+
+    waves_per_eu: int | float
+    workgroups: int | None
+    vgprs: int
+    sgprs: int | None
+    lds_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """The answer. Waves are per EU (SIMD); None means unknown, `note` says why.
+
+    `unit` is what holds the workgroups: CU, or WGP in WGP mode. `cannot_launch` is the reason why
+    not even one workgroup fits, None where one does. `levels` starts at the highest occupancy.
+    """
+
+    compiler: int | None
+    waves_per_eu: int | float | None
+    workgroups_per_cu: int | None
+    limiter: Limiter | None
+    by_vgpr: int | None
+    by_sgpr: int | None
+    by_lds: int | float | None
+    by_workgroups: int | float | None
+    next_step: NextStep | None
+    cannot_launch: str | None
+    unit: Literal["CU", "WGP"]
+    levels: tuple[Level, ...]
+    note: str = ""
+
+
+def occupancy(machine: Machine, demand: Demand) -> Occupancy:
+    """Works out what is resident and what limits it.
+
+    Args:
+        machine: the target.
+        demand: the kernel's use of registers, LDS and waves.
+
+    Raises:
+        KinspectError: a figure is impossible (negative, a wave size the target lacks).
+    """
+    _validate(demand)
+    unit = capacity(machine, demand.wave_size, demand.cu_mode, demand.llvm)
+    waves, lds, needed = demand.waves_per_workgroup, demand.lds_bytes, _needed(machine, demand)
+    by_lds = None
+    if lds is not None and waves is not None:
+        by_lds = unit.waves_per_eu(min(_groups_by_lds(unit, lds), unit.slots(waves)), waves)
+    found = Occupancy(
+        compiler=_compiler(unit, demand),
+        waves_per_eu=None,
+        workgroups_per_cu=None,
+        limiter=None,
+        by_vgpr=None if needed is None else unit.waves_by_vgpr(needed),
+        by_sgpr=unit.waves_by_sgpr(demand.sgprs),
+        by_lds=by_lds,
+        by_workgroups=(
+            None if waves is None else unit.waves_per_eu(unit.max_workgroups(waves), waves)
+        ),
+        next_step=None,
+        cannot_launch=None,
+        unit="WGP" if unit.is_wgp else "CU",
+        levels=_levels(unit, waves),
+    )
+    if needed is None or lds is None or waves is None:
+        missing = (("VGPRs", needed), ("LDS", lds), ("waves per workgroup", waves))
+        names = ", ".join(name for name, value in missing if value is None)
+        return replace(found, note=f"{names} unknown")
+    groups = _groups(unit, needed, demand.sgprs, lds, waves)
+    resident = min(groups.values())
+    return replace(
+        found,
+        waves_per_eu=unit.waves_per_eu(resident, waves),
+        workgroups_per_cu=resident,
+        limiter=min(groups.items(), key=lambda item: item[1])[0],
+        next_step=_next_step(unit, demand, needed, lds, waves, resident),
+        cannot_launch=None if resident else _cannot_launch(unit, needed, lds, waves),
+        note=_note(unit, demand, found.by_sgpr),
+    )
+
+
+def _validate(demand: Demand) -> None:
+    for name in ("vgprs", "agprs", "sgprs", "lds_bytes", "vgprs_requested", "compiler_lds"):
+        value = getattr(demand, name)
+        if value is not None and value < 0:
+            raise KinspectError(f"{name} is {value}", "give a figure of 0 or more")
+    waves = demand.waves_per_workgroup
+    if waves is not None and waves < 1:
+        raise KinspectError(f"waves_per_workgroup is {waves}", "give 1 or more")
+
+
+def _used(machine: Machine, demand: Demand) -> int | None:
+    """Registers of the file that the kernel's own code takes."""
+    if demand.vgprs is None:
+        return None
+    return registers_needed(machine, demand.vgprs, demand.agprs)
+
+
+def _needed(machine: Machine, demand: Demand) -> int | None:
+    """Registers that the hardware is asked for, before rounding to the granule."""
+    known = [n for n in (_used(machine, demand), demand.vgprs_requested) if n is not None]
+    return max(known, default=None)
+
+
+def _note(unit: Capacity, demand: Demand, by_sgpr: int | None) -> str:
+    notes = []
+    used, asked = _used(unit.machine, demand), demand.vgprs_requested
+    # A request read off a kernel descriptor is rounded up already; that alone means nothing.
+    if used is not None and asked is not None and asked > round_up(used, unit.granule):
+        notes.append(
+            f"{asked} VGPRs are asked for, {used} used: a maximum in amdgpu-waves-per-eu "
+            "(Triton's waves_per_eu) raises the request"
+        )
+    if by_sgpr is None:
+        notes.append("SGPRs not given, taken as not limiting")
+    return "; ".join(notes)
+
+
+def _compiler(unit: Capacity, demand: Demand) -> int | None:
+    needed, waves = _needed(unit.machine, demand), demand.waves_per_workgroup
+    lds = demand.lds_bytes if demand.compiler_lds is None else demand.compiler_lds
+    if needed is None or lds is None or (lds > 0 and waves is None):
+        return None
+    limits = [unit.waves_by_vgpr(needed), unit.waves_by_sgpr(demand.sgprs)]
+    if waves is not None:
+        by_lds = unit.workgroups_by_lds(lds, unit.machine.lds_granule[unit.llvm])
+        groups = min(unit.max_workgroups(waves), by_lds)
+        limits.append(max(min(unit.waves_needed(groups, waves), unit.machine.max_waves), 1))
+    return min(limit for limit in limits if limit is not None)
+
+
+def _groups_by_lds(unit: Capacity, lds: int) -> int:
+    if lds > unit.machine.lds_max:
+        return 0
+    return unit.workgroups_by_lds(lds, unit.hardware_granule)
+
+
+def _groups(
+    unit: Capacity, needed: int, sgprs: int | None, lds: int, waves: int
+) -> dict[Limiter, int]:
+    """Workgroups that each resource alone admits; on a tie the first named is the limiter."""
+    most = unit.max_workgroups(waves)
+    groups: dict[Limiter, int] = {
+        "waves" if most == unit.slots(waves) else "workgroups": most if unit.fits(waves) else 0,
+        "vgpr": unit.waves_by_vgpr(needed) * unit.eus // waves,
+        "lds": _groups_by_lds(unit, lds),
+    }
+    if needed > unit.machine.vgpr_addressable:
+        groups["vgpr"] = 0
+    by_sgpr = unit.waves_by_sgpr(sgprs)
+    if by_sgpr is not None:
+        groups["sgpr"] = by_sgpr * unit.eus // waves
+    return groups
+
+
+def _cannot_launch(unit: Capacity, needed: int, lds: int, waves: int) -> str:
+    machine = unit.machine
+    if not unit.fits(waves):
+        return (
+            f"{waves} waves of {unit.wave_size} are more than the "
+            f"{machine.max_workgroup_size} work-items that a workgroup may have"
+        )
+    if needed > machine.vgpr_addressable:
+        return f"{needed} VGPRs are more than the {machine.vgpr_addressable} that a wave may have"
+    if lds > machine.lds_max:
+        return f"{lds} B of LDS are more than the {machine.lds_max} B that a workgroup may have"
+    room = unit.waves_by_vgpr(needed) * unit.eus
+    if room < waves:
+        return f"{needed} VGPRs leave room for {room} waves; a workgroup has {waves}"
+    return f"SGPRs leave no room for a workgroup of {waves} waves"
+
+
+def _next_step(
+    unit: Capacity, demand: Demand, needed: int, lds: int, waves: int, resident: int
+) -> NextStep | None:
+    target = resident + 1
+    if not unit.fits(waves) or target > unit.max_workgroups(waves):
+        return None  # only another workgroup size could help
+    per_eu = unit.waves_needed(target, waves)
+    vgprs, bytes_ = unit.most_vgprs(per_eu), unit.most_lds(target)
+    sgprs = unit.most_sgprs(per_eu)
+    cuts: list[tuple[Resource, int]] = []
+    if needed > vgprs:
+        used = _used(unit.machine, demand)
+        # Where only the request is too large, no register of the kernel has to go.
+        drop = needed - vgprs
+        if used is not None and used > vgprs:
+            drop = registers_to_drop(unit.machine, demand.vgprs or 0, demand.agprs, vgprs)
+        cuts.append(("vgpr", drop))
+    if lds > bytes_:
+        cuts.append(("lds", lds - bytes_))
+    kept_sgprs = demand.sgprs
+    if demand.sgprs is not None and sgprs is not None and demand.sgprs > sgprs:
+        cuts.append(("sgpr", demand.sgprs - sgprs))
+        kept_sgprs = sgprs
+    after = min(_groups(unit, min(needed, vgprs), kept_sgprs, min(lds, bytes_), waves).values())
+    (resource, by), *also = cuts
+    return NextStep(resource, by, unit.waves_per_eu(after, waves), tuple(also))
+
+
+def _levels(unit: Capacity, waves: int | None) -> tuple[Level, ...]:
+    if waves is None:
+        every = [
+            Level(k, None, unit.most_vgprs(k), unit.most_sgprs(k), None)
+            for k in range(unit.machine.max_waves, 0, -1)
+        ]
+    else:
+        most = unit.max_workgroups(waves) if unit.fits(waves) else 0
+        every = [
+            Level(
+                unit.waves_per_eu(groups, waves),
+                groups,
+                unit.most_vgprs(unit.waves_needed(groups, waves)),
+                unit.most_sgprs(unit.waves_needed(groups, waves)),
+                unit.most_lds(groups),
+            )
+            for groups in range(most, 0, -1)
+        ]
+    # A level that allows no more than the one above it is never reached: that one is.
+    levels: dict[tuple[int | None, ...], Level] = {}
+    for level in every:
+        levels.setdefault((level.vgprs, level.sgprs, level.lds_bytes), level)
+    return tuple(levels.values())
+
+
+def metrics(machine: Machine, demand: Demand, stated: int | None = None) -> dict[str, Metric]:
+    """The `occupancy.*` metrics of a kernel.
+
+    Args:
+        machine: the target.
+        demand: the kernel's use of registers, LDS and waves.
+        stated: the occupancy that the compiler wrote into the file, which then is
+            `occupancy.compiler`; None: it is worked out.
+    """
+    found = occupancy(machine, demand)
+    note = found.cannot_launch or found.note
+    step: Mapping[str, int | float | str] | None = None
+    if found.next_step is not None:
+        first = found.next_step
+        step = {"resource": first.resource, "reduce_by": first.reduce_by, "gives": first.gives}
+        for resource, by in first.also:
+            step = {**step, f"also_{resource}": by}
+    values = {
+        "occupancy.waves_per_eu": found.waves_per_eu,
+        "occupancy.workgroups_per_cu": found.workgroups_per_cu,
+        "occupancy.limiter": found.limiter,
+        "occupancy.by_vgpr": found.by_vgpr,
+        "occupancy.by_sgpr": found.by_sgpr,
+        "occupancy.by_lds": found.by_lds,
+        "occupancy.by_workgroups": found.by_workgroups,
+        "occupancy.next_step": step,
+    }
+    units = {spec.name: spec.unit for spec in SPECS}
+    result = {
+        "occupancy.compiler": Metric(
+            "occupancy.compiler",
+            found.compiler if stated is None else stated,
+            "waves/EU",
+            "derived" if stated is None else "compiler",
+        )
+    }
+    for name, value in values.items():
+        result[name] = Metric(name, value, units[name], "derived", note)
+    return result

@@ -1,0 +1,419 @@
+"""The guest: capturing a file's cases in another interpreter, whatever the file does."""
+
+from __future__ import annotations
+
+import ast
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kinspect.inspector.capture.script import capture_script
+from kinspect.inspector.compiler.toolchain import ask
+from kinspect.inspector.compiler.worker import BOOTSTRAP, Worker
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import ErrorRecord, Variant
+
+pytest.importorskip("triton")
+DATA = Path(__file__).parent / "data"
+KERNELS = DATA / "guest_kernels.py"
+
+HEAD = """
+import triton, triton.language as tl
+
+@triton.jit
+def copy(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+def case(name="c", **changes):
+    base = {"name": name, "kernel": "copy", "constexprs": {"BLOCK": 128},
+            "signature": {"x_ptr": "*fp32:16", "y_ptr": "*fp32:16", "n": "i32"}}
+    return {**base, **changes}
+"""
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    with Worker() as one:
+        yield one
+
+
+def capture(
+    worker: Worker,
+    folder: Path,
+    body: str,
+    archs: tuple[str, ...] = ("gfx942",),
+    head: str = HEAD,
+    **keywords: float | str,
+) -> tuple[list[Variant], list[ErrorRecord]]:
+    path = folder / "script.py"
+    path.write_text(head + textwrap.dedent(body))
+    return capture_script(worker, path, archs, **keywords)  # type: ignore[arg-type]
+
+
+def only_error(found: tuple[list[Variant], list[ErrorRecord]]) -> ErrorRecord:
+    variants, errors = found
+    assert not variants
+    assert len(errors) == 1
+    assert "\n" not in errors[0].message
+    assert errors[0].hint
+    return errors[0]
+
+
+def line_of(body: str, text: str, head: str = HEAD) -> int:
+    lines = (head + textwrap.dedent(body)).splitlines()
+    return 1 + next(n for n, line in enumerate(lines) if text in line)
+
+
+# ------------------------------------------------------------------ what a capture yields
+
+
+def test_variants_carry_what_the_case_states(worker: Worker) -> None:
+    variants, errors = capture_script(worker, KERNELS, ["gfx942", "gfx1100"], triton_version="x")
+    assert not errors
+    assert [(v.case, v.arch, v.wave_size) for v in variants] == [
+        ("square", "gfx942", 64),
+        ("square", "gfx1100", 32),
+        ("ragged", "gfx942", 64),
+    ]
+    square, _, ragged = variants
+    assert square.kernel == square.qualname == "gemm"
+    assert square.grid == (16, 16)
+    assert ragged.grid is None
+    assert square.triton_version == "x"
+    assert square.signature["a_ptr"] == "*fp16"
+    assert square.signature["stride_bn"] == "constexpr"
+    expected = {"BLOCK": 64, "BLOCK_K": 32, "EVEN": True, "stride_bn": 1, "bias_ptr": None}
+    assert dict(square.constexprs) == expected
+    assert square.attrs["a_ptr"] == {"tt.divisibility": 16, "tt.pointer_range": 32}
+    assert square.attrs["K"] == {"tt.divisibility": 16}
+    assert "scale" not in square.attrs
+    assert dict(square.options) == {"num_warps": 4, "num_stages": 2}
+    assert dict(ragged.attrs) == {"out_ptr": {"tt.divisibility": 16}}
+    assert dict(ragged.constexprs) == {"BLOCK": 256}
+    source = KERNELS.read_text().splitlines()
+    for variant in variants:
+        assert variant.source is not None
+        assert source[variant.source.line - 1].startswith(f"def {variant.kernel}(")
+
+
+def test_kernel_filter(worker: Worker) -> None:
+    variants, errors = capture_script(worker, KERNELS, ["gfx942"], kernel="row_sum")
+    assert [v.kernel for v in variants] == ["row_sum"]
+    assert not errors
+    wrong = only_error(capture_script(worker, KERNELS, ["gfx942"], kernel="row_sun"))
+    assert "did you mean 'row_sum'" in wrong.message
+    none = only_error(capture_script(worker, KERNELS, ["gfx1100"], kernel="row_sum"))
+    assert "gfx1100" in none.message
+
+
+# ------------------------------------------------------------------ cases that are wrong
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("signature={'x_ptr': '*fp32', 'y_ptr': '*fp32'}", ["'n'", "'copy'", "'c'"]),
+        ("constexprs={'BLOCK': 1, 'BLCK': 2}", ["'BLCK'", "has not"]),
+        ("constexprs={'BLCK': 2}", ["'BLCK'", "did you mean 'BLOCK'"]),
+        ("options={'num_wraps': 4}", ["'c'", "num_wraps", "did you mean 'num_warps'"]),
+        ("kernel='cpoy'", ["'cpoy'", "did you mean 'copy'"]),
+        ("sginature={}", ["'sginature'", "did you mean 'signature'"]),
+        ("grid=[0]", ["'grid'"]),
+        ("archs='gfx942'", ["'archs'"]),
+        ("small_tensors=1", ["'small_tensors'"]),
+        ("signature={'x_ptr': '*fp32:8', 'y_ptr': '*fp32', 'n': 'i32'}", ["'x_ptr'", ":8"]),
+        ("signature={'x_ptr': '*fp32:1', 'y_ptr': '*fp32', 'n': 'i32'}", ["'x_ptr'"]),
+        ("signature={'x_ptr': '*fp32', 'y_ptr': '*fp32', 'n': 'fp32:16'}", ["'n'", "fp32"]),
+        ("constexprs={'BLOCK': 128, 'n': 5}", ["'n'", "both"]),
+        ("constexprs={'BLOCK': 128}, signature={'x_ptr': 7}", ["'x_ptr'", "7"]),
+    ],
+)
+def test_wrong_cases_say_what_is_wrong(
+    worker: Worker, tmp_path: Path, change: str, words: list[str]
+) -> None:
+    found = capture(worker, tmp_path, f"KINSPECT_CASES = [case({change}), case('good')]\n")
+    assert [v.case for v in found[0]] == ["good"]
+    assert len(found[1]) == 1
+    assert str(tmp_path / "script.py") in found[1][0].message
+    for word in words:
+        assert word in found[1][0].message
+
+
+def test_do_not_specialize_is_respected(worker: Worker, tmp_path: Path) -> None:
+    body = """
+    @triton.jit(do_not_specialize=["n"])
+    def fixed(x_ptr, n):
+        tl.store(x_ptr, n)
+    signature = {"x_ptr": "*i32", "n": "i32:16"}
+    KINSPECT_CASES = [case(kernel="fixed", constexprs={}, signature=signature)]
+    """
+    assert "do_not_specialize" in only_error(capture(worker, tmp_path, body)).message
+
+
+def test_a_kernel_that_does_not_compile_is_placed(worker: Worker, tmp_path: Path) -> None:
+    body = """
+    @triton.jit
+    def inner(x):
+        return x + nowhere
+
+    @triton.jit
+    def outer(x_ptr, n):
+        tl.store(x_ptr, inner(n))
+
+    KINSPECT_CASES = [
+        case(kernel="outer", constexprs={}, signature={"x_ptr": "*i32", "n": "i32"}),
+        case("good"),
+    ]
+    """
+    variants, errors = capture(worker, tmp_path, body)
+    assert [v.case for v in variants] == ["good"]
+    assert f"script.py:{line_of(body, 'x + nowhere')}:" in errors[0].message
+    assert "nowhere" in errors[0].message
+    assert errors[0].stage == "frontend"
+
+
+def test_a_file_without_cases_names_its_kernels(worker: Worker, tmp_path: Path) -> None:
+    error = only_error(capture(worker, tmp_path, ""))
+    assert "copy" in error.message
+    assert "KINSPECT_CASES" in error.hint
+    assert "no @triton.jit kernel" in only_error(
+        capture(worker, tmp_path, "x = 1", head="")
+    ).message  # fmt: skip
+    assert "not a list" in only_error(capture(worker, tmp_path, "KINSPECT_CASES = 3")).message
+
+
+# ------------------------------------------------------------------ files that misbehave
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("def broken(:\n    pass", ["SyntaxError"]),
+        ("import no_such_module_anywhere", ["no_such_module_anywhere"]),
+        ("1 / 0", ["ZeroDivisionError"]),
+        ("import sys\nsys.exit('enough')", ["sys.exit('enough')"]),
+        ("raise KeyboardInterrupt", ["KeyboardInterrupt"]),
+    ],
+)
+def test_a_file_that_does_not_load_is_placed(
+    worker: Worker, tmp_path: Path, body: str, words: list[str]
+) -> None:
+    error = only_error(capture(worker, tmp_path, body))
+    last = body.splitlines()[0 if "def" in body else -1]
+    assert f"script.py:{line_of(body, last)}:" in error.message
+    for word in words:
+        assert word in error.message
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("import os\nprint('parting', flush=True)\nos._exit(3)", ["status 3", '"parting"']),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)", ["SIGSEGV"]),
+    ],
+)
+def test_a_file_that_ends_the_process_loses_itself_alone(
+    worker: Worker, tmp_path: Path, body: str, words: list[str]
+) -> None:
+    pid = worker.pid
+    error = only_error(capture(worker, tmp_path, body))
+    for word in words:
+        assert word in error.message
+    variants, errors = capture_script(worker, KERNELS, ["gfx942"])
+    assert len(variants) == 2
+    assert not errors
+    assert pid is None or worker.pid == pid  # the guest itself never noticed
+
+
+def test_an_endless_file_is_ended_with_what_it_started(worker: Worker, tmp_path: Path) -> None:
+    body = f"""
+    import subprocess
+    child = subprocess.Popen(["sleep", "600"])
+    open({str(tmp_path / "pid")!r}, "w").write(str(child.pid))
+    while True:
+        pass
+    """
+    start = time.monotonic()
+    error = only_error(capture(worker, tmp_path, body, time_limit=1.0))
+    assert time.monotonic() - start < 5
+    assert "did not finish within 1 s" in error.message
+    pid = int((tmp_path / "pid").read_text())
+    assert not _runs(pid)
+
+
+def test_a_job_does_not_outlive_a_killed_host(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    script = tmp_path / "endless.py"
+    script.write_text(
+        f"import os\nopen({str(pid_file)!r}, 'w').write(f'{{os.getpid()}} {{os.getppid()}}')\n"
+        "while True:\n    pass\n"
+    )
+    host = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys, pathlib\n"
+            "from kinspect.inspector.capture.script import capture_script\n"
+            "from kinspect.inspector.compiler.worker import Worker\n"
+            "capture_script(Worker(), pathlib.Path(sys.argv[1]), ['gfx942'])",
+            str(script),
+        ]
+    )
+    try:
+        for _ in range(1500):
+            if pid_file.exists() and pid_file.read_text():
+                break
+            assert host.poll() is None
+            time.sleep(0.02)
+    finally:
+        host.send_signal(signal.SIGKILL)
+        host.wait()
+    job, guest = map(int, pid_file.read_text().split())
+    assert not _runs(job)
+    assert not _runs(guest)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there and no zombie; it is given a moment to go."""
+    for _ in range(50):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return False
+        if state == "Z":
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_a_crash_in_the_front_end_loses_that_case_alone(worker: Worker, tmp_path: Path) -> None:
+    body = """
+    import os
+    class Deadly(int):
+        def __index__(self):
+            os.abort()
+        __int__ = __str__ = __repr__ = __hash__ = __index__
+    KINSPECT_CASES = [
+        case("before"), case("deadly", constexprs={"BLOCK": Deadly(128)}), case("after"),
+    ]
+    """
+    variants, errors = capture(worker, tmp_path, body, ("gfx942", "gfx950"))
+    assert [(v.case, v.arch) for v in variants] == [
+        ("before", "gfx942"),
+        ("before", "gfx950"),
+        ("after", "gfx942"),
+        ("after", "gfx950"),
+    ]
+    assert len(errors) == 2
+    assert all("'deadly'" in e.message and "SIGABRT" in e.message for e in errors)
+
+
+def test_prints_and_stray_descriptors_do_not_disturb_the_channel(
+    worker: Worker, tmp_path: Path
+) -> None:
+    body = """
+    import os, sys
+    print('{"records": []}', flush=True)
+    print("noise", file=sys.stderr)
+    for fd in range(3, 40):
+        try:
+            os.write(fd, b'{"records": [], "output": ""}\\n')
+        except OSError:
+            pass
+    assert sys.stdin.read() == ""
+    KINSPECT_CASES = [case()]
+    """
+    variants, errors = capture(worker, tmp_path, body)
+    assert len(variants) == 1
+    assert not errors
+
+
+def test_guest_modules_do_not_shadow_the_users(worker: Worker, tmp_path: Path) -> None:
+    for name in ("cases", "server", "driver", "capture"):
+        (tmp_path / f"{name}.py").write_text(f"WHOSE = 'the user, {name}'")
+    body = """
+    import sys
+    import cases, server, driver, capture
+    assert [m.WHOSE[:8] for m in (cases, server, driver, capture)] == ["the user"] * 4
+    assert not any("inspector" in p and p.endswith("guest") for p in sys.path), sys.path
+    assert sys.path[0] == __file__.rpartition("/")[0]
+    KINSPECT_CASES = [case()]
+    """
+    variants, errors = capture(worker, tmp_path, body)
+    assert not errors
+    assert len(variants) == 1
+
+
+def test_relative_imports_work_within_a_package(worker: Worker, tmp_path: Path) -> None:
+    package = tmp_path / "ops" / "deep"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    (package.parent / "shared.py").write_text("SIZE = 128")
+    body = """
+    from ..shared import SIZE
+    KINSPECT_CASES = [case(constexprs={"BLOCK": SIZE})]
+    """
+    variants, errors = capture(worker, package, body)
+    assert not errors
+    assert variants[0].constexprs["BLOCK"] == 128
+
+
+def test_files_may_ask_for_the_active_target(worker: Worker, tmp_path: Path) -> None:
+    body = """
+    target = triton.runtime.driver.active.get_current_target()
+    assert (target.backend, target.arch, target.warp_size) == ("hip", "gfx1100", 32)
+    KINSPECT_CASES = [case()]
+    """
+    variants, errors = capture(worker, tmp_path, body, ("gfx1100",))
+    assert not errors
+    assert variants[0].wave_size == 32
+
+
+def test_no_such_file_and_no_target(worker: Worker, tmp_path: Path) -> None:
+    with pytest.raises(KinspectError, match="not a file"):
+        capture_script(worker, tmp_path / "missing.py", ["gfx942"])
+    with pytest.raises(KinspectError, match="no target"):
+        capture_script(worker, KERNELS, [])
+
+
+# ------------------------------------------------------------------ the guest's own constraints
+
+
+def test_hello_describes_the_interpreter(worker: Worker) -> None:
+    import triton
+
+    answer = ask(worker)
+    assert answer["triton"] == triton.__version__
+    assert answer["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert len(answer["triton_key"]) == 64
+    assert answer["problem"] is None
+    stated = {Path(path).name: size for path, _, size in answer["witnesses"]}
+    libtriton = Path(triton.__file__).parent / "_C" / "libtriton.so"
+    assert stated["libtriton.so"] == libtriton.stat().st_size
+
+
+def test_guest_keeps_to_the_standard_library_and_old_syntax() -> None:
+    allowed = set(sys.stdlib_module_names)
+    for path in BOOTSTRAP.parent.glob("*.py"):
+        tree = ast.parse(path.read_text(), feature_version=(3, 9))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                assert {a.name.split(".")[0] for a in node.names} <= allowed, path
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                assert str(node.module).split(".")[0] in allowed, path
+
+
+def test_guest_does_not_import_torch(worker: Worker, tmp_path: Path) -> None:
+    body = """
+    import sys
+    assert "torch" not in sys.modules
+    KINSPECT_CASES = [case()]
+    """
+    assert not capture(worker, tmp_path, body)[1]

@@ -1,0 +1,459 @@
+"""Packs: how they are checked when loaded. The engine: which findings it makes, and where."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.lint.catalogue import Catalogue
+from kinspect.inspector.lint.engine import evaluate, fingerprint
+from kinspect.inspector.lint.schema import Pack, load_pack, parse_pack
+from kinspect.inspector.model import (
+    Finding,
+    KernelReport,
+    LoopReport,
+    MemoryOp,
+    Metric,
+    MetricSpec,
+    MetricValue,
+    SourceLoc,
+)
+
+CATALOGUE = Catalogue.of(
+    (
+        MetricSpec("vgpr_count", "registers", "compiler", "kernel", ""),
+        MetricSpec("occupancy.next_step", "mapping", "derived", "kernel", ""),
+        MetricSpec("count.*", "instructions", "derived", "both", ""),
+        MetricSpec("vector_bits.*.min", "bits/lane", "derived", "both", ""),
+    ),
+    words=("mfma", "valu", "scratch_load", "scratch_store", "global_load"),
+)
+
+
+def metrics(values: Mapping[str, MetricValue]) -> dict[str, Metric]:
+    return {name: Metric(name, value, "", "derived") for name, value in values.items()}
+
+
+def loop(
+    name: str = "L0", *, hot: bool = True, depth: int = 1, line: int = 100, **counts: MetricValue
+) -> LoopReport:
+    values = {key.replace("__", "."): value for key, value in counts.items()}
+    source = (SourceLoc("k.py", 16), SourceLoc("k.py", 17))
+    return LoopReport(
+        id=name,
+        depth=depth,
+        parent=None,
+        header_line=line,
+        header_label=f".LBB0_{line}",
+        lines=((line, line + 50),),
+        source=source,
+        hot=hot,
+        unroll=2,
+        metrics=metrics(values),
+    )
+
+
+def kernel(
+    values: Mapping[str, MetricValue] | None = None,
+    loops: Sequence[LoopReport] = (),
+    memory_ops: Sequence[MemoryOp] = (),
+    name: str = "k.py:matmul:gfx942:0123abcd",
+) -> KernelReport:
+    return KernelReport(
+        id=name,
+        name="matmul",
+        arch="gfx942",
+        source=SourceLoc("k.py", 8),
+        variant=None,
+        artifacts={},
+        metrics=metrics(values or {}),
+        loops=tuple(loops),
+        main_loop=None,
+        memory_ops=tuple(memory_ops),
+        waits=(),
+        findings=(),
+    )
+
+
+def rule(**changes: object) -> str:
+    fields = {
+        "id": "T001",
+        "name": "a-rule",
+        "severity": "warning",
+        "scope": "loop",
+        "require": "count.scratch_load == 0",
+        "message": '"{count.scratch_load} reloads"',
+        "fix": "spill less",
+    }
+    fields |= {key: value for key, value in changes.items() if value is not None}
+    lines = [f"{key}: {value}" for key, value in fields.items() if value != ""]
+    return "- " + "\n  ".join(lines) + "\n"
+
+
+def pack(*rules: str) -> Pack:
+    return parse_pack("".join(rules), "t.yaml", CATALOGUE)
+
+
+def one(found: tuple[Finding, ...]) -> Finding:
+    assert len(found) == 1
+    return found[0]
+
+
+# --------------------------------------------------------------------------- findings
+
+
+def test_a_finding_carries_the_rule_and_its_evidence() -> None:
+    rules = pack(
+        rule(
+            confidence="likely",
+            when="count.mfma > 0 and vgpr_count > 100",
+            message='"{count.scratch_load} of {occupancy.next_step.reduce_by}"',
+        )
+    )
+    step = {"resource": "vgpr", "reduce_by": 2, "gives": 4}
+    found = one(
+        evaluate(
+            rules,
+            kernel(
+                {"vgpr_count": 130, "count.mfma": 99, "occupancy.next_step": step},
+                [loop(count__scratch_load=3, count__mfma=16)],
+            ),
+        )
+    )
+    assert (found.rule, found.severity, found.confidence) == ("T001", "warning", "likely")
+    assert found.message == "3 of 2"
+    assert found.fix == "spill less"
+    assert found.evidence == {
+        "count.scratch_load": 3,
+        "count.mfma": 16,
+        "vgpr_count": 130,
+        "occupancy.next_step.reduce_by": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "spills", "expected"),
+    [
+        ({}, 0, 0),
+        ({}, 1, 1),
+        ({}, None, 0),  # unknown: nothing to say
+        ({"when": "count.mfma > 8"}, 1, 0),
+        ({"when": "count.mfma > 0"}, 1, 1),
+        ({"when": "count.valu > 0"}, 1, 0),  # the condition itself is unknown
+        ({"require": "count.scratch_load == 0 or count.valu > 3"}, 1, 0),
+        ({"require": "count.scratch_load == 0 and count.valu > 3"}, 1, 1),  # false either way
+    ],
+)
+def test_when_and_require(changes: dict[str, object], spills: int | None, expected: int) -> None:
+    report = kernel(loops=[loop(count__scratch_load=spills, count__mfma=4)])
+    assert len(evaluate(pack(rule(**changes)), report)) == expected
+
+
+def test_loop_rules_keep_to_hot_loops_unless_told_otherwise() -> None:
+    loops = [
+        loop("L0", hot=False, line=10, count__scratch_load=1),
+        loop("L1", hot=True, depth=2, line=20, count__scratch_load=2),
+    ]
+    report = kernel(loops=loops)
+    assert [f.message for f in evaluate(pack(rule()), report)] == ["2 reloads"]
+    everywhere = pack(rule(hot_only="false"))
+    assert [f.message for f in evaluate(everywhere, report)] == ["1 reloads", "2 reloads"]
+    cold = pack(rule(hot_only="false", when="not hot and depth == 1 and unroll == 2"))
+    assert [f.message for f in evaluate(cold, report)] == ["1 reloads"]
+
+
+def test_kernel_rules_see_the_sum_over_hot_loops() -> None:
+    outside = pack(
+        rule(
+            scope="kernel",
+            when="hot_loops.count.scratch_load == 0",
+            message='"{hot_loops.count.scratch_load} of {count.scratch_load}"',
+        )
+    )
+    always = pack(
+        rule(
+            scope="kernel",
+            require="hot_loops.count.scratch_load < 0",
+            message='"{hot_loops.count.scratch_load}"',
+        )
+    )
+    whole = {"count.scratch_load": 9}
+    cold, hot = loop("L0", hot=False, count__scratch_load=5), loop("L1", count__scratch_load=2)
+    also, silent = loop("L2", count__scratch_load=1), loop("L3", count__scratch_load=None)
+    assert one(evaluate(outside, kernel(whole, [cold]))).message == "0 of 9"
+    assert evaluate(outside, kernel(whole, [cold, hot])) == ()
+    assert one(evaluate(always, kernel(whole, [cold, hot, also]))).message == "3"
+    assert evaluate(always, kernel(whole, [hot, silent])) == ()  # an unknown part, an unknown sum
+
+
+def test_sorted_by_severity_then_loop() -> None:
+    rules = pack(
+        rule(id="A1", severity="info"),
+        rule(id="B1", severity="error", require="count.mfma == 0"),
+        rule(id="C1"),
+        rule(id="D1", scope="kernel", require="vgpr_count < 100"),
+    )
+    busy = {"count__scratch_load": 1, "count__mfma": 1}
+    report = kernel({"vgpr_count": 130}, [loop("L0", **busy), loop("L1", **busy)])
+    found = evaluate(rules, report)
+    assert [f.rule for f in found] == ["B1", "B1", "D1", "C1", "C1", "A1", "A1"]
+    assert evaluate(rules, report) == found
+
+
+# --------------------------------------------------------------------------- places
+
+
+def access(line: int, cls: str, bits: int | None, where: str | None, source: int) -> MemoryOp:
+    call = SourceLoc("k.py", source)
+    inlined = SourceLoc("standard.py", 43, 13, inlined_at=call)
+    return MemoryOp(line, f"{cls}_b{bits}", cls, bits, where, 1, inlined)
+
+
+def test_a_rule_about_a_class_points_at_its_narrowest_accesses() -> None:
+    ops = [
+        access(50, "global_load", 8, None, 3),  # outside the loop
+        access(110, "global_load", 128, "L0", 17),
+        access(111, "global_load", None, "L0", 17),
+        *(access(112 + i, "global_load", 16, "L0", 18) for i in range(4)),
+        access(120, "scratch_load", 32, "L0", 19),  # only `when` is about this class
+    ]
+    rules = pack(
+        rule(
+            require="vector_bits.global_load.min >= 32",
+            when="count.scratch_load > 0",
+            message="narrow",
+        )
+    )
+    loops = [loop(count__scratch_load=1, vector_bits__global_load__min=16)]
+    texts = {17: "    a = tl.load(p)", 18: "    b = tl.load(q)"}
+    found = one(evaluate(rules, kernel(loops=loops, memory_ops=ops), lambda at: texts.get(at.line)))
+    isa = [(at.line, at.text) for at in found.locations if at.kind == "amdgcn"]
+    assert [line for line, _ in isa] == [112, 113, 114, 115, 110]
+    assert isa[0][1] == "global_load_b16"
+    source = [(at.file, at.line, at.text) for at in found.locations if at.kind == "source"]
+    assert source == [("k.py", 18, "    b = tl.load(q)"), ("k.py", 17, "    a = tl.load(p)")]
+
+
+def test_a_rule_about_a_class_in_the_whole_kernel_lists_accesses_anywhere() -> None:
+    rules = pack(rule(scope="kernel"))
+    ops = [access(50 + i, "scratch_load", 32, None, 3) for i in range(9)]
+    found = one(evaluate(rules, kernel({"count.scratch_load": 9}, memory_ops=ops)))
+    assert [at.line for at in found.locations] == [50, 51, 52, 53, 54, 3]
+
+
+def test_other_loop_rules_point_at_the_loop() -> None:
+    found = one(
+        evaluate(
+            pack(rule(require="count.mfma > 9", message="few")),
+            kernel(loops=[loop(line=447, count__mfma=1)]),
+        )
+    )
+    assert [(at.kind, at.line, at.file, at.text) for at in found.locations] == [
+        ("amdgcn", 447, None, ".LBB0_447"),
+        ("source", 16, "k.py", ""),
+        ("source", 17, "k.py", ""),
+    ]
+
+
+def test_other_kernel_rules_point_at_the_kernel() -> None:
+    rules = pack(rule(scope="kernel", require="vgpr_count < 100", message="many"))
+    found = one(evaluate(rules, kernel({"vgpr_count": 130})))
+    assert [(at.kind, at.line, at.file) for at in found.locations] == [("source", 8, "k.py")]
+    nowhere = dataclasses.replace(kernel({"vgpr_count": 130}), source=None)
+    assert one(evaluate(rules, nowhere)).locations == ()
+
+
+# --------------------------------------------------------------------------- identity
+
+
+def test_fingerprint_outlives_moved_lines() -> None:
+    rules = pack(rule())
+    ops = [access(120, "scratch_load", 32, "L0", 19)]
+    moved = [access(220, "scratch_load", 32, "L0", 29)]
+
+    def mark(report: KernelReport, text: str = "  acc += tl.dot(a, b)") -> str:
+        return one(evaluate(rules, report, lambda at: text)).fingerprint
+
+    base = mark(kernel(loops=[loop(count__scratch_load=3)], memory_ops=ops))
+    later = kernel(loops=[loop(line=200, count__scratch_load=5)], memory_ops=moved)
+    assert mark(later) == base
+    assert mark(later, "acc += tl.dot(a, b)") == base  # indentation
+    assert mark(later, "acc = tl.dot(a, b, acc)") != base
+    assert len(base) == 16
+    assert int(base, 16) >= 0
+
+
+def test_fingerprint_tells_apart() -> None:
+    base = fingerprint("KI001", "a/k.py:matmul:gfx942:0123", 0, "x")
+    others = {
+        fingerprint("KI002", "a/k.py:matmul:gfx942:0123", 0, "x"),
+        fingerprint("KI001", "a/k.py:matmul:gfx90a:0123", 0, "x"),
+        fingerprint("KI001", "a/k.py:matmul:gfx942:4567", 0, "x"),
+        fingerprint("KI001", "a/k.py:matmul:gfx942:0123", 1, "x"),
+        fingerprint("KI001", "a/k.py:matmul:gfx942:0123", 0, "y"),
+    }
+    assert len(others | {base}) == 6
+    for numbered in ("a/k.py:8:matmul:gfx942:0123", "a/k.py:8:4:matmul:gfx942:0123"):
+        assert fingerprint("KI001", numbered, 0, "x") == base
+
+
+def test_packs_travel_between_processes() -> None:
+    rules = pack(rule(), rule(id="T002", scope="kernel", require="vgpr_count < 100"))
+    again = pickle.loads(pickle.dumps(rules))
+    assert again == rules
+
+
+# --------------------------------------------------------------------------- loading
+
+
+def faults(text: str) -> list[str]:
+    with pytest.raises(KinspectError) as caught:
+        parse_pack(text, "t.yaml", CATALOGUE)
+    assert caught.value.exit_code == 2
+    assert caught.value.hint
+    return caught.value.message.splitlines()
+
+
+def test_both_forms_of_a_pack() -> None:
+    bare = pack(rule())
+    full = parse_pack(
+        "pack: mine\ndescription: ours\nrules:\n" + "\n".join("  " + x for x in rule().split("\n")),
+        "t.yaml",
+        CATALOGUE,
+    )
+    assert (bare.name, bare.description) == ("t", "")
+    assert (full.name, full.description) == ("mine", "ours")
+    assert [r.text for r in full.rules] == [r.text for r in bare.rules]
+    text = bare.rules[0].text
+    assert (text.confidence, text.status, text.hot_only) == ("certain", "stable", True)
+    assert (text.when, text.explain, text.references) == (None, "", ())
+
+
+def test_references_are_titles_and_addresses() -> None:
+    text = rule() + "  references:\n    - {title: A guide, url: 'https://example.org/g'}\n"
+    (reference,) = pack(text).rules[0].text.references
+    assert (reference.title, reference.url) == ("A guide", "https://example.org/g")
+
+
+def test_every_fault_of_a_pack_at_once() -> None:
+    text = """\
+pack: mine
+rules:
+  - id: T001
+    name: first
+    severity: fatal
+    scope: loop
+    require: count.scrach_load == 0
+    message: "{count.mfam} MFMA"
+    whenn: hot
+  - id: 2
+    severity: error
+    scope: kernel
+    require: count.mfma + "a" > 0
+    message: fine
+    hot_only: true
+    references: [{title: x, link: y}, 5]
+  - just text
+"""
+    assert faults(text) == [
+        "t.yaml:9:5: unknown key whenn (did you mean when?)",
+        "t.yaml:5:15: Invalid enum value 'fatal'",
+        "t.yaml:7:14: unknown metric count.scrach_load (did you mean count.scratch_load?)",
+        "t.yaml:8:16: unknown metric count.mfam (did you mean count.mfma?)",
+        "t.yaml:10:5: name missing",
+        "t.yaml:10:9: Expected `str`, got `int`",
+        "t.yaml:16:29: unknown key link (known: title, url)",
+        "t.yaml:16:18: url missing",
+        "t.yaml:16:39: a mapping with title, url goes here",
+        "t.yaml:15:15: hot_only is for rules of scope loop",
+        't.yaml:13:27: `"a"` is text, a number is needed here',
+        "t.yaml:17:5: a mapping with id, name, severity, scope, require, message, confidence, "
+        "when, explain, fix, references, status, hot_only goes here",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("condition", "place"),
+    [
+        ("count.mfam > 0", "6:12"),
+        ("  count.mfam > 0", "6:14"),
+        ('"count.mfam > 0"', "6:13"),
+        ("'1 > 0 and count.mfam > 0'", "6:23"),
+        ("count.mfma > 0 and\n    1 > 0 and\n    count.mfam > 0", "8:5"),
+        (">-\n    count.mfma > 0\n    and count.mfam > 0", "8:9"),
+        ("|\n    count.mfma > 0\n      and count.mfam > 0", "8:11"),
+        ("> # folded\n\n    count.mfam > 0", "8:5"),
+    ],
+)
+def test_places_hold_in_every_yaml_style(condition: str, place: str) -> None:
+    head = "- id: T001\n  name: ü\n  severity: info\n  scope: loop\n  message: é\n"
+    fault = f"t.yaml:{place}: unknown metric count.mfam (did you mean count.mfma?)"
+    assert faults(f"{head}  require: {condition}\n") == [fault]
+
+
+def test_columns_count_characters() -> None:
+    text = rule(message='"ü é {count.mfam}"')
+    assert faults(text)[0].startswith("t.yaml:6:18: unknown metric count.mfam")
+
+
+def test_ids_are_taken_once() -> None:
+    assert faults(rule() + rule(name="other")) == ["t.yaml:8:3: id T001 is taken by line 1"]
+    assert "t.yaml:1:7: an id is a letter" in faults(rule(id='"has space"'))[0]
+
+
+def test_a_key_stands_once() -> None:
+    assert faults(rule() + "  fix: another\n") == ["t.yaml:8:3: `fix` stands here twice"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "t.yaml:1:1: a pack is a mapping"),
+        ("just text", "t.yaml:1:1: a pack is a mapping"),
+        ("pack: mine\n", "t.yaml:1:1: a pack needs `rules:`"),
+        ("pack: mine\nrules: 5\n", "t.yaml:2:8: a pack needs `rules:`"),
+        ("rules: []\nrulez: []\n", "t.yaml:2:1: unknown key rulez (did you mean rules?)"),
+        ("rules: [\n", "t.yaml:2:1: "),
+        ("a: b: c\n", "t.yaml:1:5: mapping values are not allowed"),
+        ("\0", "t.yaml:1:1: "),
+        (rule(name="!!python/object/apply:os.getcwd []"), "t.yaml:2:9: could not determine"),
+        (rule(name="2020-13-45"), "t.yaml:2:9: "),
+        (rule(require="true"), "t.yaml:5:12: Expected `str`, got `bool`"),
+        (rule(require="none"), "t.yaml:5:12: this is a none, not a condition"),
+        (rule(require='""'), "t.yaml:5:13: empty"),
+        (rule(scope="kernel", require="unroll > 1"), "t.yaml:5:12: unroll is known of loops only"),
+        (rule(references="[]") + "  ? [a]\n  : b\n", "t.yaml:9:5: unknown key None"),
+        (rule(references="text"), "t.yaml:8:15: references are a list"),
+    ],
+)
+def test_unusable_packs(text: str, expected: str) -> None:
+    assert faults(text)[0].startswith(expected)
+
+
+def test_files(tmp_path: Path) -> None:
+    good, binary = tmp_path / "mine.yaml", tmp_path / "x.bin"
+    good.write_text(rule())
+    binary.write_bytes(b"\xff\xfe\x00")
+    assert load_pack(good, CATALOGUE).name == "mine"
+    for path in (tmp_path / "none.yaml", binary, tmp_path):
+        with pytest.raises(KinspectError, match="cannot read rule pack") as caught:
+            load_pack(path, CATALOGUE)
+        assert str(path) in caught.value.message
+
+
+def test_importing_the_engine_stays_cheap() -> None:
+    code = (
+        "import sys; import kinspect.inspector.lint.engine; "
+        "print(sorted({'msgspec', 'difflib', 'importlib.resources', 'torch', 'triton', 'rich'}"
+        " & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"

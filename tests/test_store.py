@@ -1,0 +1,223 @@
+"""The artifact store: entries appear whole or not at all, and damage is noticed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kinspect.inspector.compiler.store import (
+    MANIFEST,
+    STAGING,
+    STALE_SECONDS,
+    Entry,
+    Store,
+    artifact_key,
+    default_root,
+)
+from kinspect.inspector.errors import KinspectError
+
+KEY = "ab" + "0" * 62
+INPUTS: dict[str, Any] = {
+    "ttir": "module {}",
+    "options": {"num_warps": 4},
+    "arch": "gfx942",
+    "wave_size": 64,
+    "triton_key": "t",
+    "environment": {"A": "1"},
+    "passes": False,
+}
+
+
+def put(store: Store, key: str = KEY, text: str = "module {}") -> Entry:
+    with store.stage() as folder:
+        (folder / "kernel.ttir").write_text(text)
+        return store.put(key, folder, {"ttir": "kernel.ttir"}, {"notes": ["n"]})
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    store = Store(tmp_path / "not" / "there" / "yet")
+    assert store.get(KEY) is None
+    assert not store.root.exists()  # looking does not write
+    entry = put(store)
+    assert store.get(KEY) == entry
+    assert store.verify(KEY)
+    assert entry.artifacts["ttir"].path.read_text() == "module {}"
+    assert entry.artifacts["ttir"].size == len("module {}")
+    assert entry.facts == {"notes": ["n"]}
+    assert not list((store.root / STAGING).iterdir())
+
+
+def test_a_staged_folder_that_is_not_put_is_gone(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+
+    def fail() -> None:
+        with store.stage() as folder:
+            (folder / "half").write_text("x")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert not list((tmp_path / STAGING).iterdir())
+
+
+def _truncate(folder: Path) -> None:
+    (folder / "kernel.ttir").write_text("mod")
+
+
+def _lose_file(folder: Path) -> None:
+    (folder / "kernel.ttir").unlink()
+
+
+def _lose_manifest(folder: Path) -> None:
+    (folder / MANIFEST).unlink()
+
+
+def _garble_manifest(folder: Path) -> None:
+    (folder / MANIFEST).write_bytes(b'{"files": \xff')
+
+
+def _empty_manifest(folder: Path) -> None:
+    (folder / MANIFEST).write_text("[]")
+
+
+def _swap_key(folder: Path) -> None:
+    manifest = folder / MANIFEST
+    manifest.write_text(manifest.read_text().replace(KEY, "cd" + KEY[2:]))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [_truncate, _lose_file, _lose_manifest, _garble_manifest, _empty_manifest, _swap_key],
+)
+def test_damage_counts_as_absence_and_is_mended(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    store = Store(tmp_path)
+    folder = put(store).artifacts["ttir"].path.parent
+    damage(folder)
+    assert store.get(KEY) is None
+    assert put(store).artifacts["ttir"].path.read_text() == "module {}"
+    assert store.verify(KEY)
+
+
+def test_verify_sees_what_the_size_does_not_tell(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    path = put(store).artifacts["ttir"].path
+    path.write_text("MODULE {}")
+    assert store.get(KEY) is not None
+    assert not store.verify(KEY)
+
+
+def test_the_first_writer_wins(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    put(store, text="first")
+    assert put(store, text="later").artifacts["ttir"].path.read_text() == "first"
+    store.remove(KEY)
+    assert store.get(KEY) is None
+    assert put(store, text="later").artifacts["ttir"].path.read_text() == "later"
+
+
+def test_many_writers_of_one_key(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    barrier = threading.Barrier(8)
+
+    def write(n: int) -> str:
+        barrier.wait()
+        if n % 4 == 0:  # some of them replace what they find, as after damage
+            store.remove(KEY)
+        return put(store, text="the same").artifacts["ttir"].sha256
+
+    for _ in range(20):
+        with ThreadPoolExecutor(8) as executor:
+            assert len(set(executor.map(write, range(8)))) == 1
+        assert store.verify(KEY)
+    assert not list((tmp_path / STAGING).iterdir())
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from kinspect.inspector.compiler import store as module
+store = module.Store(Path(sys.argv[1]))
+real = os.rename
+def die(*names):
+    os.kill(os.getpid(), signal.SIGKILL)
+os.rename = die  # as near to the end of put() as a kill can come
+with store.stage() as folder:
+    (folder / "kernel.ttir").write_text("module {}")
+    store.put(sys.argv[2], folder, {"ttir": "kernel.ttir"})
+"""
+
+
+def test_a_killed_writer_leaves_no_entry(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), KEY], check=False)
+    assert done.returncode == -signal.SIGKILL
+    store = Store(tmp_path)
+    assert store.get(KEY) is None
+    (left,) = (tmp_path / STAGING).iterdir()
+    store.prune(0)
+    assert left.exists()  # it may still be at work, for all we know
+    old = left.stat().st_mtime - STALE_SECONDS - 1
+    os.utime(left, (old, old))
+    assert store.prune(0) > 0
+    assert not left.exists()
+    assert put(store) == store.get(KEY)
+
+
+def test_prune_deletes_the_oldest(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    keys = [f"{n:02x}" + "0" * 62 for n in range(4)]
+    for age, key in enumerate(keys):
+        folder = put(store, key, "x" * 1000).artifacts["ttir"].path.parent
+        os.utime(folder, (10**9 + age, 10**9 + age))
+    size = sum(f.stat().st_size for f in folder.iterdir())
+    assert store.prune(2 * size) == 2 * size
+    assert [store.get(key) is not None for key in keys] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ttir": "module { }"},
+        {"options": {"num_warps": 8}},
+        {"options": {"num_warps": 4, "num_stages": 2}},
+        {"arch": "gfx950"},
+        {"wave_size": 32},
+        {"triton_key": "u"},
+        {"environment": {"A": "2"}},
+        {"environment": {}},
+        {"passes": True},
+    ],
+)
+def test_every_input_is_in_the_key(change: dict[str, Any]) -> None:
+    assert artifact_key(**{**INPUTS, **change}) != artifact_key(**INPUTS)
+
+
+def test_the_order_of_options_is_not_in_the_key() -> None:
+    one = artifact_key(**{**INPUTS, "options": {"a": 1, "b": 2}})
+    assert one == artifact_key(**{**INPUTS, "options": {"b": 2, "a": 1}})
+
+
+def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+    store = Store(blocked)
+    assert store.get(KEY) is None
+    with pytest.raises(KinspectError, match="cannot be written") as caught, store.stage():
+        pass
+    assert "KINSPECT_CACHE_DIR" in caught.value.hint
+
+
+def test_the_root_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KINSPECT_CACHE_DIR", str(tmp_path))
+    assert default_root() == tmp_path
+    monkeypatch.delenv("KINSPECT_CACHE_DIR")
+    assert "kinspect" in default_root().parts
