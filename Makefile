@@ -10,10 +10,10 @@ demo: $(VENV)/.installed-triton
 	$(BIN)/kinspect analyze kernels/gemm_all_types.py --arch gfx942
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
 test-all: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: lint types contracts
 

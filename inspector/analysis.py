@@ -6,15 +6,20 @@ object) and nothing is written.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from kinspect.inspector import machines
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.isa.mnemonics import CLASSES
 from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.waits import COUNTERS
+from kinspect.inspector.lint.catalogue import Catalogue
 from kinspect.inspector.lint.engine import evaluate
 from kinspect.inspector.lint.schema import Pack, load_default
 from kinspect.inspector.metrics.catalogue import specs
@@ -78,7 +83,7 @@ def analyze_text(text: str, context: Context) -> list[KernelReport]:
 def analyze_code_object(data: bytes, context: Context) -> list[KernelReport]:
     """Reports on every kernel of a code object."""
     # Only code objects need the ELF reader; importing it costs more than analysing a small text.
-    from kinspect.inspector.isa.codeobject import load_code_object
+    from kinspect.inspector.isa.load import load_code_object
 
     return analyze_program(load_code_object(data, context.path), context)
 
@@ -93,6 +98,7 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
     machine, notes = _machine(arch)
     functions = _chosen(program, context)
     pack = default_pack()
+    source_text = _source_reader()
     module = _ttgir(context)
     reports = []
     for function in functions:
@@ -108,13 +114,31 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
             artifacts=context.artifacts,
             notes=context.notes + program.notes + notes,
         )
-        reports.append(replace(report, findings=evaluate(pack, report)))
+        reports.append(replace(report, findings=evaluate(pack, report, source_text)))
     return reports
 
 
+@functools.cache
 def default_pack() -> Pack:
-    """The rules that `analyze` asks."""
-    return load_default(specs())
+    """The rules that `analyze` asks; read once per process."""
+    return load_default(Catalogue.of(specs(), [*CLASSES, *COUNTERS]))
+
+
+def _source_reader() -> Callable[[SourceLoc], str | None]:
+    """Reads lines of source files that are still there, each file once."""
+    files: dict[str, list[str]] = {}
+
+    def read(loc: SourceLoc) -> str | None:
+        if loc.file not in files:
+            try:
+                text = Path(loc.file).read_text("utf-8", "replace")
+            except (OSError, ValueError):
+                text = ""
+            files[loc.file] = text.splitlines()
+        lines = files[loc.file]
+        return lines[loc.line - 1] if 0 < loc.line <= len(lines) else None
+
+    return read
 
 
 def kernel_id(path: str, name: str, arch: str | None, variant: Variant | None) -> str:
@@ -171,7 +195,7 @@ def _chosen(program: Program, context: Context) -> tuple[Function, ...]:
 def _ttgir(context: Context) -> TtgirModule | None:
     if context.ttgir is None:
         return None
-    from kinspect.inspector.ttgir import parse_ttgir
+    from kinspect.inspector.ttgir.parser import parse_ttgir
 
     try:
         return parse_ttgir(context.ttgir, context.path)
@@ -188,7 +212,7 @@ def _facts(
         lds, source = metadata["shared"], "Triton's metadata"
     if lds is None and module is not None and isinstance(module.attributes.get("shared"), int):
         lds, source = module.attributes["shared"], "Triton's ttg.shared"
-    wave = function.resources.wave_size or (machine.wave_sizes[-1] if machine else None)
+    wave = function.resources.wave_size or (machine.wave_sizes[0] if machine else None)
     group = None
     if over.waves_per_workgroup is not None and wave is not None:
         group = over.waves_per_workgroup * wave
@@ -216,11 +240,13 @@ def analyze_ttgir(text: str, context: Context) -> list[KernelReport]:
     Raises:
         KinspectError: it cannot be parsed, or holds no kernel.
     """
-    from kinspect.inspector.ttgir import parse_ttgir
+    from kinspect.inspector.ttgir.parser import parse_ttgir
 
     module = parse_ttgir(text, context.path)
     if not module.functions:
-        raise KinspectError(f"{context.path}: no function in it", "pass a TTGIR file made by Triton")
+        raise KinspectError(
+            f"{context.path}: no function in it", "pass a TTGIR file made by Triton"
+        )
     threads, warps = module.attributes.get("threads-per-warp"), module.attributes.get("num-warps")
     target = str(module.attributes.get("target", ""))
     backend, _, arch = target.partition(":")
@@ -233,5 +259,8 @@ def analyze_ttgir(text: str, context: Context) -> list[KernelReport]:
     )
     program = Program(context.path, arch if backend == "hip" else None, (), "ttgir", functions)
     known = {"num_warps": warps, "shared": module.attributes.get("shared")}
-    metadata = {**{k: v for k, v in known.items() if isinstance(v, int)}, **(context.metadata or {})}
+    metadata = {
+        **{k: v for k, v in known.items() if isinstance(v, int)},
+        **(context.metadata or {}),
+    }
     return analyze_program(program, replace(context, metadata=metadata, ttgir=text, notes=notes))

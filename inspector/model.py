@@ -24,6 +24,9 @@ MetricValue = Scalar | Mapping[str, Scalar]
 
 # --------------------------------------------------------------------------- places
 
+LIBRARY_CODE = ("/triton/language/", "/triton/experimental/", "/include/hip/", "/include/c++/")
+"""Parts of paths that mark library code, which users read but do not write."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceLoc:
@@ -41,6 +44,23 @@ class SourceLoc:
         while loc.inlined_at is not None:
             loc = loc.inlined_at
         return loc
+
+    @property
+    def in_user_code(self) -> SourceLoc:
+        """The innermost position outside of Triton's and HIP's own library code.
+
+        That is the line which the user wrote and can change: `tl.max(x)` rather than the line of
+        Triton's `max`. The outermost position where all are in libraries.
+        """
+        loc: SourceLoc | None = self
+        while loc is not None and loc.in_library:
+            loc = loc.inlined_at
+        return loc if loc is not None else self.outermost
+
+    @property
+    def in_library(self) -> bool:
+        """Whether this very position is in Triton's or HIP's own code."""
+        return any(part in self.file for part in LIBRARY_CODE)
 
 
 # --------------------------------------------------------------------------- what to compile
@@ -74,7 +94,8 @@ class Variant:
 @dataclass(frozen=True, slots=True)
 class Artifact:
     """One file the compiler made. `kind` is ttir, ttgir, llir, amdgcn, hsaco, metadata, passes or
-    stderr."""
+    stderr.
+    """
 
     kind: str
     sha256: str
@@ -227,7 +248,8 @@ class Program:
 class Layout:
     """A layout attribute, structured. `kind` drops the dialect: `blocked`, `linear`, `slice`,
     `dot_op`, `amd_mfma`, `amd_wmma`, `swizzled_shared`, `padded_shared`, `amd_rotating_shared`,
-    ... `parent` is set for slice and dot_op. Unknown kinds keep their text and parsed params."""
+    ... `parent` is set for slice and dot_op. Unknown kinds keep their text and parsed params.
+    """
 
     kind: str
     params: Mapping[str, Any]
@@ -250,7 +272,8 @@ class TtgirType:
 @dataclass(frozen=True, slots=True)
 class TtgirOp:
     """One operation. `depth` counts enclosing regions; `parent` is the index of the op that owns
-    the enclosing region, in `TtgirModule.ops`."""
+    the enclosing region, in `TtgirModule.ops`.
+    """
 
     index: int
     line: int
@@ -403,7 +426,7 @@ class Machine:
     barriers: int
     barriers_cu_mode: int | None
     max_workgroup_size: int
-    # LLVM model name -> (most SGPRs, waves/EU) in falling waves; beyond the last step its waves hold
+    # LLVM model name -> (most SGPRs, waves/EU), waves falling; beyond the last step its waves hold
     sgpr_steps: Mapping[str, tuple[tuple[int, int], ...]]
     counters: Mapping[str, int]  # wait counter -> its largest value
     # counter -> bit fields (lowest bit, width) of s_waitcnt's number, least significant part first
@@ -415,7 +438,7 @@ class Machine:
     transcendental_cycles: Mapping[int, int]
     cus: int | None
     clock_mhz: int | None
-    # mnemonic -> clocks of the SIMD's matrix unit; `NAME:narrow` where both operands are 4 or 6 bits
+    # mnemonic -> clocks of the SIMD's matrix unit; `NAME:narrow`: both operands are 4 or 6 bits
     mfma_cycles: Mapping[str, int]
     sources: Mapping[str, str]  # field -> where the figure comes from
 

@@ -1,52 +1,35 @@
 """Composes the stages: targets -> variants -> artifacts -> reports, as a stream of events.
 
 `analyze` yields events as they come, in no fixed order across kernels; `collect` makes one `Report`
-of them, in the order of the targets. A kernel that fails is an event like any other: the rest of the
-run goes on.
+of them, in the order of the targets. A kernel that fails is an event like any other: the rest of
+the run goes on.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
-from pathlib import Path
+from dataclasses import dataclass
+from functools import partial
 
 from kinspect.inspector import analysis, machines
-from kinspect.inspector.analysis import Context, Overrides
+from kinspect.inspector.analysis import Context
 from kinspect.inspector.capture.targets import Target, resolve, triton_metadata
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import (
-    Artifact,
-    ErrorRecord,
-    KernelReport,
-    Report,
-    Variant,
+from kinspect.inspector.compiling import (
+    Job,
+    Outcome,
+    Request,
+    compile_and_report,
+    job_record,
+    matches,
+    read_text,
+    record,
+    settings_of,
+    variants_of,
 )
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import ErrorRecord, KernelReport, Report, Variant
 from kinspect.inspector.version import VERSION
-
-DEFAULT_ARCH = "gfx942"
-MOST_TEXT_BYTES = 64 << 20
-"""Assembly beyond this is not read: the largest kernels known are under 10 MiB."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One run: what to look at, how to compile, and what the user states about launches.
-
-    `kernel` names kernels to keep, by name or by case, with shell wildcards.
-    """
-
-    targets: tuple[str, ...]
-    archs: tuple[str, ...] = ()
-    kernel: str | None = None
-    python: str | None = None
-    jobs: int = 1
-    passes: bool = True
-    timeout: float = 300.0
-    overrides: Overrides = Overrides()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +66,6 @@ class Failed:
 
 
 Event = Captured | Compiled | Reported | Failed
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one compile job gives back: plain values, so that any Executor can carry it."""
-
-    reports: tuple[KernelReport, ...]
-    error: ErrorRecord | None
-    seconds: float
-    from_store: bool
 
 
 def collect(request: Request, on_event: Callable[[Event], None] | None = None) -> Report:
@@ -147,10 +120,10 @@ def _read_target(index: int, target: Target, request: Request) -> Iterator[Event
         for number, report in enumerate(reports):
             yield Reported((index, number), report)
     except KinspectError as error:
-        yield Failed((index, 0), _record(target, "read", error))
+        yield Failed((index, 0), record(target, "read", error))
     except OSError as error:
         wrapped = KinspectError(f"cannot be read ({error.strerror})", "check permissions")
-        yield Failed((index, 0), _record(target, "read", wrapped))
+        yield Failed((index, 0), record(target, "read", wrapped))
 
 
 def _reports(target: Target, request: Request) -> Sequence[KernelReport]:
@@ -160,11 +133,13 @@ def _reports(target: Target, request: Request) -> Sequence[KernelReport]:
         return _kept(json_v1.read(target.path.read_bytes(), str(target.path)), target, request)
     if target.kind == "archive":
         from kinspect.inspector import saved
-        from kinspect.inspector.compiler.store import cache_root
+        from kinspect.inspector.compiler.store import default_root
 
-        return _kept(saved.load(target.path, cache_root() / "saved"), target, request)
+        return _kept(saved.load(target.path, default_root() / "saved"), target, request)
     if len(request.archs) > 1:
-        raise KinspectError(f"{target.path}: it has one target only", "pass a single --arch, or none")
+        raise KinspectError(
+            f"{target.path}: it has one target only", "pass a single --arch, or none"
+        )
     ttgir = target.siblings.get("ttgir")
     context = Context(
         path=str(target.path),
@@ -187,186 +162,59 @@ def _kept(report: Report, target: Target, request: Request) -> list[KernelReport
     return [k for k in report.kernels if wanted is None or matches(wanted, k.name, k.variant)]
 
 
-def read_text(path: Path) -> str:
-    """An assembly or IR text.
-
-    Raises:
-        KinspectError: it is binary, or too large to be one kernel's code.
-    """
-    size = path.stat().st_size
-    if size > MOST_TEXT_BYTES:
-        raise KinspectError(
-            f"{path}: {size / 2**20:.0f} MiB is more than the {MOST_TEXT_BYTES >> 20} MiB that are read",
-            "split it, or pass the code object of one kernel",
-        )
-    data = path.read_bytes()
-    if b"\0" in data[:65536]:
-        raise KinspectError(
-            f"{path}: a binary file, not text", "name a code object .hsaco or .co, assembly .s"
-        )
-    return data.decode("utf-8", "replace")
-
-
 # --------------------------------------------------------------------------- compiled
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A variant to compile and report on, with everything that takes."""
-
-    order: tuple[int, int]
-    path: str
-    variant: Variant
-    python: str | None
-    passes: bool
-    timeout: float
-    overrides: Overrides
 
 
 def _compile_targets(
     targets: Sequence[tuple[int, Target]], request: Request, executor: Executor | None
 ) -> Iterator[Event]:
-    own = ThreadPoolExecutor(request.jobs, "kinspect") if executor is None else None
-    pool = executor or own
-    assert pool is not None
-    futures: dict[Future[Outcome], Job] = {}
-    try:
-        for index, target in targets:
-            variants, errors = _variants(target, request)
-            for number, error in enumerate(errors):
-                yield Failed((index, number), error)
-            if not variants:
-                continue
-            yield Captured(str(target.path), tuple(variants))
-            for number, variant in enumerate(variants):
-                job = Job(
-                    (index, number),
-                    str(target.path),
-                    variant,
-                    request.python,
-                    request.passes,
-                    request.timeout,
-                    request.overrides,
-                )
-                futures[pool.submit(compile_and_report, job)] = job
-        for future in as_completed(futures):
-            yield from _events(futures[future], future)
-    finally:
-        for future in futures:
-            future.cancel()
-        if own is not None:
-            from kinspect.inspector.compiler import pool as workers
+    # Only targets that are compiled need the workers' machinery.
+    from kinspect.inspector.compiler.pool import Compiler
 
-            workers.close_all()
-            own.shutdown(wait=True, cancel_futures=True)
+    with Compiler(settings_of(request)) as compiler:
+        own = ThreadPoolExecutor(request.jobs, "kinspect") if executor is None else None
+        pool = executor or own
+        assert pool is not None
+        # Threads share this compiler; another process makes its own from the settings.
+        run = partial(compile_and_report, compiler=compiler) if own else compile_and_report
+        futures: dict[Future[Outcome], Job] = {}
+        try:
+            for index, target in targets:
+                variants, errors = variants_of(target, request, compiler)
+                for number, error in enumerate(errors):
+                    yield Failed((index, number), error)
+                if variants:
+                    yield Captured(str(target.path), tuple(variants))
+                for number, variant in enumerate(variants):
+                    path = str(target.path)
+                    job = Job((index, number), path, variant, compiler.settings, request.overrides)
+                    futures[pool.submit(run, job)] = job
+            for future in as_completed(futures):
+                yield from _events(futures[future], future)
+        except BaseException:
+            # Interrupted, or nobody wants the rest: compiles at work are ended, not waited for.
+            compiler.abort()
+            raise
+        finally:
+            for future in futures:
+                future.cancel()
+            if own is not None:
+                own.shutdown(wait=True, cancel_futures=True)
 
 
 def _events(job: Job, future: Future[Outcome]) -> Iterator[Event]:
     try:
         outcome = future.result()
     except KinspectError as error:
-        yield Failed(job.order, _job_record(job, "compile", error))
+        yield Failed(job.order, job_record(job, "compile", error))
+        return
+    except Exception as error:
+        # A bug in the analysis of one kernel must not take the others' reports with it.
+        bug = KinspectError(f"internal error: {type(error).__name__}: {error}", "please report it")
+        yield Failed(job.order, job_record(job, "analyze", bug))
         return
     yield Compiled(job.variant, outcome.seconds, outcome.from_store)
     for report in outcome.reports:
         yield Reported(job.order, report)
     if outcome.error is not None:
         yield Failed(job.order, outcome.error)
-
-
-def compile_and_report(job: Job) -> Outcome:
-    """Compiles one variant and reports on it; runs in any thread or process."""
-    from kinspect.inspector.compiler.pool import Settings, compile_variant
-
-    started = time.perf_counter()
-    result = compile_variant(
-        job.variant, Settings(python=job.python, passes=job.passes, timeout=job.timeout)
-    )
-    seconds = time.perf_counter() - started
-    if result.error is not None:
-        error = replace(result.error, file=job.path, kernel=_label(job.variant))
-        return Outcome((), error, seconds, result.from_store)
-    context = Context(
-        path=job.path,
-        arch=job.variant.arch,
-        metadata=result.metadata,
-        ttgir=_text(result.artifacts.get("ttgir")),
-        variant=job.variant,
-        artifacts=result.artifacts,
-        overrides=job.overrides,
-        notes=tuple(result.notes),
-    )
-    try:
-        text = _text(result.artifacts.get("amdgcn"))
-        if text is None:
-            raise KinspectError("the compile gave no assembly", "run again; the store may be damaged")
-        reports = tuple(analysis.analyze_text(text, context))
-    except KinspectError as error:
-        return Outcome((), _job_record(job, "analyze", error), seconds, result.from_store)
-    return Outcome(reports, None, seconds, result.from_store)
-
-
-def _variants(target: Target, request: Request) -> tuple[list[Variant], list[ErrorRecord]]:
-    """The specialisations a target would launch, those that were asked for."""
-    archs = request.archs or (DEFAULT_ARCH,)
-    try:
-        if target.kind == "ttir":
-            variants: list[Variant] = [_ttir_variant(target, arch) for arch in archs]
-            errors: list[ErrorRecord] = []
-        else:
-            from kinspect.inspector.capture.script import capture_script
-            from kinspect.inspector.compiler.pool import worker_for
-
-            variants, errors = capture_script(
-                worker_for(request.python), target.path, archs, request.timeout
-            )
-    except KinspectError as error:
-        return [], [_record(target, "capture", error)]
-    wanted = target.kernel or request.kernel
-    if wanted is None:
-        return variants, errors
-    kept = [v for v in variants if matches(wanted, v.kernel, v)]
-    if not kept and not errors:
-        names = ", ".join(dict.fromkeys(_label(v) for v in variants))
-        missing = KinspectError(f"no kernel or case matches {wanted}", f"it has {names}")
-        return [], [_record(target, "capture", missing)]
-    return kept, errors
-
-
-def matches(wanted: str, name: str, variant: Variant | None) -> bool:
-    """Whether a kernel's name, qualified name or case is what was asked for (wildcards allowed)."""
-    names = [name]
-    if variant is not None:
-        names += [n for n in (variant.qualname, variant.case) if n]
-        if variant.case:
-            names.append(f"{name}[{variant.case}]")
-    return any(fnmatchcase(n, wanted) for n in names)
-
-
-def _ttir_variant(target: Target, arch: str) -> Variant:
-    from kinspect.inspector.capture.ttir import variant_of
-
-    metadata = triton_metadata(target.siblings.get("metadata"))
-    return variant_of(read_text(target.path), str(target.path), machines.load(arch), metadata)
-
-
-def _text(artifact: Artifact | None) -> str | None:
-    return artifact.path.read_text("utf-8", "replace") if artifact is not None else None
-
-
-def _label(variant: Variant) -> str:
-    return f"{variant.kernel}[{variant.case}]" if variant.case else variant.kernel
-
-
-def _record(target: Target, stage: str, error: KinspectError) -> ErrorRecord:
-    return _trimmed(str(target.path), target.kernel, stage, error)
-
-
-def _job_record(job: Job, stage: str, error: KinspectError) -> ErrorRecord:
-    return _trimmed(job.path, f"{_label(job.variant)} on {job.variant.arch}", stage, error)
-
-
-def _trimmed(file: str, kernel: str | None, stage: str, error: KinspectError) -> ErrorRecord:
-    """The record of an error; messages name their file already, the record says it once."""
-    return ErrorRecord(file, kernel, stage, error.message.removeprefix(f"{file}: "), error.hint)
-

@@ -34,7 +34,9 @@ def save(report: Report, path: Path) -> None:
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
-        raise KinspectError(f"{path}: cannot be written ({error.strerror})", "check --save") from None
+        raise KinspectError(
+            f"{path}: cannot be written ({error.strerror})", "check --save"
+        ) from None
     try:
         with os.fdopen(handle, "wb") as raw, zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as out:
             out.writestr(_REPORT, text.getvalue())
@@ -43,7 +45,9 @@ def save(report: Report, path: Path) -> None:
         Path(temporary).replace(path)
     except OSError as error:
         Path(temporary).unlink(missing_ok=True)
-        raise KinspectError(f"{path}: cannot be written ({error})", "run again, or free space") from None
+        raise KinspectError(
+            f"{path}: cannot be written ({error})", "run again, or free space"
+        ) from None
 
 
 def load(path: Path, cache: Path) -> Report:
@@ -61,7 +65,14 @@ def load(path: Path, cache: Path) -> Report:
                 if info.filename.startswith(_ARTIFACTS):
                     _unpack(archive, info, cache, path)
             return report
-    except (zipfile.BadZipFile, KeyError, OSError, EOFError, NotImplementedError, RuntimeError) as error:
+    except (
+        zipfile.BadZipFile,
+        KeyError,
+        OSError,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
         raise KinspectError(
             f"{path}: not a readable .kinspect archive ({error})", "make it again with --save"
         ) from None
@@ -71,7 +82,9 @@ def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, cache: Path, path: 
     digest = info.filename.removeprefix(_ARTIFACTS)
     data = archive.read(info)
     if hashlib.sha256(data).hexdigest() != digest:
-        raise KinspectError(f"{path}: artifact {digest[:12]} is damaged", "make it again with --save")
+        raise KinspectError(
+            f"{path}: artifact {digest[:12]} is damaged", "make it again with --save"
+        )
     place = cache / digest
     if place.exists():
         return

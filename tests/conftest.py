@@ -39,7 +39,9 @@ def tool(tmp_path: Path) -> Callable[..., object]:
     import subprocess
     import sys
 
-    def run(*args: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None) -> object:
+    def run(
+        *args: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None
+    ) -> object:
         return subprocess.run(
             [sys.executable, "-m", "kinspect.inspector.cli", *map(str, args)],
             capture_output=True,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+
+tomllib = pytest.importorskip("tomllib")  # since Python 3.11
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("torch", "triton", "textual", "jinja2", "networkx", "elftools")

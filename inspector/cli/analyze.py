@@ -8,13 +8,11 @@ import time
 from pathlib import Path
 
 import click
-
 from kinspect.inspector.analysis import Overrides
+from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.pipeline import Captured, Compiled, Event, Request, collect
-
-from .options import format_option, output_option, result_stream, split_list
 
 SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 
@@ -34,16 +32,24 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
     help="Write report and artifacts as one file, itself a target.",
 )
 @click.option("--no-passes", is_flag=True, help="Do not record the MLIR dump (faster compiles).")
-@click.option("-j", "--jobs", type=click.IntRange(1), metavar="N", help="Compiles at a time.  [CPUs]")
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Compiles at a time.  [CPUs]"
+)
 @click.option(
     "--python",
     metavar="PATH",
     help="Interpreter whose Triton compiles.  [the one that runs kinspect]",
 )
 @click.option(
-    "--timeout", type=click.FloatRange(1), default=300.0, show_default=True, help="Seconds a kernel."
+    "--time-limit",
+    type=click.FloatRange(1),
+    default=300.0,
+    show_default=True,
+    help="Seconds that one kernel's compile may take.",
 )
-@click.option("--lds", type=click.IntRange(0), metavar="BYTES", help="LDS of a workgroup, if dynamic.")
+@click.option(
+    "--lds", type=click.IntRange(0), metavar="BYTES", help="LDS of a workgroup, if dynamic."
+)
 @click.option("--waves", type=click.IntRange(1, 32), metavar="N", help="Waves of a workgroup.")
 @click.option("--cu-mode/--wgp-mode", default=None, help="RDNA: how workgroups are placed.")
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
@@ -59,7 +65,7 @@ def analyze(
     no_passes: bool,
     jobs: int | None,
     python: str | None,
-    timeout: float,
+    time_limit: float,
     lds: int | None,
     waves: int | None,
     cu_mode: bool | None,
@@ -79,7 +85,7 @@ def analyze(
         python=python or sys.executable,
         jobs=jobs or os.cpu_count() or 1,
         passes=not no_passes,
-        timeout=timeout,
+        time_limit=time_limit,
         overrides=Overrides(lds, waves, None, cu_mode),
     )
     progress = _Progress()
@@ -163,7 +169,9 @@ class _Progress:
             self._done += 1
         if self._live and self._captured:
             seconds = time.monotonic() - self._started
-            sys.stderr.write(f"\r\x1b[K  compiled {self._done} of {self._captured}, {seconds:.0f} s")
+            sys.stderr.write(
+                f"\r\x1b[K  compiled {self._done} of {self._captured}, {seconds:.0f} s"
+            )
             sys.stderr.flush()
             self._shown = True
 

@@ -8,12 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import click
-
 from kinspect.inspector import machines
+from kinspect.inspector.cli.options import format_option, output_option, result_stream
 from kinspect.inspector.model import Machine
 from kinspect.inspector.render.table import Column, rows_of
-
-from .options import format_option, output_option, result_stream
 
 
 @click.group()
@@ -47,7 +45,9 @@ def show_arch(name: str, form: str, output: Path | None) -> None:
     sources = figures.pop("sources")
     with result_stream(output) as stream:
         if form == "json":
-            json.dump({"figures": figures, "sources": dict(sources)}, stream, indent=1, default=list)
+            json.dump(
+                {"figures": figures, "sources": dict(sources)}, stream, indent=1, default=list
+            )
             stream.write("\n")
             return
         for key, value in figures.items():

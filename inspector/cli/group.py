@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import Any
 
 import click
-
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.version import VERSION
 
@@ -87,6 +86,15 @@ def run(args: Sequence[str]) -> int:
         # The reader (head, less) went away: that is no error. Python would complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception as error:
+        # A bug of ours: still one line, with the way to the details.
+        if os.environ.get("KINSPECT_TRACEBACK"):
+            raise
+        _complain(
+            f"internal error: {type(error).__name__}: {error}; please report it with the output of"
+            " the same command under KINSPECT_TRACEBACK=1"
+        )
+        return 2
     return status if isinstance(status, int) else 0
 
 

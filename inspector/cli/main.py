@@ -1,7 +1,7 @@
 """The entry point: `kinspect COMMAND`, and `kinspect TARGET` for `kinspect analyze TARGET`.
 
-Commands are imported when they are called, so that `kinspect --version` loads next to nothing. Every
-`KinspectError` is printed here, once, as one line on stderr.
+Commands are imported when they are called, so that `kinspect --version` loads next to nothing.
+Every `KinspectError` is printed once, by the group, as one line on stderr.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args == ["--version"]:
         sys.stdout.write(f"kinspect {VERSION}\n")
         return 0
-    from .group import run
+    from kinspect.inspector.cli.group import run
 
     return run(args)
 

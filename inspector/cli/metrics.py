@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 
 import click
-
+from kinspect.inspector.cli.options import format_option, output_option, result_stream
 from kinspect.inspector.metrics.catalogue import specs
 from kinspect.inspector.model import MetricSpec
 from kinspect.inspector.render.table import Column, rows_of
-
-from .options import format_option, output_option, result_stream
 
 
 @click.group()

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 import click
-
 from kinspect.inspector.errors import KinspectError
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -39,6 +39,9 @@ _PAIRED = {
 }
 _PAIR_MASK = 0x3F
 
+COUNTERS = tuple(dict.fromkeys((*_SINGLE.values(), *_PAIRED.values())))
+"""Every wait counter of every generation."""
+
 
 def decode(
     name: str,

@@ -138,7 +138,7 @@ def _locations(
     for access in accesses:
         yield Location("amdgcn", access.line, text=access.mnemonic)
         if access.source is not None:
-            places.append(access.source.outermost)
+            places.append(access.source.in_user_code)
     if not accesses and loop is not None:
         yield Location("amdgcn", loop.header_line, text=loop.header_label or "")
         places.extend(loop.source)

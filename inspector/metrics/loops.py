@@ -7,6 +7,7 @@ loop has them, else global or LDS traffic, else everything innermost.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from kinspect.inspector.metrics.catalogue import region_metrics
@@ -82,9 +83,37 @@ def _header_line(function: Function, loop: Loop) -> int:
 
 
 def _source_lines(region: Sequence[Instruction]) -> tuple[SourceLoc, ...]:
-    """Distinct lines of the kernel's own source, where inlined code counts at its call site."""
-    seen = {
-        (loc.file, loc.line): None
-        for loc in (inst.loc.outermost for inst in region if inst.loc is not None)
-    }
+    """Distinct source lines of the loop's body, in the function that holds the loop.
+
+    Code inlined into the body counts at its call site there. When the whole loop was itself inlined
+    (a helper with the loop, called from the kernel), most instructions share their outer frame:
+    it is stepped over. Instructions moved in from elsewhere are too few to matter.
+    """
+    chains = [_frames(inst.loc) for inst in region if inst.loc is not None]
+    level = 0
+    while chains:
+        places = Counter((c[level].file, c[level].line) for c in chains)
+        (place, _) = places.most_common(1)[0]
+        inside = [
+            c
+            for c in chains
+            if (c[level].file, c[level].line) == place
+            and len(c) > level + 1
+            and not c[level + 1].in_library
+        ]
+        if len(inside) * 2 <= len(chains):
+            break
+        chains, level = inside, level + 1
+    seen = {(c[level].file, c[level].line) for c in chains}
     return tuple(SourceLoc(file, line) for file, line in sorted(seen))
+
+
+def _frames(loc: SourceLoc) -> list[SourceLoc]:
+    """The inlining chain, outermost first."""
+    frames = []
+    at: SourceLoc | None = loc
+    while at is not None:
+        frames.append(at)
+        at = at.inlined_at
+    frames.reverse()
+    return frames

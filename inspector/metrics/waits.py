@@ -30,7 +30,7 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     full: Counter[str] = Counter()
     full_waits = 0
     for _, counts in region.waits:
-        per_counter.update(counts)
+        per_counter.update(counts.keys())
         drained = [counter for counter, n in counts.items() if n == 0]
         full.update(drained)
         full_waits += bool(drained)

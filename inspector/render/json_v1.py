@@ -44,7 +44,13 @@ def to_dict(report: Report) -> dict[str, Any]:
         "tool": dict(report.tool),
         "target": report.target,
         "errors": [
-            {"file": e.file, "kernel": e.kernel, "stage": e.stage, "message": e.message, "hint": e.hint}
+            {
+                "file": e.file,
+                "kernel": e.kernel,
+                "stage": e.stage,
+                "message": e.message,
+                "hint": e.hint,
+            }
             for e in report.errors
         ],
         "kernels": [_kernel(k) for k in report.kernels],
@@ -58,7 +64,9 @@ def _kernel(k: KernelReport) -> dict[str, Any]:
         "arch": k.arch,
         "source": _place(k.source),
         "variant": _variant(k.variant),
-        "artifacts": {kind: {"sha256": a.sha256, "bytes": a.size} for kind, a in k.artifacts.items()},
+        "artifacts": {
+            kind: {"sha256": a.sha256, "bytes": a.size} for kind, a in k.artifacts.items()
+        },
         "metrics": metrics_dict(k.metrics),
         "loops": [_loop(loop) for loop in k.loops],
         "main_loop": k.main_loop,
@@ -156,7 +164,8 @@ def _finding(f: Finding) -> dict[str, Any]:
         "message": f.message,
         "evidence": dict(f.evidence),
         "locations": [
-            {"kind": at.kind, "file": at.file, "line": at.line, "text": at.text} for at in f.locations
+            {"kind": at.kind, "file": at.file, "line": at.line, "text": at.text}
+            for at in f.locations
         ],
         "fix": f.fix,
         "fingerprint": f.fingerprint,
@@ -180,7 +189,9 @@ def read(text: str | bytes, name: str, artifact_folder: Path | None = None) -> R
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise KinspectError(f"{name}: not valid JSON ({error})", "pass a report made by kinspect") from None
+        raise KinspectError(
+            f"{name}: not valid JSON ({error})", "pass a report made by kinspect"
+        ) from None
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
         raise KinspectError(

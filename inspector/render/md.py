@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from kinspect.inspector.model import KernelReport, Report
-
-from . import view
+from kinspect.inspector.render import view
 
 
 def write(report: Report, stream: TextIO) -> None:
@@ -57,12 +56,12 @@ def _kernel(kernel: KernelReport) -> list[str]:
         ("VGPRs", "AGPRs", "SGPRs", "spills", "scratch", "LDS", "code"),
         [
             (
-                f"{view.show(view.value(m, 'vgpr_count'))} of {view.show(view.value(m, 'vgpr_limit'))}",
+                _of(view.show(view.value(m, "vgpr_count")), view.show(view.value(m, "vgpr_limit"))),
                 view.show(view.value(m, "agpr_count")),
                 view.show(view.value(m, "sgpr_count")),
                 view.show(view.value(m, "vgpr_spill_count")),
                 view.kib(view.integer(m, "scratch_bytes")),
-                f"{view.kib(view.integer(m, 'lds_bytes'))} of {view.kib(view.integer(m, 'lds_limit'))}",
+                _of(view.kib(view.integer(m, "lds_bytes")), view.kib(view.integer(m, "lds_limit"))),
                 view.kib(view.integer(m, "code_bytes")),
             )
         ],
@@ -79,7 +78,10 @@ def _kernel(kernel: KernelReport) -> list[str]:
             ("accesses", "bits", "source", "note"),
             ((f"{r.count} × `{r.mnemonic}`", view.show(r.bits), r.places, r.note) for r in rows),
         )
-    lines += [f"{view.findings_summary(kernel.findings)[:1].upper()}{view.findings_summary(kernel.findings)[1:]}.", ""]
+    lines += [
+        f"{view.findings_summary(kernel.findings)[:1].upper()}{view.findings_summary(kernel.findings)[1:]}.",
+        "",
+    ]
     for f in kernel.findings:
         where = view.finding_place(f)
         lines.append(f"- **{f.severity}** {f.rule}: {f.message}" + (f" ({where})" if where else ""))
@@ -89,8 +91,14 @@ def _kernel(kernel: KernelReport) -> list[str]:
     return [*lines, ""]
 
 
+def _of(used: str, limit: str) -> str:
+    return f"{used} of {limit}"
+
+
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+        return (
+            "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+        )
 
     return [line(titles), "|" + " --- |" * len(titles), *(line(row) for row in rows), ""]

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TextIO
 
+from kinspect.inspector.model import ErrorRecord, Finding, KernelReport, Report
+from kinspect.inspector.render import view
+from kinspect.inspector.render.table import Column, rows_of
 from rich.console import Console
 from rich.text import Text
 
-from kinspect.inspector.model import ErrorRecord, Finding, KernelReport, Report
-
-from . import view
-from .table import Column, rows_of
-
 BAR_WIDTH = 20
+WIDTH = 110
+"""Lines are no longer than this even on a wider terminal."""
 DETAILS_UP_TO = 3
 """With more kernels than this, a table comes first and only the worst is shown in full."""
 
@@ -54,7 +54,7 @@ def console_for(stream: TextIO, color: bool | None = None) -> Console:
     if probe.is_terminal:
         return Console(file=stream, highlight=False, soft_wrap=True, no_color=color is False)
     return Console(
-        file=stream, highlight=False, soft_wrap=True, width=110, force_terminal=color or None
+        file=stream, highlight=False, soft_wrap=True, width=WIDTH, force_terminal=color or None
     )
 
 
@@ -78,7 +78,9 @@ def _table(console: Console, kernels: tuple[KernelReport, ...]) -> None:
         Column("case", lambda k: (k.variant.case or "") if k.variant else ""),
         Column("arch", lambda k: k.arch or view.UNKNOWN),
         Column("VGPRs", lambda k: view.show(view.value(k.metrics, "vgpr_count")), right=True),
-        Column("spills", lambda k: view.show(view.value(k.metrics, "vgpr_spill_count")), right=True),
+        Column(
+            "spills", lambda k: view.show(view.value(k.metrics, "vgpr_spill_count")), right=True
+        ),
         Column("in loop", lambda k: str(view.hot_scratch(k)), right=True),
         Column("LDS", lambda k: view.kib(view.integer(k.metrics, "lds_bytes")), right=True),
         Column(
@@ -199,12 +201,14 @@ def _scorecard(console: Console, pairs: list[tuple[str, str]]) -> None:
     line = Text("    ")
     for label, figure in pairs:
         cell = f"{label} {figure}"
-        if len(line) + len(cell) > min(console.width, 110):
+        if len(line) + len(cell) > min(console.width, WIDTH):
+            line.rstrip()
             console.print(line)
             line = Text("    ")
         hurts = label == "scratch" and figure != "0"
         line.append(cell, style="bold red" if hurts else "")
         line.append("   ")
+    line.rstrip()
     console.print(line)
 
 
@@ -228,18 +232,29 @@ def _findings(console: Console, kernel: KernelReport) -> None:
     console.print()
     console.print(Text(f"  {view.findings_summary(kernel.findings)}", style="bold"))
     for finding in kernel.findings:
-        for line in _finding(finding):
-            console.print(line)
+        _wrapped(console, _finding(finding), "              ")
+        last = [f for f in kernel.findings if f.rule == finding.rule][-1]
+        if finding is last and finding.fix:  # a fix that several findings share is said once
+            _wrapped(console, Text(f"            → {finding.fix}", style="dim"), "              ")
     for note in kernel.notes:
-        console.print(Text(f"  note: {note}", style="dim"))
+        _wrapped(console, Text(f"  note: {note}", style="dim"), "    ")
 
 
-def _finding(finding: Finding) -> list[Text]:
-    head = Text("    ")
-    head.append(f"{finding.severity:<8}", style=_STYLES[finding.severity])
+def _finding(finding: Finding) -> Text:
+    line = Text("    ")
+    line.append(f"{finding.severity:<8}", style=_STYLES[finding.severity])
     where = view.finding_place(finding)
-    head.append(f"{finding.rule}  {finding.message}" + (f"  ({where})" if where else ""))
-    lines = [head]
-    if finding.fix:
-        lines.append(Text(f"            {finding.fix}", style="dim"))
-    return lines
+    line.append(f"{finding.rule}  {finding.message}" + (f"  ({where})" if where else ""))
+    return line
+
+
+def _wrapped(console: Console, line: Text, indent: str) -> None:
+    """Prints a sentence over as many lines as it takes, continued under `indent`."""
+    width = min(console.width, WIDTH)
+    first, *rest = line.wrap(console, width)
+    first.rstrip()
+    console.print(first)
+    tail = Text("").join([*rest])
+    if tail:
+        for part in tail.wrap(console, width - len(indent)):
+            console.print(Text(indent) + part)

@@ -106,7 +106,9 @@ def occupancy_lines(kernel: KernelReport) -> list[str]:
         bound = f"at most {plural(known, 'wave')}/EU by VGPRs" if known is not None else "unknown"
         return [f"{bound}   ({note})" if note else bound]
     if groups == 0:
-        return [f"cannot launch: {m['occupancy.waves_per_eu'].note or 'a resource is over its limit'}"]
+        return [
+            f"cannot launch: {m['occupancy.waves_per_eu'].note or 'a resource is over its limit'}"
+        ]
     line = f"{plural(resident, 'wave')}/EU"
     if groups is not None:
         line = f"{line} = {plural(groups, 'workgroup')}/CU"
@@ -144,11 +146,14 @@ def _why_llvm_differs(kernel: KernelReport) -> str:
 
 
 def _step(step: Mapping[str, object]) -> str:
-    resource, by, gives = str(step.get("resource")), step.get("reduce_by"), step.get("gives")
-    what = _RESOURCES.get(resource, resource)
-    if resource == "lds" and isinstance(by, int):
-        return f"{by} B of LDS fewer would give {gives} waves/EU"
-    return f"{by} fewer {what} would give {gives} waves/EU"
+    # Where two resources limit alike, reducing one alone changes nothing: both are named.
+    cuts = [(str(step.get("resource")), step.get("reduce_by"))]
+    cuts += [(k.removeprefix("also_"), v) for k, v in step.items() if k.startswith("also_")]
+    what = " and ".join(
+        f"{by} B of LDS fewer" if name == "lds" else f"{by} fewer {_RESOURCES.get(name, name)}"
+        for name, by in cuts
+    )
+    return f"{what} would give {step.get('gives')} waves/EU"
 
 
 # --------------------------------------------------------------------------- loops
@@ -271,7 +276,7 @@ def _places(ops: Sequence[MemoryOp], most: int = 4) -> str:
     by_file: dict[str, set[int]] = {}
     for op in ops:
         if op.source is not None:
-            at = op.source.outermost
+            at = op.source.in_user_code
             by_file.setdefault(file_name(at.file), set()).add(at.line)
     texts = []
     for name, lines in sorted(by_file.items()):
@@ -284,7 +289,11 @@ def _places(ops: Sequence[MemoryOp], most: int = 4) -> str:
 def _memory_note(cls: str, bits: int | None) -> str:
     if cls.startswith("scratch"):
         return "register spill or private array"
-    if bits is not None and bits < 128 and cls in ("global_load", "global_store", "lds_read", "lds_write"):
+    if (
+        bits is not None
+        and bits < 128
+        and cls in ("global_load", "global_store", "lds_read", "lds_write")
+    ):
         return f"{128 // bits} would fit one 128-bit access" if bits >= 8 else ""
     return ""
 

@@ -1,0 +1,131 @@
+"""`kinspect occupancy`: what typed figures give, and the step table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TextIO
+
+import click
+from kinspect.inspector import machines
+from kinspect.inspector.cli.options import format_option, output_option, result_stream
+from kinspect.inspector.metrics.occupancy import Demand, Level, Occupancy
+from kinspect.inspector.metrics.occupancy import metrics as occupancy_metrics
+from kinspect.inspector.metrics.occupancy import occupancy as work_out
+from kinspect.inspector.model import Machine
+from kinspect.inspector.render.json_v1 import metrics_dict
+from kinspect.inspector.render.table import Column, rows_of
+
+_NAMES = {"vgpr": "VGPRs", "sgpr": "SGPRs", "lds": "LDS"}
+
+
+@click.command()
+@click.option("--arch", required=True, metavar="A", help="Target, e.g. gfx942.")
+@click.option("--vgpr", type=click.IntRange(0), required=True, help="Architectural VGPRs per lane.")
+@click.option("--agpr", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--sgpr", type=click.IntRange(0), help="SGPRs per wave.  [not limiting]")
+@click.option(
+    "--lds", type=click.IntRange(0), default=0, show_default=True, help="Bytes a workgroup."
+)
+@click.option(
+    "--waves-per-workgroup",
+    "--waves",
+    "waves",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+)
+@click.option("--wave-size", type=click.Choice(["32", "64"]), help="[the target's usual one]")
+@click.option("--cu-mode", is_flag=True, help="RDNA: workgroups stay within one CU.")
+@click.option(
+    "--llvm",
+    type=click.Choice(["22", "triton"]),
+    default="22",
+    show_default=True,
+    help="Whose model gives the compiler's figure.",
+)
+@format_option("text", "json")
+@output_option
+def occupancy(
+    arch: str,
+    vgpr: int,
+    agpr: int,
+    sgpr: int | None,
+    lds: int,
+    waves: int,
+    wave_size: str | None,
+    cu_mode: bool,
+    llvm: str,
+    form: str,
+    output: Path | None,
+) -> None:
+    """Occupancy of typed figures: what LLVM would print, what is resident, and the next steps.
+
+    LDS that is typed counts as known to the compiler.
+    """
+    machine = machines.load(arch)
+    size = int(wave_size) if wave_size else None
+    demand = Demand(vgpr, agpr, sgpr, lds, waves, size, cu_mode, llvm)
+    found = work_out(machine, demand)
+    with result_stream(output) as stream:
+        if form == "json":
+            metrics = metrics_dict(occupancy_metrics(machine, demand))
+            json.dump({"metrics": metrics}, stream, indent=1)
+            stream.write("\n")
+        else:
+            _write(machine, demand, found, stream)
+
+
+def _write(machine: Machine, demand: Demand, found: Occupancy, stream: TextIO) -> None:
+    size = demand.wave_size or machine.wave_sizes[0]
+    agprs = f" + {demand.agprs} AGPRs" if demand.agprs else ""
+    stream.write(
+        f"{machine.arch}  {demand.vgprs} VGPRs{agprs}  {demand.lds_bytes} B LDS  "
+        f"{demand.waves_per_workgroup} waves × {size}\n\n"
+    )
+    if found.cannot_launch:
+        stream.write(f"  cannot launch: {found.cannot_launch}\n")
+    else:
+        stream.write(
+            f"  resident  {found.waves_per_eu} waves/EU = {found.workgroups_per_cu}"
+            f" workgroup(s)/{found.unit},"
+            f" limited by {_NAMES.get(found.limiter or '', found.limiter)}\n"
+        )
+    stream.write(
+        f"  compiler  {found.compiler} waves/EU (LLVM {demand.llvm}: no whole workgroups)\n"
+    )
+    stream.write(
+        f"  alone     VGPRs {_or_dash(found.by_vgpr)}   SGPRs {_or_dash(found.by_sgpr)}"
+        f"   LDS {_or_dash(found.by_lds)}   workgroups {_or_dash(found.by_workgroups)}   waves/EU\n"
+    )
+    step = found.next_step
+    if step is not None:
+        cuts = [(step.resource, step.reduce_by), *step.also]
+        what = " and ".join(
+            f"{by} B of LDS fewer" if name == "lds" else f"{by} fewer {_NAMES[name]}"
+            for name, by in cuts
+        )
+        stream.write(f"  next      {what} would give {step.gives} waves/EU\n")
+    if found.note:
+        stream.write(f"  note      {found.note}\n")
+    stream.write("\n")
+    for line in rows_of(_columns(found), found.levels):
+        stream.write(f"  {line}\n")
+
+
+def _columns(found: Occupancy) -> list[Column]:
+    def here(level: Level) -> str:
+        return "◀" if level.waves_per_eu == found.waves_per_eu else ""
+
+    return [
+        Column("waves/EU", lambda x: str(x.waves_per_eu), right=True),
+        Column(f"workgroups/{found.unit}", lambda x: _or_dash(x.workgroups), right=True),
+        Column("VGPRs ≤", lambda x: str(x.vgprs), right=True),
+        Column("SGPRs ≤", lambda x: _or_dash(x.sgprs), right=True),
+        Column("LDS B ≤", lambda x: _or_dash(x.lds_bytes), right=True),
+        Column("", here),
+    ]
+
+
+def _or_dash(value: float | None) -> str:
+    return "–" if value is None else str(value)

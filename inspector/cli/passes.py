@@ -1,0 +1,163 @@
+"""`kinspect passes`: the compiler's passes over one kernel, and what each changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+import click
+from kinspect.inspector import machines
+from kinspect.inspector.capture.targets import resolve
+from kinspect.inspector.cli.options import format_option, output_option, result_stream
+from kinspect.inspector.compiler.passes import Pass, PassDump, diff, read_passes
+from kinspect.inspector.compiler.pool import Compiler
+from kinspect.inspector.compiling import Request, label_of, settings_of, variants_of
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import Variant
+from kinspect.inspector.render.table import Column, rows_of
+
+
+@click.command()
+@click.argument("target", metavar="TARGET")
+@click.option("--arch", metavar="A", help="Target to compile for.  [gfx942]")
+@click.option("--kernel", help="Which kernel or case, where the target has several.")
+@click.option(
+    "--diff",
+    "points",
+    metavar="P[..Q]",
+    help="What pass P changed, or what changed between before P and before Q.",
+)
+@click.option("--changed", is_flag=True, help="List only passes that changed something.")
+@format_option("text", "json")
+@output_option
+@click.option("--python", metavar="PATH", help="Interpreter whose Triton compiles.")
+@click.option("--time-limit", type=click.FloatRange(1), default=300.0, show_default=True)
+def passes(
+    target: str,
+    arch: str | None,
+    kernel: str | None,
+    points: str | None,
+    changed: bool,
+    form: str,
+    output: Path | None,
+    python: str | None,
+    time_limit: float,
+) -> None:
+    """What each compiler pass did to a kernel: name, operation, changed or not, size.
+
+    TARGET is a .py or .ttir file, which is compiled, or a file with an MLIR dump
+    (MLIR_ENABLE_DUMP=1). A point is a pass's number or name; names mean the first of that name.
+    Debug locations and value names do not count as changes.
+    """
+    request = Request(
+        (target,), (arch,) if arch else (), kernel, python, time_limit=time_limit, passes=True
+    )
+    dump = _dump(target, request)
+    with result_stream(output) as stream:
+        if points is not None:
+            _write_diff(dump, points, form, stream)
+        else:
+            shown = [p for p in dump.passes if p.changed is not False or not changed]
+            _write_list(shown, form, stream)
+
+
+def _dump(target: str, request: Request) -> PassDump:
+    path = Path(target.partition("::")[0])
+    if path.is_file() and path.suffix not in (".py", ".ttir"):
+        return read_passes(path)
+    for name in request.archs:
+        machines.load(name)
+    (found, *more) = resolve(target)
+    if more or found.kind not in ("script", "ttir"):
+        raise KinspectError(f"{target}: not one compilable file", "pass a .py or .ttir file")
+    with Compiler(settings_of(request)) as compiler:
+        variants, errors = variants_of(found, request, compiler)
+        variant = _only(variants, target, [e.message for e in errors])
+        result = compiler.compile(variant)
+    if result.error is not None:
+        raise KinspectError(f"{target}: {result.error.message}", result.error.hint)
+    ends = [(s.stage, s.dump_bytes) for s in result.stages if s.dump_bytes is not None]
+    return read_passes(result.artifacts["passes"].path, ends)
+
+
+def _only(variants: Sequence[Variant], target: str, errors: Sequence[str]) -> Variant:
+    if not variants:
+        raise KinspectError(f"{target}: {errors[0] if errors else 'no kernel in it'}", "")
+    if len(variants) > 1:
+        names = ", ".join(label_of(v) for v in variants[:8]) + (", …" if len(variants) > 8 else "")
+        raise KinspectError(
+            f"{target}: it has {len(variants)} kernels", f"choose one with --kernel: {names}"
+        )
+    return variants[0]
+
+
+def _write_diff(dump: PassDump, points: str, form: str, stream: TextIO) -> None:
+    first, dots, second = points.partition("..")
+    before = _point(dump, first)
+    after = _point(dump, second) if dots else before + 1
+    if after == len(dump.passes) and not dots:
+        raise KinspectError(
+            f"pass {before} is the last one: the dump does not hold what it made",
+            "its result is the next stage's artifact",
+        )
+    text = diff(dump, before, after)
+    if form == "json":
+        json.dump({"before": before, "after": after, "diff": text}, stream, indent=1)
+        stream.write("\n")
+    else:
+        stream.write(text or "no difference\n")
+
+
+def _point(dump: PassDump, text: str) -> int:
+    text = text.strip()
+    if text.isdecimal():
+        index = int(text)
+        if index < len(dump.passes):
+            return index
+        raise KinspectError(f"no pass {index}", f"passes count from 0 to {len(dump.passes) - 1}")
+    for one in dump.passes:
+        if text in (one.cli, one.name):
+            return one.index
+    import difflib
+
+    names = sorted({name for one in dump.passes for name in (one.cli, one.name)})
+    near = difflib.get_close_matches(text, names, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else "see `kinspect passes TARGET`"
+    raise KinspectError(f"no pass named {text!r}", hint)
+
+
+def _write_list(found: Sequence[Pass], form: str, stream: TextIO) -> None:
+    if form == "json":
+        json.dump({"passes": [_entry(p) for p in found]}, stream, indent=1)
+        stream.write("\n")
+        return
+    for line in rows_of(_COLUMNS, found):
+        stream.write(line + "\n")
+
+
+def _entry(one: Pass) -> dict[str, object]:
+    return {
+        "index": one.index,
+        "class": one.name,
+        "name": one.cli,
+        "options": one.options,
+        "stage": one.stage,
+        "operation": one.op,
+        "function": one.function,
+        "bytes": one.size,
+        "changed": one.changed,
+    }
+
+
+_CHANGED = {True: "changed", False: "", None: "?"}
+_COLUMNS = [
+    Column("#", lambda p: str(p.index), right=True),
+    Column("stage", lambda p: p.stage),
+    Column("pass", lambda p: p.cli or p.name),
+    Column("on", lambda p: p.function or p.op),
+    Column("changed", lambda p: _CHANGED[p.changed]),
+    Column("bytes before", lambda p: f"{p.size:,}", right=True),
+    Column("options", lambda p: p.options if len(p.options) <= 60 else p.options[:57] + "..."),
+]

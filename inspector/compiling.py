@@ -1,0 +1,211 @@
+"""From targets to compiled and reported variants: what `analyze` and `passes` have in common.
+
+A target gives variants (`variants_of`), a variant is a `Job`, and a job can run in any thread or
+process (`compile_and_report`).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kinspect.inspector import analysis, machines
+from kinspect.inspector.analysis import Context, Overrides
+from kinspect.inspector.capture.targets import Target, triton_metadata
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import Artifact, ErrorRecord, KernelReport, Variant
+
+if TYPE_CHECKING:
+    from kinspect.inspector.compiler.pool import Compiler, CompileSettings
+
+DEFAULT_ARCH = "gfx942"
+MOST_TEXT_BYTES = 64 << 20
+"""Text beyond this is not read: the largest kernels known are under 10 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One run: what to look at, how to compile, and what the user states about launches.
+
+    `kernel` names kernels to keep, by name or by case, with shell wildcards.
+    """
+
+    targets: tuple[str, ...]
+    archs: tuple[str, ...] = ()
+    kernel: str | None = None
+    python: str | None = None
+    jobs: int = 1
+    passes: bool = True
+    time_limit: float = 300.0
+    overrides: Overrides = field(default_factory=Overrides)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A variant to compile and report on, with everything that takes."""
+
+    order: tuple[int, int]
+    path: str
+    variant: Variant
+    settings: CompileSettings
+    overrides: Overrides
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one compile job gives back: plain values, so that any Executor can carry it."""
+
+    reports: tuple[KernelReport, ...]
+    error: ErrorRecord | None
+    seconds: float
+    from_store: bool
+
+
+def settings_of(request: Request) -> CompileSettings:
+    from kinspect.inspector.compiler.pool import CompileSettings
+
+    return CompileSettings(
+        python=request.python or sys.executable,
+        passes=request.passes,
+        time_limit=request.time_limit,
+    )
+
+
+def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
+    """Compiles one variant and reports on it; runs in any thread or process.
+
+    Args:
+        job: what to do.
+        compiler: this process's workers; None: one is kept per process and settings.
+    """
+    from kinspect.inspector.compiler.pool import compile_variant
+
+    started = time.perf_counter()
+    if compiler is not None:
+        result = compiler.compile(job.variant)
+    else:
+        result = compile_variant(job.variant, job.settings)
+    seconds = time.perf_counter() - started
+    if result.error is not None:
+        error = replace(result.error, file=job.path, kernel=_where(job.variant))
+        return Outcome((), error, seconds, result.from_store)
+    context = Context(
+        path=job.path,
+        arch=job.variant.arch,
+        metadata=result.metadata,
+        ttgir=_text(result.artifacts.get("ttgir")),
+        variant=job.variant,
+        artifacts=result.artifacts,
+        overrides=job.overrides,
+        notes=tuple(result.notes),
+    )
+    try:
+        text = _text(result.artifacts.get("amdgcn"))
+        if text is None:
+            raise KinspectError(
+                "the compile gave no assembly", "run again; the store may be damaged"
+            )
+        reports = tuple(analysis.analyze_text(text, context))
+    except KinspectError as error:
+        return Outcome((), job_record(job, "analyze", error), seconds, result.from_store)
+    return Outcome(reports, None, seconds, result.from_store)
+
+
+def variants_of(
+    target: Target, request: Request, compiler: Compiler
+) -> tuple[list[Variant], list[ErrorRecord]]:
+    """The specialisations a target would launch, those that were asked for."""
+    archs = request.archs or (DEFAULT_ARCH,)
+    try:
+        version = compiler.toolchain().triton_version
+        if target.kind == "ttir":
+            variants: list[Variant] = [_ttir_variant(target, arch) for arch in archs]
+            errors: list[ErrorRecord] = []
+        else:
+            from kinspect.inspector.capture.script import capture_script
+
+            with compiler.worker() as worker:
+                variants, errors = capture_script(
+                    worker,
+                    target.path,
+                    archs,
+                    triton_version=version,
+                    time_limit=request.time_limit,
+                )
+    except KinspectError as error:
+        return [], [record(target, "capture", error)]
+    wanted = target.kernel or request.kernel
+    if wanted is None:
+        return variants, errors
+    kept = [v for v in variants if matches(wanted, v.kernel, v)]
+    if not kept and not errors:
+        names = ", ".join(dict.fromkeys(label_of(v) for v in variants))
+        missing = KinspectError(f"no kernel or case matches {wanted}", f"it has {names}")
+        return [], [record(target, "capture", missing)]
+    return kept, errors
+
+
+def matches(wanted: str, name: str, variant: Variant | None) -> bool:
+    """Whether a kernel's name, qualified name or case is what was asked for (wildcards allowed)."""
+    names = [name]
+    if variant is not None:
+        names += [n for n in (variant.qualname, variant.case) if n]
+        if variant.case:
+            names.append(f"{name}[{variant.case}]")
+    return any(fnmatchcase(n, wanted) for n in names)
+
+
+def _ttir_variant(target: Target, arch: str) -> Variant:
+    from kinspect.inspector.capture.ttir import variant_of
+
+    metadata = triton_metadata(target.siblings.get("metadata"))
+    return variant_of(read_text(target.path), str(target.path), machines.load(arch), metadata)
+
+
+def _text(artifact: Artifact | None) -> str | None:
+    return artifact.path.read_text("utf-8", "replace") if artifact is not None else None
+
+
+def read_text(path: Path) -> str:
+    """An assembly or IR text.
+
+    Raises:
+        KinspectError: it is binary, or too large to be one kernel's code.
+    """
+    size = path.stat().st_size
+    if size > MOST_TEXT_BYTES:
+        raise KinspectError(
+            f"{path}: {size / 2**20:.0f} MiB, and at most {MOST_TEXT_BYTES >> 20} MiB are read",
+            "split it, or pass the code object of one kernel",
+        )
+    data = path.read_bytes()
+    if b"\0" in data[:65536]:
+        raise KinspectError(
+            f"{path}: a binary file, not text", "name a code object .hsaco or .co, assembly .s"
+        )
+    return data.decode("utf-8", "replace")
+
+
+def label_of(variant: Variant) -> str:
+    return f"{variant.kernel}[{variant.case}]" if variant.case else variant.kernel
+
+
+def record(target: Target, stage: str, error: KinspectError) -> ErrorRecord:
+    return _trimmed(str(target.path), target.kernel, stage, error)
+
+
+def job_record(job: Job, stage: str, error: KinspectError) -> ErrorRecord:
+    return _trimmed(job.path, _where(job.variant), stage, error)
+
+
+def _where(variant: Variant) -> str:
+    return f"{label_of(variant)} on {variant.arch}"
+
+
+def _trimmed(file: str, kernel: str | None, stage: str, error: KinspectError) -> ErrorRecord:
+    """The record of an error; messages name their file already, the record says it once."""
+    return ErrorRecord(file, kernel, stage, error.message.removeprefix(f"{file}: "), error.hint)

@@ -1,0 +1,279 @@
+"""Where branches go: labels, relative offsets of a disassembly, long branches through registers."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from kinspect.inspector.isa.expr import parse_int
+from kinspect.inspector.isa.flow import Flow, flow_of
+from kinspect.inspector.isa.rawcode import ADDRESS, COMMENT, MNEMONIC, OP, OPERANDS, RawFunction
+
+_SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*")
+_LAST_OPERAND = re.compile(r"([^\s,]+)\s*$")
+_NUMBERED = re.compile(r"(\d+)([bf])$")
+_PAIR = re.compile(r"s\[(\d+):(\d+)\]")
+_SINGLE = re.compile(r"s(\d+)$|s\[(\d+)\]$")
+_ENCODING = re.compile(r"[0-9A-Fa-f]{8}")
+# What may stand between s_getpc and the jump in a long branch; LLVM emits two to four.
+_WINDOW = 16
+# Registers and relocation suffixes are no labels.
+_NOT_A_LABEL = re.compile(r"(?:s|v|a|ttmp)\d+$|(?:vcc|exec|flat_scratch|xnack_mask)(?:_lo|_hi)?$")
+RETURN_REGISTERS = "s[30:31]"
+"""Where the AMDGPU calling convention keeps the return address (AMDGPUUsage)."""
+
+# Scalar additions that build an address: sign, and whether they work on the high half or on both.
+_ADDITIONS: Mapping[str, tuple[int, str]] = MappingProxyType(
+    {
+        "s_add_u32": (1, "low"),
+        "s_add_i32": (1, "low"),
+        "s_add_co_u32": (1, "low"),
+        "s_add_co_i32": (1, "low"),
+        "s_sub_u32": (-1, "low"),
+        "s_sub_co_u32": (-1, "low"),
+        "s_addc_u32": (1, "high"),
+        "s_add_co_ci_u32": (1, "high"),
+        "s_subb_u32": (-1, "high"),
+        "s_sub_co_ci_u32": (-1, "high"),
+        "s_add_nc_u64": (1, "both"),
+        "s_add_u64": (1, "both"),
+        "s_sub_nc_u64": (-1, "both"),
+        "s_sub_u64": (-1, "both"),
+    }
+)
+
+
+@dataclass(slots=True)
+class Branches:
+    """What is known of a function's jumps.
+
+    Args:
+        targets: row of a jump or branch -> row that it goes to.
+        leaves: row -> symbols outside the function that it goes to (tail calls).
+        calls: row of a direct call -> symbol.
+        unknown: rows of jumps that could go anywhere in the function.
+        numeric: rows of branches with a bare byte offset that no address resolves.
+    """
+
+    targets: dict[int, int] = field(default_factory=dict)
+    leaves: dict[int, str] = field(default_factory=dict)
+    calls: dict[int, str] = field(default_factory=dict)
+    unknown: list[int] = field(default_factory=list)
+    numeric: list[int] = field(default_factory=list)
+
+
+def resolve_labels(function: RawFunction) -> Branches:
+    """Resolves the branches of an assembly text by its labels."""
+    found = Branches()
+    for i in function.flow_rows:
+        row = function.rows[i]
+        operands = row[OPERANDS]
+        flow = flow_of(row[OP], operands)
+        if flow is Flow.INDIRECT:
+            _resolve_register_jump(function, i, found)
+            continue
+        if flow not in (Flow.JUMP, Flow.CONDITIONAL, Flow.CALL):
+            continue
+        last = _LAST_OPERAND.search(operands)
+        if last is None or _PAIR.match(last[1]) or _SINGLE.match(last[1]):
+            if flow is not Flow.CALL:
+                found.unknown.append(i)
+            continue
+        name = last[1].strip('"')
+        target = function.labels.get(name)
+        if target is None:
+            target = _numbered_target(function, name, i)
+        if flow is Flow.CALL:
+            found.calls[i] = name
+        elif target is not None and target < len(function.rows):
+            found.targets[i] = target
+        elif target is None and not _SYMBOL.match(name):
+            found.numeric.append(i)
+        elif target is None:
+            found.leaves[i] = name
+    return found
+
+
+def _numbered_target(function: RawFunction, name: str, at: int) -> int | None:
+    match = _NUMBERED.match(name)
+    if match is None:
+        return None
+    positions = function.numbered.get(match[1], [])
+    k = bisect_right(positions, at)
+    if match[2] == "b":
+        return positions[k - 1] if k else None
+    return positions[k] if k < len(positions) else None
+
+
+def _resolve_register_jump(function: RawFunction, at: int, found: Branches) -> None:
+    """Finds the label that `s_getpc_b64; s_add_u32 ..., label...; s_setpc_b64` computes."""
+    row = function.rows[at]
+    names: list[str] = []
+    if _PAIR.search(row[OPERANDS]) is None:  # s_add_pc_i64 takes the distance itself
+        names = _SYMBOL.findall(row[OPERANDS])
+        base: int | None = at
+    else:
+        base = _getpc(function, at)
+        if base is not None:
+            for between in function.rows[base + 1 : at]:
+                names.extend(_SYMBOL.findall(between[OPERANDS].partition(",")[2]))
+    if base is None:
+        if not row[OPERANDS].strip().startswith(RETURN_REGISTERS):
+            found.unknown.append(at)
+        return
+    local = {
+        function.labels[n]
+        for n in names
+        # The label right after s_getpc is what the distance is counted from.
+        if n in function.labels and function.labels[n] != base + 1
+    }
+    local.discard(len(function.rows))
+    if len(local) == 1:
+        found.targets[at] = local.pop()
+        return
+    outside = [n for n in names if n not in function.labels and not _NOT_A_LABEL.match(n)]
+    outside = [n for n in outside if n not in ("rel32", "gotpcrel32", "lo", "hi")]
+    if not local and len(set(outside)) == 1:
+        found.leaves[at] = outside[0]
+    else:
+        found.unknown.append(at)
+
+
+def _getpc(function: RawFunction, at: int) -> int | None:
+    """The row of the s_getpc_b64 that a jump's register pair comes from, if it is near."""
+    pair = _PAIR.search(function.rows[at][OPERANDS])
+    for i in range(at - 1, max(at - _WINDOW, -1), -1):
+        row = function.rows[i]
+        if row[MNEMONIC].startswith(("s_getpc", "s_get_pc")):
+            return i if pair is not None and pair[0] in row[OPERANDS] else None
+        if not flow_of(row[OP], row[OPERANDS]).falls_through:
+            return None
+    return None
+
+
+# --------------------------------------------------------------------------- disassembly
+
+
+def branch_destination(address: int, operands: str, comment: str) -> int | None:
+    """The address that a relative branch of a disassembly goes to.
+
+    Args:
+        address: the branch's own.
+        operands: `56` or `s[30:31], 65480`: the 16-bit distance, in words, from the next word.
+        comment: what follows the address in the listing: encoding words and `<symbol+offset>`.
+    """
+    last = _LAST_OPERAND.search(operands)
+    distance = parse_int(last[1]) if last is not None else None
+    if distance is None:
+        word = _ENCODING.match(comment.strip())
+        if word is None:
+            return None
+        distance = int(word[0], 16)
+    distance &= 0xFFFF
+    return address + 4 + 4 * (distance - 0x10000 if distance & 0x8000 else distance)
+
+
+def register_jump_destination(function: RawFunction, at: int) -> int | None:
+    """The address that a long branch of a disassembly computes from s_getpc_b64."""
+    rows = function.rows
+    if _PAIR.search(rows[at][OPERANDS]) is None:
+        distance = parse_int(rows[at][OPERANDS])
+        after = _address_after(function, at)
+        return None if distance is None or after is None else after + distance
+    base = _getpc(function, at)
+    if base is None:
+        return None
+    value = _address_after(function, base)
+    pair = _PAIR.search(rows[at][OPERANDS])
+    if value is None or pair is None:
+        return None
+    for row in rows[base + 1 : at]:
+        value = add_to_pair(value, int(pair[1]), row[MNEMONIC], row[OPERANDS])
+        if value is None:
+            return None
+    return value
+
+
+def add_to_pair(value: int, low_register: int, mnemonic: str, operands: str) -> int | None:
+    """Applies one instruction to the 64-bit address in a register pair.
+
+    Returns:
+        The new value, the old one if the instruction does not touch the pair, None if it does
+        something else to it.
+    """
+    parts = [part.strip() for part in operands.split(",")]
+    written = _PAIR.match(parts[0]) or _SINGLE.match(parts[0])
+    if written is None:
+        return value
+    first = int(next(g for g in written.groups() if g is not None))
+    last = int(written[2]) if _PAIR.match(parts[0]) else first
+    if last < low_register or first > low_register + 1:
+        return value
+    if mnemonic.startswith("s_sext_i32_i16"):
+        return value  # gfx12 sign-extends what s_getpc_b64 leaves in the high half
+    addition = _ADDITIONS.get(mnemonic)
+    literal = parse_int(parts[2]) if len(parts) > 2 else None
+    if addition is None or literal is None or parts[1] != parts[0]:
+        return None
+    sign, half = addition
+    if half == "high":
+        # The carry is in `value` already: the low half is added as a 64-bit number.
+        return (value + (sign * literal << 32)) & ((1 << 64) - 1)
+    if half == "low":
+        literal &= 0xFFFFFFFF
+    return (value + sign * literal) & ((1 << 64) - 1)
+
+
+def _address_after(function: RawFunction, at: int) -> int | None:
+    rows = function.rows
+    if at + 1 < len(rows):
+        return rows[at + 1][ADDRESS]
+    return None
+
+
+def resolve_addresses(function: RawFunction, row_at: Mapping[int, int]) -> Branches:
+    """Resolves the branches of a disassembly by address.
+
+    Args:
+        function: the rows.
+        row_at: address -> row, for the rows of this function.
+    """
+    found = Branches()
+    for i in function.flow_rows:
+        row = function.rows[i]
+        flow = flow_of(row[OP], row[OPERANDS])
+        address = row[ADDRESS]
+        destination: int | None = None
+        if flow is Flow.INDIRECT:
+            destination = register_jump_destination(function, i)
+            if destination is None:
+                if not row[OPERANDS].strip().startswith(RETURN_REGISTERS):
+                    found.unknown.append(i)
+                continue
+        elif flow in (Flow.JUMP, Flow.CONDITIONAL):
+            label = _LAST_OPERAND.search(row[OPERANDS])
+            if label is not None and label[1] in function.labels:  # --symbolize-operands
+                found.targets[i] = function.labels[label[1]]
+                continue
+            if address is not None and not _PAIR.search(row[OPERANDS]):
+                destination = branch_destination(address, row[OPERANDS], row[COMMENT])
+            if destination is None:
+                found.unknown.append(i)
+                continue
+        elif flow is Flow.CALL:
+            if address is not None and len(_PAIR.findall(row[OPERANDS])) == 1:
+                destination = branch_destination(address, row[OPERANDS], row[COMMENT])
+            if destination is not None:
+                found.calls[i] = f"0x{destination:x}"
+            continue
+        else:
+            continue
+        target = row_at.get(destination)
+        if target is not None:
+            found.targets[i] = target
+        else:
+            found.leaves[i] = f"0x{destination:x}"
+    return found

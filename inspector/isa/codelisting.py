@@ -1,0 +1,181 @@
+"""Writes decoded machine code as `llvm-objdump -d` does, and cuts such text to size."""
+
+from __future__ import annotations
+
+import bisect
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kinspect.inspector.isa.codeobject import CodeObject
+from kinspect.inspector.isa.elf import Section, Symbol
+
+_STT_NOTYPE, _STT_OBJECT, _STT_FUNC = 0, 1, 2
+_LABELS = (_STT_NOTYPE, _STT_OBJECT, _STT_FUNC)
+_TEXT_WIDTH = 59  # llvm-objdump pads the instruction, after its tab, to this width
+_WORD = 4
+# Direct branches and calls: a signed 16-bit distance in words from the next instruction.
+_BRANCH = re.compile(r"s_(?:c?branch|call|subvector_loop)\w*(?: .*,)? (\d+)$")
+_ADDRESS = re.compile(r"// ([0-9A-F]{12,16}):")
+_SECTION = re.compile(r"Disassembly of section (.*):$")
+_DATA = re.compile(r"\t\.(?:long|byte)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """One decoded instruction; an empty text stands for bytes that decode to nothing."""
+
+    size: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Labels:
+    """The symbols of one section by address, one per address (functions before other labels)."""
+
+    addresses: tuple[int, ...]
+    symbols: tuple[Symbol, ...]
+
+    def at(self, address: int) -> Symbol | None:
+        index = bisect.bisect_right(self.addresses, address) - 1
+        return self.symbols[index] if index >= 0 else None
+
+
+def format_listing(
+    code: CodeObject,
+    sections: Sequence[Section],
+    contents: Sequence[bytes],
+    decoded: Sequence[Sequence[Decoded]],
+) -> str:
+    """Write a code object's decoded sections in the form of `llvm-objdump -d`.
+
+    Args:
+        code: whose symbols become labels.
+        sections: its executable sections.
+        contents: their bytes.
+        decoded: their instructions; the sizes of each add up to the section's.
+    """
+    lines = ["", f"{code.name.rsplit('/', 1)[-1]}:\tfile format elf64-amdgpu"]
+    for section, raw, instructions in zip(sections, contents, decoded, strict=True):
+        lines += ["", f"Disassembly of section {section.name}:"]
+        lines.extend(_section(section, raw, instructions, _labels(code, section)))
+    return "\n".join(lines) + "\n"
+
+
+def _labels(code: CodeObject, section: Section) -> _Labels:
+    best: dict[int, Symbol] = {}
+    for symbol in code.elf.symbols:
+        if symbol.section != section.index or not symbol.name or symbol.type not in _LABELS:
+            continue
+        held = best.get(symbol.value)
+        if held is None or _rank(symbol) > _rank(held):
+            best[symbol.value] = symbol
+    ordered = sorted(best.items())
+    return _Labels(tuple(a for a, _ in ordered), tuple(s for _, s in ordered))
+
+
+def _rank(symbol: Symbol) -> tuple[int, int]:
+    return _LABELS.index(symbol.type), symbol.binding
+
+
+def _section(
+    section: Section, raw: bytes, instructions: Sequence[Decoded], labels: _Labels
+) -> Iterator[str]:
+    at = 0
+    waiting = 0  # the next label
+    for instruction in instructions:
+        address = section.address + at
+        while waiting < len(labels.addresses) and labels.addresses[waiting] <= address:
+            yield ""
+            yield f"{labels.addresses[waiting]:016x} <{labels.symbols[waiting].name}>:"
+            waiting += 1
+        code = raw[at : at + instruction.size]
+        at += instruction.size
+        if not instruction.text and not any(code) and len(code) > _WORD:
+            yield "\t\t..."
+        else:
+            yield _line(instruction, code, address, labels)
+
+
+def _line(instruction: Decoded, code: bytes, address: int, labels: _Labels) -> str:
+    text, target = instruction.text or _data(code), ""
+    match = _BRANCH.match(text)
+    if match:
+        goal = address + _WORD + _WORD * _signed16(int(match[1]))
+        symbol = labels.at(goal)
+        if symbol and symbol.value == goal and symbol.type == _STT_NOTYPE:
+            text = text[: match.start(1)] + symbol.name
+        elif symbol:
+            offset = goal - symbol.value
+            target = f" <{symbol.name}+0x{offset:x}>" if offset else f" <{symbol.name}>"
+    return f"\t{text:<{_TEXT_WIDTH}}// {address:012X}: {_words(code)}{target}"
+
+
+def _signed16(value: int) -> int:
+    return ((value & 0xFFFF) ^ 0x8000) - 0x8000
+
+
+def _data(code: bytes) -> str:
+    if len(code) == _WORD:
+        return f".long 0x{int.from_bytes(code, 'little'):08x}"
+    return ".byte " + ", ".join(f"0x{b:02x}" for b in code)
+
+
+def _words(code: bytes) -> str:
+    whole = len(code) // _WORD * _WORD
+    words = [f"{w:08X}" for (w,) in struct.iter_unpack("<I", code[:whole])]
+    return " ".join((*words, *(f"{b:02X}" for b in code[whole:])))
+
+
+def count_data(text: str) -> int:
+    """How many lines of a disassembly hold what the disassembler took for data."""
+    return sum(1 for line in text.splitlines() if _DATA.match(line))
+
+
+def trim_listing(text: str, code: CodeObject) -> str:
+    """Cut what lies outside of all functions: the padding between and after them.
+
+    Symbols say where functions end; a section that has a function of unknown size stays whole.
+    """
+    kept: list[str] = []
+    extents: _Extents | None = None
+    inside = True
+    for line in text.splitlines():
+        section = _SECTION.match(line)
+        if section:
+            extents = _extents(code, section[1])
+            inside = True
+        match = _ADDRESS.search(line) if line.startswith("\t") else None
+        if match and extents is not None:
+            inside = extents.hold(int(match[1], 16))
+        # A run of zeros has no address: it belongs where the instruction before it does.
+        if inside or not line.startswith("\t"):
+            kept.append(line)
+    return "\n".join(kept) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Extents:
+    """Where the functions of a section start, and up to where those before have reached."""
+
+    starts: tuple[int, ...]
+    reach: tuple[int, ...]
+
+    def hold(self, address: int) -> bool:
+        index = bisect.bisect_right(self.starts, address) - 1
+        return index >= 0 and address < self.reach[index]
+
+
+def _extents(code: CodeObject, name: str) -> _Extents | None:
+    sections = {s.index for s in code.elf.sections if s.name == name}
+    if len(sections) != 1:
+        return None  # objects that are not linked yet have several, all at address 0
+    found = [f for f in code.functions if f.section in sections]
+    if not found or any(not f.size for f in found):
+        return None
+    reach: list[int] = []
+    for function in found:
+        end = function.address + function.size
+        reach.append(max(end, reach[-1]) if reach else end)
+    return _Extents(tuple(f.address for f in found), tuple(reach))

@@ -1,0 +1,169 @@
+"""Where two statements about one kernel meet: joined into one, with what they contradict in.
+
+`join` takes a code object's metadata note and kernel descriptor, `compare` the figures of the
+assembly text and of the code object made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from kinspect.inspector.isa.amdnote import KernelNote
+from kinspect.inspector.isa.descriptor import KernelDescriptor
+from kinspect.inspector.isa.eflags import Encoding
+from kinspect.inspector.model import Resources
+
+T = TypeVar("T")
+
+# Stated by the text and by the code object in the same sense.
+_COMPARED = (
+    "vgpr_count",
+    "agpr_count",
+    "accum_offset",
+    "sgpr_count",
+    "vgpr_spill_count",
+    "sgpr_spill_count",
+    "scratch_bytes",
+    "lds_bytes",
+    "kernarg_bytes",
+    "wave_size",
+    "max_workgroup_size",
+    "reqd_workgroup_size",
+    "wgp_mode",
+    "uses_dynamic_stack",
+)
+# Granules that descriptors count VGPRs in (eflags.py); compare() knows no target.
+_GRANULES = (4, 8, 16)
+
+
+def compare(text_resources: Resources, binary_resources: Resources) -> tuple[str, ...]:
+    """Name what an assembly text and a code object state differently of one kernel.
+
+    Figures that either leaves out are not compared. `next_free_vgpr` of the text must round up to
+    the descriptor's granulated count.
+
+    Returns:
+        One line per contradiction, `FIELD: the assembly text says X, the code object Y`.
+    """
+    found = []
+    for name in _COMPARED:
+        text, binary = getattr(text_resources, name), getattr(binary_resources, name)
+        if text is not None and binary is not None and text != binary:
+            found.append(f"{name}: the assembly text says {text}, the code object {binary}")
+    asked, given = text_resources.next_free_vgpr, binary_resources.vgprs_allocated
+    if asked is not None and given is not None and not _rounds_to(asked, given):
+        found.append(
+            f"next_free_vgpr: the assembly text says {asked}, "
+            f"the code object's descriptor allocates {given}"
+        )
+    return tuple(found)
+
+
+def _rounds_to(asked: int, given: int) -> bool:
+    return any(_round_up(max(asked, 1), granule) == given for granule in _GRANULES)
+
+
+def join(
+    note: KernelNote | None,
+    descriptor: KernelDescriptor | None,
+    encoding: Encoding | None,
+    code_bytes: int | None,
+    problems: tuple[str, ...] = (),
+) -> Resources:
+    """One kernel's resources from the two places that state them.
+
+    Where both state a figure the descriptor's is taken: it is what the hardware is given. The size
+    of the argument block is the exception, since compilers before LLVM 11 left it 0 there.
+
+    Args:
+        note: the metadata's entry, or None where it has none.
+        descriptor: the decoded descriptor, or None where there is none.
+        encoding: how the target packs descriptors; None where that is not known.
+        code_bytes: size of the kernel's symbol.
+        problems: disagreements found elsewhere, kept.
+    """
+    n = note or KernelNote()
+    d = descriptor
+    found = [*n.problems, *problems]
+    if note is None:
+        found.append("the kernel has a descriptor but is missing from the metadata")
+    if d is None:
+        found.append("the kernel is in the metadata but has no descriptor")
+    else:
+        found.extend(_contradictions(n, d))
+        found.extend(_register_contradictions(n, d, encoding))
+    return Resources(
+        vgpr_count=n.vgpr_count,
+        agpr_count=n.agpr_count,
+        accum_offset=d.accum_offset if d else None,
+        vgprs_allocated=d.vgprs_allocated if d else None,
+        sgpr_count=n.sgpr_count,
+        vgpr_spill_count=n.vgpr_spill_count,
+        sgpr_spill_count=n.sgpr_spill_count,
+        scratch_bytes=d.scratch_bytes if d else n.scratch_bytes,
+        lds_bytes=d.lds_bytes if d else n.lds_bytes,
+        kernarg_bytes=_first(n.kernarg_bytes, d.kernarg_bytes if d else None),
+        wave_size=_first(d.wave_size if d else None, n.wave_size),
+        max_workgroup_size=n.max_workgroup_size,
+        reqd_workgroup_size=n.reqd_workgroup_size,
+        code_bytes=code_bytes,
+        wgp_mode=_first(d.wgp_mode if d else None, n.wgp_mode),
+        uses_dynamic_stack=_first(d.uses_dynamic_stack if d else None, n.uses_dynamic_stack),
+        disagreements=tuple(found),
+    )
+
+
+def _first(*values: T | None) -> T | None:
+    return next((v for v in values if v is not None), None)
+
+
+def _round_up(value: int, granule: int) -> int:
+    return -(-value // granule) * granule
+
+
+def _contradictions(n: KernelNote, d: KernelDescriptor) -> Iterator[str]:
+    pairs: tuple[tuple[str, object, object], ...] = (
+        ("lds_bytes", n.lds_bytes, d.lds_bytes),
+        ("scratch_bytes", n.scratch_bytes, d.scratch_bytes),
+        ("kernarg_bytes", n.kernarg_bytes, d.kernarg_bytes or None),
+        ("wave_size", n.wave_size, d.wave_size),
+        ("wgp_mode", n.wgp_mode, d.wgp_mode),
+        ("uses_dynamic_stack", n.uses_dynamic_stack, d.uses_dynamic_stack),
+    )
+    for name, stated, given in pairs:
+        if stated is not None and given is not None and stated != given:
+            yield f"{name}: the metadata says {stated}, the descriptor {given}"
+
+
+def _register_contradictions(
+    n: KernelNote, d: KernelDescriptor, encoding: Encoding | None
+) -> Iterator[str]:
+    """Contradictions about registers.
+
+    The descriptor may allocate more than the metadata counts (`amdgpu-waves-per-eu` inflates the
+    request), never less. In a unified file AGPRs start at accum_offset, a multiple of 4, so
+    `.vgpr_count` is accum_offset plus the AGPRs where there are any.
+    """
+    v, a, s = n.vgpr_count, n.agpr_count, n.sgpr_count
+    allocated, sgprs, accum = d.vgprs_allocated, d.sgprs_allocated, d.accum_offset
+    if v is not None and allocated is not None and v > allocated:
+        yield f"vgpr_count: the metadata says {v}, the descriptor allocates only {allocated}"
+    if s is not None and sgprs is not None and s > sgprs:
+        yield f"sgpr_count: the metadata says {s}, the descriptor allocates only {sgprs}"
+    if v is None or encoding is None or not encoding.agprs:
+        return
+    if a is None:
+        where = f" (AGPRs start at {accum}, {allocated} are allocated)" if accum else ""
+        yield f"agpr_count: the metadata does not say{where}"
+    if accum is None:
+        return
+    if a and v != accum + a:
+        yield f"vgpr_count: the metadata says {v} with {a} AGPRs, which start at {accum}"
+    elif a == 0 and v > accum:
+        yield f"agpr_count: the metadata says 0 of {v} registers, but AGPRs start at {accum}"
+    elif a is None and allocated is not None and v <= accum and _round_up(accum, 8) < allocated:
+        yield (
+            f"vgpr_count: the metadata says {v}, but {allocated} registers are allocated, "
+            f"from {accum} on for AGPRs, which the count may leave out"
+        )

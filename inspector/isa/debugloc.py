@@ -1,0 +1,137 @@
+"""`.file` and `.loc` directives: which line of which source an instruction stems from."""
+
+from __future__ import annotations
+
+import re
+
+from kinspect.inspector.model import SourceLoc
+
+# DWARF 4: `.file 1 "dir" "name"` or `.file 1 "path"`; DWARF 5 adds file 0, `md5 0x...` and
+# `source "..."`. `.file "name"` without a number is an ELF symbol and no entry.
+_FILE = re.compile(r'\s*(\d{1,9})\s+"((?:[^"\\]|\\.)*)"(?:\s+"((?:[^"\\]|\\.)*)")?')
+_LOC = re.compile(r"\s*(\d{1,9})\s+(\d{1,9})(?:\s+(\d{1,9}))?")
+# "standard.py:43:13 @[ k.py:16:22 @[ k.py:30:5 ] ]"; the column is left out where it is unknown.
+_PLACE = re.compile(r"(.*?):(\d{1,9})(?::(\d{1,9}))?$")
+_ESCAPE = re.compile(r"\\([0-7]{1,3}|.)")
+_MAX_CHAIN = 256  # frames inlined into one another; more can only be a damaged comment
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    raw = bytearray()
+    position = 0
+    for match in _ESCAPE.finditer(text):
+        raw += text[position : match.start()].encode()
+        code = match[1]
+        # LLVM prints bytes outside of ASCII in octal.
+        raw += bytes((int(code, 8) & 0xFF,)) if code[0] in "01234567" else code.encode()
+        position = match.end()
+    raw += text[position:].encode()
+    return raw.decode(errors="replace")
+
+
+def _is_absolute(path: str) -> bool:
+    return path.startswith("/") or path[1:3] in (":\\", ":/")
+
+
+class LocationTable:
+    """The file table of one assembly text and the locations made from it so far."""
+
+    def __init__(self) -> None:
+        self._files: dict[int, str] = {}
+        self._by_base: dict[str, list[str]] = {}
+        self._cache: dict[str, SourceLoc | None] = {}
+        self._places: dict[tuple[str, int, int | None, SourceLoc | None], SourceLoc] = {}
+
+    def file(self, text: str) -> None:
+        """Takes the operands of a `.file` directive."""
+        match = _FILE.match(text)
+        if match is None:
+            return
+        number = int(match[1])
+        first, second = _unescape(match[2]), match[3]
+        path = first
+        if second is not None:
+            name = _unescape(second)
+            path = name if _is_absolute(name) or not first else f"{first.rstrip('/')}/{name}"
+        root = self._files.get(0)
+        if number != 0 and root is not None and not _is_absolute(path) and _is_absolute(root):
+            path = f"{root.rpartition('/')[0]}/{path}"
+        if self._files.get(number) == path:
+            return
+        self._files[number] = path
+        known = self._by_base.setdefault(path.rpartition("/")[2], [])
+        if path not in known:
+            known.append(path)
+        self._cache.clear()
+
+    def loc(self, text: str) -> SourceLoc | None:
+        """The location that a `.loc` directive states; None for line 0 and unreadable ones.
+
+        Args:
+            text: its operands and comment, `1 11 57 is_stmt 1 ; k.py:11:57 @[ k.py:20:5 ]`.
+        """
+        try:
+            return self._cache[text]
+        except KeyError:
+            location = self._cache[text] = self._read(text)
+            return location
+
+    def _read(self, text: str) -> SourceLoc | None:
+        match = _LOC.match(text)
+        if match is None:
+            return None
+        line, column = int(match[2]), int(match[3] or 0)
+        file = self._files.get(int(match[1]))
+        comment = text.partition(";")[2]
+        if file is None:
+            # Without a file table entry the comment is all there is.
+            place = _PLACE.match(comment.partition(" @[ ")[0].strip())
+            file = place[1] if place is not None and place[1] else None
+        if line == 0 or file is None:
+            return None
+        frames = comment.split(" @[ ")[1:_MAX_CHAIN]
+        caller: SourceLoc | None = None
+        for frame in reversed(frames):
+            place = _PLACE.match(frame.rstrip(" ]\t"))
+            if place is not None and int(place[2]) > 0 and place[1]:
+                caller = self.place(
+                    self._full_path(place[1], file), int(place[2]), int(place[3] or 0), caller
+                )
+        return self.place(file, line, column, caller)
+
+    def place(
+        self, file: str, line: int, column: int, inlined_at: SourceLoc | None = None
+    ) -> SourceLoc:
+        """The location object for a place; the same place gives the same object.
+
+        Args:
+            file: path of the source.
+            line: from 1.
+            column: 0 means unknown, as in DWARF.
+            inlined_at: the call site.
+        """
+        key = (file, line, column or None, inlined_at)
+        found = self._places.get(key)
+        if found is None:
+            found = self._places[key] = SourceLoc(*key)
+        return found
+
+    def _full_path(self, name: str, callee: str) -> str:
+        """The entry of the file table that a name in an inlined-at comment stands for.
+
+        LLVM prints there what the debug information calls the file, without its directory. Where
+        several files share the name, the one next to the callee's file is the best guess.
+        """
+        if _is_absolute(name):
+            return name
+        candidates = [
+            path
+            for path in self._by_base.get(name.rpartition("/")[2], ())
+            if path == name or path.endswith("/" + name)
+        ]
+        if len(candidates) <= 1:
+            return candidates[0] if candidates else name
+        folder = callee.rpartition("/")[0] + "/"
+        return next((path for path in candidates if path.startswith(folder)), candidates[0])

@@ -1,0 +1,258 @@
+"""Disassembly of code objects in the form of `llvm-objdump -d`.
+
+Two tools can do it: LLVM's library in the wheel `rocm-llvm-python` (the extra `kinspect[disasm]`,
+no ROCm needed), and any `llvm-objdump` with the AMDGPU target. The wheel comes first where it is
+installed, since it was installed for this; a tool that does not know the target, or fails, gives
+way to the next one.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.isa.codelisting import Decoded, count_data, format_listing
+from kinspect.inspector.isa.codeobject import CodeObject, read_code_object
+from kinspect.inspector.isa.eflags import target_of
+
+_TIMEOUT = 120.0  # seconds; 10 MB of code take about 10
+_CODE_LIMIT = 1 << 27
+_ERROR_LENGTH = 200
+_NEWEST, _OLDEST = 22, 14
+_WORKER = "kinspect.inspector.isa.disasm_worker"
+_ROCM_GLOB = "rocm*/llvm/bin/llvm-objdump"
+_INSTALL_HINT = (
+    "pip install 'kinspect[disasm]' (LLVM in a wheel, no ROCm needed), "
+    "or put llvm-objdump on PATH (ROCm: /opt/rocm/llvm/bin; Debian: apt install llvm)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Disassembler:
+    """A tool that disassembles: an `llvm-objdump`, or the wheel where `path` is None."""
+
+    label: str
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Disassembly:
+    """A disassembly in the form of `llvm-objdump -d`.
+
+    `undecoded` counts the words that the tool took for data; in code they mean that it is too old.
+    """
+
+    text: str
+    tool: str
+    undecoded: int
+
+
+class _ToolError(Exception):
+    """One tool could not do it; another may."""
+
+
+def find_disassemblers() -> tuple[Disassembler, ...]:
+    """The disassemblers on this machine, in the order in which they are tried."""
+    found = [Disassembler("rocm-llvm-python")] if _wheel_installed() else []
+    seen: set[Path] = set()
+    for path in _objdumps():
+        real = path.resolve()
+        if real not in seen:
+            seen.add(real)
+            found.append(Disassembler(str(path), path))
+    return tuple(found)
+
+
+def _wheel_installed() -> bool:
+    try:
+        return importlib.util.find_spec("rocm.llvm") is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _objdumps() -> Iterator[Path]:
+    names = ["llvm-objdump", *(f"llvm-objdump-{v}" for v in range(_NEWEST, _OLDEST - 1, -1))]
+    for name in names:
+        path = shutil.which(name)
+        if path:
+            yield Path(path)
+    # /opt/rocm-7.2.0 before /opt/rocm-6.4.1; /opt/rocm itself is a link to one of them.
+    opt = Path("/opt")
+    yield from sorted(opt.glob(_ROCM_GLOB), key=_version, reverse=True)
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    return tuple(int(n) for n in re.findall(r"\d+", path.parts[2]))
+
+
+def disassemble(source: Path | str | bytes, arch: str | None = None) -> str:
+    """Disassemble one code object.
+
+    Args:
+        source: the file, or its contents.
+        arch: gfx name to decode for; None takes the one that the file states.
+
+    Returns:
+        Text in the form of `llvm-objdump -d`: a line `ADDRESS <symbol>:` per symbol, and per
+        instruction a tab, the instruction, `// ADDRESS: WORDS` and, for branches, `<target>`.
+
+    Raises:
+        KinspectError: not a code object, or no tool here can disassemble it.
+    """
+    if isinstance(source, bytes):
+        return disassemble_object(read_code_object(source, "code object"), arch).text
+    path = Path(source)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise KinspectError(f"{path}: {error.strerror or error}", "check the path") from error
+    return disassemble_object(read_code_object(data, str(path)), arch).text
+
+
+def disassemble_object(
+    code: CodeObject,
+    arch: str | None = None,
+    tools: Sequence[Disassembler] | None = None,
+    timeout: float = _TIMEOUT,
+) -> Disassembly:
+    """Disassemble a code object that is already read.
+
+    Args:
+        code: the code object.
+        arch: gfx name to decode for; None takes the object's.
+        tools: what to try, in order; None looks for them.
+        timeout: seconds that each tool may take.
+
+    Raises:
+        KinspectError: no tool is there, or none can disassemble it.
+    """
+    arch = arch or code.arch
+    if arch is None:
+        raise KinspectError(
+            f"{code.name}: the file does not say which processor its code is for", "pass --arch"
+        )
+    size = sum(s.size for s in code.elf.sections if s.executable)
+    if size > _CODE_LIMIT:
+        raise KinspectError(
+            f"{code.name}: {size} bytes of code, more than {_CODE_LIMIT}",
+            "extract the kernels of interest first",
+        )
+    tools = find_disassemblers() if tools is None else tools
+    if not tools:
+        raise KinspectError(f"{code.name}: no disassembler found", _INSTALL_HINT)
+    best: Disassembly | None = None
+    failures = []
+    for tool in tools:
+        try:
+            found = _run(tool, code, arch, timeout)
+        except _ToolError as error:
+            failures.append(f"{tool.label}: {error}")
+            continue
+        if best is None or found.undecoded < best.undecoded:
+            best = found
+        if not best.undecoded:
+            break
+    if best is None:
+        raise KinspectError(
+            f"{code.name}: no disassembler here can decode {arch} ({'; '.join(failures)})",
+            _INSTALL_HINT,
+        )
+    return best
+
+
+def _run(tool: Disassembler, code: CodeObject, arch: str, timeout: float) -> Disassembly:
+    run = _run_wheel if tool.path is None else functools.partial(_run_objdump, tool.path)
+    text = run(code, arch, timeout)
+    return Disassembly(text, tool.label, count_data(text))
+
+
+def _decoding_features(code: CodeObject, arch: str) -> list[str]:
+    """What the decoder must be told beyond the processor's name, as LLVM feature strings."""
+    target = target_of(arch)
+    features = [f[-1] + f[:-1] for f in code.features]
+    if target is None:
+        return features
+    if target.encoding.true16:
+        features.append("+real-true16")
+    waves = {k.wave_size for k in code.kernels.values()}
+    if target.encoding.wave32 and waves == {64}:
+        features.append("+wavefrontsize64")
+    return features
+
+
+def _run_objdump(path: Path, code: CodeObject, arch: str, timeout: float) -> str:
+    command = [str(path), "-d"]
+    features = _decoding_features(code, arch)
+    if features:
+        command.append(f"--mattr={','.join(features)}")
+    if arch != code.arch:
+        command.append(f"--mcpu={arch}")
+    with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
+        place = Path(folder, "code.hsaco")
+        place.write_bytes(code.elf.data)
+        output = _execute([*command, str(place)], b"", folder, timeout)
+    # The first line names the temporary file.
+    text = output.decode("utf-8", "replace").replace(str(place), Path(code.name).name, 1)
+    if "Disassembly of section" not in text:
+        raise _ToolError("printed no disassembly")
+    return text
+
+
+def _run_wheel(code: CodeObject, arch: str, timeout: float) -> str:
+    sections = [s for s in code.elf.sections if s.executable and s.size]
+    request = {
+        "arch": arch,
+        "features": ",".join(_decoding_features(code, arch)),
+        "sections": [{"address": s.address, "size": s.size} for s in sections],
+    }
+    contents = [code.elf.bytes_of(s) for s in sections]
+    line = json.dumps(request).encode() + b"\n"
+    with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
+        command = [sys.executable, "-m", _WORKER]
+        output = _execute(command, b"".join((line, *contents)), folder, timeout)
+    decoded = list(_decoded(output.decode("utf-8", "replace"), len(sections)))
+    return format_listing(code, sections, contents, decoded)
+
+
+def _decoded(output: str, count: int) -> Iterator[list[Decoded]]:
+    parts = output.split("\n\n") if count else []
+    if len(parts) < count:
+        raise _ToolError("ended before all sections were decoded")
+    for part in parts[:count]:
+        rows = (line.split("\t", 1) for line in part.strip("\n").split("\n") if line)
+        yield [Decoded(int(size), text) for size, text in rows]
+
+
+def _execute(command: list[str], data: bytes, folder: str, timeout: float) -> bytes:
+    """Run a tool in an empty folder (the worker must not import what lies in the user's)."""
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONSAFEPATH": "1"}
+    try:
+        done = subprocess.run(
+            command,
+            input=data,
+            capture_output=True,
+            timeout=timeout,
+            cwd=folder,
+            env=environment,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise _ToolError(f"no result after {timeout:.0f} s") from error
+    except OSError as error:
+        raise _ToolError(error.strerror or str(error)) from error
+    complaint = " ".join(done.stderr.decode("utf-8", "replace").split())[:_ERROR_LENGTH]
+    # LLVM decodes for its default processor, or dies, where it does not know the one asked for.
+    if done.returncode or "not a recognized processor" in complaint:
+        raise _ToolError(complaint or f"ended with status {done.returncode}")
+    return done.stdout

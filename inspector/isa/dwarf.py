@@ -1,0 +1,346 @@
+"""Source lines of a code object: the DWARF line table (versions 2 to 5), bounded.
+
+A reader of its own because debug information comes with the file: general readers follow the counts
+that it states, whatever they are (see `elf.py`). Here each step consumes bytes of the file and of a
+budget that is proportional to the file's size.
+
+Source: DWARF Debugging Information Format, version 5, section 6.2, and version 4 for the older form
+of the header.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+_STRING_LIMIT = 4096
+_CHARACTERS_PER_STEP = 8
+_STEPS_PER_BYTE, _FIRST_STEPS = 4, 10_000
+_ADDRESS_MASK = (1 << 64) - 1
+
+# Standard and extended opcodes of line programs (DWARF 5, 7.22).
+_COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _SET_COLUMN = 1, 2, 3, 4, 5
+_CONST_ADD_PC, _FIXED_ADVANCE_PC = 8, 9
+_END_SEQUENCE, _SET_ADDRESS = 1, 2
+_CONTENT_PATH, _CONTENT_DIRECTORY = 1, 2
+
+FORM_STRING, FORM_STRP, FORM_LINE_STRP = 0x08, 0x0E, 0x1F
+
+
+class DwarfError(ValueError):
+    """The debug information contradicts itself, or goes on for absurdly long."""
+
+
+class Budget:
+    """How many steps may still be taken over one file's debug information."""
+
+    def __init__(self, size: int) -> None:
+        self._left = _FIRST_STEPS + _STEPS_PER_BYTE * size
+
+    def take(self, steps: int = 1) -> None:
+        """Use up `steps`; DwarfError where none are left."""
+        self._left -= steps
+        if self._left < 0:
+            raise DwarfError("the debug information repeats itself without end")
+
+
+class Cursor:
+    """Reads little-endian values from a section, never past `end`."""
+
+    __slots__ = ("at", "data", "end")
+
+    def __init__(self, data: bytes, at: int = 0, end: int | None = None) -> None:
+        self.data = data
+        self.at = at
+        self.end = len(data) if end is None else end
+        if not 0 <= at <= self.end <= len(data):
+            raise DwarfError("an offset outside its section")
+
+    def uint(self, size: int) -> int:
+        """An unsigned integer of `size` bytes."""
+        return int.from_bytes(self.take(size), "little")
+
+    def sint(self, size: int) -> int:
+        """A signed integer of `size` bytes."""
+        return int.from_bytes(self.take(size), "little", signed=True)
+
+    def take(self, size: int) -> bytes:
+        """The next `size` bytes."""
+        if size > self.end - self.at:
+            raise DwarfError("a value reaches past its section")
+        raw = self.data[self.at : self.at + size]
+        self.at += size
+        return raw
+
+    def skip(self, size: int) -> None:
+        """Step over `size` bytes."""
+        if size > self.end - self.at:
+            raise DwarfError("a value reaches past its section")
+        self.at += size
+
+    def uleb(self) -> int:
+        """An unsigned LEB128 number of at most 64 bits."""
+        value = shift = 0
+        while True:
+            byte = self.uint(1)
+            value |= (byte & 0x7F) << shift
+            if not byte & 0x80:
+                return value & _ADDRESS_MASK
+            shift += 7
+            if shift > 63:
+                raise DwarfError("a number of more than 64 bits")
+
+    def sleb(self) -> int:
+        """A signed LEB128 number of at most 64 bits."""
+        start = self.at
+        value = self.uleb()
+        bits = min(7 * (self.at - start), 64)
+        return value - (1 << bits) if value >> (bits - 1) & 1 else value
+
+    def string(self) -> str:
+        """A string up to its NUL; longer ones than 4096 bytes are cut off."""
+        start = self.at
+        self.skip_string()
+        return string_at(self.data, start)
+
+    def skip_string(self) -> None:
+        """Step over a string and its NUL."""
+        end = self.data.find(b"\0", self.at, self.end)
+        if end < 0:
+            raise DwarfError("a string reaches past its section")
+        self.at = end + 1
+
+    def unit(self) -> tuple[Cursor, int]:
+        """Step over a unit: a cursor over its contents, and the size of its offsets."""
+        length, offset_size = self.uint(4), 4
+        if length == 0xFFFFFFFF:
+            length, offset_size = self.uint(8), 8
+        start = self.at
+        self.skip(length)
+        return Cursor(self.data, start, self.at), offset_size
+
+
+def string_at(section: bytes, offset: int) -> str:
+    """The string at `offset` of a string section; longer ones than 4096 bytes are cut off."""
+    if offset >= len(section):
+        raise DwarfError("a string outside its section")
+    limit = offset + _STRING_LIMIT
+    end = section.find(b"\0", offset, limit)
+    return section[offset : end if end >= 0 else limit].decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """The debug sections that hold what is read here; those that are missing are empty."""
+
+    line: bytes = b""
+    info: bytes = b""
+    abbrev: bytes = b""
+    str: bytes = b""
+    line_str: bytes = b""
+    ranges: bytes = b""
+    rnglists: bytes = b""
+    addr: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """From `address` on, code belongs to this place; `file` None ends a sequence."""
+
+    address: int
+    file: str | None
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineProgram:
+    """One unit's line table: its files by their number, and its rows in the order given."""
+
+    files: Mapping[int, str]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    cursor: Cursor  # over the program itself
+    min_instruction: int
+    line_base: int
+    line_range: int
+    opcode_base: int
+    operands: bytes
+    files: Mapping[int, str]
+
+
+def read_line_program(
+    sections: Sections, offset: int, compile_dir: str, budget: Budget
+) -> LineProgram:
+    """Run the line program at `offset` of `.debug_line`.
+
+    Args:
+        sections: the debug sections.
+        offset: from DW_AT_stmt_list of the unit.
+        compile_dir: DW_AT_comp_dir, what relative paths are relative to.
+        budget: shared by all that is read of a file.
+
+    Raises:
+        DwarfError: the table is damaged.
+    """
+    unit, offset_size = Cursor(sections.line, offset).unit()
+    header = _header(unit, offset_size, sections, compile_dir, budget)
+    return LineProgram(header.files, tuple(_run(header, budget)))
+
+
+def _header(
+    cursor: Cursor, offset_size: int, sections: Sections, compile_dir: str, budget: Budget
+) -> _Header:
+    version = cursor.uint(2)
+    if not 2 <= version <= 5:
+        raise DwarfError(f"a line table of DWARF version {version}")
+    if version >= 5:
+        cursor.skip(2)  # sizes of addresses and segment selectors
+    length = cursor.uint(offset_size)
+    program = Cursor(cursor.data, cursor.at + length, cursor.end)
+    min_instruction = cursor.uint(1)
+    if version >= 4:
+        cursor.skip(1)  # operations per instruction, of VLIW machines
+    cursor.skip(1)  # default_is_stmt
+    line_base, line_range, opcode_base = cursor.sint(1), cursor.uint(1), cursor.uint(1)
+    if not line_range or not opcode_base:
+        raise DwarfError("a line table without opcodes")
+    operands = cursor.take(opcode_base - 1)
+    names = Cursor(cursor.data, cursor.at, program.at)
+    if version >= 5:
+        files = _files_v5(names, offset_size, sections, compile_dir, budget)
+    else:
+        files = _files_v4(names, compile_dir, budget)
+    return _Header(program, min_instruction, line_base, line_range, opcode_base, operands, files)
+
+
+def _files_v4(cursor: Cursor, compile_dir: str, budget: Budget) -> Mapping[int, str]:
+    directories = [compile_dir]
+    while directory := cursor.string():
+        directories.append(_join([compile_dir], 0, directory, budget))
+    files: dict[int, str] = {}
+    while name := cursor.string():
+        directory_index = cursor.uleb()
+        cursor.uleb()  # time of last change
+        cursor.uleb()  # length
+        files[len(files) + 1] = _join(directories, directory_index, name, budget)
+    return files
+
+
+def _files_v5(
+    cursor: Cursor, offset_size: int, sections: Sections, compile_dir: str, budget: Budget
+) -> Mapping[int, str]:
+    def entries() -> Iterator[tuple[str, int]]:
+        formats = [(cursor.uleb(), cursor.uleb()) for _ in range(cursor.uint(1))]
+        count = cursor.uleb()
+        # Entries without fields take no bytes: any count of them would be believed.
+        if count and not formats:
+            raise DwarfError("file names without fields")
+        for _ in range(count):
+            path, directory = "", 0
+            for content, form in formats:
+                value = _entry_value(cursor, form, offset_size, sections)
+                if content == _CONTENT_PATH:
+                    path = str(value)
+                elif content == _CONTENT_DIRECTORY and isinstance(value, int):
+                    directory = value
+            yield path, directory
+
+    # Directory 0 is the compilation directory; others are relative to it.
+    directories: list[str] = []
+    for path, _ in entries():
+        directories.append(_join(directories or [compile_dir], 0, path, budget))
+    return {i: _join(directories, d, path, budget) for i, (path, d) in enumerate(entries())}
+
+
+def _join(directories: list[str], index: int, name: str, budget: Budget) -> str:
+    joined = posixpath.join(directories[index], name) if index < len(directories) else name
+    budget.take(1 + len(joined) // _CHARACTERS_PER_STEP)
+    return joined
+
+
+def _entry_value(
+    cursor: Cursor, form: int, offset_size: int, sections: Sections
+) -> str | int | None:
+    if form == FORM_STRING:
+        return cursor.string()
+    if form == FORM_LINE_STRP:
+        return string_at(sections.line_str, cursor.uint(offset_size))
+    if form == FORM_STRP:
+        return string_at(sections.str, cursor.uint(offset_size))
+    read = _NUMBER_FORMS.get(form)
+    if read is None:
+        raise DwarfError(f"a file name of unknown form 0x{form:x}")
+    return read(cursor)
+
+
+def _block(cursor: Cursor) -> int:
+    cursor.skip(cursor.uleb())
+    return 0
+
+
+_NUMBER_FORMS: Mapping[int, Callable[[Cursor], int]] = MappingProxyType(
+    {
+        0x05: lambda c: c.uint(2),
+        0x06: lambda c: c.uint(4),
+        0x07: lambda c: c.uint(8),
+        0x09: _block,
+        0x0B: lambda c: c.uint(1),
+        0x0F: lambda c: c.uleb(),
+        0x1E: lambda c: c.uint(16),  # MD5 of the source
+    }
+)
+
+
+def _run(header: _Header, budget: Budget) -> Iterator[Row]:
+    cursor = header.cursor
+    address, file, line, column = 0, 1, 1, 0
+
+    def row() -> Row:
+        return Row(address, header.files.get(file, ""), line, column)
+
+    def advance(operations: int) -> int:
+        return (address + operations * header.min_instruction) & _ADDRESS_MASK
+
+    while cursor.at < cursor.end:
+        budget.take()
+        opcode = cursor.uint(1)
+        if opcode >= header.opcode_base:
+            step = opcode - header.opcode_base
+            address = advance(step // header.line_range)
+            line += header.line_base + step % header.line_range
+            yield row()
+        elif opcode == 0:
+            length = cursor.uleb()
+            body = Cursor(cursor.data, cursor.at, cursor.end)
+            cursor.skip(length)
+            extended = body.uint(1) if length else 0
+            if extended == _END_SEQUENCE:
+                yield Row(address, None, 0, 0)
+                address, file, line, column = 0, 1, 1, 0
+            elif extended == _SET_ADDRESS:
+                address = body.uint(min(length - 1, struct.calcsize("<Q")))
+        elif opcode == _COPY:
+            yield row()
+        elif opcode == _ADVANCE_PC:
+            address = advance(cursor.uleb())
+        elif opcode == _ADVANCE_LINE:
+            line += cursor.sleb()
+        elif opcode == _SET_FILE:
+            file = cursor.uleb()
+        elif opcode == _SET_COLUMN:
+            column = cursor.uleb()
+        elif opcode == _CONST_ADD_PC:
+            address = advance((255 - header.opcode_base) // header.line_range)
+        elif opcode == _FIXED_ADVANCE_PC:
+            address = (address + cursor.uint(2)) & _ADDRESS_MASK
+        else:
+            # Flags that matter to debuggers, and opcodes of later versions.
+            for _ in range(header.operands[opcode - 1]):
+                cursor.uleb()

@@ -1,0 +1,123 @@
+"""Texts around AMDGCN and texts that are something else altogether.
+
+Finds the device part of a bundle, blanks C comments, and says what a text without a single AMDGCN
+instruction looks like.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.isa.target import Target
+
+_MARKER = re.compile(
+    r"^[#;/]+[ \t]*__CLANG_OFFLOAD_BUNDLE____(START|END)__[ \t]+(\S+).*$", re.MULTILINE
+)
+_TARGET_LINE = re.compile(r"^[ \t]*\.amdgcn_target\b.*$", re.MULTILINE)
+_BLOCK_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|;[^\n]*|//[^\n]*|(/\*.*?(?:\*/|\Z))', re.DOTALL)
+_LINE_BREAKS = re.compile(r"[^\n]+")
+_SAMPLE = 65_536
+
+# Tried in this order on the beginning of a text that holds no AMDGCN.
+_LOOKS = tuple(
+    (what, re.compile(pattern, re.MULTILINE))
+    for what, pattern in (
+        ("an ELF object", r"\A\x7fELF"),
+        ("LLVM bitcode", r"\ABC\xc0\xde"),
+        ("a zip archive", r"\APK\x03\x04"),
+        ("a clang offload bundle (binary)", r"\A__CLANG_OFFLOAD_BUNDLE__|\ACCOB"),
+        ("PTX", r"^\s*\.(?:visible\s+\.entry|target\s+sm_\d+|address_size\s+\d+)"),
+        ("NVIDIA SASS", r"/\*[0-9a-f]{4}\*/\s+(?:@!?U?P\d\s+)?[A-Z][A-Z0-9.]+\b.*;"),
+        ("LLVM IR", r"^(?:target (?:triple|datalayout)|source_filename) =|^(?:define|declare) .*@"),
+        ("MLIR (TTIR or TTGIR)", r"^\s*(?:module(?: attributes)? \{|#\w+ = #\w+)|\btt\.func\b"),
+        ("SPIR-V assembly", r"^\s*OpCapability\s"),
+        ("x86 assembly", r"%(?:[re][a-ds][xpi]|[xyz]mm\d+|r\d+d?)\b|^\s*(?:push|mov|ret)q\b"),
+        ("AArch64 assembly", r"^\s*(?:stp|ldp|adrp|bl)\s+(?:x\d+|\w+)|^\s*ldr\s+[xwq]\d+"),
+        ("Python source", r"^(?:import \w|from \w[\w.]* import |def \w+\(|class \w+[:(]|@triton)"),
+        ("C++ or HIP source", r"^\s*(?:#include\s*[<\"]|template\s*<|__global__|namespace \w+)"),
+        ("JSON", r"\A\s*[{\[]\s*[\"{\[\]}]"),
+        ("an assembly text of another machine", r"^\s*\.(?:text|globl|section|p2align)\b"),
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A part of a text that was assembled on its own. `lines_before` precede it in the file."""
+
+    text: str
+    lines_before: int
+    target: Target
+
+
+def blank_block_comments(text: str) -> str:
+    """Replaces `/* ... */` by blanks, keeping line breaks."""
+    if "/*" not in text:
+        return text
+
+    def blank(match: re.Match[str]) -> str:
+        return match[0] if match[1] is None else _LINE_BREAKS.sub(" ", match[0])
+
+    return _BLOCK_COMMENT.sub(blank, text)
+
+
+def split_units(text: str) -> tuple[list[Unit], list[str]]:
+    """Cuts a text into the parts for one device each; host parts of a bundle are left out.
+
+    Returns:
+        The units, and the bundle targets that were skipped. A file of several kernels, each with
+        its own `.amdgcn_target`, gives one unit per directive.
+    """
+    skipped: list[str] = []
+    spans: list[tuple[int, int, str]] = []
+    if "__CLANG_OFFLOAD_BUNDLE____" in text:
+        opened: tuple[int, str] | None = None
+        for match in _MARKER.finditer(text):
+            if match[1] == "START":
+                if opened is not None:  # its end is missing
+                    spans.append((opened[0], match.start(), opened[1]))
+                opened = (match.end(), match[2])
+            elif opened is not None:
+                spans.append((opened[0], match.start(), opened[1]))
+                opened = None
+        if opened is not None:
+            spans.append((opened[0], len(text), opened[1]))
+    if not spans:
+        spans = [(0, len(text), "")]
+    units: list[Unit] = []
+    line, counted = 0, 0
+    for start, stop, bundle in spans:
+        if bundle and "amdgcn" not in bundle:
+            skipped.append(bundle)
+            continue
+        for first, last in _by_target(text, start, stop):
+            line += text.count("\n", counted, first)
+            counted = first
+            units.append(Unit(text[first:last], line, Target.parse(bundle)))
+    return units, skipped
+
+
+def _by_target(text: str, start: int, stop: int) -> list[tuple[int, int]]:
+    # A cheap search first: nearly every file has at most one directive.
+    if text.count(".amdgcn_target", start, stop) < 2:
+        return [(start, stop)]
+    found = [m.start() for m in _TARGET_LINE.finditer(text, start, stop)]
+    cuts = [start, *found[1:], stop]
+    return list(pairwise(cuts))
+
+
+def not_amdgcn(text: str, name: str) -> KinspectError:
+    """The error for a text that holds no AMDGCN, naming what it looks like."""
+    hint = "pass AMDGCN assembly (.amdgcn, .s), llvm-objdump -d output, or a .hsaco"
+    sample = text[:_SAMPLE]
+    if not sample.strip():
+        return KinspectError(f"{name}: the file is empty", hint)
+    for what, pattern in _LOOKS:
+        if pattern.search(sample):
+            return KinspectError(f"{name}: no AMDGCN in it, it looks like {what}", hint)
+    controls = sum(c < " " and c not in "\t\n\r\f\v" for c in sample) + sample.count("�")
+    kind = "binary data" if controls * 10 > len(sample) else "some other text"
+    return KinspectError(f"{name}: no AMDGCN in it, it looks like {kind}", hint)

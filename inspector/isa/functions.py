@@ -1,0 +1,126 @@
+"""From raw functions to the model's: padding cut, branches resolved, blocks, loops and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from kinspect.inspector.isa import cfg
+from kinspect.inspector.isa.branches import Branches
+from kinspect.inspector.isa.calls import find_calls
+from kinspect.inspector.isa.contents import is_debug_label
+from kinspect.inspector.isa.flow import Flow, flow_of
+from kinspect.inspector.isa.rawcode import (
+    ADDRESS,
+    CLS,
+    COMMENT,
+    LINE,
+    LOC,
+    MNEMONIC,
+    OP,
+    OPERANDS,
+    RawFunction,
+)
+from kinspect.inspector.model import Function, Instruction, Resources
+
+
+def finish(
+    raw: RawFunction,
+    branches: Branches,
+    resources: Resources,
+    *,
+    entry_points: Mapping[int, str],
+    shown_name: str | None = None,
+) -> Function:
+    """Makes a `Function` of what was read.
+
+    Args:
+        raw: the rows; padding may still be in them.
+        branches: where its branches go, by row.
+        resources: what the text states of it.
+        entry_points: address -> function, for disassemblies.
+        shown_name: a readable name that the metadata gives, if it differs from the symbol.
+    """
+    unknown = branches.unknown
+    if not raw.is_kernel:
+        # Jumps through a register in a device function are its returns.
+        unknown = [i for i in unknown if _flow(raw, i) is not Flow.INDIRECT]
+    direct = {**branches.calls, **branches.leaves}
+    notes = list(raw.notes)
+    if branches.numeric:
+        notes.append(
+            "the branch on line "
+            + _few([raw.rows[i][LINE] for i in branches.numeric])
+            + " has a bare offset that is not followed"
+        )
+    if raw.unrecognised:
+        notes.append(
+            f"{len(raw.unrecognised)} lines are not recognised as instructions "
+            f"(unknown macros?): line {_few(raw.unrecognised)}"
+        )
+
+    if raw.undecoded:
+        notes.append(f"{raw.undecoded} words of it were not decoded by the disassembler")
+    raw, moved = raw.without_padding(branches.targets.values())
+    targets = {moved[i]: moved[target] for i, target in branches.targets.items()}
+    instructions = tuple(
+        Instruction(
+            index,
+            row[LINE],
+            row[MNEMONIC],
+            row[OPERANDS],
+            row[COMMENT],
+            row[OP],
+            row[CLS],
+            row[LOC],
+            row[ADDRESS],
+        )
+        for index, row in enumerate(raw.rows)
+    )
+    labels: dict[int, list[str]] = {}
+    aimed_at = set(targets.values())
+    for name, index in raw.labels.items():
+        if index in aimed_at or not is_debug_label(name):
+            labels.setdefault(index, []).append(name)
+    flow = cfg.build(instructions, targets, labels, unknown_jumps=[moved[i] for i in unknown])
+    calls = find_calls(
+        instructions,
+        flow.blocks,
+        {moved[i]: _name(symbol, entry_points) for i, symbol in direct.items()},
+        entry_points,
+    )
+    notes.extend(flow.notes)
+    if calls.unresolved:
+        notes.append(f"the call on line {_few(calls.unresolved)} goes to an unknown function")
+    if not instructions:
+        notes.append("no instructions: the kernel is empty")
+    if resources.code_bytes is None and raw.code_bytes is not None:
+        resources = replace(resources, code_bytes=raw.code_bytes)
+    return Function(
+        name=shown_name or raw.name,
+        is_kernel=raw.is_kernel,
+        line_first=raw.line,
+        line_last=max(raw.line_last, raw.line),
+        instructions=instructions,
+        blocks=flow.blocks,
+        loops=flow.loops,
+        resources=resources,
+        calls=calls.symbols,
+        notes=tuple(dict.fromkeys(notes)),
+        symbol=raw.name if shown_name else None,
+    )
+
+
+def _flow(raw: RawFunction, i: int) -> Flow:
+    return flow_of(raw.rows[i][OP], raw.rows[i][OPERANDS])
+
+
+def _name(symbol: str, entry_points: Mapping[int, str]) -> str:
+    if symbol.startswith("0x") and entry_points:
+        return entry_points.get(int(symbol, 16), symbol)
+    return symbol
+
+
+def _few(lines: Sequence[int]) -> str:
+    text = ", ".join(map(str, lines[:3]))
+    return text + (f" and {len(lines) - 3} more" if len(lines) > 3 else "")

@@ -1,0 +1,140 @@
+"""From a code object's addresses to places in the source, with the calls they were inlined into."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.isa.dwarf import (
+    Budget,
+    Cursor,
+    DwarfError,
+    LineProgram,
+    Row,
+    Sections,
+    read_line_program,
+)
+from kinspect.inspector.isa.elf import ET_REL, Elf
+from kinspect.inspector.isa.inlining import InlinedCall, Unit, innermost, read_units
+from kinspect.inspector.model import SourceLoc
+
+_SECTION_NAMES = ("line", "info", "abbrev", "str", "line_str", "ranges", "rnglists", "addr")
+
+
+@dataclass(frozen=True, slots=True)
+class _UnitCalls:
+    """The inlined calls of one unit, and where each becomes the innermost one."""
+
+    starts: tuple[int, ...]
+    owners: tuple[int | None, ...]
+    sites: tuple[SourceLoc | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LineMap:
+    """Places by address. `problem` says why there are none, or fewer than there should be."""
+
+    problem: str | None = None
+    _addresses: tuple[int, ...] = ()
+    _rows: tuple[tuple[Row, int], ...] = field(default=(), repr=False)
+    _units: tuple[_UnitCalls, ...] = field(default=(), repr=False)
+
+    def at(self, address: int) -> SourceLoc | None:
+        """The place of the instruction at `address`; None where the compiler states none."""
+        index = bisect.bisect_right(self._addresses, address) - 1
+        if index < 0:
+            return None
+        row, unit = self._rows[index]
+        # Line 0 is the compiler's "no particular line".
+        if not row.file or row.line <= 0:
+            return None
+        return SourceLoc(row.file, row.line, row.column or None, self._site(unit, address))
+
+    def _site(self, unit: int, address: int) -> SourceLoc | None:
+        calls = self._units[unit]
+        index = bisect.bisect_right(calls.starts, address) - 1
+        owner = calls.owners[index] if index >= 0 else None
+        return calls.sites[owner] if owner is not None else None
+
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
+
+def read_line_map(elf: Elf) -> LineMap:
+    """Read the debug information of a linked code object; never fails.
+
+    Returns:
+        An empty map with `problem` set where the information is damaged or not linked yet, and
+        an empty map without one where the file has none.
+    """
+    try:
+        sections = _sections(elf)
+        if not sections.line:
+            return LineMap()
+        if elf.type == ET_REL:
+            return LineMap("source lines are left out: the object is not linked yet")
+        return _line_map(sections)
+    except (DwarfError, KinspectError) as error:
+        return LineMap(f"source lines are left out: damaged debug information ({error})")
+
+
+def _sections(elf: Elf) -> Sections:
+    found = {n: elf.section(f".debug_{n}") for n in _SECTION_NAMES}
+    return Sections(**{n: elf.bytes_of(s) for n, s in found.items() if s is not None})
+
+
+def _line_map(sections: Sections) -> LineMap:
+    budget = Budget(len(sections.line) + len(sections.info) + len(sections.abbrev))
+    units = [u for u in read_units(sections, budget) if u.line_offset is not None]
+    if not units:
+        units = list(_units_of_lines(sections))
+    rows: list[tuple[Row, int]] = []
+    calls = []
+    for index, unit in enumerate(units):
+        program = read_line_program(sections, unit.line_offset or 0, unit.compile_dir, budget)
+        rows.extend((row, index) for row in _with_extent(program.rows))
+        calls.append(_unit_calls(unit, program))
+    # At one address, the end of one sequence comes before the start of the next, and the last row
+    # of several wins; sorting is stable.
+    rows.sort(key=lambda entry: (entry[0].address, entry[0].file is not None))
+    return LineMap(None, tuple(row.address for row, _ in rows), tuple(rows), tuple(calls))
+
+
+def _with_extent(rows: tuple[Row, ...]) -> Iterator[Row]:
+    """The rows that cover code: not those at the very end of their sequence."""
+    ends: int | None = None
+    kept = []
+    for row in reversed(rows):
+        if row.file is None:
+            ends = row.address
+        elif ends is None or row.address >= ends:
+            continue
+        kept.append(row)
+    return reversed(kept)
+
+
+def _units_of_lines(sections: Sections) -> list[Unit]:
+    """Line tables alone, for files without `.debug_info`."""
+    cursor, units = Cursor(sections.line), []
+    while cursor.at < cursor.end:
+        units.append(Unit(cursor.at, "", ()))
+        cursor.unit()
+    return units
+
+
+def _unit_calls(unit: Unit, program: LineProgram) -> _UnitCalls:
+    starts, owners = innermost(unit.calls)
+    sites: list[SourceLoc | None] = []
+    for call in unit.calls:
+        outer = sites[call.parent] if call.parent is not None else None
+        sites.append(_site(call, program, outer))
+    return _UnitCalls(starts, owners, tuple(sites))
+
+
+def _site(call: InlinedCall, program: LineProgram, outer: SourceLoc | None) -> SourceLoc | None:
+    file = program.files.get(call.file)
+    if not file or call.line <= 0:
+        return outer
+    return SourceLoc(file, call.line, call.column or None, outer)

@@ -1,0 +1,310 @@
+"""Reads the listings of `llvm-objdump -d`, with or without raw encodings, `-l`, `-S`, `-r`.
+
+A listing names symbols and nothing else: kernels are told from device functions by how they end,
+functions from hand-written labels inside them by the flow between the two.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from kinspect.inspector.isa.branches import (
+    RETURN_REGISTERS,
+    branch_destination,
+    register_jump_destination,
+    resolve_addresses,
+)
+from kinspect.inspector.isa.contents import lines_of
+from kinspect.inspector.isa.debugloc import LocationTable
+from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
+from kinspect.inspector.isa.functions import finish
+from kinspect.inspector.isa.mnemonics import classify, lookup
+from kinspect.inspector.isa.rawcode import ADDRESS, COMMENT, FILLER, OP, OPERANDS, RawFunction
+from kinspect.inspector.model import Function, OpInfo, Program, Resources, SourceLoc
+
+_HEAD = 1 << 16
+_SYMBOL = re.compile(r"^(?:([0-9a-fA-F]{6,16}) )?<(.+)>:\s*$")
+_LISTED = re.compile(
+    r"^(?:[0-9a-fA-F]{8,16} )?<[^>\n]+>:[ \t]*\r?$|^\s+[a-z]\w+\b[^\n]*// [0-9A-Fa-f]{8,16}:",
+    re.MULTILINE,
+)
+_FORMAT = re.compile(r"file format (elf\S*)")
+_SECTION = re.compile(r"Disassembly of section (.+):")
+_SOURCE = re.compile(r"; (.+):(\d{1,9})(?: \(discriminator \d+\))?$")
+_WORDS = re.compile(r"[0-9A-Fa-f]{8}\b")
+_SYMBOLIZED = re.compile(r"L\d+$")
+# AMDGPU functions are laid out at multiples of this (.p2align 8).
+_ALIGNMENT = 256
+
+
+@dataclass(slots=True)
+class _Contents:
+    functions: list[RawFunction] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)  # address of each function's symbol
+    kernels: set[str] = field(default_factory=set)  # named by a kernel descriptor
+    sizes: dict[int, int] = field(default_factory=dict)  # address -> bytes
+    other_format: str | None = None
+
+
+def is_listing(text: str) -> bool:
+    """Whether a text is a disassembly rather than assembler input."""
+    head = text[:_HEAD]
+    if ".amdgcn_target" in head or ".amdhsa_" in head:
+        return False
+    return _FORMAT.search(head) is not None or _LISTED.search(head) is not None
+
+
+def read_listing(text: str, name: str) -> Program | None:
+    """Parses a listing; None if there is no AMDGCN instruction in it."""
+    contents = _read(text)
+    _merge_labels(contents)
+    kept = [(r, s) for r, s in zip(contents.functions, contents.starts, strict=True) if r.rows]
+    known = any(row[OP].cls != "unknown" for raw, _ in kept for row in raw.rows[:64])
+    if not known or (contents.other_format or "amdgpu").find("amdgpu") < 0:
+        return None
+    entry_points = {start: raw.name for raw, start in kept if start >= 0}
+    functions = [_finish(raw, contents, entry_points) for raw, _ in kept]
+    called = {symbol for function in functions for symbol in function.calls}
+    if not called.isdisjoint(f.name for f in functions if f.is_kernel):
+        functions = [
+            _finish(raw, contents, entry_points, kernel=False) if raw.name in called else function
+            for (raw, _), function in zip(kept, functions, strict=True)
+        ]
+    return Program(
+        name=name,
+        arch=None,
+        features=(),
+        form="objdump",
+        functions=tuple(functions),
+    )
+
+
+def _read(text: str) -> _Contents:
+    out = _Contents()
+    places = LocationTable()
+    location: SourceLoc | None = None
+    function: RawFunction | None = None
+    code = True
+    ops: dict[str, tuple[OpInfo, bool]] = {}
+    for number, raw in lines_of(text, 0):
+        line = raw.strip()
+        if not line:
+            continue
+        if raw[0] not in " \t":
+            symbol = _SYMBOL.match(line)
+            if symbol is not None:
+                name = symbol[2]
+                if name.endswith(".kd"):
+                    out.kernels.add(name.removesuffix(".kd"))
+                if not code:
+                    continue
+                if function is not None and _SYMBOLIZED.match(name):
+                    function.labels[name] = len(function.rows)
+                    continue
+                function = RawFunction(name, number, line_last=number)
+                function.labels[name] = 0
+                location = None
+                out.functions.append(function)
+                out.starts.append(int(symbol[1], 16) if symbol[1] else -1)
+            elif line[0] == ";":
+                source = _SOURCE.match(line)
+                if source is not None:
+                    at = int(source[2])
+                    location = places.place(source[1], at, 0) if at else None
+            else:
+                section = _SECTION.search(line)
+                if section is not None:
+                    code = section[1].startswith(".text")
+                    function = None
+                kind = _FORMAT.search(line)
+                if kind is not None and out.other_format is None:
+                    out.other_format = kind[1]
+            continue
+        if not code:
+            continue
+        body, slashes, tail = line.partition("//")
+        if not slashes:
+            continue  # relocations, source text, "..."
+        at_text, _, encoding = tail.partition(":")
+        try:
+            address: int | None = int(at_text, 16)
+        except ValueError:
+            address = None
+        parts = body.split(None, 1)
+        if not parts:
+            continue
+        mnemonic = parts[0]
+        if mnemonic[0] == "." or mnemonic[0] == "<":
+            if function is not None:
+                function.undecoded += 1
+            continue
+        known = ops.get(mnemonic)
+        if known is None:
+            op = lookup(mnemonic)
+            known = ops[mnemonic] = (op, op.cls in FLOW_CLASSES)
+        if function is None:
+            function = RawFunction(f"<line {number}>", number)
+            function.notes.append("no symbol stands before this code")
+            out.functions.append(function)
+            out.starts.append(-1 if address is None else address)
+        op, is_flow = known
+        operands = parts[1].rstrip() if len(parts) > 1 else ""
+        if is_flow:
+            function.flow_rows.append(len(function.rows))
+        words = len(_WORDS.findall(encoding))
+        if words and address is not None:
+            out.sizes[address] = 4 * words
+        function.line_last = number
+        comment = encoding.strip()
+        function.rows.append(
+            (
+                number,
+                mnemonic,
+                operands,
+                comment,
+                op,
+                classify(op, operands, ""),
+                location,
+                address,
+            )
+        )
+    return out
+
+
+# --------------------------------------------------------------------------- labels or functions
+
+
+def _merge_labels(contents: _Contents) -> None:
+    """Joins symbols that are labels within a function to the function they belong to.
+
+    Hand-written code leaves its labels in the symbol table. A symbol begins a function unless the
+    code before it falls through into it, or a branch crosses it.
+    """
+    functions, starts = contents.functions, contents.starts
+    count = len(functions)
+    if count < 2:
+        return
+    ascending = all(a < b for a, b in pairwise(starts))
+    joined = [0] * (count + 1)  # difference array: >0 at i joins function i to i-1
+    for i, raw in enumerate(functions):
+        if i + 1 < count and _falls_into_next(raw, starts[i + 1]):
+            joined[i + 1] += 1
+            joined[i + 2 : i + 3] = [joined[i + 2] - 1] if i + 2 <= count else []
+        if not ascending:
+            continue
+        for destination in _destinations(raw):
+            k = bisect_right(starts, destination) - 1
+            low, high = min(i, k), max(i, k)
+            # A jump to another symbol's very start from afar is a tail call.
+            if k < 0 or low == high or (k != i and destination == starts[k] and high - low > count):
+                continue
+            joined[low + 1] += 1
+            joined[high + 1] -= 1
+    merged: list[RawFunction] = []
+    merged_starts: list[int] = []
+    level = 0
+    for i, raw in enumerate(functions):
+        level += joined[i]
+        if level > 0 and merged:
+            owner = merged[-1]
+            base = len(owner.rows)
+            owner.rows.extend(raw.rows)
+            owner.flow_rows.extend(base + k for k in raw.flow_rows)
+            for label, k in raw.labels.items():
+                owner.labels.setdefault(label, base + k)
+            owner.line_last = raw.line_last
+            owner.undecoded += raw.undecoded
+        else:
+            merged.append(raw)
+            merged_starts.append(starts[i])
+    contents.functions, contents.starts = merged, merged_starts
+
+
+def _falls_into_next(raw: RawFunction, next_start: int) -> bool:
+    rows = raw.rows
+    if not rows:
+        return False
+    last = len(rows) - 1
+    while last >= 0 and rows[last][1] in FILLER:
+        last -= 1
+    if last < 0:
+        return True
+    flow = flow_of(rows[last][OP], rows[last][OPERANDS])
+    if not flow.falls_through:
+        return False
+    # A call that never returns, padded up to the next function.
+    padded = last < len(rows) - 1 and next_start % _ALIGNMENT == 0
+    return not (flow is Flow.CALL or padded)
+
+
+def _destinations(raw: RawFunction) -> list[int]:
+    found = []
+    for i in raw.flow_rows:
+        row = raw.rows[i]
+        address = row[ADDRESS]
+        flow = flow_of(row[OP], row[OPERANDS])
+        destination: int | None = None
+        if address is None:
+            continue
+        if flow in (Flow.JUMP, Flow.CONDITIONAL):
+            destination = branch_destination(address, row[OPERANDS], row[COMMENT])
+        elif flow is Flow.INDIRECT:
+            destination = register_jump_destination(raw, i)
+        if destination is not None:
+            found.append(destination)
+    return found
+
+
+# --------------------------------------------------------------------------- functions
+
+
+def _finish(
+    raw: RawFunction,
+    contents: _Contents,
+    entry_points: dict[int, str],
+    *,
+    kernel: bool | None = None,
+) -> Function:
+    raw.is_kernel = _looks_like_kernel(raw, contents) if kernel is None else kernel
+    row_at = {row[ADDRESS]: i for i, row in enumerate(raw.rows) if row[ADDRESS] is not None}
+    branches = resolve_addresses(raw, {a: i for a, i in row_at.items() if a is not None})
+    _add_target_labels(raw, branches.targets.values())
+    trimmed, _ = raw.without_padding(branches.targets.values())
+    raw.code_bytes = _code_bytes(trimmed, contents)
+    return finish(raw, branches, Resources(), entry_points=entry_points)
+
+
+def _looks_like_kernel(raw: RawFunction, contents: _Contents) -> bool:
+    if contents.kernels:
+        return raw.name in contents.kernels
+    flows = [
+        (flow_of(r[OP], r[OPERANDS]), r[OPERANDS]) for r in (raw.rows[i] for i in raw.flow_rows)
+    ]
+    returns = any(f is Flow.INDIRECT and o.startswith(RETURN_REGISTERS) for f, o in flows)
+    return not returns and any(f is Flow.END for f, _ in flows)
+
+
+def _add_target_labels(raw: RawFunction, targets: Iterable[int]) -> None:
+    """Names branch targets as the listing does: `kernel+0x100`."""
+    start = raw.rows[0][ADDRESS] if raw.rows else None
+    taken = set(raw.labels.values())
+    if start is None:
+        return
+    for target in sorted(set(targets)):
+        address = raw.rows[target][ADDRESS]
+        if target not in taken and address is not None:
+            raw.labels[f"{raw.name}+0x{address - start:x}"] = target
+
+
+def _code_bytes(raw: RawFunction, contents: _Contents) -> int | None:
+    if not raw.rows:
+        return None
+    first, last = raw.rows[0][ADDRESS], raw.rows[-1][ADDRESS]
+    if first is None or last is None:
+        return None
+    size = contents.sizes.get(last)
+    return None if size is None or last < first else last + size - first

@@ -1,0 +1,254 @@
+"""Dominators and natural loops of a flow graph, without recursion and in near-linear time.
+
+Works on plain adjacency lists (`successors[i]` are the nodes that follow node `i`), so that tests
+can hand it any graph. Dominators are Lengauer and Tarjan's (TOPLAS 1979, the variant with path
+compression); the nesting of loops is found with a union-find over collapsed inner loops, after
+Havlak (TOPLAS 1997), restricted to natural loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MAX_DEPTH = 64
+"""Loops nested deeper are left out: the block lists of a nest grow with depth times size, and no
+compiler output comes near it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DominatorTree:
+    """Immediate dominators. Nodes that no entry reaches have None and are in no `order`.
+
+    `entered` and `left` number the tree so that `a` dominates `b` exactly when
+    `entered[a] <= entered[b]` and `left[b] <= left[a]`. `irreducible` are the edges that close a
+    cycle at a node which does not dominate the edge's origin.
+    """
+
+    parent: tuple[int | None, ...]
+    entered: tuple[int, ...]
+    left: tuple[int, ...]
+    order: tuple[int, ...]
+    irreducible: tuple[tuple[int, int], ...]
+
+    def dominates(self, a: int, b: int) -> bool:
+        """Whether every path from an entry to `b` passes `a`."""
+        return 0 <= self.entered[a] <= self.entered[b] and self.left[b] <= self.left[a]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopShape:
+    """A natural loop over node numbers; `parent` is the index of the enclosing one."""
+
+    header: int
+    nodes: tuple[int, ...]
+    latches: tuple[int, ...]
+    depth: int
+    parent: int | None
+
+
+@dataclass(slots=True)
+class _Search:
+    """Depth-first numbering: `vertex[k]` is the k-th node visited, `number` its inverse."""
+
+    number: list[int]
+    vertex: list[int]
+    parent: list[int]
+    finished: list[int]
+
+
+def _search(successors: Sequence[Sequence[int]], root: int) -> _Search:
+    size = len(successors)
+    number, finished = [-1] * size, [-1] * size
+    vertex, parent = [root], [0]
+    number[root] = 0
+    done = 0
+    stack = [(root, iter(successors[root]))]
+    while stack:
+        node, rest = stack[-1]
+        for following in rest:
+            if number[following] < 0:
+                number[following] = len(vertex)
+                vertex.append(following)
+                parent.append(number[node])
+                stack.append((following, iter(successors[following])))
+                break
+        else:
+            finished[node] = done
+            done += 1
+            stack.pop()
+    return _Search(number, vertex, parent, finished)
+
+
+def _immediate_dominators(search: _Search, predecessors: Sequence[Sequence[int]]) -> list[int]:
+    """Lengauer-Tarjan over depth-first numbers; entry k is the number of k's dominator."""
+    count = len(search.vertex)
+    number, parent = search.number, search.parent
+    semi = list(range(count))
+    label = list(range(count))
+    ancestor = [-1] * count
+    dominator = [0] * count
+    buckets: list[list[int]] = [[] for _ in range(count)]
+
+    def best(node: int) -> int:
+        path = []
+        while ancestor[node] >= 0 and ancestor[ancestor[node]] >= 0:
+            path.append(node)
+            node = ancestor[node]
+        for below in reversed(path):
+            above = ancestor[below]
+            if semi[label[above]] < semi[label[below]]:
+                label[below] = label[above]
+            ancestor[below] = ancestor[above]
+        return label[path[0]] if path else label[node]
+
+    for node in range(count - 1, 0, -1):
+        for predecessor in predecessors[search.vertex[node]]:
+            k = number[predecessor]
+            if k >= 0:
+                # A node not yet linked (numbered below `node`) answers for itself.
+                candidate = semi[best(k)] if ancestor[k] >= 0 else semi[k]
+                if candidate < semi[node]:
+                    semi[node] = candidate
+        buckets[semi[node]].append(node)
+        above = parent[node]
+        ancestor[node] = above
+        for waiting in buckets[above]:
+            through = best(waiting)
+            dominator[waiting] = through if semi[through] < semi[waiting] else above
+        buckets[above].clear()
+    for node in range(1, count):
+        if dominator[node] != semi[node]:
+            dominator[node] = dominator[dominator[node]]
+    return dominator
+
+
+def dominator_tree(
+    successors: Sequence[Sequence[int]], entries: Sequence[int] = (0,)
+) -> DominatorTree:
+    """The dominator tree of a flow graph with one or more entries.
+
+    Args:
+        successors: for each node, the nodes that may follow it.
+        entries: where control comes in; with several, a virtual node above them is the root.
+    """
+    size = len(successors)
+    if not size:
+        return DominatorTree((), (), (), (), ())
+    graph: list[Sequence[int]] = [*successors, tuple(entries)]
+    predecessors: list[list[int]] = [[] for _ in graph]
+    for node, following in enumerate(graph):
+        for target in following:
+            predecessors[target].append(node)
+    search = _search(graph, size)
+    dominator = _immediate_dominators(search, predecessors)
+
+    parent: list[int | None] = [None] * size
+    children: list[list[int]] = [[] for _ in graph]
+    for k in range(1, len(search.vertex)):
+        node, above = search.vertex[k], search.vertex[dominator[k]]
+        children[above].append(node)
+        parent[node] = above if above != size else None
+    entered, left, order = [-1] * (size + 1), [-1] * (size + 1), []
+    stack = [size]
+    clock = 0
+    while stack:
+        node = stack.pop()
+        if node < 0:
+            left[~node] = clock
+            continue
+        entered[node] = clock
+        clock += 1
+        if node != size:
+            order.append(node)
+        stack.append(~node)
+        stack.extend(reversed(children[node]))
+    tree = DominatorTree(tuple(parent), tuple(entered), tuple(left), tuple(order), ())
+    irreducible = tuple(
+        (node, target)
+        for node in order
+        for target in successors[node]
+        if search.number[target] <= search.number[node]
+        and search.finished[target] >= search.finished[node]
+        and not tree.dominates(target, node)
+    )
+    return DominatorTree(tree.parent, tree.entered, tree.left, tree.order, irreducible)
+
+
+def natural_loops(
+    successors: Sequence[Sequence[int]], tree: DominatorTree
+) -> tuple[tuple[LoopShape, ...], int]:
+    """The natural loops, one per header (back edges to the same header are merged).
+
+    Returns:
+        The loops in order of their header's node number, and how many were left out because they
+        are nested deeper than `MAX_DEPTH`.
+    """
+    size = len(successors)
+    latches: dict[int, list[int]] = {}
+    predecessors: list[list[int]] = [[] for _ in range(size)]
+    for node in tree.order:
+        for target in successors[node]:
+            predecessors[target].append(node)
+            if tree.dominates(target, node):
+                latches.setdefault(target, []).append(node)
+    if not latches:
+        return (), 0
+
+    group = list(range(size))  # union-find: the header of the outermost loop a node is already in
+
+    def representative(node: int) -> int:
+        root = node
+        while group[root] != root:
+            root = group[root]
+        while group[node] != root:
+            group[node], node = root, group[node]
+        return root
+
+    innermost: list[int | None] = [None] * size
+    outer: dict[int, int | None] = {}
+    # Inner loops first: the header of an outer loop dominates theirs, so it was entered before.
+    for header in sorted(latches, key=lambda h: tree.entered[h], reverse=True):
+        innermost[header] = header
+        outer[header] = None
+        work = [representative(latch) for latch in latches[header]]
+        while work:
+            node = work.pop()
+            if representative(node) == header:
+                continue
+            group[node] = header
+            if node in outer:
+                outer[node] = header
+            else:
+                innermost[node] = header
+            work.extend(representative(p) for p in predecessors[node])
+
+    depth: dict[int, int] = {}
+    shown: dict[int, int] = {}  # the innermost loop around a header that is not too deep
+    for header in sorted(latches, key=lambda h: tree.entered[h]):
+        above = outer[header]
+        depth[header] = 1 if above is None else depth[above] + 1
+        too_deep = above is not None and depth[header] > MAX_DEPTH
+        shown[header] = shown[above] if too_deep and above is not None else header
+    kept = [header for header in sorted(latches) if depth[header] <= MAX_DEPTH]
+    index = {header: i for i, header in enumerate(kept)}
+    members: list[list[int]] = [[] for _ in kept]
+    for node in range(size):
+        nearest = innermost[node]
+        loop = None if nearest is None else shown[nearest]
+        while loop is not None:
+            members[index[loop]].append(node)
+            loop = outer[loop]
+    shapes = []
+    for i, header in enumerate(kept):
+        above = outer[header]
+        shapes.append(
+            LoopShape(
+                header=header,
+                nodes=tuple(members[i]),
+                latches=tuple(sorted(set(latches[header]))),
+                depth=depth[header],
+                parent=None if above is None else index[above],
+            )
+        )
+    return tuple(shapes), len(latches) - len(kept)

@@ -1,0 +1,304 @@
+"""Assembler macros: `.macro`, `.rept`, `.irp`, `.irpc` and conditional assembly, expanded lazily.
+
+Hand-written and Tensile kernels are written with them. Lines come out one at a time, so that the
+reader has set every symbol that a later `.if` asks for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from kinspect.inspector.isa.symbols import SymbolTable
+
+Lines = Iterator[tuple[int, str]]
+
+_USES_MACROS = re.compile(r"^[ \t]*\.(?:macro|rept|rep|irpc?|if\w*)\b", re.MULTILINE)
+_PARAMETER = re.compile(r"\\(?:(@)|(\(\))|([A-Za-z_.$][\w.$]*))")
+_FORMAL = re.compile(r"([A-Za-z_.$][\w.$]*)(?::(req|vararg))?(?:\s*=\s*(\"[^\"]*\"|[^\s,]*))?")
+_NAMED = re.compile(r"([A-Za-z_.$][\w.$]*)\s*=(?!=)\s*(.*)$", re.DOTALL)
+_COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|;.*|//.*', re.DOTALL)
+
+# What damaged or hostile input may cost at most.
+MAX_LINES = 2_000_000
+_MAX_NESTING = 128
+_MAX_LINE = 65_536
+
+_ENDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = MappingProxyType(
+    {
+        ".macro": (frozenset({".macro"}), frozenset({".endm", ".endmacro"})),
+        ".rept": (
+            frozenset({".rept", ".rep", ".irp", ".irpc"}),
+            frozenset({".endr", ".endrep"}),
+        ),
+    }
+)
+_REPEATS = _ENDS[".rept"][0]
+_COMPARISONS: Mapping[str, Callable[[int], bool]] = MappingProxyType(
+    {
+        ".if": lambda v: v != 0,
+        ".ifne": lambda v: v != 0,
+        ".ifeq": lambda v: v == 0,
+        ".ifgt": lambda v: v > 0,
+        ".ifge": lambda v: v >= 0,
+        ".iflt": lambda v: v < 0,
+        ".ifle": lambda v: v <= 0,
+        ".elseif": lambda v: v != 0,
+    }
+)
+_OTHER_IFS = frozenset(
+    {".ifdef", ".ifndef", ".ifnotdef", ".ifc", ".ifnc", ".ifeqs", ".ifnes", ".ifb", ".ifnb"}
+)
+
+
+def uses_macros(text: str) -> bool:
+    """Whether a text has anything for `Expander` to do."""
+    quick = ".macro" in text or ".rep" in text or ".irp" in text or ".if" in text
+    return quick and _USES_MACROS.search(text) is not None
+
+
+def strip_comment(text: str) -> str:
+    """A statement without its `;` or `//` comment; quoted text is left alone."""
+    if ";" not in text and "//" not in text:
+        return text.strip()
+    if '"' not in text:
+        return text.partition(";")[0].partition("//")[0].strip()
+    return _COMMENT.sub(lambda m: m[0] if m[0].startswith('"') else "", text).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class _Macro:
+    parameters: tuple[tuple[str, str, str], ...]  # name, "", "req" or "vararg", default
+    body: tuple[tuple[int, str], ...]
+
+
+@dataclass(slots=True)
+class _Frame:
+    """Lines being read: the file itself, or a body with its parameters filled in."""
+
+    lines: Lines
+    line: int | None  # the line that all of it stands for: a macro stands where it is used
+    macro: bool
+    conditions: int
+
+
+class Expander:
+    """Iterates over (line number, text) with macros expanded and skipped conditions left out."""
+
+    def __init__(self, lines: Lines, symbols: SymbolTable, notes: list[str]) -> None:
+        self._symbols = symbols
+        self._notes = notes
+        self._macros: dict[str, _Macro] = {}
+        self._stack = [_Frame(lines, None, False, 0)]
+        # One entry per open `.if`: (is its branch read, was one of its branches read already)
+        self._conditions: list[tuple[bool, bool]] = []
+        self._count = 0
+        self._expansions = 0
+
+    def __iter__(self) -> Lines:
+        while self._stack:
+            frame = self._stack[-1]
+            entry = next(frame.lines, None)
+            if entry is None:
+                self._stack.pop()
+                continue
+            number, text = entry
+            if frame.line is not None:
+                number = frame.line
+            if len(self._stack) > 1:
+                self._count += 1
+                if self._count > MAX_LINES:
+                    self._note(f"macro expansion stopped at line {number}: over {MAX_LINES} lines")
+                    del self._stack[1:]
+                    continue
+            words = text.split(None, 1)
+            if not words:
+                continue
+            word = words[0]
+            if word[0] == "." and self._directive(word, number, text):
+                continue
+            if self._conditions and not self._conditions[-1][0]:
+                continue
+            macro = self._macros.get(word)
+            if macro is not None:
+                self._invoke(macro, number, strip_comment(words[1] if len(words) > 1 else ""))
+                continue
+            yield number, text
+
+    def _note(self, text: str) -> None:
+        if text not in self._notes:
+            self._notes.append(text)
+
+    def _directive(self, word: str, number: int, text: str) -> bool:
+        """Acts on a directive that steers expansion; False for all others."""
+        active = not self._conditions or self._conditions[-1][0]
+        if word in _COMPARISONS or word in _OTHER_IFS or word in (".else", ".endif"):
+            self._conditional(word, number, self._operands(text), active)
+            return True
+        if not active:
+            return False
+        if word == ".macro":
+            self._define(self._operands(text), self._body(".macro"))
+        elif word in _REPEATS:
+            self._repeat(word, number, self._operands(text), self._body(".rept"))
+        elif word == ".exitm":
+            while len(self._stack) > 1 and not self._stack[-1].macro:
+                self._stack.pop()
+            if len(self._stack) > 1:
+                del self._conditions[self._stack.pop().conditions :]
+        elif word == ".purgem":
+            self._macros.pop(self._operands(text), None)
+        else:
+            return False
+        return True
+
+    @staticmethod
+    def _operands(text: str) -> str:
+        parts = strip_comment(text).split(None, 1)
+        return parts[1] if len(parts) > 1 else ""
+
+    # ---- conditions
+
+    def _conditional(self, word: str, number: int, operands: str, active: bool) -> None:
+        if word == ".endif":
+            if self._conditions:
+                self._conditions.pop()
+        elif word in (".else", ".elseif"):
+            if not self._conditions:
+                return
+            _, done = self._conditions.pop()
+            outside = not self._conditions or self._conditions[-1][0]
+            read = outside and not done and (word == ".else" or self._holds(word, number, operands))
+            self._conditions.append((read, done or read))
+        else:
+            read = active and self._holds(word, number, operands)
+            self._conditions.append((read, read or not active))
+
+    def _holds(self, word: str, number: int, operands: str) -> bool:
+        if word in _COMPARISONS:
+            value = self._symbols.evaluate(operands)
+            if value is None:
+                self._note(
+                    f"the condition on line {number} cannot be evaluated: its code is left out"
+                )
+                return False
+            return _COMPARISONS[word](value)
+        if word in (".ifdef", ".ifndef", ".ifnotdef"):
+            return (operands in self._symbols) == (word == ".ifdef")
+        if word in (".ifb", ".ifnb"):
+            return (not operands) == (word == ".ifb")
+        left, _, right = operands.partition(",")
+        return (left.strip() == right.strip()) == (word in (".ifc", ".ifeqs"))
+
+    # ---- bodies
+
+    def _body(self, kind: str) -> tuple[tuple[int, str], ...]:
+        """Takes the lines up to the directive that ends this one, nested ones included."""
+        opens, ends = _ENDS[kind]
+        depth = 0
+        body = []
+        for number, text in self._stack[-1].lines:
+            words = text.split(None, 1)
+            word = words[0] if words else ""
+            if word in ends:
+                if depth == 0:
+                    break
+                depth -= 1
+            elif word in opens:
+                depth += 1
+            body.append((number, text))
+        return tuple(body)
+
+    def _define(self, operands: str, body: tuple[tuple[int, str], ...]) -> None:
+        name, _, rest = operands.replace(",", " ", 1).partition(" ")
+        formals = tuple((m[1], m[2] or "", (m[3] or "").strip('"')) for m in _FORMAL.finditer(rest))
+        if name:
+            self._macros[name] = _Macro(formals, body)
+
+    def _push(self, lines: Lines, line: int | None, *, macro: bool, number: int) -> None:
+        if len(self._stack) > _MAX_NESTING:
+            self._note(f"macros nest deeper than {_MAX_NESTING} at line {number}: left out")
+            return
+        outer = self._stack[-1].line
+        self._stack.append(
+            _Frame(lines, line if outer is None else outer, macro, len(self._conditions))
+        )
+
+    def _repeat(
+        self, word: str, number: int, operands: str, body: tuple[tuple[int, str], ...]
+    ) -> None:
+        if word in (".rept", ".rep"):
+            times = self._symbols.evaluate(operands)
+            if times is None:
+                self._note(f"the .rept on line {number} has no known count: read once")
+                times = 1
+            count = min(max(times, 0), MAX_LINES // max(len(body), 1) + 1)
+            lines: Lines = (entry for _ in range(count) for entry in body)
+        else:
+            name, _, rest = operands.partition(",")
+            values = list(rest.strip()) if word == ".irpc" else _arguments(rest)
+            key = name.strip()
+            lines = ((n, _fill(text, {key: value}, 0)) for value in values for n, text in body)
+        self._push(lines, None, macro=False, number=number)
+
+    def _invoke(self, macro: _Macro, number: int, operands: str) -> None:
+        given = _arguments(operands)
+        values = {name: default for name, _, default in macro.parameters}
+        names = [name for name, _, _ in macro.parameters]
+        position = 0
+        for argument in given:
+            named = _NAMED.match(argument)
+            if named is not None and named[1] in values:
+                values[named[1]] = named[2].strip()
+            elif position < len(names):
+                name, kind, _ = macro.parameters[position]
+                if kind == "vararg":
+                    values[name] = ", ".join(given[given.index(argument) :])
+                    break
+                values[name] = argument
+                position += 1
+        serial = self._expansions
+        self._expansions += 1
+        lines = ((n, _fill(text, values, serial)) for n, text in macro.body)
+        self._push(lines, number, macro=True, number=number)
+
+
+def _fill(text: str, values: Mapping[str, str], serial: int) -> str:
+    if "\\" not in text:
+        return text
+
+    def value(match: re.Match[str]) -> str:
+        if match[1]:
+            return str(serial)
+        return "" if match[2] else values.get(match[3], match[0])
+
+    # A body that feeds itself its own arguments doubles in length with every level.
+    return _PARAMETER.sub(value, text)[:_MAX_LINE]
+
+
+def _arguments(text: str) -> list[str]:
+    """Splits macro arguments at commas, or at blanks where there is no comma."""
+    text = text.strip()
+    if not text:
+        return []
+    parts: list[str] = []
+    depth = start = 0
+    quoted = False
+    for i, c in enumerate(text):
+        if c == '"':
+            quoted = not quoted
+        elif quoted:
+            continue
+        elif c in "([":
+            depth += 1
+        elif c in ")]":
+            depth = max(depth - 1, 0)
+        elif c == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    if not parts and not quoted and depth == 0 and '"' not in text and "(" not in text:
+        return text.split()
+    parts.append(text[start:])
+    return [p.strip().strip('"') for p in parts]

@@ -1,0 +1,132 @@
+"""The YAML metadata inside an assembly text: what the runtime is told of each kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import yaml
+
+# Kernel arguments are most of the text and nothing here needs them; they are cut before parsing.
+_ARGUMENTS = re.compile(r"^(?P<lead> *(?:- +)?)\.?(?:args|Args):[ \t]*\r?\n", re.MULTILINE)
+# libyaml builds nested nodes recursively in C: some ten thousand levels overflow its stack and take
+# the process down. Real metadata nests five deep and has no flow collections worth mentioning.
+_MAX_FLOW = 2_000
+_MAX_NESTED_ITEMS = 200
+_MAX_INDENT = 2_000
+_ITEMS = re.compile(rf"(?:[-?:] +){{{_MAX_NESTED_ITEMS}}}|^[ \t]{{{_MAX_INDENT}}}", re.MULTILINE)
+
+# Code object v2 names its figures differently (AMDGPUUsage, "Code Object V2 Metadata").
+_V2_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "KernargSegmentSize": ".kernarg_segment_size",
+        "GroupSegmentFixedSize": ".group_segment_fixed_size",
+        "PrivateSegmentFixedSize": ".private_segment_fixed_size",
+        "WavefrontSize": ".wavefront_size",
+        "NumSGPRs": ".sgpr_count",
+        "NumVGPRs": ".vgpr_count",
+        "NumSpilledSGPRs": ".sgpr_spill_count",
+        "NumSpilledVGPRs": ".vgpr_spill_count",
+        "MaxFlatWorkGroupSize": ".max_flat_workgroup_size",
+        "IsDynamicCallStack": ".uses_dynamic_stack",
+    }
+)
+# amdhsa.version -> code object version; v6 shares v5's number and is told by its directive alone.
+_VERSIONS: Mapping[tuple[int, int], int] = MappingProxyType({(1, 0): 3, (1, 1): 4})
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """The metadata of one text: figures by kernel symbol, under their code object v3+ names."""
+
+    kernels: Mapping[str, Mapping[str, Any]]
+    target: str | None = None
+    code_object_version: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+def read_metadata(text: str) -> Metadata:
+    """Reads the YAML between `.amdgpu_metadata` (or the v2 directive) and its end.
+
+    Damaged metadata gives an empty result with a note; nothing is raised.
+    """
+    document, problem = _load(text)
+    if problem:
+        return Metadata({}, notes=(f"the kernel metadata cannot be read: {problem}",))
+    if not isinstance(document, dict):
+        return Metadata({}, notes=("the kernel metadata is not a mapping",))
+    v2 = "Kernels" in document
+    kernels: dict[str, Mapping[str, Any]] = {}
+    entries = document.get("Kernels" if v2 else "amdhsa.kernels")
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict):
+            figures = _flatten_v2(entry) if v2 else entry
+            symbol = figures.get(".symbol") or figures.get(".name")
+            if symbol is not None:
+                name = str(symbol).removesuffix(".kd").removesuffix("@kd")
+                kernels.setdefault(name, MappingProxyType(figures))
+    target = document.get("amdhsa.target")
+    return Metadata(
+        MappingProxyType(kernels),
+        target if isinstance(target, str) else None,
+        2 if v2 else _version(document.get("amdhsa.version")),
+    )
+
+
+def _load(text: str) -> tuple[Any, str]:
+    if text.count("[") + text.count("{") > _MAX_FLOW or _ITEMS.search(text):
+        return None, "it is nested too deeply"
+    try:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        return yaml.load(_without_arguments(text), Loader=loader), ""
+    except yaml.MarkedYAMLError as error:
+        return None, " ".join((error.problem or "it is not YAML").split())
+    # ValueError: PyYAML's constructors on impossible dates and numbers.
+    except (yaml.YAMLError, ValueError, RecursionError, KeyError, OverflowError):
+        return None, "it is not YAML"
+
+
+def _without_arguments(text: str) -> str:
+    parts = []
+    position = 0
+    for match in _ARGUMENTS.finditer(text):
+        if match.start() < position:
+            continue
+        lead = match["lead"]
+        parts.append(text[position : match.start()])
+        parts.append(f"{lead}.args: null\n")
+        position = match.end()
+        column = len(lead)
+        while position < len(text):
+            stop = text.find("\n", position)
+            stop = len(text) if stop < 0 else stop + 1
+            line = text[position:stop]
+            body = line.lstrip(" ")
+            indent = len(line) - len(body)
+            # A list may stand at its key's own column; anything else there ends it.
+            inside = indent > column or (indent == column and body.startswith("- "))
+            if not inside or not body.strip():
+                break
+            position = stop
+    parts.append(text[position:])
+    return "".join(parts)
+
+
+def _flatten_v2(entry: Mapping[str, Any]) -> dict[str, Any]:
+    figures: dict[str, Any] = {".name": entry.get("Name"), ".symbol": entry.get("SymbolName")}
+    properties = entry.get("CodeProps")
+    if isinstance(properties, dict):
+        figures |= {new: properties[old] for old, new in _V2_NAMES.items() if old in properties}
+    attributes = entry.get("Attrs")
+    if isinstance(attributes, dict) and "ReqdWorkGroupSize" in attributes:
+        figures[".reqd_workgroup_size"] = attributes["ReqdWorkGroupSize"]
+    return figures
+
+
+def _version(value: Any) -> int | None:
+    if isinstance(value, list) and len(value) == 2 and all(isinstance(v, int) for v in value):
+        return _VERSIONS.get((value[0], value[1]), 5 if value[0] == 1 and value[1] >= 2 else None)
+    return None

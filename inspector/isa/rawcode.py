@@ -1,0 +1,125 @@
+"""Functions while they are being read, before padding is cut and control flow is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Final
+
+from kinspect.inspector.isa.flow import flow_of
+from kinspect.inspector.model import OpInfo, SourceLoc
+
+Row = tuple[int, str, str, str, OpInfo, str, SourceLoc | None, int | None]
+"""An instruction: line, mnemonic, operands, comment, op, class, location, address."""
+
+# One by one, so that type checkers know what stands at each.
+LINE: Final = 0
+MNEMONIC: Final = 1
+OPERANDS: Final = 2
+COMMENT: Final = 3
+OP: Final = 4
+CLS: Final = 5
+LOC: Final = 6
+ADDRESS: Final = 7
+
+FILLER = frozenset({"s_nop", "s_code_end"})
+"""What assemblers and linkers fill gaps between and after code with."""
+
+
+@dataclass(slots=True)
+class RawFunction:
+    """The rows of one function. `flow_rows` are the indices of rows that may change the flow.
+
+    `labels` maps a label to the index of the row that follows it; `numbered` holds the positions
+    of local labels (`1:`), which may be set anew. `sizes` is the byte count of a row's encoding
+    where a disassembly shows it.
+    """
+
+    name: str
+    line: int
+    rows: list[Row] = field(default_factory=list)
+    flow_rows: list[int] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+    numbered: dict[str, list[int]] = field(default_factory=dict)
+    line_last: int = 0
+    is_kernel: bool = False
+    unrecognised: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    code_bytes: int | None = None
+    undecoded: int = 0
+
+    def split(self, names: Iterable[str]) -> list[RawFunction]:
+        """Cuts the function at those of its labels that turn out to be functions themselves."""
+        cuts = sorted({(self.labels[n], n) for n in names if n in self.labels and n != self.name})
+        if not cuts:
+            return [self]
+        parts = []
+        bounds = [(0, self.name), *cuts, (len(self.rows), "")]
+        for (start, name), (stop, _) in pairwise(bounds):
+            rows = self.rows[start:stop]
+            if not rows and name == self.name:
+                continue
+            part = RawFunction(name, rows[0][LINE] if rows else self.line, rows)
+            part.flow_rows = [i - start for i in self.flow_rows if start <= i < stop]
+            part.labels = {k: i - start for k, i in self.labels.items() if start <= i <= stop}
+            part.numbered = {
+                k: [i - start for i in positions if start <= i <= stop]
+                for k, positions in self.numbered.items()
+            }
+            part.line_last = rows[-1][LINE] if rows else part.line
+            part.unrecognised = [n for n in self.unrecognised if part.line <= n <= part.line_last]
+            parts.append(part)
+        if parts:
+            parts[0].notes = self.notes
+            parts[-1].line_last = max(parts[-1].line_last, self.line_last)
+        return parts
+
+    def without_padding(self, targets: Iterable[int]) -> tuple[RawFunction, Sequence[int]]:
+        """Drops filler that control cannot reach: after a jump or end, up to a branch target.
+
+        Args:
+            targets: the rows that branches go to.
+
+        Returns:
+            The function, and for each old row number the new one.
+        """
+        wanted = set(targets)
+        count = len(self.rows)
+        dropped: list[tuple[int, int]] = []
+        for i in self.flow_rows:
+            row = self.rows[i]
+            if flow_of(row[OP], row[OPERANDS]).falls_through:
+                continue
+            stop = i + 1
+            while stop < count and stop not in wanted and self.rows[stop][MNEMONIC] in FILLER:
+                stop += 1
+            if stop > i + 1:
+                dropped.append((i + 1, stop))
+        tail = count
+        while tail and tail - 1 not in wanted and self.rows[tail - 1][MNEMONIC] == "s_code_end":
+            tail -= 1
+        covered = dropped[-1][1] if dropped else 0
+        if max(tail, covered) < count:
+            dropped.append((max(tail, covered), count))
+        if not dropped:
+            return self, range(count + 1)
+        rows: list[Row] = []
+        moved: list[int] = []
+        position = 0
+        for start, stop in dropped:
+            moved.extend(range(len(rows), len(rows) + start - position))
+            rows.extend(self.rows[position:start])
+            moved.extend([len(rows)] * (stop - start))
+            position = stop
+        moved.extend(range(len(rows), len(rows) + count - position + 1))
+        rows.extend(self.rows[position:])
+        kept = [i for i in self.flow_rows if self.rows[i] is rows[min(moved[i], len(rows) - 1)]]
+        result = replace(
+            self,
+            rows=rows,
+            flow_rows=[moved[i] for i in kept],
+            labels={label: moved[i] for label, i in self.labels.items()},
+            numbered={k: [moved[i] for i in v] for k, v in self.numbered.items()},
+        )
+        return result, moved

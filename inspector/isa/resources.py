@@ -1,0 +1,262 @@
+"""`Resources` of a kernel from what an assembly text states in up to five places.
+
+The places are the YAML metadata, the `.amdhsa_kernel` directives, the comments after a function
+(`; Kernel info:`), the `.set` symbols, and code object v2's `.amd_kernel_code_t`. One table says
+which place a field is taken from and which others must agree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from kinspect.inspector.isa.expr import parse_int
+from kinspect.inspector.isa.symbols import SymbolTable
+from kinspect.inspector.model import Resources
+
+_LEADING_NUMBER = re.compile(r"\d{1,18}(?= bytes)")
+
+
+@dataclass(slots=True)
+class Statements:
+    """Everything one text says of one kernel or function, unread: key -> text, per place."""
+
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    amdhsa: dict[str, str] = field(default_factory=dict)
+    info: dict[str, str] = field(default_factory=dict)
+    kernel_code: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """One place: how messages call it, and how its value is turned into the field's."""
+
+    place: str
+    key: str
+    convert: Callable[[int], int] | None = None
+
+    @property
+    def label(self) -> str:
+        return _LABELS[self.place].format(self.key)
+
+
+_LABELS: Mapping[str, str] = MappingProxyType(
+    {
+        "metadata": "metadata {}",
+        "amdhsa": ".amdhsa_{}",
+        "info": "comment {}",
+        "set": "symbol {}",
+        "kernel_code": "amd_kernel_code_t {}",
+    }
+)
+
+
+def _wave32(flag: int) -> int:
+    return 32 if flag else 64
+
+
+def _power(exponent: int) -> int:
+    return 1 << exponent if 0 <= exponent < 16 else -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A field of `Resources`: the places it is taken from, in order, and those to compare with."""
+
+    name: str
+    sources: tuple[_Source, ...]
+    checks: tuple[_Source, ...] = ()
+
+
+_S = _Source
+_FIELDS: tuple[_Field, ...] = (
+    _Field("vgpr_count", (_S("metadata", ".vgpr_count"),), (_S("info", "TotalNumVgprs"),)),
+    _Field(
+        "agpr_count",
+        (_S("metadata", ".agpr_count"), _S("info", "NumAgprs"), _S("set", "num_agpr")),
+        (_S("info", "NumAgprs"), _S("set", "num_agpr")),
+    ),
+    _Field(
+        "arch_vgpr_count",
+        (_S("info", "NumVgprs"), _S("set", "num_vgpr")),
+        (_S("set", "num_vgpr"),),
+    ),
+    _Field(
+        "next_free_vgpr",
+        (_S("amdhsa", "next_free_vgpr"),),
+        (_S("info", "NumVGPRsForWavesPerEU"),),
+    ),
+    _Field("accum_offset", (_S("amdhsa", "accum_offset"),), (_S("info", "AccumOffset"),)),
+    _Field("vgprs_for_waves", (_S("info", "NumVGPRsForWavesPerEU"),)),
+    _Field(
+        "sgpr_count",
+        (_S("metadata", ".sgpr_count"), _S("info", "TotalNumSgprs"), _S("info", "NumSgprs")),
+        (_S("info", "TotalNumSgprs"), _S("info", "NumSgprs")),
+    ),
+    _Field("next_free_sgpr", (_S("amdhsa", "next_free_sgpr"),)),
+    _Field("sgprs_for_waves", (_S("info", "NumSGPRsForWavesPerEU"),)),
+    _Field("vgpr_spill_count", (_S("metadata", ".vgpr_spill_count"),)),
+    _Field("sgpr_spill_count", (_S("metadata", ".sgpr_spill_count"),)),
+    _Field(
+        "scratch_bytes",
+        (
+            _S("metadata", ".private_segment_fixed_size"),
+            _S("amdhsa", "private_segment_fixed_size"),
+            _S("kernel_code", "workitem_private_segment_byte_size"),
+            _S("info", "ScratchSize"),
+            _S("set", "private_seg_size"),
+        ),
+        (
+            _S("amdhsa", "private_segment_fixed_size"),
+            _S("kernel_code", "workitem_private_segment_byte_size"),
+            _S("info", "ScratchSize"),
+        ),
+    ),
+    _Field(
+        "lds_bytes",
+        (
+            _S("metadata", ".group_segment_fixed_size"),
+            _S("amdhsa", "group_segment_fixed_size"),
+            _S("kernel_code", "workgroup_group_segment_byte_size"),
+            _S("info", "LDSByteSize"),
+        ),
+        (
+            _S("amdhsa", "group_segment_fixed_size"),
+            _S("kernel_code", "workgroup_group_segment_byte_size"),
+            _S("info", "LDSByteSize"),
+        ),
+    ),
+    _Field(
+        "kernarg_bytes",
+        (
+            _S("metadata", ".kernarg_segment_size"),
+            _S("amdhsa", "kernarg_size"),
+            _S("kernel_code", "kernarg_segment_byte_size"),
+        ),
+        (_S("amdhsa", "kernarg_size"), _S("kernel_code", "kernarg_segment_byte_size")),
+    ),
+    _Field(
+        "wave_size",
+        (
+            _S("metadata", ".wavefront_size"),
+            _S("amdhsa", "wavefront_size32", _wave32),
+            _S("kernel_code", "wavefront_size", _power),
+        ),
+        (
+            _S("amdhsa", "wavefront_size32", _wave32),
+            _S("kernel_code", "wavefront_size", _power),
+        ),
+    ),
+    _Field("max_workgroup_size", (_S("metadata", ".max_flat_workgroup_size"),)),
+    _Field("code_bytes", (_S("info", "codeLenInByte"),)),
+    _Field("occupancy", (_S("info", "Occupancy"),)),
+)
+_FLAGS: tuple[_Field, ...] = (
+    _Field(
+        "wgp_mode",
+        (
+            _S("metadata", ".workgroup_processor_mode"),
+            _S("amdhsa", "workgroup_processor_mode"),
+            _S("kernel_code", "enable_wgp_mode"),
+        ),
+        (_S("amdhsa", "workgroup_processor_mode"),),
+    ),
+    _Field(
+        "uses_dynamic_stack",
+        (
+            _S("metadata", ".uses_dynamic_stack"),
+            _S("amdhsa", "uses_dynamic_stack"),
+            _S("kernel_code", "is_dynamic_callstack"),
+            _S("set", "has_dyn_sized_stack"),
+        ),
+        (_S("amdhsa", "uses_dynamic_stack"),),
+    ),
+)
+INFO_KEYS = frozenset(
+    s.key for f in (*_FIELDS, *_FLAGS) for s in (*f.sources, *f.checks) if s.place == "info"
+)
+"""The keys of resource comments that say something of a kernel's resources."""
+# What one figure must cover of another; LLVM rounds up and inflates, it never asks for less.
+_COVERS: tuple[tuple[str, str, str], ...] = (
+    ("next_free_vgpr", "vgpr_count", "asks for fewer VGPRs than the kernel uses"),
+    ("accum_offset", "arch_vgpr_count", "puts AGPRs where VGPRs are in use"),
+    ("vgpr_count", "arch_vgpr_count", "is less than the architectural VGPRs alone"),
+)
+
+
+def read_resources(name: str, statements: Statements, symbols: SymbolTable) -> Resources:
+    """Reads and cross-checks what a text states of one kernel or device function.
+
+    Args:
+        name: its symbol.
+        statements: the raw statements.
+        symbols: the text's whole symbol table, for values that are expressions.
+    """
+    values: dict[str, Any] = {}
+    disagreements: list[str] = []
+    for f in (*_FIELDS, *_FLAGS):
+        stated = _first(f.sources, name, statements, symbols)
+        if stated is None:
+            continue
+        source, value = stated
+        values[f.name] = bool(value) if f in _FLAGS else value
+        told = set()
+        for check in f.checks:
+            other = _read(check, name, statements, symbols)
+            if other is None or check == source or other in told:
+                continue
+            told.add(other)
+            if values[f.name] != (bool(other) if f in _FLAGS else other):
+                disagreements.append(
+                    f"{f.name}: {source.label} says {value}, {check.label} says {other}"
+                )
+    for field_name, covered, problem in _COVERS:
+        a, b = values.get(field_name), values.get(covered)
+        if a is not None and b is not None and a < b:
+            disagreements.append(f"{field_name} {a} {problem} ({covered} {b})")
+    size = statements.metadata.get(".reqd_workgroup_size")
+    if isinstance(size, list) and len(size) == 3 and all(type(n) is int and n > 0 for n in size):
+        values["reqd_workgroup_size"] = tuple(size)
+    return Resources(**values, disagreements=tuple(disagreements))
+
+
+def _first(
+    sources: tuple[_Source, ...], name: str, statements: Statements, symbols: SymbolTable
+) -> tuple[_Source, int] | None:
+    for source in sources:
+        value = _read(source, name, statements, symbols)
+        if value is not None:
+            return source, value
+    return None
+
+
+def _read(source: _Source, name: str, statements: Statements, symbols: SymbolTable) -> int | None:
+    raw: Any
+    if source.place == "set":
+        # LLVM 22 names the symbol after the function, Triton's LLVM puts .L in front.
+        raw = None
+        for symbol in (f".L{name}.{source.key}", f"{name}.{source.key}"):
+            if symbol in symbols:
+                raw = symbols.value(symbol)
+                break
+    else:
+        raw = getattr(statements, source.place).get(source.key)
+    value = _number(raw, symbols)
+    if value is not None and source.convert is not None:
+        value = source.convert(value)
+    return None if value is None or value < 0 else value
+
+
+def _number(raw: Any, symbols: SymbolTable) -> int | None:
+    if isinstance(raw, int):  # bool included
+        return int(raw)
+    if not isinstance(raw, str):
+        return None
+    number = parse_int(raw)
+    if number is not None:
+        return number
+    leading = _LEADING_NUMBER.match(raw)  # "65536 bytes/workgroup (compile time only)"
+    return int(leading[0]) if leading is not None else symbols.evaluate(raw)

@@ -1,0 +1,81 @@
+"""The assembler's symbol table: what `.set`, `.equ` and `name = value` define."""
+
+from __future__ import annotations
+
+from kinspect.inspector.isa.expr import Item, compile_expression, parse_int, run
+from kinspect.inspector.isa.target import Target
+
+
+class SymbolTable:
+    """Symbols and their values, evaluated when asked, so that they may be defined later.
+
+    A symbol whose value is known when it is set keeps that value even if a symbol in it is set
+    anew afterwards, as in the assembler; others are looked up in the state the table has then.
+    """
+
+    def __init__(self) -> None:
+        self.target = Target.unknown()
+        self._numbers: dict[str, int] = {}
+        self._pending: dict[str, tuple[Item, ...] | None] = {}
+        self._resolved: dict[str, int | None] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._numbers or name in self._pending
+
+    def define(self, name: str, text: str) -> None:
+        """Sets a symbol to an expression; a later definition replaces an earlier one."""
+        self._resolved.clear()
+        number = parse_int(text)
+        items: tuple[Item, ...] | None = None
+        if number is None:
+            items = compile_expression(text)
+            # Only what stands here already counts: what follows is resolved on demand.
+            if items is not None and all(k != "s" or w in self._numbers for k, w, _ in items):
+                number = run(items, self._numbers, self.target)
+        if number is None:
+            self._numbers.pop(name, None)
+            self._pending[name] = items
+        else:
+            self._pending.pop(name, None)
+            self._numbers[name] = number
+
+    def evaluate(self, text: str) -> int | None:
+        """The value of an expression, None if it is none or a symbol in it is not known."""
+        number = parse_int(text)
+        if number is not None:
+            return number
+        items = compile_expression(text)
+        if items is None:
+            return None
+        for kind, what, _ in items:
+            if kind == "s":
+                self._resolve(str(what))
+        return run(items, self._resolved, self.target)
+
+    def value(self, name: str) -> int | None:
+        """The value of a symbol, None if it is unknown or defined by itself."""
+        self._resolve(name)
+        return self._resolved[name]
+
+    def _resolve(self, wanted: str) -> None:
+        # Without recursion: call chains of thousands of device functions occur.
+        resolved = self._resolved
+        stack = [wanted]
+        opened: set[str] = set()
+        while stack:
+            name = stack[-1]
+            if name in resolved:
+                stack.pop()
+                continue
+            items = self._pending.get(name)
+            if items is None:
+                resolved[name] = self._numbers.get(name)
+                continue
+            missing = [str(w) for k, w, _ in items if k == "s" and w not in resolved]
+            if not missing:
+                resolved[name] = run(items, resolved, self.target)
+            elif name in opened or not opened.isdisjoint(missing):
+                resolved[name] = None  # the symbol is part of a cycle
+            else:
+                opened.add(name)
+                stack.extend(missing)

@@ -1,0 +1,142 @@
+"""`parse_text`: AMDGCN assembly or an llvm-objdump listing to a `Program`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.isa.branches import resolve_labels
+from kinspect.inspector.isa.contents import UnitContents
+from kinspect.inspector.isa.foreign import not_amdgcn, split_units
+from kinspect.inspector.isa.functions import finish
+from kinspect.inspector.isa.listing import is_listing, read_listing
+from kinspect.inspector.isa.rawcode import CLS, RawFunction
+from kinspect.inspector.isa.reader import read_unit
+from kinspect.inspector.isa.resources import Statements, read_resources
+from kinspect.inspector.model import Function, Program
+
+
+def parse_text(text: str, name: str) -> Program:
+    """Parses one text; of a bundle for several devices, the part for the first.
+
+    Args:
+        text: compiler output, hand-written assembly, a text bundle of hipcc, or the output of
+            `llvm-objdump -d`. Undecodable bytes should have been replaced by the caller.
+        name: what errors and the result call it, a file name as a rule.
+
+    Returns:
+        The functions with their instructions, blocks, loops and stated resources. What could not
+        be read or followed stands in `notes`, of the program or of the function.
+
+    Raises:
+        KinspectError: there is no AMDGCN in the text; the message says what it looks like.
+    """
+    programs = parse_texts(text, name)
+    first = programs[0]
+    others = [p.arch or "an unknown target" for p in programs[1:]]
+    if not others:
+        return first
+    note = f"the file also holds code for {', '.join(others)}, which is not part of this result"
+    return Program(
+        first.name,
+        first.arch,
+        first.features,
+        first.form,
+        first.functions,
+        first.code_object_version,
+        (*first.notes, note),
+    )
+
+
+def parse_texts(text: str, name: str) -> tuple[Program, ...]:
+    """As `parse_text`, with one program for each architecture the text holds code for.
+
+    Raises:
+        KinspectError: there is no AMDGCN in the text.
+    """
+    if is_listing(text):
+        listing = read_listing(text, name)
+        if listing is None:
+            raise not_amdgcn(text, name)
+        return (listing,)
+    units, skipped = split_units(text)
+    groups: dict[tuple[str | None, tuple[str, ...]], list[tuple[UnitContents, list[Function]]]] = {}
+    for unit in units:
+        contents = read_unit(unit)
+        functions = _functions(contents)
+        if not functions and not contents.directives:
+            continue
+        if not contents.directives and not _convincing(contents.functions):
+            continue
+        key = (contents.target.arch, contents.target.features)
+        groups.setdefault(key, []).append((contents, functions))
+    if not groups:
+        if skipped:
+            raise KinspectError(
+                f"{name}: the bundle holds no AMDGCN, only {', '.join(skipped[:3])}",
+                "bundle the device assembly too (hipcc -S writes both), or pass the device file",
+            )
+        raise not_amdgcn(text, name)
+    host = [f"the bundle's part for {target} is not read" for target in skipped]
+    return tuple(
+        _program(name, arch, features, parts, host) for (arch, features), parts in groups.items()
+    )
+
+
+def _program(
+    name: str,
+    arch: str | None,
+    features: tuple[str, ...],
+    parts: Sequence[tuple[UnitContents, list[Function]]],
+    notes: Sequence[str],
+) -> Program:
+    versions = [c.code_object_version for c, _ in parts if c.code_object_version is not None]
+    return Program(
+        name=name,
+        arch=arch,
+        features=features,
+        form="asm",
+        functions=tuple(function for _, functions in parts for function in functions),
+        code_object_version=versions[0] if versions else None,
+        notes=tuple(dict.fromkeys([*notes, *(note for c, _ in parts for note in c.notes)])),
+    )
+
+
+def _convincing(functions: Sequence[RawFunction]) -> bool:
+    """Whether words that nothing but their form declares to be AMDGCN are AMDGCN.
+
+    Prose and foreign assembly hold a word such as `exp` or `s_x` by chance; known mnemonics must
+    outweigh the lines that make no sense.
+    """
+    counts: Counter[bool] = Counter()
+    for function in functions:
+        counts.update(row[CLS] != "unknown" for row in function.rows)
+        counts[False] += len(function.unrecognised)
+    return counts[True] > counts[False]
+
+
+def _functions(contents: UnitContents) -> list[Function]:
+    raws: list[RawFunction] = []
+    for whole in contents.functions:
+        raws.extend(whole.split(contents.kernels))
+    functions = []
+    seen: set[str] = set()
+    for raw in raws:
+        raw.is_kernel = raw.name in contents.kernels
+        if not raw.rows and not raw.is_kernel and not raw.unrecognised:
+            continue
+        statements = contents.statements.get(raw.name, Statements())
+        seen.add(raw.name)
+        functions.append(
+            finish(
+                raw,
+                resolve_labels(raw),
+                read_resources(raw.name, statements, contents.symbols),
+                entry_points={},
+                shown_name=contents.display_names.get(raw.name),
+            )
+        )
+    for kernel in sorted(contents.kernels - seen):
+        contents.notes.append(f"kernel {kernel} is described but its code is not in the text")
+    return functions

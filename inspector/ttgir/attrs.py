@@ -1,0 +1,353 @@
+"""MLIR attributes and types, parsed by recursive descent.
+
+Values become Python values: integers, floats, strings, booleans, tuples (arrays), dicts, `Layout`
+for dialect attributes (`#ttg.blocked<{...}>`) and `TtgirType` for types.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import Layout, TtgirType
+from kinspect.inspector.ttgir.lexer import MAX_DEPTH, Cursor
+from kinspect.inspector.ttgir.values import (
+    Dense,
+    Word,
+    float_bits,
+    number,
+    plain,
+    undense,
+    unquote,
+)
+
+_OLD_KINDS: Mapping[str, str] = {
+    # Spellings before the dialect's clean-ups (Triton 3.0 - 3.2) -> the present ones.
+    "shared": "swizzled_shared",
+    "mfma": "amd_mfma",
+    "wmma": "amd_wmma",
+    "mma": "nvidia_mma",
+}
+_SCALAR_RE = re.compile(r"(?:[su]?i\d+|index|b?f\d+(?:E\w+)?|none)\Z")
+_TYPE_WORDS = frozenset(("tensor", "vector", "memref", "tuple", "complex"))
+_LONGEST_SHAPE = 200
+
+UNKNOWN_TYPE = TtgirType(text="?", kind="unknown", element="?")
+
+
+@dataclass(slots=True)
+class _Body:
+    """What stands between `<` and `>` of a type or dialect attribute."""
+
+    shape: tuple[int, ...] | None = None
+    items: list[Any] = field(default_factory=list)
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+def starts_type(token: str) -> bool:
+    """Whether a token can only begin a type."""
+    if not token:
+        return False
+    return (
+        token[0] == "!"
+        or token.startswith("tensor<")
+        or token in _TYPE_WORDS
+        or _SCALAR_RE.match(token) is not None
+    )
+
+
+class Context:
+    """What stays the same over one file: aliases, and each type spelling read once."""
+
+    __slots__ = ("layouts", "missing", "name", "type_aliases", "types")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.layouts: dict[str, Layout] = {}
+        self.type_aliases: dict[str, TtgirType] = {}
+        self.types: dict[str, TtgirType] = {}
+        self.missing: dict[str, None] = {}
+
+    def shaped(self, text: str, line: int) -> TtgirType:
+        """The type of a shaped-type token, from the cache where it was met before."""
+        known = self.types.get(text)
+        if known is None:
+            cursor = Cursor(text, self.name, atoms=True, line=line)
+            known = parse_type(cursor, self, 0)
+            if cursor.peek():
+                cursor.fail(f"`{cursor.peek()}` after the type `{text[:60]}`")
+            self.types[text] = known
+        return known
+
+    def layout(self, alias: str) -> Layout:
+        """The layout behind an alias; one that the file does not define keeps its name alone."""
+        known = self.layouts.get(alias)
+        if known is None:
+            self.missing[alias] = None
+            known = Layout(kind="unknown", params={}, text=alias, alias=alias)
+        return known
+
+
+def parse_attribute(cursor: Cursor, context: Context, depth: int, *, typed: bool = True) -> Any:
+    """Parse one attribute value.
+
+    Args:
+        cursor: stands at the value's first token; left behind its last.
+        context: the file's aliases and type cache.
+        depth: bracket nesting so far.
+        typed: whether a `: type` after the value belongs to it (false for the inline value of an
+            operation, whose type is the operation's).
+
+    Raises:
+        KinspectError: on malformed or hostile (too deeply nested) text.
+    """
+    value = _value(cursor, context, depth)
+    if typed and isinstance(value, (int, float, str, Dense)) and cursor.peek() == ":":
+        following = cursor.tokens[cursor.i + 1]
+        if starts_type(following) or following == "(":
+            cursor.i += 1
+            of = parse_type(cursor, context, depth + 1)
+            return float_bits(undense(value), of.element)
+    return undense(value)
+
+
+def parse_dict(cursor: Cursor, context: Context, depth: int) -> dict[str, Any]:
+    """Parse `{name = value, unit, ...}`; a name without a value is a unit attribute: True."""
+    cursor.expect("{")
+    result: dict[str, Any] = {}
+    while not cursor.accept("}"):
+        key = cursor.take()
+        if key[0] == '"':
+            key = unquote(key)
+        elif not (key[0].isalnum() or key[0] == "_"):
+            cursor.i -= 1
+            cursor.fail(f"`{key[:40]}` is not an attribute name")
+        if cursor.accept("="):
+            result[key] = plain(parse_attribute(cursor, context, depth + 1))
+        else:
+            result[key] = True
+        if not cursor.accept(",") and cursor.peek() != "}":
+            cursor.fail(f"expected `,` or `}}`, found `{cursor.peek()[:40]}`")
+    return result
+
+
+def parse_type(cursor: Cursor, context: Context, depth: int) -> TtgirType:
+    """Parse one type; same arguments and errors as `parse_attribute`."""
+    if depth > MAX_DEPTH:
+        cursor.fail(f"brackets nest deeper than {MAX_DEPTH}")
+    first = cursor.i
+    token = cursor.take()
+    if token[-1] == ">" and len(token) > 1 and token != "->":
+        return context.shaped(token, cursor.lines[first])
+    if token in context.type_aliases:
+        return context.type_aliases[token]
+    if token == "(":
+        return _function_type(cursor, context, depth, first)
+    if token == "<":  # `!tt.ptr` is left out where the operation implies it
+        cursor.i = first
+        return _from_body("ptr", _body(cursor, context, depth), cursor.spelling(first, cursor.i))
+    if cursor.peek() == "<" and (token[0] == "!" or token in _TYPE_WORDS):
+        body = _body(cursor, context, depth)
+        return _from_body(token, body, cursor.spelling(first, cursor.i))
+    if token[0] == "!":
+        return TtgirType(text=token, kind=_dialect_kind(token), element=token)
+    if _SCALAR_RE.match(token):
+        return TtgirType(text=token, kind="scalar", element=token)
+    cursor.i = first
+    return cursor.fail(f"`{token[:40]}` is not a type")
+
+
+def _function_type(cursor: Cursor, context: Context, depth: int, first: int) -> TtgirType:
+    cursor.i = first
+    for _ in range(2):
+        if cursor.accept("("):
+            while not cursor.accept(")"):
+                parse_type(cursor, context, depth + 1)
+                cursor.accept(",")
+        else:
+            parse_type(cursor, context, depth + 1)
+        if not cursor.accept("->"):
+            break
+    text = cursor.spelling(first, cursor.i)
+    return TtgirType(text=text, kind="function", element=text)
+
+
+def _dialect_kind(name: str) -> str:
+    # "!ttg.async.token" -> "token", "!tt.ptr" -> "ptr"
+    return name.rpartition(".")[2].lstrip("!")
+
+
+def _from_body(name: str, body: _Body, text: str) -> TtgirType:
+    kind = _dialect_kind(name)
+    items = body.items
+    inner = items[0] if items and isinstance(items[0], TtgirType) else None
+    layouts = [item for item in items if isinstance(item, Layout)]
+    shape = body.shape or ()
+    element = inner.text if inner else text
+    if inner is not None and body.shape is None and inner.shape:
+        # A pointer to or descriptor of a tensor: the shape is that of what it points to.
+        return TtgirType(text, kind, inner.element, inner.shape, inner.layout)
+    return TtgirType(text, kind, element, shape, layouts[0] if layouts else None)
+
+
+def _body(cursor: Cursor, context: Context, depth: int) -> _Body:
+    """Parse `<...>` of a type or attribute; syntax that is not understood is skipped, balanced."""
+    first = cursor.i
+    body = _Body()
+    try:
+        cursor.expect("<")
+        while not cursor.accept(">"):
+            _body_item(cursor, context, depth + 1, body)
+            cursor.accept(",")
+    except KinspectError:
+        if depth >= MAX_DEPTH:
+            raise
+        cursor.i = first
+        cursor.skip_balanced("<", ">")
+        return _Body()
+    return body
+
+
+def _body_item(cursor: Cursor, context: Context, depth: int, body: _Body) -> None:
+    token = cursor.peek()
+    if token == "{":
+        body.params.update(parse_dict(cursor, context, depth))
+        return
+    if token[-1:] == "x" and (token[0].isdigit() or token[0] == "?"):
+        cursor.i += 1
+        if len(token) > _LONGEST_SHAPE:
+            cursor.fail("a shape of more digits than any tensor has")
+        sizes = tuple(-1 if size == "?" else int(size) for size in token[:-1].split("x"))
+        extra = number(cursor.peek()) if cursor.adjacent() else None
+        if isinstance(extra, int):  # the allocation's shape behind a sub-view's: `, 3x128x64`
+            cursor.i += 1
+            body.params["allocShape"] = (*sizes, extra)
+        elif body.shape is None:
+            body.shape = sizes
+            body.items.insert(0, parse_type(cursor, context, depth))
+        return
+    if token[:1].isalpha() and cursor.tokens[cursor.i + 1] == "=":
+        cursor.i += 2
+        body.params[token] = plain(parse_attribute(cursor, context, depth))
+        return
+    body.items.append(parse_attribute(cursor, context, depth))
+
+
+def _value(cursor: Cursor, context: Context, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        cursor.fail(f"brackets nest deeper than {MAX_DEPTH}")
+    first = cursor.i
+    token = cursor.take()
+    head = token[0]
+    if head.isdigit() or (head == "-" and len(token) > 1 and token != "->"):
+        value = number(token)
+        if value is None:
+            cursor.i = first
+            cursor.fail(f"`{token[:40]}` is not an attribute value")
+        return value
+    if head == '"' and len(token) > 1:
+        return unquote(token)
+    if head == "@":
+        while cursor.accept("::"):
+            cursor.take()
+        return cursor.spelling(first, cursor.i)
+    if token == "[":
+        return _array(cursor, context, depth)
+    if token == "{":
+        cursor.i = first
+        return parse_dict(cursor, context, depth)
+    if head == "#" and len(token) > 1:
+        return _dialect_attribute(cursor, context, depth, first)
+    if starts_type(token) or token == "(" or (head == "!" and len(token) > 1):
+        cursor.i = first
+        return parse_type(cursor, context, depth)
+    if head.isalpha() or head == "_":
+        return _keyword(cursor, context, depth, first)
+    cursor.i = first
+    return cursor.fail(f"`{token[:40]}` is not an attribute value")
+
+
+def _array(cursor: Cursor, context: Context, depth: int) -> tuple[Any, ...]:
+    values: list[Any] = []
+    while not cursor.accept("]"):
+        value = plain(parse_attribute(cursor, context, depth + 1))
+        if cursor.peek() == ":" and cursor.tokens[cursor.i + 1] == "+":
+            cursor.i += 2  # padded_shared's `[interval:+padding]`
+            value = (value, number(cursor.take()))
+        values.append(value)
+        if not cursor.accept(",") and cursor.peek() != "]":
+            cursor.fail(f"expected `,` or `]`, found `{cursor.peek()[:40]}`")
+    return tuple(values)
+
+
+def _keyword(cursor: Cursor, context: Context, depth: int, first: int) -> Any:
+    token = cursor.tokens[first]
+    if token in ("true", "false"):
+        return token == "true"
+    if token == "unit":
+        return True
+    if cursor.peek() != "<":
+        return Word(token)
+    if token == "dense":
+        cursor.i += 1
+        value: Any = () if cursor.peek() == ">" else _value(cursor, context, depth + 1)
+        cursor.expect(">")
+        return Dense(value)
+    if token == "array":
+        cursor.i += 1
+        parse_type(cursor, context, depth + 1)
+        values: list[Any] = []
+        if cursor.accept(":"):
+            while cursor.peek() != ">":
+                values.append(plain(_value(cursor, context, depth + 1)))
+                cursor.accept(",")
+        cursor.expect(">")
+        return tuple(values)
+    # affine_map<(d0) -> (d0)>, dense_resource<...> and whatever else: the text.
+    cursor.skip_balanced("<", ">")
+    return cursor.spelling(first, cursor.i)
+
+
+def _dialect_attribute(cursor: Cursor, context: Context, depth: int, first: int) -> Any:
+    token = cursor.tokens[first]
+    if token in context.layouts:
+        return context.layouts[token]
+    if "." not in token:
+        if cursor.peek() == "<" and cursor.adjacent():  # `#rocdl<sched_group_mask none>`
+            cursor.skip_balanced("<", ">")
+            return cursor.spelling(first, cursor.i)
+        return context.layout(token)
+    kind = token.partition(".")[2]
+    body = _Body()
+    if cursor.peek() == "<" and cursor.adjacent():
+        body = _body(cursor, context, depth)
+    text = cursor.spelling(first, cursor.i)
+    return make_layout(kind, body.params, body.items, text)
+
+
+def make_layout(kind: str, params: dict[str, Any], items: list[Any], text: str) -> Layout:
+    """Build a `Layout`: old kind names mapped to new, `parent` lifted out of the parameters.
+
+    Positional parameters land under `args`; the `[interval:+padding]` list of a padded layout
+    under `intervals`.
+    """
+    kind = _OLD_KINDS.get(kind, kind)
+    parent = params.pop("parent", None)
+    rest = [plain(item) for item in items]
+    if kind == "padded_shared" and rest and isinstance(rest[0], tuple):
+        params["intervals"] = rest.pop(0)
+    if rest:
+        params["args"] = tuple(rest)
+    if not isinstance(parent, Layout):
+        if parent is not None:
+            params["parent"] = parent
+        parent = None
+    return Layout(kind=kind, params=params, text=text, parent=parent)
+
+
+def with_alias(layout: Layout, alias: str) -> Layout:
+    """The layout under the alias that the file gives it."""
+    return replace(layout, alias=alias)

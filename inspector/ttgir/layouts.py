@@ -1,0 +1,197 @@
+"""Conversion of Triton's distributed layouts to linear layouts.
+
+What each conversion yields equals what Triton 3.9 itself computes for the same attribute and
+shape; the tests compare thousands of random cases. A form that could not be compared is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kinspect.inspector.model import Layout, TtgirType
+from kinspect.inspector.ttgir.linear import IN_DIMS, Builder, LinearLayout, is_power_of_two
+from kinspect.inspector.ttgir.matrix import (
+    k_dim,
+    mfma_operand_to_linear,
+    mfma_to_linear,
+    order_of,
+    sizes_of,
+    wmma_operand_to_linear,
+    wmma_to_linear,
+)
+
+_Converter = Callable[[Layout, tuple[int, ...]], "LinearLayout | None"]
+
+
+def to_linear(layout: Layout | None, shape: Sequence[int]) -> LinearLayout | None:
+    """The linear layout of a tensor.
+
+    Args:
+        layout: a distributed layout: blocked, linear, slice, dot_op, amd_mfma or amd_wmma.
+        shape: the tensor's shape, in elements.
+
+    Returns:
+        None for shared, unknown and unsupported layouts (several workgroups per cluster,
+        NVIDIA's mma) and for shapes that are not powers of two.
+    """
+    if layout is None or not shape or not all(is_power_of_two(size) for size in shape):
+        return None
+    convert = _CONVERTERS.get(layout.kind)
+    if convert is None or _in_clusters(layout):
+        return None
+    try:
+        return convert(layout, tuple(shape))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return None  # parameters that no Triton prints, e.g. of an edited file
+
+
+def type_to_linear(of: TtgirType) -> LinearLayout | None:
+    """The linear layout of a tensor type, None where it has none."""
+    return to_linear(of.layout, of.shape) if of.kind == "tensor" else None
+
+
+def elements_per_thread(layout: Layout | None, shape: Sequence[int]) -> int | None:
+    """Elements that one lane holds of a tensor, copies included; None for unknown layouts."""
+    linear = to_linear(layout, shape)
+    return None if linear is None else linear.elements_per_thread
+
+
+def size_per_thread(layout: Layout | None, shape: Sequence[int]) -> tuple[int, ...] | None:
+    """Elements that one lane holds of a tensor along each dimension, copies counted once."""
+    linear = to_linear(layout, shape)
+    return None if linear is None else linear.size_per_thread
+
+
+def contig_per_thread(
+    layout: Layout | None, shape: Sequence[int], dim: int | None = None
+) -> int | None:
+    """Neighbouring elements along one dimension that each lane holds.
+
+    Args:
+        layout: a distributed layout.
+        shape: the tensor's shape, in elements.
+        dim: the dimension; by default the one with the longest run, the fastest of a layout that
+            is meant for coalesced access.
+
+    Returns:
+        Length of the run in elements (at least 1), None for unknown layouts. It bounds the width
+        of an access; the addresses may be less contiguous than the layout.
+    """
+    linear = to_linear(layout, shape)
+    if linear is None:
+        return None
+    if dim is not None:
+        return linear.contiguous(dim)
+    return max(linear.contiguous(d) for d in range(len(linear.shape)))
+
+
+def _in_clusters(layout: Layout) -> bool:
+    # Several workgroups sharing one tensor: NVIDIA's CGA and gfx1250's clusters.
+    params = layout.params
+    ctas = params.get("CTAsPerCGA")
+    spread = bool(params.get("CGALayout")) or (
+        isinstance(ctas, tuple) and any(count != 1 for count in ctas)
+    )
+    return spread or (layout.parent is not None and _in_clusters(layout.parent))
+
+
+def _blocked(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | None:
+    dims = len(shape)
+    order = order_of(layout, dims)
+    builder = Builder(dims)
+    for name, param in (
+        ("register", "sizePerThread"),
+        ("lane", "threadsPerWarp"),
+        ("warp", "warpsPerCTA"),
+    ):
+        sizes = sizes_of(layout, param, dims)
+        for dim in order:
+            builder.extend(name, dim, sizes[dim])
+    return builder.fit(shape, order)
+
+
+def _linear(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | None:
+    builder = Builder(len(shape))
+    for name in IN_DIMS:
+        for basis in layout.params[name]:
+            if len(basis) != len(shape):
+                raise ValueError(name)
+            builder.bases[name].append(tuple(basis))
+            for dim, step in enumerate(basis):
+                while builder.size[dim] <= step:
+                    builder.size[dim] *= 2
+    return builder.fit(shape, _order_of_bases(builder))
+
+
+def _order_of_bases(builder: Builder) -> tuple[int, ...]:
+    # The dimension that the lowest register bits step along is the fastest.
+    order: dict[int, None] = {}
+    for basis in builder.bases["register"]:
+        for dim, step in enumerate(basis):
+            if step:
+                order.setdefault(dim)
+    for dim in reversed(range(len(builder.size))):
+        order.setdefault(dim)
+    return tuple(order)
+
+
+def _slice(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | None:
+    dim = layout.params["dim"]
+    if layout.parent is None or not 0 <= dim <= len(shape):
+        return None
+    parent = to_linear(layout.parent, (*shape[:dim], 1, *shape[dim:]))
+    if parent is None:
+        return None
+
+    def without(bases: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+        return tuple((*basis[:dim], *basis[dim + 1 :]) for basis in bases)
+
+    # Registers that differ in the removed dimension alone are one register.
+    register = tuple(basis for basis in without(parent.register) if any(basis))
+    return LinearLayout(
+        shape, register, without(parent.lane), without(parent.warp), without(parent.block)
+    )
+
+
+def _dot_operand(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | None:
+    parent = layout.parent
+    if parent is None or layout.params["opIdx"] not in (0, 1):
+        return None
+    convert = _OPERANDS.get(parent.kind)
+    return None if convert is None else convert(layout, shape)
+
+
+def _blocked_operand(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | None:
+    # Without a matrix unit each lane multiplies its block: it holds the whole K extent of it.
+    parent = layout.parent
+    assert parent is not None
+    dims = len(shape)
+    k = k_dim(layout, dims)
+    order = order_of(parent, dims)
+    builder = Builder(dims)
+    sizes = sizes_of(parent, "sizePerThread", dims)
+    for dim in order:
+        builder.extend("register", dim, shape[k] if dim == k else sizes[dim])
+    for name, param in (("lane", "threadsPerWarp"), ("warp", "warpsPerCTA")):
+        sizes = sizes_of(parent, param, dims)
+        for dim in order:
+            if dim == k:
+                builder.repeat(name, sizes[dim])
+            else:
+                builder.extend(name, dim, sizes[dim])
+    return builder.fit(shape, order, keep_copies=True)
+
+
+_CONVERTERS: Mapping[str, _Converter] = {
+    "amd_mfma": mfma_to_linear,
+    "amd_wmma": wmma_to_linear,
+    "blocked": _blocked,
+    "dot_op": _dot_operand,
+    "linear": _linear,
+    "slice": _slice,
+}
+_OPERANDS: Mapping[str, _Converter] = {
+    "amd_mfma": mfma_operand_to_linear,
+    "amd_wmma": wmma_operand_to_linear,
+    "blocked": _blocked_operand,
+}

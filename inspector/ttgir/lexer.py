@@ -1,0 +1,157 @@
+"""MLIR text to tokens.
+
+Two token patterns share one grammar. The statement pattern takes a whole shaped type
+(`tensor<128x64xf16, #blocked>`) and a whole `loc(#loc12)` as one token: modules repeat a few dozen
+types thousands of times, so the parser reads each spelling once and keeps the result. The atom
+pattern has no such shortcut and is what reads the inside of a type.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from kinspect.inspector.errors import KinspectError
+
+_CUT_HINT = "the file may be cut off or edited; write it again with TRITON_KERNEL_DUMP=1"
+
+
+def _balanced(depth: int) -> str:
+    """A pattern for text whose angle brackets nest at most `depth` deep.
+
+    The alternatives start with different characters, so that matching stays linear. Quotes end
+    the match (a string may hold brackets), and so does `-` (`->` is not a closing bracket): such
+    types take the slow way through single tokens.
+    """
+    plain = r'[^<>"\n\-]*'
+    pattern = plain
+    for _ in range(depth):
+        pattern = rf"{plain}(?:<{pattern}>{plain})*"
+    return pattern
+
+
+_SHAPED = rf"(?:tensor|![\w.]+)<{_balanced(4)}>"
+_LOC_ALIAS = r"loc\(\#\w+\)"
+# Alternatives stand in order of frequency where their first characters differ: it halves the time.
+_COMMON = (r"%[\w$.]+(?:-[\w$.]+)*(?:\#\d+)?", r"[\n,={}()\[\]*]")
+_ATOMS = (
+    r"[A-Za-z_][\w$.]*",
+    r"[\#!^][\w$.]+",
+    r"->|::?",
+    r"-?0x[0-9A-Fa-f]+",
+    r"(?:(?:\d+|\?)x)+",
+    r"-?\d+\.\d*(?:[eE][+-]?\d+)?",
+    r"-?\d+",
+    r'"(?:[^"\\\n]|\\.)*"',
+    r'@(?:[\w$.\-]+|"(?:[^"\\\n]|\\.)*")?',
+    r"//[^\n]*",
+    r"[^\s]",
+)
+
+
+def _pattern(*alternatives: str) -> re.Pattern[str]:
+    # Swallowing the blanks spares a failed attempt at each of them.
+    return re.compile(rf"[^\S\n]*({'|'.join(alternatives)})", re.ASCII)
+
+
+_STATEMENT_RE = _pattern(*_COMMON, _LOC_ALIAS, _SHAPED, *_ATOMS)
+_ATOM_RE = _pattern(*_COMMON, *_ATOMS)
+
+MAX_DEPTH = 64
+"""How deep brackets and regions may nest: real modules stay below 12, and the parsers recurse."""
+
+
+class Cursor:
+    """A place in a token list. Past the end every token is the empty string.
+
+    Attributes:
+        text: the whole text, from which the spelling of a token range can be cut.
+        tokens, starts, lines: the tokens, their offsets in `text` and their lines (from 1).
+        i: index of the token that comes next.
+    """
+
+    __slots__ = ("i", "lines", "name", "starts", "text", "tokens")
+
+    def __init__(self, text: str, name: str, *, atoms: bool = False, line: int = 1) -> None:
+        self.text = text
+        self.name = name
+        self.i = 0
+        tokens: list[str] = []
+        starts: list[int] = []
+        lines: list[int] = []
+        pattern = _ATOM_RE if atoms else _STATEMENT_RE
+        # No blanks at the end: a run of them with nothing behind would be tried at every offset.
+        for match in pattern.finditer(text.rstrip()):
+            token = match[1]
+            if token == "\n":
+                line += 1
+                continue
+            if token[:2] == "//":
+                continue
+            if token == '"':  # an error, and not worth scanning the line again from each quote
+                raise self._error(line, "a string without its closing quote")
+            tokens.append(token)
+            starts.append(match.start(1))
+            lines.append(line)
+        # Look-ahead is at most three tokens: with sentinels it needs no bounds checks.
+        tokens.extend(("", "", "", ""))
+        starts.extend((len(text),) * 4)
+        lines.extend((line + 1,) * 4)
+        self.tokens = tokens
+        self.starts = starts
+        self.lines = lines
+
+    def peek(self) -> str:
+        """The token that comes next."""
+        return self.tokens[self.i]
+
+    def take(self) -> str:
+        """Move over one token and return it; the end of the text is an error."""
+        token = self.tokens[self.i]
+        if not token:
+            self.fail("unexpected end of the text")
+        self.i += 1
+        return token
+
+    def accept(self, token: str) -> bool:
+        """Move over `token` if it comes next."""
+        if self.tokens[self.i] == token:
+            self.i += 1
+            return True
+        return False
+
+    def expect(self, token: str) -> None:
+        """Move over `token`; anything else is an error."""
+        found = self.tokens[self.i]
+        if found != token:
+            self.fail(f"expected `{token}`, found `{found[:40]}`" if found else f"no `{token}`")
+        self.i += 1
+
+    def spelling(self, first: int, stop: int) -> str:
+        """The text of the tokens `first:stop`, as it stands in the file."""
+        if stop <= first:
+            return ""
+        return self.text[self.starts[first] : self.starts[stop - 1] + len(self.tokens[stop - 1])]
+
+    def adjacent(self) -> bool:
+        """Whether no space stands between the token before and the one that comes next."""
+        i = self.i
+        return i > 0 and self.starts[i - 1] + len(self.tokens[i - 1]) == self.starts[i]
+
+    def skip_balanced(self, opening: str, closing: str) -> None:
+        """Move over a bracketed group, the opening bracket included."""
+        self.expect(opening)
+        depth = 1
+        while depth:
+            token = self.take()
+            if token == opening:
+                depth += 1
+            elif token == closing:
+                depth -= 1
+
+    def fail(self, message: str) -> NoReturn:
+        """Raise the error that names file and line."""
+        raise self._error(self.lines[min(self.i, len(self.lines) - 1)], message)
+
+    def _error(self, line: int, message: str) -> KinspectError:
+        return KinspectError(f"{self.name}:{line}: cannot read the MLIR text: {message}", _CUT_HINT)

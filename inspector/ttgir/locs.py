@@ -1,0 +1,191 @@
+"""MLIR source locations: the `#loc` table and its resolution to `SourceLoc`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from kinspect.inspector.model import SourceLoc
+from kinspect.inspector.ttgir.lexer import MAX_DEPTH, Cursor
+from kinspect.inspector.ttgir.values import number, unquote
+
+MAX_FRAMES = 64
+"""Longest inlined-at chain that is kept; hostile tables can double its length line by line."""
+
+# A compiler's own files. Recompiling saved TTIR yields positions inside that file: not source.
+_NOT_SOURCE_RE = re.compile(r"(?:\.(?:ttir|ttgir|mlir|llir|ll|gluon)|<[^>]*>|-)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class FileLoc:
+    """`loc("file":line:column)`."""
+
+    file: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """`loc(callsite(callee at caller))`."""
+
+    callee: Loc
+    caller: Loc
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """`loc(fused[a, b])`."""
+
+    parts: tuple[Loc, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """`#loc12`, to be looked up once the whole table is read."""
+
+    name: str
+
+
+Loc = FileLoc | CallSite | Fused | Alias | None
+"""A parsed location; a named one (`loc("x"(#loc3))`) is its child, an unknown one None."""
+
+
+def parse_loc(cursor: Cursor, depth: int = 0) -> Loc:
+    """Parse `loc(...)`, the keyword included.
+
+    Raises:
+        KinspectError: on malformed or too deeply nested text.
+    """
+    token = cursor.take()
+    if len(token) > 3 and token.startswith("loc("):  # the one-token form `loc(#loc12)`
+        return Alias(token[4:-1])
+    if token != "loc":
+        cursor.i -= 1
+        cursor.fail(f"`{token[:40]}` is not a location")
+    cursor.expect("(")
+    result = _inner(cursor, depth + 1)
+    cursor.expect(")")
+    return result
+
+
+def _inner(cursor: Cursor, depth: int) -> Loc:
+    if depth > MAX_DEPTH:
+        cursor.fail(f"locations nest deeper than {MAX_DEPTH}")
+    token = cursor.peek()
+    if token == "loc" or token.startswith("loc("):
+        return parse_loc(cursor, depth)
+    cursor.take()
+    if token[0] == "#":
+        if cursor.peek() == "<":  # an attribute of a debug-info dialect in place of a location
+            cursor.skip_balanced("<", ">")
+            return None
+        return Alias(token)
+    if token[0] == '"':
+        return _named_or_file(cursor, unquote(token), depth)
+    if token == "callsite":
+        cursor.expect("(")
+        callee = _inner(cursor, depth + 1)
+        cursor.expect("at")
+        caller = _inner(cursor, depth + 1)
+        cursor.expect(")")
+        return CallSite(callee, caller)
+    if token == "fused":
+        if cursor.peek() == "<":
+            cursor.skip_balanced("<", ">")
+        cursor.expect("[")
+        parts: list[Loc] = []
+        while not cursor.accept("]"):
+            parts.append(_inner(cursor, depth + 1))
+            if not cursor.accept(",") and cursor.peek() != "]":
+                cursor.fail(f"expected `,` or `]`, found `{cursor.peek()[:40]}`")
+        return Fused(tuple(parts))
+    if token == "unknown":
+        return None
+    cursor.i -= 1
+    return cursor.fail(f"`{token[:40]}` is not a location")
+
+
+def _named_or_file(cursor: Cursor, text: str, depth: int) -> Loc:
+    if cursor.accept("("):
+        child = _inner(cursor, depth + 1)
+        cursor.expect(")")
+        return child
+    if not cursor.accept(":"):
+        return None  # a name with no place
+    line = _natural(cursor)
+    column = _natural(cursor) if cursor.accept(":") else 0
+    if cursor.accept("to"):  # a range `to :line:column` or `to :column`: its start is kept
+        while cursor.accept(":"):
+            _natural(cursor)
+    return FileLoc(text, line, column)
+
+
+def _natural(cursor: Cursor) -> int:
+    value = number(cursor.take())
+    if not isinstance(value, int) or value < 0:
+        cursor.i -= 1
+        cursor.fail(f"`{cursor.peek()[:40]}` is not a line or column number")
+    return value
+
+
+class LocTable:
+    """The file's `#loc` aliases, resolved on demand, each once."""
+
+    __slots__ = ("_aliases", "_resolved")
+
+    def __init__(self, aliases: dict[str, Loc]) -> None:
+        self._aliases = aliases
+        self._resolved: dict[str, SourceLoc | None] = {}
+
+    def resolve(self, loc: Loc) -> SourceLoc | None:
+        """The source position of a location, None where it has none.
+
+        Unknown locations, line 0, positions in a compiler's intermediate file and circular
+        aliases have none. A call site is the callee's position with `inlined_at` the caller's;
+        a fused location is its first part that has a position.
+        """
+        return self._resolve(loc, 0)
+
+    def _resolve(self, loc: Any, depth: int) -> SourceLoc | None:
+        if isinstance(loc, Alias):
+            name = loc.name
+            if name not in self._resolved:
+                if depth > MAX_DEPTH:
+                    return None
+                self._resolved[name] = None  # what a circular alias sees
+                self._resolved[name] = self._resolve(self._aliases.get(name), depth + 1)
+            return self._resolved[name]
+        if isinstance(loc, FileLoc):
+            if loc.line == 0 or _NOT_SOURCE_RE.search(loc.file):
+                return None
+            return SourceLoc(loc.file, loc.line, loc.column or None)
+        if depth > MAX_DEPTH:
+            return None
+        if isinstance(loc, CallSite):
+            callee = self._resolve(loc.callee, depth + 1)
+            caller = self._resolve(loc.caller, depth + 1)
+            return _inline(callee, caller)
+        if isinstance(loc, Fused):
+            for part in loc.parts:
+                found = self._resolve(part, depth + 1)
+                if found is not None:
+                    return found
+        return None
+
+
+def _inline(callee: SourceLoc | None, caller: SourceLoc | None) -> SourceLoc | None:
+    """The callee's position with the caller's at the end of its inlined-at chain."""
+    if callee is None or caller is None:
+        return callee or caller
+    frames: list[SourceLoc] = []
+    for chain in (callee, caller):
+        place: SourceLoc | None = chain
+        while place is not None and len(frames) < MAX_FRAMES:
+            frames.append(place)
+            place = place.inlined_at
+    result: SourceLoc | None = None
+    for frame in reversed(frames):
+        result = SourceLoc(frame.file, frame.line, frame.column, result)
+    return result

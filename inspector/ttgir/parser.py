@@ -1,0 +1,150 @@
+"""TTIR or TTGIR text to a `TtgirModule`.
+
+Operations are read by the punctuation that all custom forms share (operands are `%x`, types follow
+`:` and `->`, `{name = ...}` is a dictionary, `{` and a line break a region), so that an operation
+this file has never heard of still yields its operands, attributes and types. Operand types are
+looked up where the operand was defined, since most custom forms print only some of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import Layout, TtgirModule, TtgirOp
+from kinspect.inspector.ttgir.attrs import (
+    Context,
+    make_layout,
+    parse_attribute,
+    parse_type,
+    with_alias,
+)
+from kinspect.inspector.ttgir.lexer import Cursor
+from kinspect.inspector.ttgir.locs import Loc, LocTable, parse_loc
+from kinspect.inspector.ttgir.opforms import FUNCTIONS
+from kinspect.inspector.ttgir.statement import OpDraft, StatementParser
+from kinspect.inspector.ttgir.values import plain
+
+MAX_NOTES = 20
+
+
+def parse_ttgir(text: str, name: str) -> TtgirModule:
+    """Parse a TTIR or TTGIR module in MLIR's custom or generic form.
+
+    Args:
+        text: the file's text, as `MLIR` prints it (Triton 3.0 - 3.9 are tested).
+        name: what error messages call the file.
+
+    Returns:
+        The module. `ops` lists every operation but the module itself in file order, an enclosing
+        operation before those in its regions. Attributes hold the dictionary, the properties and
+        the named inline values; unnamed inline values are under `inline`, a function's argument
+        attributes under `arg_attrs`. A constant's value is a number, a splat's likewise.
+
+    Raises:
+        KinspectError: the text is not MLIR, is cut off, or nests deeper than any real module.
+    """
+    cursor = Cursor(text, name)
+    context = Context(name)
+    loc_aliases: dict[str, Loc] = {}
+    statements = StatementParser(cursor, context)
+    attributes: dict[str, Any] = {}
+    while cursor.peek():
+        token = cursor.peek()
+        following = cursor.tokens[cursor.i + 1]
+        if token[0] == "#" and following == "=":
+            _alias(cursor, context, loc_aliases)
+        elif token[0] == "!" and following == "=":
+            cursor.i += 2
+            context.type_aliases[token] = parse_type(cursor, context, 0)
+        elif token in ("{-#", "{") and following == "-":
+            _skip_resources(cursor)
+        else:
+            statements.parse_op(None, 0)
+    drafts, module_attributes = _without_modules(statements.drafts)
+    for key, value in module_attributes.items():
+        attributes.setdefault(key.partition(".")[2] or key, value)
+    if not drafts and not attributes:
+        raise KinspectError(
+            f"{name}: no MLIR operation in the file",
+            "pass the .ttir or .ttgir text that Triton writes to its cache",
+        )
+    table = LocTable(loc_aliases)
+    notes = list(statements.notes)
+    notes += [f"{alias} is used but not defined in the file" for alias in context.missing]
+    return TtgirModule(
+        attributes=attributes,
+        layouts=dict(context.layouts),
+        functions=tuple(_function_names(drafts)),
+        ops=tuple(_freeze(index, draft, table) for index, draft in enumerate(drafts)),
+        notes=tuple(notes[:MAX_NOTES]),
+    )
+
+
+def _alias(cursor: Cursor, context: Context, loc_aliases: dict[str, Loc]) -> None:
+    alias = cursor.take()
+    cursor.i += 1
+    if cursor.peek().startswith("loc"):
+        loc_aliases[alias] = parse_loc(cursor)
+        return
+    first = cursor.i
+    value = parse_attribute(cursor, context, 0)
+    if not isinstance(value, Layout):  # `#map = affine_map<...>`
+        value = make_layout("attribute", {"value": plain(value)}, [], "")
+    layout = (
+        value
+        if value.text
+        else make_layout(value.kind, dict(value.params), [], cursor.spelling(first, cursor.i))
+    )
+    context.layouts[alias] = with_alias(layout, alias)
+
+
+def _skip_resources(cursor: Cursor) -> None:
+    # `{-# dialect_resources: {...} #-}` at the end of a file; holds blobs only.
+    cursor.skip_balanced("{", "}")
+
+
+def _without_modules(drafts: list[OpDraft]) -> tuple[list[OpDraft], dict[str, Any]]:
+    """Drop module operations and renumber: parents by index, depth by enclosing regions."""
+    attributes: dict[str, Any] = {}
+    if not any(draft.name == "builtin.module" for draft in drafts):
+        return drafts, attributes
+    new_index: dict[int, int | None] = {}
+    removed_depth: dict[int, int] = {}
+    kept: list[OpDraft] = []
+    for index, draft in enumerate(drafts):
+        parent = draft.parent
+        shift = removed_depth[parent] if parent is not None else 0
+        draft.parent = new_index[parent] if parent is not None else None
+        if draft.name == "builtin.module":
+            for key, value in draft.attributes.items():
+                attributes.setdefault(key, value)
+            new_index[index] = draft.parent
+            removed_depth[index] = shift + 1
+            continue
+        draft.depth -= shift
+        new_index[index] = len(kept)
+        removed_depth[index] = shift
+        kept.append(draft)
+    return kept, attributes
+
+
+def _function_names(drafts: list[OpDraft]) -> list[str]:
+    names = (draft.attributes.get("sym_name") for draft in drafts if draft.name in FUNCTIONS)
+    return [name for name in names if isinstance(name, str)]
+
+
+def _freeze(index: int, draft: OpDraft, table: LocTable) -> TtgirOp:
+    return TtgirOp(
+        index=index,
+        line=draft.line,
+        name=draft.name,
+        results=tuple(draft.results),
+        operands=tuple(draft.operands),
+        attributes=draft.attributes,
+        operand_types=draft.operand_types,
+        result_types=draft.result_types,
+        loc=table.resolve(draft.loc),
+        depth=draft.depth,
+        parent=draft.parent,
+    )

@@ -1,0 +1,199 @@
+"""Questions that metrics ask of a parsed module: dots, memory operations, loops, matrix work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kinspect.inspector.model import Layout, TtgirModule, TtgirOp
+from kinspect.inspector.ttgir.matrix import MFMA_WAVE, instruction_shape, sizes_of
+
+DOTS = frozenset(("tt.dot", "tt.dot_scaled"))
+LOADS = frozenset(
+    (
+        "tt.load",
+        "tt.descriptor_load",
+        "ttg.async_copy_global_to_local",
+        "triton_gpu.async_copy_global_to_local",
+        "amdg.buffer_load",
+        "amdg.buffer_load_to_local",
+        "amdg.async_tdm_copy_global_to_local",
+        "amdgpu.buffer_load",
+        "amdgpu.buffer_load_to_local",
+    )
+)
+STORES = frozenset(
+    (
+        "tt.store",
+        "tt.descriptor_store",
+        "amdg.buffer_store",
+        "amdg.async_tdm_copy_local_to_global",
+        "amdgpu.buffer_store",
+    )
+)
+LOOPS = frozenset(("scf.for", "scf.while"))
+_FP4_PER_BYTE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class TtgirLoop:
+    """A structured loop of the source as TTGIR has it.
+
+    Attributes:
+        op: the `scf.for` or `scf.while`.
+        parent: the loop that encloses it, as an index into `loops(module)`; None at the top.
+        depth: loops around it.
+        dots: the dots whose innermost loop it is, in file order.
+    """
+
+    op: TtgirOp
+    parent: int | None
+    depth: int
+    dots: tuple[TtgirOp, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DotTile:
+    """Extents of one dot over the whole workgroup, in elements (not packed bytes)."""
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+
+
+def named(module: TtgirModule, names: frozenset[str]) -> tuple[TtgirOp, ...]:
+    """The operations of some names, in file order."""
+    return tuple(op for op in module.ops if op.name in names)
+
+
+def dots(module: TtgirModule) -> tuple[TtgirOp, ...]:
+    """Matrix products: `tt.dot` and `tt.dot_scaled`."""
+    return named(module, DOTS)
+
+
+def loads(module: TtgirModule) -> tuple[TtgirOp, ...]:
+    """Reads of global memory, to registers or straight to LDS; atomics are not among them."""
+    return named(module, LOADS)
+
+
+def stores(module: TtgirModule) -> tuple[TtgirOp, ...]:
+    """Writes of global memory; atomics are not among them."""
+    return named(module, STORES)
+
+
+def loops(module: TtgirModule) -> tuple[TtgirLoop, ...]:
+    """The structured loops in file order, outer before inner."""
+    innermost: list[int | None] = []  # per operation: the loop that encloses it
+    headers: list[TtgirOp] = []
+    parents: list[int | None] = []
+    loop_of: dict[int, int] = {}
+    found: list[list[TtgirOp]] = []
+    for op in module.ops:
+        around = None
+        if op.parent is not None:
+            around = loop_of.get(op.parent, innermost[op.parent])
+        innermost.append(around)
+        if op.name in LOOPS:
+            loop_of[op.index] = len(headers)
+            headers.append(op)
+            parents.append(around)
+            found.append([])
+        elif op.name in DOTS and around is not None:
+            found[around].append(op)
+    depths: list[int] = []
+    for parent in parents:
+        depths.append(0 if parent is None else depths[parent] + 1)
+    return tuple(
+        TtgirLoop(op, parent, depth, tuple(inside))
+        for op, parent, depth, inside in zip(headers, parents, depths, found, strict=True)
+    )
+
+
+def dot_tile_shapes(op: TtgirOp) -> DotTile | None:
+    """M, N, K and batch of a dot, from its operand types; None where they do not tell.
+
+    Operands of `tt.dot_scaled` in e2m1 hold two elements per byte along K, or along M or N where
+    `lhs_k_pack` or `rhs_k_pack` is false; M and N are read off the result.
+    """
+    if op.name not in DOTS or len(op.operand_types) < 3 or len(op.result_types) != 1:
+        return None
+    a, result = op.operand_types[0].shape, op.result_types[0].shape
+    if len(a) != len(result) or len(result) not in (2, 3):
+        return None
+    k = a[-1]
+    packed = op.name == "tt.dot_scaled" and _is_fp4(op, "lhs", "a_elem_type")
+    if packed and op.attributes.get("lhs_k_pack", True):
+        k *= _FP4_PER_BYTE
+    return DotTile(result[-2], result[-1], k, result[0] if len(result) == 3 else 1)
+
+
+_E2M1 = 4  # ScaleDotElemType's number of e2m1, which the generic form prints
+
+
+def _is_fp4(op: TtgirOp, custom: str, generic: str) -> bool:
+    return op.attributes.get(custom, op.attributes.get(generic)) in ("e2m1", _E2M1)
+
+
+def mfma_per_dot(op: TtgirOp, module: TtgirModule) -> int | None:
+    """Matrix instructions (MFMA or WMMA) that one wave executes for one dot.
+
+    The tile is spread over instructions, each wave's share of them rounded up: a wave whose share
+    lies outside the tensor repeats another's work.
+
+    Returns:
+        The count; None where the dot does not run on the matrix unit (a blocked layout) or the
+        module does not state the instruction's K (Triton before 3.5).
+    """
+    tile = dot_tile_shapes(op)
+    layout = op.result_types[0].layout if tile is not None else None
+    if tile is None or layout is None or layout.kind not in ("amd_mfma", "amd_wmma"):
+        return None
+    instruction = instruction_shape(layout)
+    if instruction is None or instruction[2] is None:
+        return None
+    m, n, k = instruction[0], instruction[1], instruction[2]
+    if layout.kind == "amd_wmma" and layout.params.get("isTranspose") is True:
+        m, n = n, m  # `instrShape` names the instruction's rows, here N
+    dims = len(op.result_types[0].shape)
+    try:
+        repeats = _repeats(layout, (tile.batch, tile.m, tile.n)[3 - dims :], (1, m, n)[3 - dims :])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return repeats * max(1, _covered_k(op, layout, tile.k) // k)
+
+
+def _covered_k(op: TtgirOp, layout: Layout, k: int) -> int:
+    """The K extent that the operand registers cover: more than K where K is very small."""
+    operand = op.operand_types[0].layout
+    width = operand.params.get("kWidth") if operand is not None else None
+    instruction = instruction_shape(layout)
+    if not isinstance(width, int) or instruction is None:
+        return k
+    if layout.kind == "amd_mfma":
+        return max(k, width * MFMA_WAVE // min(instruction[:2]))
+    return k
+
+
+def _repeats(layout: Layout, shape: tuple[int, ...], tile: tuple[int, ...]) -> int:
+    """Instruction tiles per wave over the result's dimensions."""
+    dims = len(shape)
+    waves = _waves(layout, dims)
+    tiles = (1,) * dims
+    if "tilesPerWarp" in layout.params:
+        tiles = sizes_of(layout, "tilesPerWarp", dims)
+    repeats = 1
+    for size, one, count, per_wave in zip(shape, tile, waves, tiles, strict=True):
+        repeats *= max(1, -(-size // (one * count * per_wave))) * per_wave
+    return repeats
+
+
+def _waves(layout: Layout, dims: int) -> tuple[int, ...]:
+    """Waves side by side along each dimension."""
+    if "ctaLayout" not in layout.params:
+        return sizes_of(layout, "warpsPerCTA", dims)
+    waves = [1] * dims
+    for basis in layout.params["ctaLayout"].get("warp", ()):
+        for dim, step in enumerate(basis):
+            if step:
+                waves[dim] *= 2
+    return tuple(waves)

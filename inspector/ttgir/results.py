@@ -1,0 +1,129 @@
+"""Result types that a custom form does not spell out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import TtgirType
+from kinspect.inspector.ttgir.attrs import UNKNOWN_TYPE, Context
+from kinspect.inspector.ttgir.opforms import ASYNC_PREFIX, DEFAULT_TOKEN, RESULT_RULES, TOKEN_TYPES
+
+_Rule = Callable[[str, int, Sequence[TtgirType], Context], list[TtgirType]]
+
+
+def result_types(
+    name: str,
+    count: int,
+    printed: Sequence[TtgirType],
+    arrow: Sequence[TtgirType] | None,
+    context: Context,
+) -> tuple[TtgirType, ...]:
+    """The types of an operation's results.
+
+    Args:
+        name: the operation.
+        count: how many results it has.
+        printed: the types after `:`.
+        arrow: the types after `->` or `to`; None where there is neither.
+        context: the file's types.
+
+    Returns:
+        `count` types; `UNKNOWN_TYPE` where the text does not tell.
+    """
+    if not count:
+        return ()
+    is_async = name.partition(".")[2].startswith(ASYNC_PREFIX)
+    rule = RESULT_RULES.get(name, "token" if is_async else "last")
+    found: Sequence[TtgirType]
+    if arrow is not None and rule != "token":
+        found = arrow
+    elif rule[0] == "!":
+        found = [_elided(rule, printed[-1], context)] if printed else []
+    else:
+        found = _RULES[rule](name, count, printed, context)
+    if len(found) == 1 and count > 1:  # `tt.split %x : A -> B` has two results of type B
+        return (found[0],) * count
+    if len(found) != count:
+        return (UNKNOWN_TYPE,) * count
+    return tuple(found)
+
+
+def _last(name: str, count: int, printed: Sequence[TtgirType], context: Context) -> list[TtgirType]:
+    if not printed:
+        return [TtgirType("i1", "scalar", "i1")] if name == "arith.constant" else []
+    return list(printed) if len(printed) == count else [printed[-1]]
+
+
+def _elided(prefix: str, of: TtgirType, context: Context) -> TtgirType:
+    """The type whose dialect name the form leaves out: `<64x64xf16>`."""
+    return context.shaped(prefix + of.text, 1) if of.text[0] == "<" else of
+
+
+def _first(
+    name: str, count: int, printed: Sequence[TtgirType], context: Context
+) -> list[TtgirType]:
+    return list(printed[:1])
+
+
+def _token(
+    name: str, count: int, printed: Sequence[TtgirType], context: Context
+) -> list[TtgirType]:
+    text = TOKEN_TYPES.get(name.partition(".")[0], DEFAULT_TOKEN)
+    return [TtgirType(text, "token", text)]
+
+
+def _i1(name: str, count: int, printed: Sequence[TtgirType], context: Context) -> list[TtgirType]:
+    return [_with_element(printed[-1], "i1", context)] if printed else []
+
+
+def _overflow(
+    name: str, count: int, printed: Sequence[TtgirType], context: Context
+) -> list[TtgirType]:
+    return [printed[0], printed[-1]] if len(printed) > 1 else []
+
+
+def _pointee(
+    name: str, count: int, printed: Sequence[TtgirType], context: Context
+) -> list[TtgirType]:
+    if not printed:
+        return []
+    pointer = printed[0]
+    if pointer.kind == "ptr":
+        inner = pointer.text.partition("<")[2].rpartition(">")[0]
+    else:
+        inner = pointer.element.partition("<")[2].rpartition(">")[0]
+    inner = _without_address_space(inner)
+    try:
+        if pointer.kind == "tensor":
+            return [_with_element(pointer, inner, context)]
+        return [context.shaped(inner, 1)]
+    except KinspectError:
+        return []
+
+
+_RULES: Mapping[str, _Rule] = {
+    "last": _last,
+    "first": _first,
+    "token": _token,
+    "i1": _i1,
+    "overflow": _overflow,
+    "pointee": _pointee,
+}
+
+
+def _without_address_space(inner: str) -> str:
+    # "f16, 1" -> "f16"; a tensor's own commas stand inside brackets.
+    head, comma, tail = inner.rpartition(",")
+    return head if comma and tail.strip().isdecimal() else inner
+
+
+def _with_element(of: TtgirType, element: str, context: Context) -> TtgirType:
+    """The type with another element: a scalar of it, or a tensor of the same shape and layout."""
+    if of.kind == "scalar":
+        return TtgirType(element, "scalar", element)
+    dims = "x".join(str(size) if size >= 0 else "?" for size in of.shape)
+    old = f"<{dims}x{of.element}"
+    if old not in of.text:
+        return UNKNOWN_TYPE
+    return context.shaped(of.text.replace(old, f"<{dims}x{element}", 1), 1)

@@ -1,0 +1,106 @@
+"""Where a shared-memory layout puts an element: offsets in LDS.
+
+Swizzled and rotating layouts exchange groups of `vec` elements within a row by exclusive or with
+the row's phase; padded ones insert gaps. Equal to what Triton 3.9 computes: see the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kinspect.inspector.model import Layout
+from kinspect.inspector.ttgir.linear import solve
+from kinspect.inspector.ttgir.matrix import order_of
+
+_Offset = Callable[[Layout, tuple[int, ...], tuple[int, ...]], "int | None"]
+
+
+def shared_offset(
+    layout: Layout | None, shape: Sequence[int], coordinates: Sequence[int]
+) -> int | None:
+    """Offset of an element from the start of its buffer.
+
+    Args:
+        layout: swizzled_shared, amd_rotating_shared, padded_shared or shared_linear.
+        shape: the buffer's shape, in elements; leading dimensions that the layout does not have
+            (the buffers of a pipelined loop) are ignored.
+        coordinates: the element's, one per dimension of the layout.
+
+    Returns:
+        The offset in elements, padding included; None for other layouts, for coordinates outside
+        the shape, and where the parameters do not fit the shape.
+    """
+    if layout is None:
+        return None
+    place = _PLACES.get(layout.kind)
+    where = tuple(coordinates)
+    inner = tuple(shape[len(shape) - len(where) :])
+    if place is None or len(inner) != len(where) or not where or layout.params.get("CGALayout"):
+        return None
+    if any(not 0 <= at < size for at, size in zip(where, inner, strict=True)):
+        return None
+    try:
+        return place(layout, inner, where)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return None  # parameters that no Triton prints, e.g. of an edited file
+
+
+def _strided(order: Sequence[int], shape: Sequence[int], where: Sequence[int]) -> int:
+    offset, stride = 0, 1
+    for dim in order:
+        offset += where[dim] * stride
+        stride *= shape[dim]
+    return offset
+
+
+def _swizzled(layout: Layout, shape: tuple[int, ...], where: tuple[int, ...]) -> int | None:
+    if layout.params.get("hasLeadingOffset") or layout.params.get("transposed"):
+        return None  # NVIDIA's tensor-core form of older dialects
+    return _phased(layout, shape, where, rotating=False)
+
+
+def _rotating(layout: Layout, shape: tuple[int, ...], where: tuple[int, ...]) -> int | None:
+    return _phased(layout, shape, where, rotating=True)
+
+
+def _phased(
+    layout: Layout, shape: tuple[int, ...], where: tuple[int, ...], *, rotating: bool
+) -> int | None:
+    order = order_of(layout, len(shape))
+    if len(shape) == 1:
+        return where[0]
+    params = layout.params
+    vec, per_phase, max_phase = params["vec"], params["perPhase"], params["maxPhase"]
+    column, row = order[0], order[1]
+    phase = where[row] // per_phase % max_phase
+    if rotating:  # each block of max_phase rows starts with another phase
+        phase ^= where[row] // (per_phase * max_phase) % max_phase
+    moved = list(where)
+    moved[column] ^= vec * phase % shape[column]
+    return _strided(order, shape, moved)
+
+
+def _linear(layout: Layout, shape: tuple[int, ...], where: tuple[int, ...]) -> int | None:
+    bases = layout.params["offset"]
+    if layout.params.get("block") or any(len(basis) != len(where) for basis in bases):
+        return None
+    return solve(where, bases)
+
+
+def _padded(layout: Layout, shape: tuple[int, ...], where: tuple[int, ...]) -> int | None:
+    if "offset" in layout.params:
+        offset = _linear(layout, shape, where)
+    else:
+        offset = _strided(order_of(layout, len(shape)), shape, where)
+    if offset is None:
+        return None
+    gaps = sum(offset // interval * padding for interval, padding in layout.params["intervals"])
+    return int(offset + gaps)
+
+
+_PLACES: Mapping[str, _Offset] = {
+    "amd_rotating_shared": _rotating,
+    "padded_shared": _padded,
+    "shared_linear": _linear,
+    "swizzled_shared": _swizzled,
+}

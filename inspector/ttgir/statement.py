@@ -1,0 +1,382 @@
+"""Operations, regions and SSA values of MLIR text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kinspect.inspector.model import TtgirType
+from kinspect.inspector.ttgir.attrs import (
+    UNKNOWN_TYPE,
+    Context,
+    parse_attribute,
+    parse_dict,
+    parse_type,
+    starts_type,
+)
+from kinspect.inspector.ttgir.lexer import MAX_DEPTH, Cursor
+from kinspect.inspector.ttgir.locs import Loc, parse_loc
+from kinspect.inspector.ttgir.opforms import (
+    FUNCTIONS,
+    INLINE_NAMES,
+    SHADOWING,
+    TRAILING_OPERANDS,
+    VISIBILITIES,
+)
+from kinspect.inspector.ttgir.results import result_types
+from kinspect.inspector.ttgir.values import float_bits, plain, unquote
+
+MAX_RESULTS = 4096
+
+
+@dataclass(slots=True)
+class OpDraft:
+    """An operation while it is being read; see `model.TtgirOp` for the fields."""
+
+    line: int
+    name: str
+    depth: int
+    parent: int | None
+    results: list[str]
+    operands: list[str] = field(default_factory=list)
+    attributes: dict[str, Any] = field(default_factory=dict)
+    operand_types: tuple[TtgirType, ...] = ()
+    result_types: tuple[TtgirType, ...] = ()
+    loc: Loc = None
+    printed: list[TtgirType] = field(default_factory=list)
+    arrow: list[TtgirType] | None = None
+    inline: list[Any] = field(default_factory=list)
+    arg_attrs: list[dict[str, Any]] = field(default_factory=list)
+    trailing: list[str] = field(default_factory=list)
+    block_args: list[tuple[str, TtgirType | None, str | None]] = field(default_factory=list)
+
+
+class StatementParser:
+    """Reads operations at a cursor into `drafts`, in file order.
+
+    `values` maps each SSA name in scope to its type.
+    """
+
+    __slots__ = ("context", "cursor", "drafts", "notes", "values")
+
+    def __init__(self, cursor: Cursor, context: Context) -> None:
+        self.cursor = cursor
+        self.context = context
+        self.drafts: list[OpDraft] = []
+        self.values: dict[str, TtgirType] = {}
+        self.notes: list[str] = []
+
+    # ------------------------------------------------------------------ operations
+
+    def parse_op(self, parent: int | None, depth: int) -> None:
+        """Parse one operation with its regions."""
+        cursor = self.cursor
+        if depth > MAX_DEPTH:
+            cursor.fail(f"regions nest deeper than {MAX_DEPTH}")
+        line = cursor.lines[cursor.i]
+        results = self._results()
+        token = cursor.take()
+        generic = token[0] == '"'
+        name = unquote(token) if generic else token
+        if not generic and not (token[0].isalpha() or token[0] == "_"):
+            cursor.i -= 1
+            cursor.fail(f"expected an operation, found `{token[:40]}`")
+        if name == "module":
+            name = "builtin.module"
+        index = len(self.drafts)
+        draft = OpDraft(line, name, depth, parent, results)
+        self.drafts.append(draft)
+        if generic:
+            self._generic(draft, index)
+        else:
+            self._custom(draft, index)
+        self._finish(draft)
+
+    def _results(self) -> list[str]:
+        cursor = self.cursor
+        names: list[str] = []
+        if cursor.peek()[:1] != "%":
+            return names
+        while True:
+            name = cursor.take()
+            if name[0] != "%":
+                cursor.i -= 1
+                cursor.fail(f"expected a result name, found `{name[:40]}`")
+            if cursor.accept(":"):
+                count = cursor.take()
+                if not count.isdecimal() or len(count) > 5 or int(count) > MAX_RESULTS:
+                    cursor.fail(f"`{count[:40]}` is not a number of results")
+                names += [f"{name}#{k}" for k in range(int(count))]
+            else:
+                names.append(name)
+            if not cursor.accept(","):
+                break
+        cursor.expect("=")
+        return names
+
+    def _finish(self, draft: OpDraft) -> None:
+        values = self.values
+        if draft.trailing:
+            draft.operands += draft.trailing
+        draft.operand_types = tuple([values.get(name, UNKNOWN_TYPE) for name in draft.operands])
+        if any(draft.arg_attrs):
+            draft.attributes["arg_attrs"] = tuple(draft.arg_attrs)
+        if draft.inline:
+            self._name_inline(draft)
+        draft.result_types = types = result_types(
+            draft.name, len(draft.results), draft.printed, draft.arrow, self.context
+        )
+        values.update(zip(draft.results, types, strict=True))
+        if types and draft.name == "arith.constant" and "value" in draft.attributes:
+            value = draft.attributes["value"]
+            draft.attributes["value"] = float_bits(value, types[0].element)
+
+    def _name_inline(self, draft: OpDraft) -> None:
+        values = draft.inline
+        if draft.name in FUNCTIONS and values[0] in VISIBILITIES:
+            draft.attributes.setdefault("sym_visibility", values.pop(0))
+        names = INLINE_NAMES.get(draft.name, ())
+        for k, name in enumerate(names):
+            if name[0] == "*":
+                draft.attributes.setdefault(name[1:], tuple(values[k:]))
+                return
+            if k < len(values):
+                value = values[k]
+                symbol = isinstance(value, str) and value[:1] == "@" and name == "sym_name"
+                draft.attributes.setdefault(name, value[1:].strip('"') if symbol else value)
+        if len(values) > len(names):
+            draft.attributes.setdefault("inline", tuple(values[len(names) :]))
+
+    # ------------------------------------------------------------------ generic form
+
+    def _generic(self, draft: OpDraft, index: int) -> None:
+        cursor = self.cursor
+        cursor.expect("(")
+        while not cursor.accept(")"):
+            operand = cursor.take()
+            if operand[0] != "%":
+                cursor.i -= 1
+                cursor.fail(f"expected an operand, found `{operand[:40]}`")
+            draft.operands.append(operand)
+            cursor.accept(",")
+        if cursor.accept("["):
+            while not cursor.accept("]"):
+                cursor.take()
+        if cursor.peek() == "<":
+            self._properties(draft)
+        if cursor.peek() == "(":
+            cursor.i += 1
+            while not cursor.accept(")"):
+                self._region(draft, index)
+                cursor.accept(",")
+        if cursor.peek() == "{":
+            draft.attributes.update(parse_dict(cursor, self.context, 0))
+        if cursor.accept(":"):
+            self._types(draft, draft.printed)
+        if cursor.peek().startswith("loc"):
+            draft.loc = parse_loc(cursor)
+
+    def _properties(self, draft: OpDraft) -> None:
+        cursor = self.cursor
+        cursor.expect("<")
+        draft.attributes.update(parse_dict(cursor, self.context, 0))
+        cursor.expect(">")
+
+    # ------------------------------------------------------------------ custom form
+
+    def _custom(self, draft: OpDraft, index: int) -> None:
+        """Read a custom form up to its location or the line that starts another statement."""
+        cursor = self.cursor
+        tokens, lines = cursor.tokens, cursor.lines
+        brackets: list[str] = []
+        successor = False
+        while True:
+            i = cursor.i
+            token = tokens[i]
+            if not token:
+                if brackets:
+                    cursor.fail("unexpected end of the text")
+                return
+            head = token[0]
+            if not brackets:
+                if head == "}":
+                    return
+                if lines[i] != lines[i - 1] and self._starts_statement(i):
+                    return
+            if head == "%":
+                cursor.i = i + 1
+                self._value_name(draft, token, bool(brackets) and not successor)
+            elif head == "l" and (token[3:4] == "(" or token == "loc"):
+                loc = parse_loc(cursor)
+                if not brackets:
+                    draft.loc = loc
+                    return
+            elif head == "{":
+                if self._is_dict(i):
+                    draft.attributes.update(parse_dict(cursor, self.context, 0))
+                else:
+                    self._region(draft, index)
+            elif head == "<" and tokens[i + 1] == "{":
+                self._properties(draft)
+            elif head == ":":
+                cursor.i = i + 1
+                if tokens[i + 1][:1] != "%":
+                    self._types(draft, draft.printed)
+            elif token == "->":
+                cursor.i = i + 1
+                draft.arrow = []
+                self._types(draft, draft.arrow)
+            elif head == "(" or head == "[":
+                cursor.i = i + 1
+                brackets.append(token)
+                successor = tokens[i - 1][0] == "^"
+            elif head == ")" or head == "]":
+                cursor.i = i + 1
+                if not brackets:
+                    cursor.i = i
+                    cursor.fail(f"`{token}` without its opening bracket")
+                brackets.pop()
+                successor = False
+            elif head == "^" or head == ",":
+                cursor.i = i + 1
+            else:
+                self._inline(draft, token)
+
+    def _value_name(self, draft: OpDraft, token: str, may_declare: bool) -> None:
+        cursor = self.cursor
+        following = cursor.peek()
+        if following == "=":  # `%i = %lb`, `iter_args(%a = %x)`: a block argument
+            initial = cursor.tokens[cursor.i + 1]
+            draft.block_args.append((token, None, initial))
+            cursor.i += 1
+        elif following == ":" and may_declare:  # `(%a: i32 {...} loc(...), ...)`
+            cursor.i += 1
+            of = parse_type(cursor, self.context, 0)
+            draft.block_args.append((token, of, None))
+            if draft.name in FUNCTIONS:
+                has_attributes = cursor.peek() == "{"
+                attributes = parse_dict(cursor, self.context, 0) if has_attributes else {}
+                draft.arg_attrs.append(attributes)
+        else:
+            draft.operands.append(token)
+
+    def _inline(self, draft: OpDraft, token: str) -> None:
+        """A keyword or literal between the operands."""
+        cursor = self.cursor
+        following = cursor.tokens[cursor.i + 1]
+        head = token[0]
+        word = head.isalpha() or head == "_"
+        if word and following == "=":
+            cursor.i += 2
+            ahead = cursor.tokens[cursor.i : cursor.i + 2]
+            if ahead[0][:1] != "%" and not (ahead[0] in ("[", "(") and ahead[1][:1] == "%"):
+                value = parse_attribute(cursor, self.context, 0, typed=False)
+                draft.attributes[token] = _keyword_text(value)
+        elif word and following == "<" and token not in ("dense", "array"):
+            cursor.i += 2
+            start = cursor.i
+            while not cursor.accept(">"):
+                cursor.take()
+            draft.attributes[token] = cursor.spelling(start, cursor.i - 1)
+        elif word and following[:1] == "%" and TRAILING_OPERANDS.get(draft.name) == token:
+            cursor.i += 2
+            draft.trailing.append(following)
+        elif word and (following[:1] in ("%", "(", "{", "[") or token == "attributes"):
+            cursor.i += 1  # `to %ub`, `iter_args(`, `default {`: the role of what follows
+        elif word and "." not in token and token not in ("dense", "array", "true", "false"):
+            cursor.i += 1
+            draft.inline.append(token)
+        else:
+            value = parse_attribute(cursor, self.context, 0, typed=False)
+            draft.inline.append(_keyword_text(value))
+
+    def _types(self, draft: OpDraft, into: list[TtgirType]) -> None:
+        """Read a list of types in whatever punctuation; `->` and `to` lead to the results'."""
+        cursor, context = self.cursor, self.context
+        tokens, lines, known = cursor.tokens, cursor.lines, context.types
+        parens = 0
+        line = lines[cursor.i - 1]
+        while lines[cursor.i] == line:
+            token = tokens[cursor.i]
+            found = known.get(token)
+            if found is not None:
+                cursor.i += 1
+                into.append(found)
+            elif token in (",", "*", "[", "]"):
+                cursor.i += 1
+            elif token == "(":
+                cursor.i += 1
+                parens += 1
+            elif token == ")":
+                if not parens:
+                    return
+                cursor.i += 1
+                parens -= 1
+            elif token == "->" or token == "to":
+                cursor.i += 1
+                draft.arrow = into = []
+            elif token == "<" or starts_type(token):
+                into.append(parse_type(cursor, context, 0))
+            else:
+                return
+
+    def _is_dict(self, i: int) -> bool:
+        """Whether the `{` at token `i` opens an attribute dictionary and not a region."""
+        tokens, lines = self.cursor.tokens, self.cursor.lines
+        first = tokens[i + 1]
+        same_line = lines[i] == lines[i + 1]
+        if first == "}":
+            return same_line
+        if not first or not (first[0].isalpha() or first[0] in '_"'):
+            return False
+        second = tokens[i + 2]
+        return second == "=" or (second in (",", "}") and same_line)
+
+    def _starts_statement(self, i: int) -> bool:
+        """Whether a line's first token `i` begins an operation, a block or a loc table."""
+        token, following = self.cursor.tokens[i], self.cursor.tokens[i + 1]
+        head = token[0]
+        if head in "%#!":
+            return following in ("=", ":", ",")
+        if head == '"':
+            return following == "("
+        return head == "^" or (head.isalpha() and "." in token) or token == "module"
+
+    # ------------------------------------------------------------------ regions
+
+    def _region(self, draft: OpDraft, index: int) -> None:
+        cursor, values = self.cursor, self.values
+        cursor.expect("{")
+        outer = dict(values) if draft.name in SHADOWING else None
+        for name, of, initial in draft.block_args:
+            values[name] = of or values.get(initial or "", UNKNOWN_TYPE)
+        draft.block_args.clear()
+        depth = draft.depth + 1
+        while not cursor.accept("}"):
+            token = cursor.peek()
+            if not token:
+                cursor.fail(f"the region of {draft.name} (line {draft.line}) is not closed")
+            if token[0] == "^":
+                self._block_label()
+            else:
+                self.parse_op(index, depth)
+        if outer is not None:
+            self.values = outer
+
+    def _block_label(self) -> None:
+        cursor = self.cursor
+        cursor.i += 1
+        if cursor.accept("("):
+            while not cursor.accept(")"):
+                name = cursor.take()
+                cursor.expect(":")
+                self.values[name] = parse_type(cursor, self.context, 0)
+                if cursor.peek().startswith("loc"):
+                    parse_loc(cursor)
+                cursor.accept(",")
+        cursor.expect(":")
+
+
+def _keyword_text(value: Any) -> Any:
+    """An inline value: keywords that read like types (`lhs = bf16`) are their text."""
+    return value.text if isinstance(value, TtgirType) else plain(value)

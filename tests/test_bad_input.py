@@ -1,0 +1,180 @@
+"""What users get wrong: one clear line on stderr, exit status 2, everything else still reported."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Tool = Callable[..., subprocess.CompletedProcess[str]]
+
+GOOD_CASE = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def copy_kernel(src, dst, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(dst + at, tl.load(src + at, mask=at < n), mask=at < n)
+
+SIGNATURE = {"src": "*fp32:16", "dst": "*fp32:16", "n": "i32:16"}
+KINSPECT_CASES = [
+    {"name": "good", "kernel": "copy_kernel", "signature": SIGNATURE, "constexprs": {"BLOCK": 256}},
+]
+"""
+
+
+def one_line(done: subprocess.CompletedProcess[str], *needles: str) -> None:
+    """Exactly one diagnostic, naming what it should, and status 2."""
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert done.returncode == 2, done.stderr
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("kinspect: error: ")
+    for needle in needles:
+        assert needle in lines[0], (needle, lines[0])
+    assert "Traceback" not in done.stderr
+
+
+def test_missing_file_names_the_nearest(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "gemm.s").write_text("")
+    one_line(tool("analyze", "gem.s"), "gem.s: no such file", "gemm.s?")
+
+
+def test_folder_without_kernels(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "helper.py").write_text("print('not a kernel')\n")
+    one_line(tool("analyze", "empty"), "empty: no kernels in this folder")
+
+
+def test_unknown_arch_names_the_nearest(tool: Tool, small_asm: Path) -> None:
+    one_line(tool("analyze", small_asm, "--arch", "gfx924"), "gfx924", "gfx942")
+
+
+def test_unknown_suffix(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    one_line(tool("analyze", "notes.txt"), "notes.txt: not a kind of file")
+
+
+def test_unknown_option_and_command(tool: Tool) -> None:
+    one_line(tool("analyze", "--frobnicate"), "--frobnicate")
+    one_line(tool("analyse-it"), "analyse-it")
+
+
+@pytest.mark.parametrize("cut", [4, 16, 52, 64, 200])
+def test_truncated_elf(tool: Tool, tmp_path: Path, cut: int) -> None:
+    header = b"\x7fELF\x02\x01\x01\x40\x03" + b"\0" * 7 + b"\x03\0\xe0\0\x01\0\0\0" + b"\xff" * 400
+    (tmp_path / "bad.hsaco").write_bytes(header[:cut])
+    one_line(tool("analyze", "bad.hsaco"), "bad.hsaco")
+
+
+def test_elf_of_another_machine(tool: Tool) -> None:
+    done = tool("analyze", Path(sys.executable).resolve())
+    # A Python without a suffix is still recognised as ELF by its first bytes.
+    one_line(done, "python")
+
+
+def test_binary_assembly(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "bin.s").write_bytes(bytes(range(256)) * 100)
+    one_line(tool("analyze", "bin.s"), "bin.s", "binary")
+
+
+def test_huge_assembly(tool: Tool, tmp_path: Path) -> None:
+    with (tmp_path / "huge.s").open("wb") as stream:
+        stream.truncate(100 << 20)
+    one_line(tool("analyze", "huge.s"), "huge.s", "100 MiB")
+
+
+def test_assembly_for_another_target(tool: Tool, tmp_path: Path, small_asm: Path) -> None:
+    one_line(tool("analyze", small_asm, "--arch", "gfx90a"), "small.s", "gfx942", "gfx90a")
+    (tmp_path / "host.s").write_text("\t.text\nmain:\n\tpushq %rbp\n\tmovq %rsp, %rbp\n\tretq\n")
+    one_line(tool("analyze", "host.s"), "host.s")
+    (tmp_path / "k.s").write_text(
+        ".version 8.0\n.target sm_90\n.visible .entry k()\n{\n  ret;\n}\n"
+    )
+    one_line(tool("analyze", "k.s"), "k.s")
+
+
+def test_damaged_report_and_archive(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text('{"schema_version": 1, "kernels": 3}')
+    one_line(tool("analyze", "r.json"), "r.json", "damaged")
+    (tmp_path / "x.json").write_text("[1, 2]")
+    one_line(tool("analyze", "x.json"), "x.json", "not a kinspect report")
+    (tmp_path / "a.kinspect").write_bytes(b"PK\x03\x04 nonsense")
+    one_line(tool("analyze", "a.kinspect"), "a.kinspect")
+
+
+def test_syntax_error_names_the_line(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text("import triton\n@triton.jit\ndef k(x:\n    pass\n")
+    one_line(tool("analyze", "k.py"), "k.py:3", "never closed")
+
+
+def test_file_that_states_no_cases(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text(GOOD_CASE.split("SIGNATURE")[0])
+    one_line(tool("analyze", "k.py"), "k.py", "copy_kernel", "KINSPECT_CASES")
+
+
+def test_triton_not_installed(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text(GOOD_CASE)
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    done = tool("analyze", "k.py", "--python", bare / "bin" / "python")
+    one_line(done, "triton", "kinspect[triton]")
+
+
+def test_one_kernel_fails_the_other_is_reported(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text(
+        GOOD_CASE
+        + """
+@triton.jit
+def broken_kernel(src, dst, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(dst + at, tl.load(src + at) + tl.undefined_thing(at))
+
+KINSPECT_CASES.append(
+    {"name": "bad", "kernel": "broken_kernel", "signature": SIGNATURE, "constexprs": {"BLOCK": 256}}
+)
+KINSPECT_CASES.append(
+    {"name": "misspelt", "kernel": "copy_kernel", "signature": {**SIGNATURE, "m": "i32"},
+     "constexprs": {"BLOCK": 256}}
+)
+"""
+    )
+    done = tool("analyze", "k.py", "--format", "json")
+    assert done.returncode == 2
+    report = json.loads(done.stdout)
+    assert [k["variant"]["case"] for k in report["kernels"]] == ["good"]
+    assert len(report["errors"]) == 2
+    assert any("undefined_thing" in e["message"] for e in report["errors"])
+    assert any("m" in e["message"] and "misspelt" in e["message"] for e in report["errors"])
+    assert len(done.stderr.strip().splitlines()) == 2
+
+
+def test_script_that_exits_or_prints(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "exits.py").write_text(
+        "import os, triton\n@triton.jit\ndef k(): pass\nos._exit(3)\n"
+    )
+    one_line(tool("analyze", "exits.py"), "exits.py", "status 3")
+    (tmp_path / "noisy.py").write_text("print('{\"noise\": 1}')\n" + GOOD_CASE)
+    done = tool("analyze", "noisy.py", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["kernels"]
+
+
+def test_nothing_half_written_stays(tool: Tool, tmp_path: Path) -> None:
+    """A failing compile leaves no entry, and --output no partial file."""
+    (tmp_path / "k.py").write_text(
+        GOOD_CASE.replace('"BLOCK": 256}', '"BLOCK": 256}, "options": {"num_warps": 3}')
+    )
+    cache = tmp_path / "cache"
+    done = tool("analyze", "k.py", env={"KINSPECT_CACHE_DIR": str(cache)})
+    assert done.returncode == 2
+    assert not [p for p in cache.glob("artifacts-*/**/*") if p.is_file()]
+    assert not list((cache / "staging").glob("*")) if (cache / "staging").exists() else True
+    done = tool("analyze", "missing.s", "-o", "out.json", "--format", "json")
+    assert done.returncode == 2
+    assert not (tmp_path / "out.json").exists()
+    assert not list(tmp_path.glob(".out*"))

@@ -1,0 +1,116 @@
+"""Reports: golden files, the JSON schema, the way there and back."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jsonschema
+import pytest
+from kinspect.inspector import saved
+from kinspect.inspector.compiling import Request
+from kinspect.inspector.model import Report
+from kinspect.inspector.pipeline import collect
+from kinspect.inspector.render import json_v1
+
+HERE = Path(__file__).parent
+SCHEMA = json.loads((HERE.parent / "inspector" / "render" / "report.schema.json").read_text())
+
+
+def golden() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("regenerate", HERE / "golden" / "regenerate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def report(small_asm: Path) -> Report:
+    return collect(Request((str(small_asm),)))
+
+
+@pytest.mark.parametrize("name", ["small.json", "small.md", "small.txt"])
+def test_golden(name: str) -> None:
+    """Made by `python tests/golden/regenerate.py`; every figure follows from small_gfx942.s."""
+    assert golden().reports()[name] == (HERE / "golden" / name).read_text()
+
+
+def test_the_report_keeps_its_schema(report: Report) -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.validate(json_v1.to_dict(report), SCHEMA)
+
+
+def test_a_read_report_is_the_written_one(report: Report) -> None:
+    text = json.dumps(json_v1.to_dict(report))
+    assert json_v1.to_dict(json_v1.read(text, "again")) == json.loads(text)
+
+
+def test_figures_by_hand(report: Report) -> None:
+    """Counted in small_gfx942.s with one's own eyes."""
+    (kernel,) = report.kernels
+    value = {name: metric.value for name, metric in kernel.metrics.items()}
+    assert value["vgpr_count"] == 40
+    assert value["agpr_count"] == 16
+    assert value["vgpr_spill_count"] == 1
+    assert value["scratch_bytes"] == 8
+    assert value["lds_bytes"] == 4096
+    assert value["waves_per_workgroup"] == 4
+    assert value["instruction_count"] == 23
+    (loop,) = kernel.loops
+    per_iteration = {name: metric.value for name, metric in loop.metrics.items()}
+    assert (loop.hot, loop.depth, kernel.main_loop) == (True, 1, loop.id)
+    assert per_iteration["count.instructions"] == 13
+    assert per_iteration["count.mfma"] == 1
+    assert per_iteration["cycles.mfma"] == 32  # 32x32x8 f16 on gfx942, matrix calculator
+    assert per_iteration["count.scratch_load"] == 1
+    assert per_iteration["count.scratch_store"] == 1
+    assert per_iteration["count.wait"] == 3
+    assert per_iteration["count.full_wait"] == 3
+    assert per_iteration["waits.vmcnt"] == 1
+    assert per_iteration["waits.lgkmcnt"] == 2
+    assert per_iteration["count.barrier"] == 1
+    assert per_iteration["bytes.global_load"] == 16
+    assert per_iteration["vector_bits.lds_read.min"] == 64
+    assert per_iteration["vectorized.lds_write"] == 1.0
+    assert per_iteration["vectorized.lds_read"] == 0.0
+    # 40 VGPRs allow 512 // 40 = 12, capped at 8; LDS 16 workgroups; 8 waves/EU = 8 workgroups of 4.
+    assert value["occupancy.waves_per_eu"] == 8
+
+
+def test_unknown_is_null_not_zero(tmp_path: Path, small_asm: Path) -> None:
+    text = small_asm.read_text().replace(
+        "group_segment_fixed_size 4096", "group_segment_fixed_size 0"
+    )
+    text = text.replace("group_segment_fixed_size: 4096", "group_segment_fixed_size: 0")
+    path = tmp_path / "dynamic.s"
+    path.write_text(text)
+    (kernel,) = collect(Request((str(path),))).kernels
+    assert kernel.metrics["lds_bytes"].value is None
+    assert "--lds" in kernel.metrics["lds_bytes"].note
+    assert kernel.metrics["occupancy.waves_per_eu"].value is None
+    assert kernel.metrics["occupancy.by_vgpr"].value == 8
+
+
+def test_save_and_load(tmp_path: Path, report: Report) -> None:
+    path = tmp_path / "x.kinspect"
+    saved.save(report, path)
+    again = saved.load(path, tmp_path / "cache")
+    assert json_v1.to_dict(again) == json_v1.to_dict(report)
+
+
+def test_saved_reports_are_targets(
+    tool: Callable[..., Any], small_asm: Path, tmp_path: Path
+) -> None:
+    first = tool("analyze", small_asm, "--format", "json", "--save", "x.kinspect", "-o", "r.json")
+    assert first.returncode == 0, first.stderr
+    expected = json.loads((tmp_path / "r.json").read_text())["kernels"]
+    for target in ("r.json", "x.kinspect"):
+        done = tool(target, "--format", "json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["kernels"] == expected

@@ -1,0 +1,184 @@
+"""Every bundled kernel for five targets, each figure held against a source that is not kinspect.
+
+Witnesses: the code object's note and kernel descriptor, LLVM's `; Occupancy:` comment, Triton's
+metadata, networkx over llvm-objdump's branch targets, and llvm-mca on the loop's own lines.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from kinspect.inspector.compiling import Request
+from kinspect.inspector.isa.codeobject import read_code_object
+from kinspect.inspector.isa.crosscheck import compare
+from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.metrics.subject import MATRIX_CLASSES
+from kinspect.inspector.model import KernelReport, LoopReport, Report
+from kinspect.inspector.pipeline import collect
+
+ROOT = Path(__file__).parent.parent
+ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+LLVM_MCA = shutil.which("llvm-mca-22")
+
+pytestmark = pytest.mark.xdist_group("suite")
+
+
+@pytest.fixture(scope="module")
+def suite() -> Report:
+    pytest.importorskip("triton")
+    return collect(Request((str(ROOT / "kernels"),), archs=ARCHS, jobs=2, passes=False))
+
+
+@cache
+def artifact(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def text_of(kernel: KernelReport) -> str:
+    return artifact(kernel.artifacts["amdgcn"].path).decode()
+
+
+def label(kernel: KernelReport) -> str:
+    assert kernel.variant is not None
+    return f"{kernel.name}[{kernel.variant.case}] {kernel.arch}"
+
+
+def test_every_kernel_is_reported_for_every_target(suite: Report) -> None:
+    assert not suite.errors
+    seen = {(Path(k.id.partition("::")[0]).stem, k.arch) for k in suite.kernels}
+    files = {p.stem for p in (ROOT / "kernels").glob("*.py")} - {"__init__"}
+    assert seen == {(file, arch) for file in files for arch in ARCHS}
+    assert len(suite.kernels) >= 60
+    assert len({k.id for k in suite.kernels}) == len(suite.kernels)
+
+
+def test_text_equals_note_and_descriptor(suite: Report) -> None:
+    for kernel in suite.kernels:
+        binary = read_code_object(artifact(kernel.artifacts["hsaco"].path), "k.hsaco")
+        (stated,) = binary.kernels.values()
+        (function,) = parse_text(text_of(kernel), "k.s").kernels
+        read = function.resources
+        assert compare(read, stated) == (), label(kernel)
+        metrics = {name: m.value for name, m in kernel.metrics.items()}
+        for name in ("vgpr_count", "sgpr_count", "vgpr_spill_count", "sgpr_spill_count"):
+            assert metrics[name] == getattr(stated, name) is not None, (label(kernel), name)
+        assert metrics["scratch_bytes"] == stated.scratch_bytes, label(kernel)
+        assert metrics["wave_size"] == stated.wave_size
+        assert metrics["workgroup_size"] == stated.max_workgroup_size
+        assert metrics["code_bytes"] == read.code_bytes
+        if stated.agpr_count is not None:
+            assert metrics["agpr_count"] == stated.agpr_count, label(kernel)
+        # The descriptor holds granulated registers: an upper bound within one granule.
+        assert read.next_free_vgpr is not None
+        assert stated.vgprs_allocated is not None
+        assert 0 <= stated.vgprs_allocated - read.next_free_vgpr < 24, label(kernel)
+        assert metrics["vgpr_allocated"] >= stated.vgprs_allocated
+
+
+def test_compiler_occupancy_is_llvms_comment(suite: Report) -> None:
+    for kernel in suite.kernels:
+        (printed,) = re.findall(r"^; Occupancy: (\d+)", text_of(kernel), re.M)
+        metric = kernel.metrics["occupancy.compiler"]
+        assert (metric.value, metric.origin) == (int(printed), "compiler"), label(kernel)
+
+
+def test_our_model_of_llvm_gives_the_comment_too(suite: Report) -> None:
+    """Worked out from the registers as if there were no comment."""
+    from dataclasses import replace
+
+    from kinspect.inspector import machines
+    from kinspect.inspector.metrics.occupancy import occupancy
+    from kinspect.inspector.metrics.occupancy_facts import demand
+    from kinspect.inspector.metrics.subject import Facts, Subject
+
+    for kernel in suite.kernels:
+        (function,) = parse_text(text_of(kernel), "k.s").kernels
+        machine = machines.load(kernel.arch or "")
+        asked = demand(Subject(function, machine, Facts(lds_bytes=0, llvm="triton")))
+        assert occupancy(machine, replace(asked, compiler_lds=0)).compiler == int(
+            str(kernel.metrics["occupancy.compiler"].value)
+        ), label(kernel)
+
+
+def test_lds_is_tritons(suite: Report) -> None:
+    for kernel in suite.kernels:
+        metadata = json.loads(artifact(kernel.artifacts["metadata"].path))
+        assert kernel.metrics["lds_bytes"].value == metadata["shared"], label(kernel)
+        assert kernel.metrics["waves_per_workgroup"].value == metadata["num_warps"]
+
+
+def test_the_attention_pair(suite: Report) -> None:
+    """The published tuning (D=256, causal): spills inside the hot loop before, none that matter
+    after."""
+    pair = {
+        k.variant.case: k
+        for k in suite.kernels
+        if k.arch == "gfx942" and k.variant and str(k.variant.case).startswith("d256_causal")
+    }
+    before, after = pair["d256_causal_128x64"], pair["d256_causal_64x32_preload_v"]
+    assert hot_scratch(before) > 50
+    assert any(f.severity == "error" and "scratch" in f.message for f in before.findings)
+    assert hot_scratch(after) <= 2
+    assert not any(f.severity == "error" for f in after.findings)
+    assert before.metrics["lds_bytes"].value == 65536
+    assert after.metrics["lds_bytes"].value == 32768
+
+
+def hot_scratch(kernel: KernelReport) -> int:
+    return sum(
+        int(str(loop.metrics[f"count.{name}"].value))
+        for loop in kernel.loops
+        if loop.hot
+        for name in ("scratch_load", "scratch_store")
+    )
+
+
+# --------------------------------------------------------------------------- matrix instructions
+
+
+@pytest.mark.skipif(LLVM_MCA is None, reason="llvm-mca-22 is not installed")
+def test_matrix_instructions_per_loop_equal_llvm_mca(suite: Report) -> None:
+    """llvm-mca reads the loop's own lines: the same count, and its throughput x 4 the cycles."""
+    checked = 0
+    for kernel in suite.kernels:
+        for loop, lines in loops_with_matrix(kernel):
+            ours = sum(int(str(loop.metrics[f"count.{c}"].value)) for c in MATRIX_CLASSES)
+            count, cycles = mca(kernel.arch or "", lines)
+            assert ours == count, (label(kernel), loop.id)
+            if str(kernel.arch).startswith("gfx9"):
+                # One pass of the scheduling model is four clocks on CDNA.
+                assert loop.metrics["cycles.mfma"].value == cycles * 4, (label(kernel), loop.id)
+            checked += 1
+    assert checked >= 30
+
+
+def loops_with_matrix(kernel: KernelReport) -> Iterator[tuple[LoopReport, list[str]]]:
+    """Innermost loops with matrix instructions, and the text of their lines."""
+    text = text_of(kernel).splitlines()
+    parents = {loop.parent for loop in kernel.loops}
+    for loop in kernel.loops:
+        if loop.id not in parents and any(
+            loop.metrics[f"count.{c}"].value for c in MATRIX_CLASSES
+        ):
+            yield loop, [text[n - 1] for first, last in loop.lines for n in range(first, last + 1)]
+
+
+def mca(arch: str, lines: list[str]) -> tuple[int, int]:
+    """Matrix instructions that llvm-mca sees in the lines, and the sum of their throughputs."""
+    assert LLVM_MCA is not None
+    matrix = [line for line in lines if re.match(r"\s+v_(mfma|smfmac|wmma|swmmac)", line)]
+    code = "\n".join(line.partition(";")[0] for line in matrix)
+    done = subprocess.run(
+        [LLVM_MCA, "-mtriple=amdgcn-amd-amdhsa", f"-mcpu={arch}", "-instruction-info",
+         "-iterations=1", "-resource-pressure=false", "-summary-view=false"],
+        input=code, capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    rows = re.findall(r"^\s*\d+\s+\d+\s+([\d.]+)\s.*\bv_(?:mfma|smfmac|wmma|swmmac)", done.stdout, re.M)
+    return len(rows), round(sum(float(throughput) for throughput in rows))
