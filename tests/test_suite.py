@@ -152,8 +152,10 @@ def test_matrix_instructions_per_loop_equal_llvm_mca(suite: Report) -> None:
             ours = sum(int(str(loop.metrics[f"count.{c}"].value)) for c in MATRIX_CLASSES)
             count, cycles = mca(kernel.arch or "", lines)
             assert ours == count, (label(kernel), loop.id)
-            if str(kernel.arch).startswith("gfx9"):
-                # One pass of the scheduling model is four clocks on CDNA.
+            # One pass of the scheduling model is four clocks on CDNA. It knows no operand formats:
+            # f8f6f4 with 8-bit operands takes twice what it says (CDNA4 ISA).
+            blind = any("f8f6f4" in line for line in lines)
+            if str(kernel.arch).startswith("gfx9") and not blind:
                 assert loop.metrics["cycles.mfma"].value == cycles * 4, (label(kernel), loop.id)
             checked += 1
     assert checked >= 30
@@ -164,21 +166,22 @@ def loops_with_matrix(kernel: KernelReport) -> Iterator[tuple[LoopReport, list[s
     text = text_of(kernel).splitlines()
     parents = {loop.parent for loop in kernel.loops}
     for loop in kernel.loops:
-        if loop.id not in parents and any(
-            loop.metrics[f"count.{c}"].value for c in MATRIX_CLASSES
-        ):
+        if loop.id not in parents and any(loop.metrics[f"count.{c}"].value for c in MATRIX_CLASSES):
             yield loop, [text[n - 1] for first, last in loop.lines for n in range(first, last + 1)]
 
 
 def mca(arch: str, lines: list[str]) -> tuple[int, int]:
     """Matrix instructions that llvm-mca sees in the lines, and the sum of their throughputs."""
     assert LLVM_MCA is not None
-    matrix = [line for line in lines if re.match(r"\s+v_(mfma|smfmac|wmma|swmmac)", line)]
-    code = "\n".join(line.partition(";")[0] for line in matrix)
+    # Debug directives refer to files named outside of the loop.
+    code = "\n".join(x for x in lines if not re.match(r"\s*\.(loc|file|cfi)", x))
     done = subprocess.run(
         [LLVM_MCA, "-mtriple=amdgcn-amd-amdhsa", f"-mcpu={arch}", "-instruction-info",
-         "-iterations=1", "-resource-pressure=false", "-summary-view=false"],
+         "-iterations=1", "-resource-pressure=false", "-summary-view=false",
+         "-skip-unsupported-instructions=any"],
         input=code, capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
-    rows = re.findall(r"^\s*\d+\s+\d+\s+([\d.]+)\s.*\bv_(?:mfma|smfmac|wmma|swmmac)", done.stdout, re.M)
+    rows = re.findall(
+        r"^\s*\d+\s+\d+\s+([\d.]+)\s.*\bv_(?:mfma|smfmac|wmma|swmmac)", done.stdout, re.M
+    )
     return len(rows), round(sum(float(throughput) for throughput in rows))

@@ -18,7 +18,8 @@ from types import MappingProxyType
 
 _STRING_LIMIT = 4096
 _CHARACTERS_PER_STEP = 8
-_STEPS_PER_BYTE, _FIRST_STEPS = 4, 10_000
+# A step takes about a microsecond; the last figure bounds what anyone would wait for.
+_STEPS_PER_BYTE, _FIRST_STEPS, _MOST_STEPS = 4, 10_000, 30_000_000
 _ADDRESS_MASK = (1 << 64) - 1
 
 # Standard and extended opcodes of line programs (DWARF 5, 7.22).
@@ -38,13 +39,13 @@ class Budget:
     """How many steps may still be taken over one file's debug information."""
 
     def __init__(self, size: int) -> None:
-        self._left = _FIRST_STEPS + _STEPS_PER_BYTE * size
+        self._left = min(_FIRST_STEPS + _STEPS_PER_BYTE * size, _MOST_STEPS)
 
     def take(self, steps: int = 1) -> None:
         """Use up `steps`; DwarfError where none are left."""
         self._left -= steps
         if self._left < 0:
-            raise DwarfError("the debug information repeats itself without end")
+            raise DwarfError("it is too large, or repeats itself without end")
 
 
 class Cursor:

@@ -79,8 +79,9 @@ def finish(
     )
     labels: dict[int, list[str]] = {}
     aimed_at = set(targets.values())
-    for name, index in raw.labels.items():
-        if index in aimed_at or not is_debug_label(name):
+    # Labels made for debug information count only where a branch has no other name to go to.
+    for name, index in sorted(raw.labels.items(), key=lambda item: is_debug_label(item[0])):
+        if not is_debug_label(name) or (index in aimed_at and index not in labels):
             labels.setdefault(index, []).append(name)
     flow = cfg.build(instructions, targets, labels, unknown_jumps=[moved[i] for i in unknown])
     calls = find_calls(

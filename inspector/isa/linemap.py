@@ -91,10 +91,15 @@ def _line_map(sections: Sections) -> LineMap:
     if not units:
         units = list(_units_of_lines(sections))
     rows: list[tuple[Row, int]] = []
-    calls = []
-    for index, unit in enumerate(units):
-        program = read_line_program(sections, unit.line_offset or 0, unit.compile_dir, budget)
-        rows.extend((row, index) for row in _with_extent(program.rows))
+    calls: list[_UnitCalls] = []
+    seen: set[int] = set()
+    for unit in units:
+        offset = unit.line_offset or 0
+        if offset in seen:
+            continue  # partial units share the table of the whole one
+        seen.add(offset)
+        program = read_line_program(sections, offset, unit.compile_dir, budget)
+        rows.extend((row, len(calls)) for row in _with_extent(program.rows))
         calls.append(_unit_calls(unit, program))
     # At one address, the end of one sequence comes before the start of the next, and the last row
     # of several wins; sorting is stable.

@@ -133,7 +133,8 @@ def _load(triple: str, image: bytes, name: str) -> LoadedImage:
         form="objdump",
         functions=tuple(functions),
         code_object_version=code.version,
-        notes=(*parsed.notes, *code.notes, *_notes(found, text, lines)),
+        # The parser's own notes say what a listing alone leaves open; the object answers that.
+        notes=(*code.notes, *_notes(found, text, lines)),
     )
     return LoadedImage(triple, text, program, code)
 

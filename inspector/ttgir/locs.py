@@ -13,6 +13,9 @@ from kinspect.inspector.ttgir.values import number, unquote
 MAX_FRAMES = 64
 """Longest inlined-at chain that is kept; hostile tables can double its length line by line."""
 
+MAX_CHAIN = 200
+"""Longest chain of aliases that is followed; the resolution recurses."""
+
 # A compiler's own files. Recompiling saved TTIR yields positions inside that file: not source.
 _NOT_SOURCE_RE = re.compile(r"(?:\.(?:ttir|ttgir|mlir|llir|ll|gluon)|<[^>]*>|-)\Z")
 
@@ -152,7 +155,7 @@ class LocTable:
         if isinstance(loc, Alias):
             name = loc.name
             if name not in self._resolved:
-                if depth > MAX_DEPTH:
+                if depth > MAX_CHAIN:
                     return None
                 self._resolved[name] = None  # what a circular alias sees
                 self._resolved[name] = self._resolve(self._aliases.get(name), depth + 1)
@@ -161,7 +164,7 @@ class LocTable:
             if loc.line == 0 or _NOT_SOURCE_RE.search(loc.file):
                 return None
             return SourceLoc(loc.file, loc.line, loc.column or None)
-        if depth > MAX_DEPTH:
+        if depth > MAX_CHAIN:
             return None
         if isinstance(loc, CallSite):
             callee = self._resolve(loc.callee, depth + 1)

@@ -37,7 +37,13 @@ INLINE_NAMES: Mapping[str, tuple[str, ...]] = {
     "tt.get_num_programs": ("axis",),
     "tt.get_program_id": ("axis",),
     "tt.print": ("prefix",),
+    "ttg.barrier": ("addrSpace",),
     "ttg.memdesc_subslice": ("*offsets",),
+}
+
+INLINE_FLAGS: Mapping[str, frozenset[str]] = {
+    # Bare keywords that are unit attributes.
+    "tt.reshape": frozenset(("allow_reorder", "efficient_layout")),
 }
 
 VISIBILITIES = frozenset(("public", "private", "nested"))
@@ -68,10 +74,26 @@ RESULT_RULES: Mapping[str, str] = {
 ASYNC_PREFIX = "async_"
 """Operations named so yield a token (`ttg.async_wait`, `amdg.async_tdm_wait`, ...)."""
 
-TRAILING_OPERANDS: Mapping[str, str] = {
-    # Operands behind this keyword come last in the operation's own order:
-    # `%a scale %a_scale, %b scale %b_scale, %c` is (a, b, c, a_scale, b_scale).
-    "tt.dot_scaled": "scale",
+_BUFFER_ORDER: Mapping[str, tuple[str, ...]] = {
+    "buffer_atomic_cas": ("2", "[", "0", "1", "stride"),
+    "buffer_atomic_rmw": ("1", "[", "0", "stride", "2"),
+    "buffer_load": ("0", "[", "stride", "1", "2"),
+    "buffer_load_to_local": ("into", "0", "[", "mask", "other", "stride"),
+    "buffer_store": ("0", "1", "[", "stride", "2"),
+}
+
+OPERAND_ORDER: Mapping[str, tuple[str, ...]] = {
+    # Operations that print their operands in another order than their own. Each entry is the own
+    # order: "0", "1", ... are the operands that stand free, in printed order, "[" those in
+    # brackets, a word those behind it (`mask = %m`, `into %d`, `%a scale %s`).
+    "tt.descriptor_reduce": ("0", "1", "["),
+    "tt.descriptor_store": ("0", "1", "["),
+    "tt.dot_scaled": ("0", "1", "2", "scale"),
+    **{
+        f"{dialect}.{name}": order
+        for dialect in ("amdg", "amdgpu")
+        for name, order in _BUFFER_ORDER.items()
+    },
 }
 
 TOKEN_TYPES: Mapping[str, str] = {

@@ -18,9 +18,10 @@ from kinspect.inspector.ttgir.lexer import MAX_DEPTH, Cursor
 from kinspect.inspector.ttgir.locs import Loc, parse_loc
 from kinspect.inspector.ttgir.opforms import (
     FUNCTIONS,
+    INLINE_FLAGS,
     INLINE_NAMES,
+    OPERAND_ORDER,
     SHADOWING,
-    TRAILING_OPERANDS,
     VISIBILITIES,
 )
 from kinspect.inspector.ttgir.results import result_types
@@ -47,7 +48,7 @@ class OpDraft:
     arrow: list[TtgirType] | None = None
     inline: list[Any] = field(default_factory=list)
     arg_attrs: list[dict[str, Any]] = field(default_factory=list)
-    trailing: list[str] = field(default_factory=list)
+    roles: list[str] = field(default_factory=list)
     block_args: list[tuple[str, TtgirType | None, str | None]] = field(default_factory=list)
 
 
@@ -116,8 +117,9 @@ class StatementParser:
 
     def _finish(self, draft: OpDraft) -> None:
         values = self.values
-        if draft.trailing:
-            draft.operands += draft.trailing
+        order = OPERAND_ORDER.get(draft.name)
+        if order is not None and draft.roles:
+            draft.operands = _reordered(draft.operands, draft.roles, order)
         draft.operand_types = tuple([values.get(name, UNKNOWN_TYPE) for name in draft.operands])
         if any(draft.arg_attrs):
             draft.attributes["arg_attrs"] = tuple(draft.arg_attrs)
@@ -205,7 +207,7 @@ class StatementParser:
                     return
             if head == "%":
                 cursor.i = i + 1
-                self._value_name(draft, token, bool(brackets) and not successor)
+                self._value_name(draft, token, brackets, successor)
             elif head == "l" and (token[3:4] == "(" or token == "loc"):
                 loc = parse_loc(cursor)
                 if not brackets:
@@ -242,14 +244,14 @@ class StatementParser:
             else:
                 self._inline(draft, token)
 
-    def _value_name(self, draft: OpDraft, token: str, may_declare: bool) -> None:
+    def _value_name(self, draft: OpDraft, token: str, brackets: list[str], successor: bool) -> None:
         cursor = self.cursor
         following = cursor.peek()
         if following == "=":  # `%i = %lb`, `iter_args(%a = %x)`: a block argument
             initial = cursor.tokens[cursor.i + 1]
             draft.block_args.append((token, None, initial))
             cursor.i += 1
-        elif following == ":" and may_declare:  # `(%a: i32 {...} loc(...), ...)`
+        elif following == ":" and brackets and not successor:  # `(%a: i32 {...} loc(...), ...)`
             cursor.i += 1
             of = parse_type(cursor, self.context, 0)
             draft.block_args.append((token, of, None))
@@ -258,12 +260,19 @@ class StatementParser:
                 attributes = parse_dict(cursor, self.context, 0) if has_attributes else {}
                 draft.arg_attrs.append(attributes)
         else:
+            before = cursor.tokens[cursor.i - 2]
+            if before == "=":
+                before = cursor.tokens[cursor.i - 3]
+            word = before[:1].isalpha() and "." not in before
             draft.operands.append(token)
+            draft.roles.append(before if word else brackets[-1] if brackets else "")
 
     def _inline(self, draft: OpDraft, token: str) -> None:
         """A keyword or literal between the operands."""
         cursor = self.cursor
         following = cursor.tokens[cursor.i + 1]
+        if cursor.lines[cursor.i + 1] != cursor.lines[cursor.i]:
+            following = ""
         head = token[0]
         word = head.isalpha() or head == "_"
         if word and following == "=":
@@ -278,14 +287,14 @@ class StatementParser:
             while not cursor.accept(">"):
                 cursor.take()
             draft.attributes[token] = cursor.spelling(start, cursor.i - 1)
-        elif word and following[:1] == "%" and TRAILING_OPERANDS.get(draft.name) == token:
-            cursor.i += 2
-            draft.trailing.append(following)
         elif word and (following[:1] in ("%", "(", "{", "[") or token == "attributes"):
             cursor.i += 1  # `to %ub`, `iter_args(`, `default {`: the role of what follows
         elif word and "." not in token and token not in ("dense", "array", "true", "false"):
             cursor.i += 1
-            draft.inline.append(token)
+            if token in INLINE_FLAGS.get(draft.name, ()):
+                draft.attributes[token] = True
+            else:
+                draft.inline.append(token)
         else:
             value = parse_attribute(cursor, self.context, 0, typed=False)
             draft.inline.append(_keyword_text(value))
@@ -375,6 +384,18 @@ class StatementParser:
                     parse_loc(cursor)
                 cursor.accept(",")
         cursor.expect(":")
+
+
+def _reordered(operands: list[str], roles: list[str], order: tuple[str, ...]) -> list[str]:
+    """Operands in the operation's own order; see `OPERAND_ORDER`."""
+    slots: dict[str, list[str]] = {}
+    free = 0
+    for operand, role in zip(operands, roles, strict=True):
+        slot = role or str(free)
+        free += not role
+        slots.setdefault(slot, []).append(operand)
+    known = [operand for slot in order for operand in slots.pop(slot, ())]
+    return known + [operand for rest in slots.values() for operand in rest]
 
 
 def _keyword_text(value: Any) -> Any:

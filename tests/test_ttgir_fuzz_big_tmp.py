@@ -1,0 +1,136 @@
+"""Damaged TTGIR: an error that names the line, or a module; never another exception, never slow."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import TtgirModule
+from kinspect.inspector.ttgir import queries
+from kinspect.inspector.ttgir.layouts import contig_per_thread, type_to_linear
+from kinspect.inspector.ttgir.parser import parse_ttgir
+from kinspect.inspector.ttgir.shared import shared_offset
+
+DATA = Path(__file__).parent / "data" / "ttgir"
+TEXTS = [
+    (DATA / f"gemm_rowmax-{name}.ttgir").read_text()
+    for name in ("3.0-gfx942", "3.4-gfx1201", "3.9-gfx950", "3.9-gfx1250")
+]
+LIMIT_S = 2.0
+"""CPU time for one damaged file of about 12 KB, which takes about 5 ms undamaged."""
+
+FRAGMENTS = (
+    *'<>(){}[]"%#!@^:,=-+*?x0/\\\n\t ',
+    "->",
+    "loc(",
+    "loc(#loc1)",
+    "{a = 1}",
+    "tensor<",
+    "tensor<4x",
+    "#blocked",
+    "#ttg.slice<{dim = 9, parent = #mma}>",
+    "%a:2 = ",
+    '"tt.reduce"(%a) ({',
+    "^bb0(%x: i32):",
+    "callsite(",
+    "dense<[[1], 2]>",
+    "9" * 30,
+    "\x00",
+    "\u0663",
+    "é",
+)
+
+
+def use(module: TtgirModule) -> None:
+    """Whatever parses must not break what reads it."""
+    queries.loops(module)
+    for op in queries.dots(module):
+        queries.mfma_per_dot(op, module)
+    for op in module.ops:
+        for of in (*op.operand_types, *op.result_types):
+            type_to_linear(of)
+            contig_per_thread(of.layout, of.shape)
+            shared_offset(of.layout, of.shape, (0,) * min(len(of.shape), 2))
+    for layout in module.layouts.values():
+        run = contig_per_thread(layout, (64, 64))
+        assert run is None or run >= 1
+
+
+def check(text: str) -> bool:
+    """Parse and use a text; whether it parsed."""
+    module: TtgirModule | None = None
+    failure: KinspectError | None = None
+    began = time.process_time()
+    try:
+        module = parse_ttgir(text, "fuzz.ttgir")
+    except KinspectError as error:
+        failure = error
+    assert time.process_time() - began < LIMIT_S
+    if module is None:
+        assert failure is not None
+        assert str(failure).startswith("fuzz.ttgir")
+        assert "\n" not in str(failure)
+        assert failure.hint
+        return False
+    assert all(op.index == index for index, op in enumerate(module.ops))
+    for op in module.ops:
+        assert op.parent is None or op.parent < op.index
+        assert len(op.operand_types) == len(op.operands)
+        assert len(op.result_types) == len(op.results)
+    use(module)
+    return True
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=["3.0", "3.4", "3.9-950", "3.9-1250"])
+def test_undamaged_files_parse(text: str) -> None:
+    assert check(text)
+
+
+@settings(max_examples=2500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(TEXTS), st.floats(0, 1))
+def test_truncated(text: str, share: float) -> None:
+    check(text[: int(len(text) * share)])
+
+
+@settings(max_examples=2500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.sampled_from(TEXTS),
+    st.lists(
+        st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(FRAGMENTS)),
+        min_size=1,
+        max_size=6,
+    ),
+)
+def test_edited(text: str, edits: list[tuple[float, int, str]]) -> None:
+    for share, removed, inserted in edits:
+        at = int(len(text) * share)
+        text = text[:at] + inserted + text[at + removed :]
+    check(text)
+
+
+@settings(max_examples=2500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(TEXTS), st.data())
+def test_numbers_and_lines_exchanged(text: str, data: st.DataObject) -> None:
+    lines = text.splitlines()
+    for _ in range(3):
+        i, j = (data.draw(st.integers(0, len(lines) - 1)) for _ in range(2))
+        lines[i], lines[j] = lines[j], lines[i]
+    old = data.draw(st.sampled_from(["64", "32", "[1, 0]", "opIdx = 0", "i32", "mma"]))
+    new = data.draw(st.sampled_from(["-1", "0", "3", "[]", "[[9]]", "true", '"x"', "2.5", "#mma"]))
+    check("\n".join(lines).replace(old, new))
+
+
+@settings(max_examples=2500, deadline=None)
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=60).map("".join))
+@example("module {\n#a = #b.c<{d = [1}>\n}")
+@example("%0:5000 = test.op")
+@example("test.op(%a: ")
+@example("#loc = loc(fused<")
+@example('"a"() <{')
+def test_fragments_alone(text: str) -> None:
+    check(text)
+    check(f"module {{\n{text}\n}}")
