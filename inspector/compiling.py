@@ -101,7 +101,7 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
         variant=job.variant,
         artifacts=result.artifacts,
         overrides=job.overrides,
-        notes=tuple(result.notes),
+        notes=(*_assumed(job.variant), *result.notes),
     )
     try:
         text = _text(result.artifacts.get("amdgcn"))
@@ -113,6 +113,13 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
     except KinspectError as error:
         return Outcome((), job_record(job, "analyze", error), seconds, result.from_store)
     return Outcome(reports, None, seconds, result.from_store)
+
+
+def _assumed(variant: Variant) -> tuple[str, ...]:
+    """What was assumed about a compile that the target does not state."""
+    if variant.options:
+        return ()
+    return ("no options stand beside the TTIR: compiled with Triton's defaults",)
 
 
 def variants_of(

@@ -143,6 +143,27 @@ def test_padding_is_cut() -> None:
     assert len(addresses) < len(re.findall(r"// ([0-9A-F]{12}):", text))
 
 
+def test_comments_of_long_instructions_are_set_apart(tmp_path: Path) -> None:
+    # VGPRs above 255 are printed with a comment of their own, up against the address's.
+    mc, ld = shutil.which("llvm-mc-22"), shutil.which("ld.lld-22")
+    if mc is None or ld is None:
+        pytest.skip("LLVM 22 is not installed")
+    (tmp_path / "x.s").write_text(
+        ".globl foo\n.type foo,@function\nfoo:\ns_set_vgpr_msb 0x41\n"
+        "v_dual_mov_b32 v86, v83 :: v_dual_mov_b32 v35, v96\ns_endpgm\n.size foo, .-foo\n"
+    )
+    made, linked = tmp_path / "x.o", tmp_path / "x.hsaco"
+    arguments = ["-triple=amdgcn-amd-amdhsa", "-mcpu=gfx1250", "-filetype=obj"]
+    subprocess.run([mc, *arguments, tmp_path / "x.s", "-o", made], check=True, timeout=60)
+    subprocess.run([ld, "-shared", made, "-o", linked], check=True, timeout=60)
+    code = read(linked)
+    text = disassemble_object(code, tools=[objdump()]).text
+    assert re.search(r"/\*v\d+\*///", text)
+    (function,) = parse_text(trim_listing(text, code), "x").functions
+    assert None not in [i.address for i in function.instructions]
+    assert len(function.instructions) == 3
+
+
 def test_decoding_takes_every_byte_once() -> None:
     def decode(code: bytes, address: int) -> tuple[int, str]:
         if code[0] == 0xFF:

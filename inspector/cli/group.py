@@ -64,7 +64,7 @@ def cli() -> None:
     `kinspect kernel.s` reads saved assembly. TARGET may be a .py file (file.py::kernel for one of
     its kernels), .s/.amdgcn, .hsaco/.co, .ttir, .ttgir, a folder, a saved report.
 
-    Exit status: 0 clean, 1 findings at or above --fail-on, 2 usage, input or internal error.
+    Exit status: 0 clean, 2 usage, input or internal error, also when only some targets failed.
     """
 
 

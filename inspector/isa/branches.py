@@ -18,6 +18,7 @@ _NUMBERED = re.compile(r"(\d+)([bf])$")
 _PAIR = re.compile(r"s\[(\d+):(\d+)\]")
 _SINGLE = re.compile(r"s(\d+)$|s\[(\d+)\]$")
 _ENCODING = re.compile(r"[0-9A-Fa-f]{8}")
+_EXPLICIT_LITERAL = re.compile(r"lit(?:64)?\(([^()]*)\)$")
 # What may stand between s_getpc and the jump in a long branch; LLVM emits two to four.
 _WINDOW = 16
 # Registers and relocation suffixes are no labels.
@@ -180,7 +181,7 @@ def register_jump_destination(function: RawFunction, at: int) -> int | None:
     """The address that a long branch of a disassembly computes from s_getpc_b64."""
     rows = function.rows
     if _PAIR.search(rows[at][OPERANDS]) is None:
-        distance = parse_int(rows[at][OPERANDS])
+        distance = _literal(rows[at][OPERANDS].strip())
         after = _address_after(function, at)
         return None if distance is None or after is None else after + distance
     base = _getpc(function, at)
@@ -215,7 +216,7 @@ def add_to_pair(value: int, low_register: int, mnemonic: str, operands: str) -> 
     if mnemonic.startswith("s_sext_i32_i16"):
         return value  # gfx12 sign-extends what s_getpc_b64 leaves in the high half
     addition = _ADDITIONS.get(mnemonic)
-    literal = parse_int(parts[2]) if len(parts) > 2 else None
+    literal = _literal(parts[2]) if len(parts) > 2 else None
     if addition is None or literal is None or parts[1] != parts[0]:
         return None
     sign, half = addition
@@ -225,6 +226,12 @@ def add_to_pair(value: int, low_register: int, mnemonic: str, operands: str) -> 
     if half == "low":
         literal &= 0xFFFFFFFF
     return (value + sign * literal) & ((1 << 64) - 1)
+
+
+def _literal(text: str) -> int | None:
+    # LLVM >= 22 writes lit(...) where a literal is encoded that an inline constant could express.
+    explicit = _EXPLICIT_LITERAL.match(text)
+    return parse_int(explicit[1] if explicit is not None else text)
 
 
 def _address_after(function: RawFunction, at: int) -> int | None:
@@ -242,6 +249,7 @@ def resolve_addresses(function: RawFunction, row_at: Mapping[int, int]) -> Branc
         row_at: address -> row, for the rows of this function.
     """
     found = Branches()
+    first, last = min(row_at, default=None), max(row_at, default=0)
     for i in function.flow_rows:
         row = function.rows[i]
         flow = flow_of(row[OP], row[OPERANDS])
@@ -274,6 +282,8 @@ def resolve_addresses(function: RawFunction, row_at: Mapping[int, int]) -> Branc
         target = row_at.get(destination)
         if target is not None:
             found.targets[i] = target
+        elif first is not None and first <= destination <= last:
+            found.unknown.append(i)  # into the middle of something that was decoded wrongly
         else:
             found.leaves[i] = f"0x{destination:x}"
     return found

@@ -18,6 +18,7 @@ _WORD = 4
 # Direct branches and calls: a signed 16-bit distance in words from the next instruction.
 _BRANCH = re.compile(r"s_(?:c?branch|call|subvector_loop)\w*(?: .*,)? (\d+)$")
 _ADDRESS = re.compile(r"// ([0-9A-F]{12,16}):")
+_GLUED = re.compile(r"(\S)// (?=[0-9A-F]{12,16}:)")
 _SECTION = re.compile(r"Disassembly of section (.*):$")
 _DATA = re.compile(r"\t\.(?:long|byte)\b")
 
@@ -136,7 +137,9 @@ def count_data(text: str) -> int:
 def trim_listing(text: str, code: CodeObject) -> str:
     """Cut what lies outside of all functions: the padding between and after them.
 
-    Symbols say where functions end; a section that has a function of unknown size stays whole.
+    Symbols say where functions end; a section that has a function of unknown size stays whole. A
+    blank is put before the comments of long instructions, which llvm-objdump leaves out
+    (`v83 /*v339*/// 000000001760:`).
     """
     kept: list[str] = []
     extents: _Extents | None = None
@@ -151,7 +154,7 @@ def trim_listing(text: str, code: CodeObject) -> str:
             inside = extents.hold(int(match[1], 16))
         # A run of zeros has no address: it belongs where the instruction before it does.
         if inside or not line.startswith("\t"):
-            kept.append(line)
+            kept.append(_GLUED.sub(r"\1 // ", line) if match else line)
     return "\n".join(kept) + "\n"
 
 

@@ -138,10 +138,10 @@ def _read(text: str) -> _Contents:
         if not parts:
             continue
         mnemonic = parts[0]
-        if mnemonic[0] == "." or mnemonic[0] == "<":
-            if function is not None:
-                function.undecoded += 1
+        if mnemonic[0] == "<":
             continue
+        if mnemonic[0] == "." and function is not None:
+            function.undecoded += 1  # stays an instruction, of a kind that nobody knows
         known = ops.get(mnemonic)
         if known is None:
             op = lookup(mnemonic)

@@ -32,7 +32,7 @@ _WAVES = "waves/EU"
 _CATALOGUE = (
     ("compiler", _WAVES, "Occupancy as LLVM counts it: the LDS it knows of, no whole workgroups"),
     ("waves_per_eu", _WAVES, "Waves resident on one SIMD"),
-    ("workgroups_per_cu", "workgroups", "Workgroups resident on one CU (one WGP in WGP mode)"),
+    ("workgroups_per_cu", "workgroups/CU", "Workgroups resident on one CU (one WGP in WGP mode)"),
     ("limiter", "", "What keeps more from being resident: vgpr, sgpr, lds, workgroups or waves"),
     ("by_vgpr", _WAVES, "Waves that VGPRs alone allow"),
     ("by_sgpr", _WAVES, "Waves that SGPRs alone allow"),
@@ -350,6 +350,7 @@ def metrics(machine: Machine, demand: Demand, stated: int | None = None) -> dict
         "occupancy.next_step": step,
     }
     units = {spec.name: spec.unit for spec in SPECS}
+    units["occupancy.workgroups_per_cu"] = f"workgroups/{found.unit}"
     result = {
         "occupancy.compiler": Metric(
             "occupancy.compiler",

@@ -72,6 +72,10 @@ def _kernel(kernel: KernelReport) -> list[str]:
             lines += [f"**Hot loop {loop.id}** {view.loop_title(loop)}", ""]
             pairs = view.scorecard(loop.metrics)
             lines += _table([p[0] for p in pairs], [[p[1] for p in pairs]])
+    if kernel.main_loop is None and view.integer(m, "instruction_count") is not None:
+        pairs = view.scorecard(m)
+        lines += ["**No loop**; the whole kernel:", ""]
+        lines += _table([p[0] for p in pairs], [[p[1] for p in pairs]])
     rows = view.memory_rows(kernel.memory_ops, kernel.main_loop)
     if rows:
         lines += _table(
@@ -79,7 +83,7 @@ def _kernel(kernel: KernelReport) -> list[str]:
             ((f"{r.count} × `{r.mnemonic}`", view.show(r.bits), r.places, r.note) for r in rows),
         )
     lines += [
-        f"{view.findings_summary(kernel.findings)[:1].upper()}{view.findings_summary(kernel.findings)[1:]}.",
+        f"{view.findings_summary(kernel.findings)}.",
         "",
     ]
     for f in kernel.findings:

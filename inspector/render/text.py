@@ -163,7 +163,7 @@ def _resources(console: Console, kernel: KernelReport) -> None:
 
 
 def _gauge(label: str, used: str, limit: str, n: int | None, of: int | None) -> Text:
-    line = Text(f"  {label:<8}{used:>6} of {limit:<9}")
+    line = Text(f"  {label:<8}{used:>6} of {limit:<10}")
     if n is not None and of:
         filled = min(BAR_WIDTH, max(1 if n else 0, round(BAR_WIDTH * n / of)))
         style = "red" if n > of * 0.9 else "green"
@@ -173,7 +173,7 @@ def _gauge(label: str, used: str, limit: str, n: int | None, of: int | None) -> 
 
 
 def _kib_number(size: int | None) -> str:
-    return view.UNKNOWN if size is None else f"{size / 1024:.1f}"
+    return view.kib(size).removesuffix(" KiB")
 
 
 def _loops(console: Console, kernel: KernelReport) -> None:
@@ -181,8 +181,10 @@ def _loops(console: Console, kernel: KernelReport) -> None:
     main = view.main_loop(kernel)
     console.print()
     if main is None:
-        what = "No loop" if kernel.metrics.get("instruction_count") else "No code was read"
-        console.print(f"  {what}; the whole kernel:")
+        if view.integer(kernel.metrics, "instruction_count") is None:
+            console.print("  No code was read: loops, instructions and accesses are unknown")
+            return
+        console.print(Text("  No loop; the whole kernel:", style="bold"))
         _scorecard(console, view.scorecard(kernel.metrics))
         return
     loops.sort(key=lambda loop: loop.id != main.id)
@@ -230,7 +232,8 @@ def _memory(console: Console, kernel: KernelReport) -> None:
 
 def _findings(console: Console, kernel: KernelReport) -> None:
     console.print()
-    console.print(Text(f"  {view.findings_summary(kernel.findings)}", style="bold"))
+    if kernel.findings or view.integer(kernel.metrics, "instruction_count") is not None:
+        console.print(Text(f"  {view.findings_summary(kernel.findings)}", style="bold"))
     for finding in kernel.findings:
         _wrapped(console, _finding(finding), "              ")
         last = [f for f in kernel.findings if f.rule == finding.rule][-1]

@@ -111,7 +111,8 @@ def occupancy_lines(kernel: KernelReport) -> list[str]:
         ]
     line = f"{plural(resident, 'wave')}/EU"
     if groups is not None:
-        line = f"{line} = {plural(groups, 'workgroup')}/CU"
+        unit = m["occupancy.workgroups_per_cu"].unit.rpartition("/")[2] or "CU"
+        line = f"{line} = {plural(groups, 'workgroup')}/{unit}"
     if isinstance(limiter, str):
         line += f": limited by {_limiter(kernel, limiter)}"
     lines = [line]

@@ -164,7 +164,8 @@ def _dot_operand(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | None:
 def _blocked_operand(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | None:
     # Without a matrix unit each lane multiplies its block: it holds the whole K extent of it.
     parent = layout.parent
-    assert parent is not None
+    if parent is None:
+        return None
     dims = len(shape)
     k = k_dim(layout, dims)
     order = order_of(parent, dims)

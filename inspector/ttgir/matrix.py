@@ -133,8 +133,7 @@ def mfma_operand_to_linear(layout: Layout, shape: tuple[int, ...]) -> LinearLayo
         return None
     k = k_dim(layout, dims)
     across = dims - 2 if k == dims - 1 else dims - 1
-    lanes = instruction[layout.params["opIdx"]]
-    assert lanes is not None
+    lanes = instruction[0] if layout.params["opIdx"] == 0 else instruction[1]
     builder = Builder(dims)
     builder.extend("register", k, width)
     builder.extend("lane", across, lanes)
