@@ -189,8 +189,13 @@ def _compile_targets(
                     path = str(target.path)
                     job = Job((index, number), path, variant, compiler.settings, request.overrides)
                     futures[pool.submit(run, job)] = job
+            fresh = 0
             for future in as_completed(futures):
-                yield from _events(futures[future], future)
+                for event in _events(futures[future], future):
+                    fresh += isinstance(event, Compiled) and not event.from_store
+                    yield event
+            if fresh:
+                compiler.store.prune()
         except BaseException:
             # Interrupted, or nobody wants the rest: compiles at work are ended, not waited for.
             compiler.abort()

@@ -9,14 +9,12 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-import time
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Layout, SourceLoc, TtgirModule, TtgirOp
 from kinspect.inspector.ttgir import queries
 from kinspect.inspector.ttgir.parser import parse_ttgir
@@ -117,19 +115,19 @@ def test_fixtures_equal_mlirs_generic_listing(path: Path, tmp_path: Path) -> Non
     assert_same_operations(path.read_text(), tmp_path)
 
 
-def test_constants_and_dictionaries_equal_the_generic_forms(tmp_path: Path) -> None:
-    text = compiled("zoo", "gfx942")["ttgir"]
+@pytest.mark.parametrize("job", ["zoo", "attention", "gemm_mxfp4"])
+def test_attribute_values_equal_the_generic_forms(job: str, tmp_path: Path) -> None:
+    text = compiled(job, "gfx950")["ttgir"]
     ours = parse_ttgir(text, "custom")
     theirs = parse_ttgir(generic_form(text, tmp_path)[0], "generic")
     compared = 0
-    enums = {"predicate", "axis", "evict", "cache", "rounding", "inputPrecision"}
     for a, b in zip(ours.ops, theirs.ops, strict=True):
         for key, value in a.attributes.items():
-            if key in enums or isinstance(value, str):
+            if isinstance(value, str):
                 continue  # keywords in the custom form are numbers in the generic one
             assert repr(value) == repr(b.attributes[key]), (a.line, a.name, key)
             compared += 1
-    assert compared > 200
+    assert compared > 40
 
 
 # ------------------------------------------------------------------ fixtures of several Tritons
@@ -417,68 +415,3 @@ def test_text_without_debug_info_and_with_dump_headers() -> None:
     assert [op.name for op in bare.ops] == [op.name for op in module.ops]
     assert [op.result_types for op in bare.ops] == [op.result_types for op in module.ops]
     assert all(op.loc is None for op in bare.ops)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "no MLIR operation"),
-        ("module {", "not closed"),
-        ("module {\n  tt.func @f() {\n    tt.return\n  }\n", "not closed"),
-        ('module {\n  test.op "abc\n}', "t.ttgir:2: .*closing quote"),
-        ("module {\n  %0 = test.op) : i32\n}", "t.ttgir:2: .*opening bracket"),
-        ("module {\n  test.op {a = }\n}", "t.ttgir:2: .*not an attribute value"),
-        ("module {\n  test.op {a = " + "[" * 5000 + "]" * 5000 + "}\n}", "nest deeper"),
-        ("module {\n" + "scf.if %c {\n" * 5000, "nest deeper"),
-        ("module {\n test.op loc(" + "callsite(" * 5000, "nest deeper"),
-        ("\x7fELF\x02\x01\x01", "cannot read the MLIR text"),
-        ("{" * 100_000, "cannot read the MLIR text"),
-    ],
-)
-def test_errors_name_the_file_and_line(text: str, message: str) -> None:
-    with pytest.raises(KinspectError, match=message) as caught:
-        parse_ttgir(text, "t.ttgir")
-    assert str(caught.value).startswith("t.ttgir")
-    assert caught.value.hint
-    assert "\n" not in str(caught.value)
-
-
-def test_a_megabyte_parses_in_linear_time() -> None:
-    text = (DATA / "gemm_rowmax-3.9-gfx950.ttgir").read_text()
-    start = text.index("  tt.func")
-    stop = text.index("\n} loc(") + 1
-    function = text[start:stop]
-    copies = 1_000_000 // len(function)
-    big = text[:start] + function * copies + text[stop:]
-    began = time.process_time()
-    module = parse_ttgir(big, "big")
-    took = time.process_time() - began
-    assert len(module.functions) == copies
-    # About 0.4 s on a quiet 2020s core; ten times that still rules out anything quadratic.
-    assert took < 4
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "!a<" * 300_000,
-        "tensor<" * 150_000,
-        "tensor<" + "<>" * 400_000,
-        '\\"' * 400_000,
-        '@"' * 400_000,
-        " " * 1_000_000,
-        "module {\n" + " " * 1_000_000 + "x",
-        "1x" * 400_000,
-        "#a.b<" * 200_000,
-        "%0 = " * 200_000,
-        "module {\n" + "#a = #b.c<[" * 100_000,
-        "module {\n" + "test.op {" * 100_000,
-        "-" * 500_000,
-    ],
-    ids=lambda text: text[:14].strip(),
-)
-def test_hostile_text_fails_fast(text: str) -> None:
-    began = time.process_time()
-    with pytest.raises(KinspectError):
-        parse_ttgir(text, "hostile")
-    assert time.process_time() - began < 5

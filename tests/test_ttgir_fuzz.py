@@ -90,13 +90,13 @@ def test_undamaged_files_parse(text: str) -> None:
     assert check(text)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(TEXTS), st.floats(0, 1))
 def test_truncated(text: str, share: float) -> None:
     check(text[: int(len(text) * share)])
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from(TEXTS),
     st.lists(
@@ -134,3 +134,68 @@ def test_numbers_and_lines_exchanged(text: str, data: st.DataObject) -> None:
 def test_fragments_alone(text: str) -> None:
     check(text)
     check(f"module {{\n{text}\n}}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no MLIR operation"),
+        ("module {", "not closed"),
+        ("module {\n  tt.func @f() {\n    tt.return\n  }\n", "not closed"),
+        ('module {\n  test.op "abc\n}', "t.ttgir:2: .*closing quote"),
+        ("module {\n  %0 = test.op) : i32\n}", "t.ttgir:2: .*opening bracket"),
+        ("module {\n  test.op {a = }\n}", "t.ttgir:2: .*not an attribute value"),
+        ("module {\n  test.op {a = " + "[" * 5000 + "]" * 5000 + "}\n}", "nest deeper"),
+        ("module {\n" + "scf.if %c {\n" * 5000, "nest deeper"),
+        ("module {\n test.op loc(" + "callsite(" * 5000, "nest deeper"),
+        ("\x7fELF\x02\x01\x01", "cannot read the MLIR text"),
+        ("{" * 50_000, "cannot read the MLIR text"),
+    ],
+)
+def test_errors_name_the_file_and_line(text: str, message: str) -> None:
+    with pytest.raises(KinspectError, match=message) as caught:
+        parse_ttgir(text, "t.ttgir")
+    assert str(caught.value).startswith("t.ttgir")
+    assert caught.value.hint
+    assert "\n" not in str(caught.value)
+
+
+def test_a_megabyte_parses_in_linear_time() -> None:
+    text = (DATA / "gemm_rowmax-3.9-gfx950.ttgir").read_text()
+    start = text.index("  tt.func")
+    stop = text.index("\n} loc(") + 1
+    function = text[start:stop]
+    copies = 1_000_000 // len(function)
+    big = text[:start] + function * copies + text[stop:]
+    began = time.process_time()
+    module = parse_ttgir(big, "big")
+    took = time.process_time() - began
+    assert len(module.functions) == copies
+    # About 0.4 s on a quiet 2020s core; ten times that still rules out anything quadratic.
+    assert took < 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "!a<" * 150_000,
+        "tensor<" * 70_000,
+        "tensor<" + "<>" * 200_000,
+        '\\"' * 200_000,
+        '@"' * 200_000,
+        " " * 1_000_000,
+        "module {\n" + " " * 1_000_000 + "x",
+        "1x" * 200_000,
+        "#a.b<" * 100_000,
+        "%0 = " * 100_000,
+        "module {\n" + "#a = #b.c<[" * 50_000,
+        "module {\n" + "test.op {" * 50_000,
+        "-" * 500_000,
+    ],
+    ids=lambda text: text[:14].strip(),
+)
+def test_hostile_text_fails_fast(text: str) -> None:
+    began = time.process_time()
+    with pytest.raises(KinspectError):
+        parse_ttgir(text, "hostile")
+    assert time.process_time() - began < 5

@@ -27,6 +27,8 @@ FORMAT = 1
 """Part of every key: raise it when the same inputs come to mean other files."""
 MANIFEST = "manifest.json"
 STAGING = "staging"
+MOST_BYTES = 8 << 30
+"""What the store may hold: beyond that the oldest entries go after a run that added some."""
 STALE_SECONDS = 24 * 3600.0
 """Age at which a staging folder belongs to nobody: no compile runs for a day."""
 PUT_ATTEMPTS = 5
@@ -206,7 +208,7 @@ class Store:
         """Removes an entry, if there is one."""
         self._set_aside(self._folder(key))
 
-    def prune(self, max_bytes: int) -> int:
+    def prune(self, max_bytes: int = MOST_BYTES) -> int:
         """Deletes the oldest entries until the rest fits, and staging folders nobody owns.
 
         Returns:

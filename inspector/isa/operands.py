@@ -9,6 +9,11 @@ from kinspect.inspector.isa.symbols import SymbolTable
 # A label, a relocated symbol or a modifier's name is no value.
 _NAME = re.compile(r"(?<![\w.$@:])[A-Za-z_.$][\w.$]*(?![\w.$]*[@(:])")
 _RANGE = re.compile(r"\b([vsa]|acc|ttmp)\[([^\]:]+)(?::([^\]]+))?\]")
+# Numbers joined by operators, once the symbols are gone: `4*2`, `(1<<4)-1`.
+_TERM = r"(?:0[xX][0-9a-fA-F]+|\d+)"
+_ARITHMETIC = re.compile(
+    rf"(?<![\w.\])]) *(?P<sum>\(*{_TERM}\)*(?:\s*(?:[-+*/&|^]|<<|>>)\s*\(*{_TERM}\)*)+)(?![\w.])"
+)
 
 
 def substitute(operands: str, symbols: SymbolTable, *, names: bool) -> str:
@@ -37,6 +42,12 @@ def substitute(operands: str, symbols: SymbolTable, *, names: bool) -> str:
         value = symbols.value(match[0])
         return match[0] if value is None else str(value)
 
+    def number(match: re.Match[str]) -> str:
+        value = symbols.evaluate(match["sum"])
+        return match[0] if value is None else match[0].replace(match["sum"], str(value))
+
     if "[" in operands:
         operands = _RANGE.sub(register, operands)
-    return _NAME.sub(name, operands) if names else operands
+    if not names:
+        return operands
+    return _ARITHMETIC.sub(number, _NAME.sub(name, operands))

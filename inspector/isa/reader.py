@@ -31,6 +31,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_.$][\w.$]*)\s*==?(?!=)\s*(.*)$", re.DOTALL)
 _FUNCTION_TYPE = re.compile(
     r'\s*([^\s,]+|"[^"]*")\s*,\s*[@%#"]?(?:function|STT_FUNC|gnu_indirect_function)\b'
 )
+_KERNELS = re.compile(r"\.amdhsa_kernel[ \t]+([^\s;]+)")
 _INFO = re.compile(r";\s*([A-Za-z_]\w*)\s*[:=]\s*(.*)$")
 _INFO_HEADERS = frozenset({"Kernel info:", "Function info:"})
 _ISA_VERSION = re.compile(r"\s*(\d{1,2})\s*,\s*(\d{1,2})\s*,\s*(\d{1,2})")
@@ -97,6 +98,8 @@ class _Reader:
 
     def read(self) -> UnitContents:
         text = blank_block_comments(self._unit.text)
+        # Hand-written code may leave out .type and .globl; the descriptors come last.
+        self._declared.update(name.strip('"') for name in _KERNELS.findall(text))
         source = lines_of(text, self._unit.lines_before)
         if uses_macros(text):
             self._named = True

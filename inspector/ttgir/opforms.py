@@ -7,7 +7,7 @@ tests compare the outcome with MLIR's own generic form.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 INLINE_NAMES: Mapping[str, tuple[str, ...]] = {
     # Names, in the generic form, of the bare keywords and literals of the custom form, in order;
@@ -100,3 +100,20 @@ TOKEN_TYPES: Mapping[str, str] = {
     "triton_gpu": "!triton_gpu.async.token",
 }
 DEFAULT_TOKEN = "!ttg.async.token"
+
+
+def in_own_order(name: str, operands: Sequence[str], roles: Sequence[str]) -> list[str]:
+    """Operands in the order of `OPERAND_ORDER`; any that it does not place come last.
+
+    Args:
+        name: an operation of the table.
+        operands: the operands in printed order.
+        roles: per operand, the word or bracket before it; empty where it stands free.
+    """
+    slots: dict[str, list[str]] = {}
+    free = 0
+    for operand, role in zip(operands, roles, strict=True):
+        slots.setdefault(role or str(free), []).append(operand)
+        free += not role
+    placed = [operand for slot in OPERAND_ORDER[name] for operand in slots.pop(slot, ())]
+    return placed + [operand for rest in slots.values() for operand in rest]

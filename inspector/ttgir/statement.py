@@ -23,6 +23,7 @@ from kinspect.inspector.ttgir.opforms import (
     OPERAND_ORDER,
     SHADOWING,
     VISIBILITIES,
+    in_own_order,
 )
 from kinspect.inspector.ttgir.results import result_types
 from kinspect.inspector.ttgir.values import float_bits, plain, unquote
@@ -117,9 +118,8 @@ class StatementParser:
 
     def _finish(self, draft: OpDraft) -> None:
         values = self.values
-        order = OPERAND_ORDER.get(draft.name)
-        if order is not None and draft.roles:
-            draft.operands = _reordered(draft.operands, draft.roles, order)
+        if draft.name in OPERAND_ORDER and draft.roles:
+            draft.operands = in_own_order(draft.name, draft.operands, draft.roles)
         draft.operand_types = tuple([values.get(name, UNKNOWN_TYPE) for name in draft.operands])
         if any(draft.arg_attrs):
             draft.attributes["arg_attrs"] = tuple(draft.arg_attrs)
@@ -384,18 +384,6 @@ class StatementParser:
                     parse_loc(cursor)
                 cursor.accept(",")
         cursor.expect(":")
-
-
-def _reordered(operands: list[str], roles: list[str], order: tuple[str, ...]) -> list[str]:
-    """Operands in the operation's own order; see `OPERAND_ORDER`."""
-    slots: dict[str, list[str]] = {}
-    free = 0
-    for operand, role in zip(operands, roles, strict=True):
-        slot = role or str(free)
-        free += not role
-        slots.setdefault(slot, []).append(operand)
-    known = [operand for slot in order for operand in slots.pop(slot, ())]
-    return known + [operand for rest in slots.values() for operand in rest]
 
 
 def _keyword_text(value: Any) -> Any:
