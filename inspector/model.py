@@ -260,7 +260,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class TtgirType:
-    """A type: `tensor`, `memdesc`, `ptr`, or a scalar (`kind` = `scalar`)."""
+    """A type. `kind` is tensor, memdesc, ptr, scalar, token, tensordesc, function or unknown."""
 
     text: str
     kind: str

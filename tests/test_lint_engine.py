@@ -211,7 +211,7 @@ def test_sorted_by_severity_then_loop() -> None:
 
 def access(line: int, cls: str, bits: int | None, where: str | None, source: int) -> MemoryOp:
     call = SourceLoc("k.py", source)
-    inlined = SourceLoc("standard.py", 43, 13, inlined_at=call)
+    inlined = SourceLoc("/lib/triton/language/standard.py", 43, 13, inlined_at=call)
     return MemoryOp(line, f"{cls}_b{bits}", cls, bits, where, 1, inlined)
 
 

@@ -27,10 +27,10 @@ ROOT = Path(__file__).parent.parent
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 LLVM_MCA = shutil.which("llvm-mca-22")
 
-pytestmark = pytest.mark.xdist_group("suite")
+pytestmark = pytest.mark.xdist_group(name="suite")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def suite() -> Report:
     pytest.importorskip("triton")
     return collect(Request((str(ROOT / "kernels"),), archs=ARCHS, jobs=2, passes=False))

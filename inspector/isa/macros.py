@@ -22,20 +22,15 @@ _NAMED = re.compile(r"([A-Za-z_.$][\w.$]*)\s*=(?!=)\s*(.*)$", re.DOTALL)
 _COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|;.*|//.*', re.DOTALL)
 
 # What damaged or hostile input may cost at most.
-MAX_LINES = 2_000_000
+MAX_LINES = 200_000
 _MAX_NESTING = 128
 _MAX_LINE = 65_536
 
+_MACRO = (frozenset({".macro"}), frozenset({".endm", ".endmacro"}))
+_REPEATS = frozenset({".rept", ".rep", ".irp", ".irpc"})
 _ENDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = MappingProxyType(
-    {
-        ".macro": (frozenset({".macro"}), frozenset({".endm", ".endmacro"})),
-        ".rept": (
-            frozenset({".rept", ".rep", ".irp", ".irpc"}),
-            frozenset({".endr", ".endrep"}),
-        ),
-    }
+    {".macro": _MACRO} | dict.fromkeys(_REPEATS, (_REPEATS, frozenset({".endr", ".endrep"})))
 )
-_REPEATS = _ENDS[".rept"][0]
 _COMPARISONS: Mapping[str, Callable[[int], bool]] = MappingProxyType(
     {
         ".if": lambda v: v != 0,
@@ -140,9 +135,9 @@ class Expander:
         if not active:
             return False
         if word == ".macro":
-            self._define(self._operands(text), self._body(".macro"))
+            self._define(self._operands(text), self._body(word, number)[0])
         elif word in _REPEATS:
-            self._repeat(word, number, self._operands(text), self._body(".rept"))
+            self._repeat(word, number, self._operands(text))
         elif word == ".exitm":
             while len(self._stack) > 1 and not self._stack[-1].macro:
                 self._stack.pop()
@@ -194,22 +189,30 @@ class Expander:
 
     # ---- bodies
 
-    def _body(self, kind: str) -> tuple[tuple[int, str], ...]:
-        """Takes the lines up to the directive that ends this one, nested ones included."""
+    def _body(self, kind: str, start: int) -> tuple[tuple[tuple[int, str], ...], bool]:
+        """Takes the lines up to the directive that ends this one, nested ones included.
+
+        Returns:
+            The lines, and whether the end was there.
+        """
         opens, ends = _ENDS[kind]
         depth = 0
-        body = []
+        body: list[tuple[int, str]] = []
         for number, text in self._stack[-1].lines:
+            self._count += len(self._stack) > 1
+            if self._count > MAX_LINES:
+                break
             words = text.split(None, 1)
             word = words[0] if words else ""
             if word in ends:
                 if depth == 0:
-                    break
+                    return tuple(body), True
                 depth -= 1
             elif word in opens:
                 depth += 1
             body.append((number, text))
-        return tuple(body)
+        self._note(f"the {kind} on line {start} has no end")
+        return tuple(body), False
 
     def _define(self, operands: str, body: tuple[tuple[int, str], ...]) -> None:
         name, _, rest = operands.replace(",", " ", 1).partition(" ")
@@ -226,16 +229,17 @@ class Expander:
             _Frame(lines, line if outer is None else outer, macro, len(self._conditions))
         )
 
-    def _repeat(
-        self, word: str, number: int, operands: str, body: tuple[tuple[int, str], ...]
-    ) -> None:
-        if word in (".rept", ".rep"):
+    def _repeat(self, word: str, number: int, operands: str) -> None:
+        body, ended = self._body(word, number)
+        if not ended:  # read once: repeated, what is left of the file would grow beyond bounds
+            lines: Lines = iter(body)
+        elif word in (".rept", ".rep"):
             times = self._symbols.evaluate(operands)
             if times is None:
                 self._note(f"the .rept on line {number} has no known count: read once")
                 times = 1
             count = min(max(times, 0), MAX_LINES // max(len(body), 1) + 1)
-            lines: Lines = (entry for _ in range(count) for entry in body)
+            lines = (entry for _ in range(count) for entry in body)
         else:
             name, _, rest = operands.partition(",")
             values = list(rest.strip()) if word == ".irpc" else _arguments(rest)

@@ -106,6 +106,7 @@ class _Reader:
             source = iter(Expander(source, self._out.symbols, self._out.notes))
         slashes = "//" in text
         directives, ops = self._directives, self._ops
+        ignored: set[str] = set()  # data directives: most lines of a file with debug sections
         for number, raw in source:
             line = raw.strip()
             if not line:
@@ -120,14 +121,17 @@ class _Reader:
                 if handler is not None:
                     self._word = word
                     handler(line[len(word) :], number)
-                elif ":" in word:
-                    self._statement(line, number)
-                elif word.startswith(".amdhsa_"):
-                    if self._kernel is not None:
-                        value = strip_comment(line[len(word) :])
-                        self._kernel.amdhsa[word.removeprefix(".amdhsa_")] = value
-                elif "=" in line:
-                    self._assignment(strip_comment(line))
+                elif word not in ignored:
+                    if ":" in word:
+                        self._statement(line, number)
+                    elif word.startswith(".amdhsa_"):
+                        if self._kernel is not None:
+                            value = strip_comment(line[len(word) :])
+                            self._kernel.amdhsa[word.removeprefix(".amdhsa_")] = value
+                    elif "=" in line[len(word) :].split(None, 1)[:1]:
+                        self._assignment(strip_comment(line))
+                    else:
+                        ignored.add(word)
                 if self._info is not None:
                     self._info = None
                 continue

@@ -19,7 +19,9 @@ def calls(p, n):
 
 
 @triton.jit
-def attend(q_ptr, k_ptr, o_ptr, rows, keys, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, D: tl.constexpr):
+def attend(
+    q_ptr, k_ptr, o_ptr, rows, keys, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, D: tl.constexpr
+):
     offs_d = tl.arange(0, D)
     for row in range(tl.program_id(0), rows, 4):
         offs_m = row * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -30,7 +32,9 @@ def attend(q_ptr, k_ptr, o_ptr, rows, keys, BLOCK_M: tl.constexpr, BLOCK_N: tl.c
         for start in range(0, keys, BLOCK_N):
             offs_n = start + tl.arange(0, BLOCK_N)
             live = offs_n < keys
-            k = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :], mask=live[:, None], other=0.0)
+            k = tl.load(
+                k_ptr + offs_n[:, None] * D + offs_d[None, :], mask=live[:, None], other=0.0
+            )
             s = tl.where(live[None, :], tl.dot(q, tl.trans(k)), float("-inf"))
             new_peak = tl.maximum(peak, tl.max(s, 1))
             p = tl.exp(s - new_peak[:, None])
@@ -38,4 +42,6 @@ def attend(q_ptr, k_ptr, o_ptr, rows, keys, BLOCK_M: tl.constexpr, BLOCK_N: tl.c
             total = total * scale + tl.sum(p, 1)
             acc = acc * scale[:, None] + tl.dot(p.to(k.dtype), k)
             peak = new_peak
-        tl.store(o_ptr + offs_m[:, None] * D + offs_d[None, :], (acc / total[:, None]).to(tl.float16))
+        tl.store(
+            o_ptr + offs_m[:, None] * D + offs_d[None, :], (acc / total[:, None]).to(tl.float16)
+        )
