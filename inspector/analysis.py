@@ -250,7 +250,7 @@ def analyze_ttgir(text: str, context: Context) -> list[KernelReport]:
     threads, warps = module.attributes.get("threads-per-warp"), module.attributes.get("num-warps")
     target = str(module.attributes.get("target", ""))
     backend, _, arch = target.partition(":")
-    notes = ("TTGIR alone: registers and code are known only after a compile",)
+    notes: tuple[str, ...] = ("TTGIR alone: registers and code are known only after a compile",)
     if backend and backend != "hip":
         notes = (f"compiled for {target}, not for an AMD target", *notes)
     resources = Resources(wave_size=threads if isinstance(threads, int) else None)

@@ -10,9 +10,10 @@ from pathlib import Path
 import click
 from kinspect.inspector.analysis import Overrides
 from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
+from kinspect.inspector.compiling import Request
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import KernelReport, Report
-from kinspect.inspector.pipeline import Captured, Compiled, Event, Request, collect
+from kinspect.inspector.pipeline import Captured, Compiled, Event, collect
 
 SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 
