@@ -22,6 +22,7 @@ from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.metrics.subject import MATRIX_CLASSES
 from kinspect.inspector.model import KernelReport, LoopReport, Report
 from kinspect.inspector.pipeline import collect
+from objdump_reference import OBJDUMP, check_against_objdump
 
 ROOT = Path(__file__).parent.parent
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
@@ -138,6 +139,19 @@ def hot_scratch(kernel: KernelReport) -> int:
         if loop.hot
         for name in ("scratch_load", "scratch_store")
     )
+
+
+@pytest.mark.skipif(OBJDUMP is None, reason="llvm-objdump-22 is not installed")
+def test_loops_equal_networkx_over_objdumps_branches(suite: Report, tmp_path: Path) -> None:
+    """Every compiled kernel: mnemonics, blocks and loops, on at least 30 of them."""
+    loops = 0
+    for kernel in suite.kernels:
+        code = artifact(kernel.artifacts["hsaco"].path)
+        program = check_against_objdump(text_of(kernel), code, tmp_path)
+        loops += len(program.kernels[0].loops)
+        assert len(kernel.loops) == len(program.kernels[0].loops)
+    assert len(suite.kernels) >= 30
+    assert loops >= 60
 
 
 # --------------------------------------------------------------------------- matrix instructions
