@@ -331,6 +331,41 @@ def test_decompression_bombs() -> None:
     bounded(lambda: run(claims_much), mib=20)
 
 
+@pytest.mark.parametrize("claim", [0, 200 << 20, 1 << 40])
+def test_compressed_sections_that_are_bombs(claim: int) -> None:
+    # 0 is no limit to zlib.
+    content = struct.pack("<IIQQ", 1, 0, claim, 1) + zlib.compress(bytes(200 << 20), 9)
+    header = struct.pack(
+        "<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01\x40\x03", 3, 224, 1, 0, 0, 64 + len(content),
+        0x54C, 64, 0, 0, 64, 2, 0,
+    )  # fmt: skip
+    sections = bytes(64)
+    sections += struct.pack("<IIQQQQIIQQ", 0, 1, 0x800, 0, 64, len(content), 0, 0, 1, 0)
+    elf = read_elf(header + content + sections, "x")
+
+    def run() -> None:
+        with pytest.raises(KinspectError, match=r"cannot be inflated.*decompress"):
+            elf.bytes_of(elf.sections[1])
+
+    bounded(run, mib=20)
+
+
+def test_section_table_without_end_inside_the_file() -> None:
+    count = 1 << 18
+    header = struct.pack(
+        "<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01\x40\x03", 3, 224, 1, 0, 0, 64, 0x54C, 64, 0,
+        0, 64, 0, 0,
+    )  # fmt: skip
+    first = struct.pack("<IIQQQQIIQQ", 0, 0, 0, 0, 0, count, 0, 0, 0, 0)
+    data = header + first + bytes(64 * (count - 1))
+
+    def run() -> None:
+        with pytest.raises(KinspectError, match="262144 sections"):
+            read_elf(data, "x")
+
+    bounded(run, seconds=1, mib=50)
+
+
 def test_bundle_whose_entries_overlap() -> None:
     count = 20_000
     triple = b"hip-amdgcn-amd-amdhsa--gfx942"

@@ -61,6 +61,24 @@ def test_lines_are_those_of_llvm_symbolizer(name: str) -> None:
     assert deepest >= 2
 
 
+@pytest.mark.parametrize(("kind", "problem"), [("zlib", None), ("zstd", "cannot be inflated")])
+def test_compressed_debug_information(kind: str, problem: str | None, tmp_path: Path) -> None:
+    plain, packed = DATA / "inlined.dwarf5.hsaco", tmp_path / "packed.hsaco"
+    subprocess.run(
+        [tool("llvm-objcopy-22"), f"--compress-debug-sections={kind}", plain, packed], check=True
+    )
+    elf = read(packed).elf
+    assert any(s.flags & 0x800 for s in elf.sections)
+    lines, expected = read_line_map(elf), read_line_map(read(plain).elf)
+    if problem:
+        assert problem in (lines.problem or "")
+        return
+    functions = read(plain).functions
+    addresses = [a for f in functions for a in range(f.address, f.address + f.size, 4)]
+    assert addresses
+    assert [lines.at(a) for a in addresses] == [expected.at(a) for a in addresses]
+
+
 def test_no_debug_information_is_no_problem() -> None:
     lines = read_line_map(read(DATA / "two.gfx942.hsaco").elf)
     assert not lines

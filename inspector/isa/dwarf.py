@@ -1,8 +1,9 @@
 """Source lines of a code object: the DWARF line table (versions 2 to 5), bounded.
 
-A reader of its own because debug information comes with the file: general readers follow the counts
-that it states, whatever they are (see `elf.py`). Here each step consumes bytes of the file and of a
-budget that is proportional to the file's size.
+A reader of its own because debug information comes with the file, and general readers follow the
+counts that it states, whatever they are: pyelftools 0.33 spends 10 seconds and gigabytes on a line
+table header of 44 bytes that announces two million directories. Here each step consumes bytes of
+the file and of a budget that is proportional to the file's size.
 
 Source: DWARF Debugging Information Format, version 5, section 6.2, and version 4 for the older form
 of the header.

@@ -1,14 +1,13 @@
 """The ELF container, read with pyelftools so that no file makes it fail but by KinspectError.
 
-pyelftools follows what a file says, so counts, sizes and offsets are held against the file's length
-before it does; whatever it raises is caught in one place (`_pyelftools`). Symbols and notes are
-read here from their bytes, each with the measurement that says why.
+pyelftools follows what a file says, so counts and sizes are held against the file's length before
+it does, and what it raises is caught in one place. Symbols and notes are read from their bytes.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -17,28 +16,30 @@ from elftools.common.utils import struct_parse
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.enums import ENUM_E_MACHINE
-
 from kinspect.inspector.errors import KinspectError
 
 EM_AMDGPU = 224
 OSABI_HSA = 64
 ET_REL = "ET_REL"
 
+# What `Section` takes of a header, after index and name.
+_FIELDS = ("sh_type", "sh_flags", "sh_addr", "sh_offset", "sh_size", "sh_link", "sh_entsize")
 _NOTE = struct.Struct("<III")
 _SYMBOL = struct.Struct("<IBBHQQ")
 
 # pyelftools takes 30 microseconds per section; -ffunction-sections makes some tens of thousands.
 _SECTIONS_LIMIT = 1 << 17
-# What names, which may overlap, can add up to, and what compressed sections may claim to hold.
+# What names, which may overlap, can add up to.
 _NAMES_LIMIT = 1 << 28
-_INFLATE_LIMIT = 1 << 28
+# Of one section; half a dozen are held at a time.
+_INFLATE_LIMIT = 1 << 26
 # Compilers write one. Overlapping sections would make the reading quadratic.
 _NOTE_SECTIONS_LIMIT = 16
 
 _NOT_ELF_HINT = (
     "pass a code object (.hsaco, .co), a HIP executable or library, or an offload bundle"
 )
-_DAMAGED_HINT = "build or copy the file again"
+_TRUNCATED = "its header is senseless or its section table lies outside it (a truncated copy?)"
 _INFLATE_HINT = "decompress it first: llvm-objcopy --decompress-debug-sections"
 
 
@@ -110,17 +111,16 @@ class Elf:
             return b""
         if section.offset + section.size > len(self.data):
             raise self.damaged(f"section {section.name!r} reaches past its end")
-        if section.flags & SH_FLAGS.SHF_COMPRESSED:
-            return self._inflate(section)
-        return self.data[section.offset : section.offset + section.size]
-
-    def _inflate(self, section: Section) -> bytes:
-        with _pyelftools(self.name, f"section {section.name!r} does not inflate", _INFLATE_HINT):
+        # Code is never compressed (gABI), whatever its flags say: many sections could share a bomb.
+        if not section.flags & SH_FLAGS.SHF_COMPRESSED or section.executable:
+            return self.data[section.offset : section.offset + section.size]
+        failure = _error(self.name, f"section {section.name!r} cannot be inflated", _INFLATE_HINT)
+        with _pyelftools(failure):
             packed = ELFFile(BytesIO(self.data)).get_section(section.index)
-            if packed.data_size > _INFLATE_LIMIT:
-                raise self.damaged(f"section {section.name!r} claims {packed.data_size} bytes")
-            # To zlib, a limit of 0 bytes is none.
-            return packed.data() if packed.data_size else b""
+            # No tool compresses nothing, and to zlib a limit of 0 bytes is none.
+            if not 0 < packed.data_size <= _INFLATE_LIMIT:
+                raise failure
+            return packed.data()
 
     def place_of(self, symbol: Symbol) -> tuple[Section, int] | None:
         """The section that defines `symbol` and the symbol's offset in it; None for others."""
@@ -149,28 +149,24 @@ class Elf:
         Raises:
             KinspectError: a note reaches past its section.
         """
-        sections = [s for s in self.sections if s.type == "SHT_NOTE"]
-        for section in sections[:_NOTE_SECTIONS_LIMIT]:
-            yield from self._notes_in(section)
-
-    def _notes_in(self, section: Section) -> Iterator[Note]:
         # pyelftools' iter_notes decodes GNU notes on the way, 2 seconds per MB of a hostile one,
         # and cuts notes that reach past their section short without a word.
-        raw = self.bytes_of(section)
-        at = 0
-        while at + _NOTE.size <= len(raw):
-            owner_size, data_size, kind = _NOTE.unpack_from(raw, at)
-            at += _NOTE.size
-            data_at = at + _align4(owner_size)
-            if data_at + data_size > len(raw):
-                raise self.damaged(f"a note reaches past section {section.name!r}")
-            owner = raw[at : at + owner_size].rstrip(b"\0").decode("utf-8", "replace")
-            yield Note(owner, kind, raw[data_at : data_at + data_size])
-            at = data_at + _align4(data_size)
+        sections = [s for s in self.sections if s.type == "SHT_NOTE"]
+        for section in sections[:_NOTE_SECTIONS_LIMIT]:
+            raw, at = self.bytes_of(section), 0
+            while at + _NOTE.size <= len(raw):
+                owner_size, data_size, kind = _NOTE.unpack_from(raw, at)
+                at += _NOTE.size
+                data_at = at + owner_size + -owner_size % 4
+                if data_at + data_size > len(raw):
+                    raise self.damaged(f"a note reaches past section {section.name!r}")
+                owner = raw[at : at + owner_size].rstrip(b"\0").decode("utf-8", "replace")
+                yield Note(owner, kind, raw[data_at : data_at + data_size])
+                at = data_at + data_size + -data_size % 4
 
     def damaged(self, what: str) -> KinspectError:
         """The error for a file that contradicts itself."""
-        return _damaged(self.name, what)
+        return _error(self.name, f"damaged ELF file: {what}")
 
 
 def read_elf(data: bytes, name: str) -> Elf:
@@ -187,7 +183,7 @@ def read_elf(data: bytes, name: str) -> Elf:
         raise KinspectError(f"{name}: the file is empty", _NOT_ELF_HINT)
     if not data.startswith(b"\x7fELF"):
         raise KinspectError(f"{name}: not an ELF file", _NOT_ELF_HINT)
-    with _pyelftools(name, "its header does not parse (a truncated copy?)"):
+    with _pyelftools(_error(name, f"damaged ELF file: {_TRUNCATED}")):
         file = ELFFile(BytesIO(data))
         if (file.elfclass, file.little_endian) != (64, True):
             what = "32-bit" if file.elfclass == 32 else "big-endian"
@@ -195,113 +191,80 @@ def read_elf(data: bytes, name: str) -> Elf:
                 f"{name}: {what} ELF file; AMDGPU code objects are 64-bit and little-endian",
                 _NOT_ELF_HINT,
             )
+        machine = file["e_machine"]
         elf = Elf(
-            name=name,
-            data=data,
-            type=file["e_type"],
-            machine=ENUM_E_MACHINE.get(file["e_machine"], file["e_machine"]),
-            osabi=file.e_ident_raw[7],  # decoded, 64 has the name of ARM's ABI
-            abi_version=file["e_ident"]["EI_ABIVERSION"],
-            flags=file["e_flags"],
+            name,
+            data,
+            file["e_type"],
+            ENUM_E_MACHINE.get(machine, machine),
+            file.e_ident_raw[7],  # OSABI; decoded, AMD's 64 has the name of ARM's
+            file["e_ident"]["EI_ABIVERSION"],
+            file["e_flags"],
         )
         elf = replace(elf, sections=_sections(elf, file))
     return replace(elf, symbols=_symbols(elf))
 
 
 @contextmanager
-def _pyelftools(name: str, what: str, hint: str = _DAMAGED_HINT) -> Iterator[None]:
-    """Turn what pyelftools raises into KinspectError.
-
-    Besides its own errors it lets through those of construct, struct and zlib, and OverflowError,
-    AssertionError, UnicodeDecodeError and others of Python, as the file has it.
-    """
+def _pyelftools(failure: KinspectError) -> Iterator[None]:
+    """Turn all that pyelftools raises, zlib's and Python's errors included, into `failure`."""
     try:
         yield
     except KinspectError:
         raise
     except Exception as error:
-        raise _damaged(name, what, hint) from error
+        raise failure from error
 
 
-def _damaged(name: str, what: str, hint: str = _DAMAGED_HINT) -> KinspectError:
-    # Names in a damaged file can be of any length.
-    return KinspectError(f"{name}: damaged ELF file: {what:.300}", hint)
-
-
-def _align4(size: int) -> int:
-    return (size + 3) & ~3
+def _error(name: str, what: str, hint: str = "build or copy the file again") -> KinspectError:
+    return KinspectError(f"{name}: {what:.300}", hint)  # names in files can be of any length
 
 
 def _sections(elf: Elf, file: ELFFile) -> tuple[Section, ...]:
-    # Not iter_sections: it also opens what each section refers to, which may be chains of others.
+    # Not iter_sections: that also opens what each section links to, and so on along the links.
     table, size, entry = file["e_shoff"], file["e_shentsize"], file.structs.Elf_Shdr
-    if not table:
-        return ()
-    if size != entry.sizeof() or table + size > len(elf.data):
-        raise elf.damaged("the section table lies outside it (a truncated copy?)")
-    count = file.num_sections()  # of the first entry where there are 0xff00 or more
-    if table + size * count > len(elf.data):
-        raise elf.damaged("the section table lies outside it (a truncated copy?)")
+    count = file.num_sections()
+    if table and (size != entry.sizeof() or table + size * count > len(elf.data)):
+        raise elf.damaged(_TRUNCATED)
     if count > _SECTIONS_LIMIT:
         raise elf.damaged(f"it holds {count} sections")
-    headers = [struct_parse(entry, file.stream, table + size * i) for i in range(count)]
-    strings = file.get_shstrndx()
-    start, length = 0, 0
-    if strings < count:
-        start, length = headers[strings].sh_offset, headers[strings].sh_size
-    names = _Names(elf.data[start : start + length], elf)
-    return tuple(
-        Section(
-            index=index,
-            name=names.at(header.sh_name),
-            type=header.sh_type,
-            flags=header.sh_flags,
-            address=header.sh_addr,
-            offset=header.sh_offset,
-            size=header.sh_size,
-            link=header.sh_link,
-            entsize=header.sh_entsize,
-        )
-        for index, header in enumerate(headers)
-    )
+    found = [struct_parse(entry, file.stream, table + size * i) for i in range(count)]
+    names = b""
+    if file.get_shstrndx() < count:
+        strings = found[file.get_shstrndx()]
+        names = elf.data[strings.sh_offset : strings.sh_offset + strings.sh_size]
+    read = zip(_names(elf, names, (h.sh_name for h in found)), found, strict=True)
+    return tuple(Section(i, n, *(h[f] for f in _FIELDS)) for i, (n, h) in enumerate(read))
 
 
-class _Names:
-    """A string table with a bound on what is read from it in total."""
-
-    def __init__(self, table: bytes, elf: Elf) -> None:
-        self._table = table
-        self._elf = elf
-        self._left = _NAMES_LIMIT
-
-    def at(self, offset: int) -> str:
-        end = self._table.find(b"\0", offset)
-        name = self._table[offset : end if end >= 0 else None]
-        self._left -= len(name)
-        if self._left < 0:
-            raise self._elf.damaged("its symbol names add up to an absurd size")
-        return name.decode("utf-8", "replace")
+def _names(elf: Elf, table: bytes, offsets: Iterable[int]) -> Iterator[str]:
+    """The strings at `offsets`, which may overlap, with a bound on what is read in total."""
+    left = _NAMES_LIMIT
+    for offset in offsets:
+        end = table.find(b"\0", offset)
+        name = table[offset : end if end >= 0 else None]
+        left -= len(name)
+        if left < 0:
+            raise elf.damaged("its symbol names add up to an absurd size")
+        yield name.decode("utf-8", "replace")
 
 
 def _symbols(elf: Elf) -> tuple[Symbol, ...]:
     """The symbols of `.symtab`, or of `.dynsym` where the file is stripped.
 
     Read in bulk: libraries of tuned GEMMs hold hundreds of thousands, and for 200,000 pyelftools
-    takes 13 seconds where this takes one.
+    takes 13 seconds; read so, it takes one.
     """
-    for kind in ("SHT_SYMTAB", "SHT_DYNSYM"):
-        table = next((s for s in elf.sections if s.type == kind), None)
-        if table is not None:
-            break
-    else:
+    kinds = ("SHT_SYMTAB", "SHT_DYNSYM")
+    table = next((s for kind in kinds for s in elf.sections if s.type == kind), None)
+    if table is None:
         return ()
     if table.entsize != _SYMBOL.size or table.link >= len(elf.sections):
         raise elf.damaged(f"symbol table {table.name!r} has entries of {table.entsize} bytes")
-    names = _Names(elf.bytes_of(elf.sections[table.link]), elf)
     raw = elf.bytes_of(table)
+    entries = list(_SYMBOL.iter_unpack(raw[: len(raw) // _SYMBOL.size * _SYMBOL.size]))
+    names = _names(elf, elf.bytes_of(elf.sections[table.link]), (e[0] for e in entries))
     return tuple(
-        Symbol(names.at(name), value, size, info & 0xF, info >> 4, section)
-        for name, info, _, section, value, size in _SYMBOL.iter_unpack(
-            raw[: len(raw) // _SYMBOL.size * _SYMBOL.size]
-        )
+        Symbol(name, value, size, info & 0xF, info >> 4, section)
+        for name, (_, info, _, section, value, size) in zip(names, entries, strict=True)
     )
