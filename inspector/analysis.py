@@ -83,7 +83,7 @@ def analyze_text(text: str, context: Context) -> list[KernelReport]:
 def analyze_code_object(data: bytes, context: Context) -> list[KernelReport]:
     """Reports on every kernel of a code object."""
     # Only code objects need the ELF reader; importing it costs more than analysing a small text.
-    from kinspect.inspector.isa.load import load_code_object
+    from kinspect.inspector.isa.objects.load import load_code_object
 
     return analyze_program(load_code_object(data, context.path), context)
 

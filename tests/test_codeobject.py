@@ -14,12 +14,12 @@ import msgpack
 import pytest
 import yaml
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.amdnote import KernelNote
-from kinspect.inspector.isa.codeobject import CodeObject, read_code_object
-from kinspect.inspector.isa.crosscheck import compare, join
-from kinspect.inspector.isa.descriptor import decode_descriptor
-from kinspect.inspector.isa.eflags import TARGETS, split_target, target_of
-from kinspect.inspector.isa.elf import read_elf
+from kinspect.inspector.isa.objects.amdnote import KernelNote
+from kinspect.inspector.isa.objects.codeobject import CodeObject, read_code_object
+from kinspect.inspector.isa.objects.crosscheck import compare, join
+from kinspect.inspector.isa.objects.descriptor import decode_descriptor
+from kinspect.inspector.isa.objects.eflags import TARGETS, split_target, target_of
+from kinspect.inspector.isa.objects.elf import read_elf
 from kinspect.inspector.model import Resources
 
 DATA = Path(__file__).parent / "data" / "elf"

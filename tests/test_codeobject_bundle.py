@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.bundle import extract_code_objects
-from kinspect.inspector.isa.codeobject import read_code_object
+from kinspect.inspector.isa.objects.bundle import extract_code_objects
+from kinspect.inspector.isa.objects.codeobject import read_code_object
 
 DATA = Path(__file__).parent / "data" / "elf"
 

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.amdnote import read_note
-from kinspect.inspector.isa.bundle import extract_code_objects
-from kinspect.inspector.isa.codelisting import trim_listing
-from kinspect.inspector.isa.codeobject import read_code_object
-from kinspect.inspector.isa.dwarf import Budget, DwarfError, Sections, read_line_program
-from kinspect.inspector.isa.elf import Elf, read_elf
-from kinspect.inspector.isa.inlining import read_units
-from kinspect.inspector.isa.linemap import read_line_map
-from kinspect.inspector.isa.load import resources_only
+from kinspect.inspector.isa.objects.amdnote import read_note
+from kinspect.inspector.isa.objects.bundle import extract_code_objects
+from kinspect.inspector.isa.objects.codelisting import trim_listing
+from kinspect.inspector.isa.objects.codeobject import read_code_object
+from kinspect.inspector.isa.objects.dwarf import Budget, DwarfError, Sections, read_line_program
+from kinspect.inspector.isa.objects.elf import Elf, read_elf
+from kinspect.inspector.isa.objects.inlining import read_units
+from kinspect.inspector.isa.objects.linemap import read_line_map
+from kinspect.inspector.isa.objects.load import resources_only
 
 DATA = Path(__file__).parent / "data" / "elf"
 OBJECTS = [p.read_bytes() for p in sorted(DATA.glob("*.hsaco"))]

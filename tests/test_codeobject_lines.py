@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.isa.codeobject import CodeObject, read_code_object
-from kinspect.inspector.isa.elf import read_elf
-from kinspect.inspector.isa.linemap import read_line_map
+from kinspect.inspector.isa.objects.codeobject import CodeObject, read_code_object
+from kinspect.inspector.isa.objects.elf import read_elf
+from kinspect.inspector.isa.objects.linemap import read_line_map
 from kinspect.inspector.model import SourceLoc
 
 DATA = Path(__file__).parent / "data" / "elf"

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa import disasm
-from kinspect.inspector.isa.codelisting import Decoded, format_listing, trim_listing
-from kinspect.inspector.isa.codeobject import CodeObject, read_code_object
-from kinspect.inspector.isa.crosscheck import compare
-from kinspect.inspector.isa.disasm import (
+from kinspect.inspector.isa.objects import disasm
+from kinspect.inspector.isa.objects.codelisting import Decoded, format_listing, trim_listing
+from kinspect.inspector.isa.objects.codeobject import CodeObject, read_code_object
+from kinspect.inspector.isa.objects.crosscheck import compare
+from kinspect.inspector.isa.objects.disasm import (
     Disassembler,
     disassemble,
     disassemble_object,
     find_disassemblers,
 )
-from kinspect.inspector.isa.disasm_worker import decode_section
-from kinspect.inspector.isa.load import load_code_object, load_images, resources_only
+from kinspect.inspector.isa.objects.disasm_worker import decode_section
+from kinspect.inspector.isa.objects.load import load_code_object, load_images, resources_only
 from kinspect.inspector.isa.text import parse_text
 
 DATA = Path(__file__).parent / "data" / "elf"

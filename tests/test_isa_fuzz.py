@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.debugloc import LocationTable
-from kinspect.inspector.isa.expr import compile_expression
-from kinspect.inspector.isa.metadata import read_metadata
-from kinspect.inspector.isa.symbols import SymbolTable
+from kinspect.inspector.isa.asm.debugloc import LocationTable
+from kinspect.inspector.isa.asm.expr import compile_expression
+from kinspect.inspector.isa.asm.metadata import read_metadata
+from kinspect.inspector.isa.asm.symbols import SymbolTable
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.model import Function, Program
 

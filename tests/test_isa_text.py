@@ -14,9 +14,9 @@ from random import Random
 import pytest
 from elftools.elf.elffile import ELFFile
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.metadata import read_metadata
-from kinspect.inspector.isa.symbols import SymbolTable
-from kinspect.inspector.isa.target import Target
+from kinspect.inspector.isa.asm.metadata import read_metadata
+from kinspect.inspector.isa.asm.symbols import SymbolTable
+from kinspect.inspector.isa.asm.target import Target
 from kinspect.inspector.isa.text import parse_text, parse_texts
 from kinspect.inspector.model import Function, Program, SourceLoc
 
@@ -660,3 +660,12 @@ def test_data_is_never_held_line_by_line() -> None:
     tracemalloc.stop()
     assert len(text) > 7_000_000
     assert peak < 12_000_000
+
+
+def test_capital_letters_in_mnemonics_change_nothing() -> None:
+    """Tensile writes `s_getpc_B64`; LLVM's assembler takes it."""
+    header = '.amdgcn_target "amdgcn-amd-amdhsa--gfx90a"\n.amdhsa_kernel k\n.end_amdhsa_kernel\n'
+    body = ".text\nk:\n  s_getpc_B64 s[2:3]\n  V_ADD_F32 v0, v1, v2\n  s_endpgm\n"
+    function = parse_text(header + body, "k.s").functions[0]
+    assert [i.mnemonic for i in function.instructions] == ["s_getpc_b64", "v_add_f32", "s_endpgm"]
+    assert not function.notes

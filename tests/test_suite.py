@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.compiling import Request
-from kinspect.inspector.isa.codeobject import read_code_object
-from kinspect.inspector.isa.crosscheck import compare
+from kinspect.inspector.isa.objects.codeobject import read_code_object
+from kinspect.inspector.isa.objects.crosscheck import compare
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.metrics.subject import MATRIX_CLASSES
 from kinspect.inspector.model import KernelReport, LoopReport, Report

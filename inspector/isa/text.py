@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.branches import resolve_labels
-from kinspect.inspector.isa.contents import UnitContents
-from kinspect.inspector.isa.foreign import not_amdgcn, split_units
-from kinspect.inspector.isa.functions import finish
-from kinspect.inspector.isa.listing import is_listing, read_listing
-from kinspect.inspector.isa.rawcode import CLS, RawFunction
-from kinspect.inspector.isa.reader import read_unit
-from kinspect.inspector.isa.resources import Statements, read_resources
+from kinspect.inspector.isa.asm.contents import UnitContents
+from kinspect.inspector.isa.asm.foreign import not_amdgcn, split_units
+from kinspect.inspector.isa.asm.listing import is_listing, read_listing
+from kinspect.inspector.isa.asm.rawcode import CLS, RawFunction
+from kinspect.inspector.isa.asm.reader import read_unit
+from kinspect.inspector.isa.asm.resources import Statements, read_resources
+from kinspect.inspector.isa.graph.branches import resolve_labels
+from kinspect.inspector.isa.graph.functions import finish
 from kinspect.inspector.model import Function, Program
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from kinspect.inspector.isa.expr import parse_int
-from kinspect.inspector.isa.symbols import SymbolTable
+from kinspect.inspector.isa.asm.expr import parse_int
+from kinspect.inspector.isa.asm.symbols import SymbolTable
 from kinspect.inspector.model import Resources
 
 _LEADING_NUMBER = re.compile(r"\d{1,18}(?= bytes)")

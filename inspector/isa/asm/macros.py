@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from kinspect.inspector.isa.symbols import SymbolTable
+from kinspect.inspector.isa.asm.symbols import SymbolTable
 
 Lines = Iterator[tuple[int, str]]
 

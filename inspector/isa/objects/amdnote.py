@@ -12,7 +12,7 @@ from typing import Any
 
 import msgpack
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.elf import Elf
+from kinspect.inspector.isa.objects.elf import Elf
 
 _OWNER, _TYPE = "AMDGPU", 32
 _V2_OWNERS, _V2_TYPE = ("AMD", "HSA"), 10

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.dwarf import (
+from kinspect.inspector.isa.objects.dwarf import (
     Budget,
     Cursor,
     DwarfError,
@@ -16,8 +16,8 @@ from kinspect.inspector.isa.dwarf import (
     Sections,
     read_line_program,
 )
-from kinspect.inspector.isa.elf import ET_REL, Elf
-from kinspect.inspector.isa.inlining import InlinedCall, Unit, innermost, read_units
+from kinspect.inspector.isa.objects.elf import ET_REL, Elf
+from kinspect.inspector.isa.objects.inlining import InlinedCall, Unit, innermost, read_units
 from kinspect.inspector.model import SourceLoc
 
 _SECTION_NAMES = ("line", "info", "abbrev", "str", "line_str", "ranges", "rnglists", "addr")

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kinspect.inspector.isa.branches import add_to_pair
 from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
+from kinspect.inspector.isa.graph.branches import add_to_pair
 from kinspect.inspector.model import Block, Instruction
 
 _WRITTEN = re.compile(r"s(?:\[(\d+):(\d+)\]|(\d+)\b)")

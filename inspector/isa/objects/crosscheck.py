@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
-from kinspect.inspector.isa.amdnote import KernelNote
-from kinspect.inspector.isa.descriptor import KernelDescriptor
-from kinspect.inspector.isa.eflags import Encoding
+from kinspect.inspector.isa.objects.amdnote import KernelNote
+from kinspect.inspector.isa.objects.descriptor import KernelDescriptor
+from kinspect.inspector.isa.objects.eflags import Encoding
 from kinspect.inspector.model import Resources
 
 T = TypeVar("T")

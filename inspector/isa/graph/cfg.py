@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
-from kinspect.inspector.isa.loops import (
+from kinspect.inspector.isa.graph.loops import (
     MAX_DEPTH,
     DominatorTree,
     LoopShape,

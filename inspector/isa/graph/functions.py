@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kinspect.inspector.isa import cfg
-from kinspect.inspector.isa.branches import Branches
-from kinspect.inspector.isa.calls import find_calls
-from kinspect.inspector.isa.contents import is_debug_label
-from kinspect.inspector.isa.flow import Flow, flow_of
-from kinspect.inspector.isa.rawcode import (
+from kinspect.inspector.isa.asm.contents import is_debug_label
+from kinspect.inspector.isa.asm.rawcode import (
     ADDRESS,
     CLS,
     COMMENT,
@@ -21,6 +17,10 @@ from kinspect.inspector.isa.rawcode import (
     OPERANDS,
     RawFunction,
 )
+from kinspect.inspector.isa.flow import Flow, flow_of
+from kinspect.inspector.isa.graph import cfg
+from kinspect.inspector.isa.graph.branches import Branches
+from kinspect.inspector.isa.graph.calls import find_calls
 from kinspect.inspector.model import Function, Instruction, Resources
 
 

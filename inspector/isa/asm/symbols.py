@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kinspect.inspector.isa.expr import Item, compile_expression, parse_int, run
-from kinspect.inspector.isa.target import Target
+from kinspect.inspector.isa.asm.expr import Item, compile_expression, parse_int, run
+from kinspect.inspector.isa.asm.target import Target
 
 
 class SymbolTable:

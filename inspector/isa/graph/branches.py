@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from kinspect.inspector.isa.expr import parse_int
+from kinspect.inspector.isa.asm.expr import parse_int
+from kinspect.inspector.isa.asm.rawcode import ADDRESS, COMMENT, MNEMONIC, OP, OPERANDS, RawFunction
 from kinspect.inspector.isa.flow import Flow, flow_of
-from kinspect.inspector.isa.rawcode import ADDRESS, COMMENT, MNEMONIC, OP, OPERANDS, RawFunction
 
 _SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*")
 _LAST_OPERAND = re.compile(r"([^\s,]+)\s*$")

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.amdnote import ObjectNote, read_note
-from kinspect.inspector.isa.crosscheck import join
-from kinspect.inspector.isa.descriptor import (
+from kinspect.inspector.isa.objects.amdnote import ObjectNote, read_note
+from kinspect.inspector.isa.objects.crosscheck import join
+from kinspect.inspector.isa.objects.descriptor import (
     DESCRIPTOR_SIZE,
     KernelDescriptor,
     decode_descriptor,
 )
-from kinspect.inspector.isa.eflags import (
+from kinspect.inspector.isa.objects.eflags import (
     ABI_VERSIONS,
     Encoding,
     arch_of_flags,
@@ -29,7 +29,7 @@ from kinspect.inspector.isa.eflags import (
     split_target,
     target_of,
 )
-from kinspect.inspector.isa.elf import EM_AMDGPU, OSABI_HSA, Elf, Symbol, read_elf
+from kinspect.inspector.isa.objects.elf import EM_AMDGPU, OSABI_HSA, Elf, Symbol, read_elf
 from kinspect.inspector.model import Resources
 
 _STT_NOTYPE, _STT_OBJECT, _STT_FUNC = 0, 1, 2

@@ -12,18 +12,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from kinspect.inspector.isa.branches import (
+from kinspect.inspector.isa.asm.contents import lines_of
+from kinspect.inspector.isa.asm.debugloc import LocationTable
+from kinspect.inspector.isa.asm.rawcode import ADDRESS, COMMENT, FILLER, OP, OPERANDS, RawFunction
+from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
+from kinspect.inspector.isa.graph.branches import (
     RETURN_REGISTERS,
     branch_destination,
     register_jump_destination,
     resolve_addresses,
 )
-from kinspect.inspector.isa.contents import lines_of
-from kinspect.inspector.isa.debugloc import LocationTable
-from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
-from kinspect.inspector.isa.functions import finish
+from kinspect.inspector.isa.graph.functions import finish
 from kinspect.inspector.isa.mnemonics import classify, lookup
-from kinspect.inspector.isa.rawcode import ADDRESS, COMMENT, FILLER, OP, OPERANDS, RawFunction
 from kinspect.inspector.model import Function, OpInfo, Program, Resources, SourceLoc
 
 _HEAD = 1 << 16

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kinspect.inspector.isa.rawcode import RawFunction
-from kinspect.inspector.isa.resources import Statements
-from kinspect.inspector.isa.symbols import SymbolTable
-from kinspect.inspector.isa.target import Target
+from kinspect.inspector.isa.asm.rawcode import RawFunction
+from kinspect.inspector.isa.asm.resources import Statements
+from kinspect.inspector.isa.asm.symbols import SymbolTable
+from kinspect.inspector.isa.asm.target import Target
 
 _CHUNK = 1 << 20
 _DEBUG_LABEL = re.compile(r"\.L(?:tmp|func_begin|func_end|post_getpc|post_addpc|exception)\d*$")

@@ -22,15 +22,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.codelisting import Decoded, count_data, format_listing
-from kinspect.inspector.isa.codeobject import CodeObject, read_code_object
-from kinspect.inspector.isa.eflags import target_of
+from kinspect.inspector.isa.objects.codelisting import Decoded, count_data, format_listing
+from kinspect.inspector.isa.objects.codeobject import CodeObject, read_code_object
+from kinspect.inspector.isa.objects.eflags import target_of
 
 _TIMEOUT = 120.0  # seconds; 10 MB of code take about 10
 _CODE_LIMIT = 1 << 27
 _ERROR_LENGTH = 200
 _NEWEST, _OLDEST = 22, 14
-_WORKER = "kinspect.inspector.isa.disasm_worker"
+_WORKER = "kinspect.inspector.isa.objects.disasm_worker"
 _ROCM_GLOB = "rocm*/llvm/bin/llvm-objdump"
 _INSTALL_HINT = (
     "pip install 'kinspect[disasm]' (LLVM in a wheel, no ROCm needed), "

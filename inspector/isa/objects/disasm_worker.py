@@ -1,7 +1,7 @@
 """Decodes AMDGPU machine code with the LLVM library of the wheel `rocm-llvm-python`.
 
-Run as a process of its own (`python -m kinspect.inspector.isa.disasm_worker`): LLVM ends the
-process on a failed assertion, and its symbols must not meet those of the LLVM inside Triton.
+Run as a process of its own (`python -m`, see disasm.py): LLVM ends the process on a failed
+assertion, and its symbols must not meet those of the LLVM inside Triton.
 
 Standard input: one line of JSON, `{"arch": "gfx942", "features": "+xnack", "sections": [{"address":
 A, "size": N}, ...]}`, then the sections' bytes. Standard output: for each section one line per

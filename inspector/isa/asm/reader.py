@@ -8,18 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from kinspect.inspector.isa.contents import UnitContents, lines_of
-from kinspect.inspector.isa.debugloc import LocationTable
-from kinspect.inspector.isa.expr import parse_int
+from kinspect.inspector.isa.asm.contents import UnitContents, lines_of
+from kinspect.inspector.isa.asm.debugloc import LocationTable
+from kinspect.inspector.isa.asm.expr import parse_int
+from kinspect.inspector.isa.asm.foreign import Unit, blank_block_comments
+from kinspect.inspector.isa.asm.macros import Expander, strip_comment, uses_macros
+from kinspect.inspector.isa.asm.metadata import Metadata, read_metadata
+from kinspect.inspector.isa.asm.operands import substitute
+from kinspect.inspector.isa.asm.rawcode import FILLER, RawFunction
+from kinspect.inspector.isa.asm.resources import INFO_KEYS, Statements
+from kinspect.inspector.isa.asm.target import Target
 from kinspect.inspector.isa.flow import FLOW_CLASSES
-from kinspect.inspector.isa.foreign import Unit, blank_block_comments
-from kinspect.inspector.isa.macros import Expander, strip_comment, uses_macros
-from kinspect.inspector.isa.metadata import Metadata, read_metadata
 from kinspect.inspector.isa.mnemonics import classify, lookup
-from kinspect.inspector.isa.operands import substitute
-from kinspect.inspector.isa.rawcode import FILLER, RawFunction
-from kinspect.inspector.isa.resources import INFO_KEYS, Statements
-from kinspect.inspector.isa.target import Target
 from kinspect.inspector.model import OpInfo, SourceLoc
 
 # How every AMDGCN mnemonic begins; what an unknown word must look like to be taken for a new one.
@@ -219,6 +219,8 @@ class _Reader:
         if operands.startswith("=") or "=" in mnemonic:
             self._assignment(code)
             return
+        if lookup(mnemonic).cls == "unknown" and lookup(mnemonic.lower()).cls != "unknown":
+            mnemonic = mnemonic.lower()  # the assembler does not mind `s_getpc_B64`
         known = self._ops.get(mnemonic)
         if known is None:
             op = lookup(mnemonic)

@@ -1,0 +1,1 @@
+"""Control flow of what was read: branches, blocks, dominators, loops and calls."""

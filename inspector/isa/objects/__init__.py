@@ -1,0 +1,1 @@
+"""Code objects: ELF, notes, kernel descriptors, line tables, bundles and disassembly."""
