@@ -7,7 +7,6 @@ object) and nothing is written.
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -146,6 +145,8 @@ def kernel_id(path: str, name: str, arch: str | None, variant: Variant | None) -
     base = f"{path}::{name}@{arch or 'unknown'}"
     if variant is None:
         return base
+    import hashlib  # loads OpenSSL: only where there is something to hash
+
     key = json.dumps(
         [
             dict(variant.signature),

@@ -8,9 +8,9 @@ the run goes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kinspect.inspector import analysis, machines
 from kinspect.inspector.analysis import Context
@@ -30,6 +30,9 @@ from kinspect.inspector.compiling import (
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, KernelReport, Report, Variant
 from kinspect.inspector.version import VERSION
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,8 @@ def _compile_targets(
     targets: Sequence[tuple[int, Target]], request: Request, executor: Executor | None
 ) -> Iterator[Event]:
     # Only targets that are compiled need the workers' machinery.
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
     from kinspect.inspector.compiler.pool import Compiler
 
     with Compiler(settings_of(request)) as compiler:

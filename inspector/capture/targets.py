@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -165,6 +164,8 @@ def _defines_kernels(path: Path) -> bool:
 
 
 def _near(path: Path) -> str:
+    from difflib import get_close_matches  # only on the way to an error
+
     folder = path.parent if path.parent.is_dir() else Path()
     names = [p.name for p in folder.iterdir()]
     close = get_close_matches(path.name, names, n=3)

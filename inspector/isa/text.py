@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.isa.asm.contents import UnitContents
-from kinspect.inspector.isa.asm.foreign import not_amdgcn, split_units
-from kinspect.inspector.isa.asm.listing import is_listing, read_listing
+from kinspect.inspector.isa.asm.foreign import is_listing, not_amdgcn, split_units
 from kinspect.inspector.isa.asm.rawcode import CLS, RawFunction
 from kinspect.inspector.isa.asm.reader import read_unit
 from kinspect.inspector.isa.asm.resources import Statements, read_resources
@@ -56,6 +55,8 @@ def parse_texts(text: str, name: str) -> tuple[Program, ...]:
         KinspectError: there is no AMDGCN in the text.
     """
     if is_listing(text):
+        from kinspect.inspector.isa.listing import read_listing
+
         listing = read_listing(text, name)
         if listing is None:
             raise not_amdgcn(text, name)

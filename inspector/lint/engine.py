@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -126,6 +125,8 @@ def fingerprint(rule: str, kernel_id: str, ordinal: int, source_line: str) -> st
         16 hexadecimal digits of a SHA-256.
     """
     parts = (rule, _LINE_AFTER_FILE.sub(r"\1", kernel_id), str(ordinal), source_line.strip())
+    import hashlib  # loads OpenSSL: only where there is a finding
+
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 

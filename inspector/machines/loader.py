@@ -7,7 +7,6 @@ citations `document: place`, joined by `; `; the documents are listed once in `d
 
 from __future__ import annotations
 
-import difflib
 import functools
 import typing
 from collections.abc import Mapping
@@ -66,6 +65,8 @@ def load(arch: str, folder: Path = _FOLDER) -> Machine:
 def _load(arch: str, folder: Path) -> Machine:
     # Checked against the list of files, so that a name with a path in it opens nothing.
     if arch not in names(folder):
+        import difflib  # only on the way to an error
+
         near = difflib.get_close_matches(arch, names(folder), n=3, cutoff=0.6)
         hint = f"did you mean {', '.join(near)}?" if near else "see kinspect arch list"
         raise KinspectError(f"unknown target '{arch}'", hint)
@@ -156,6 +157,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _fault(arch: str, key: str, what: str, allowed: frozenset[str] = frozenset()) -> KinspectError:
+    import difflib
+
     near = difflib.get_close_matches(key.rpartition(".")[2], sorted(allowed), n=1)
     hint = f"did you mean {near[0]}?" if near else "see machines/gfx906.yaml for a whole file"
     return KinspectError(f"machines/{arch}.yaml: {key} {what}", hint)

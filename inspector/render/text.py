@@ -1,7 +1,4 @@
-"""The report for people at a terminal: one screen per kernel, worst first, a table when many.
-
-Colour goes through rich alone, so NO_COLOR, non-terminals and TERM=dumb are respected.
-"""
+"""The report for people at a terminal: one screen per kernel, worst first, a table when many."""
 
 from __future__ import annotations
 
@@ -9,13 +6,10 @@ from typing import TextIO
 
 from kinspect.inspector.model import ErrorRecord, Finding, KernelReport, Report
 from kinspect.inspector.render import view
+from kinspect.inspector.render.paper import Line, Paper, paper_for, wrapped
 from kinspect.inspector.render.table import Column, rows_of
-from rich.console import Console
-from rich.text import Text
 
 BAR_WIDTH = 20
-WIDTH = 110
-"""Lines are no longer than this even on a wider terminal."""
 DETAILS_UP_TO = 3
 """With more kernels than this, a table comes first and only the worst is shown in full."""
 
@@ -26,42 +20,32 @@ def write(
     report: Report, stream: TextIO, *, details: bool = False, color: bool | None = None
 ) -> None:
     """Prints the report. `details` shows every kernel in full, however many there are."""
-    console = console_for(stream, color)
+    paper = paper_for(stream, color)
     kernels = report.kernels
     if len(kernels) > 1:
-        _table(console, kernels)
+        _table(paper, kernels)
     shown = kernels if details or len(kernels) <= DETAILS_UP_TO else kernels[:1]
     for kernel in shown:
-        console.print()
-        _kernel(console, kernel)
+        paper.print(Line())
+        _kernel(paper, kernel)
     if len(shown) < len(kernels):
-        console.print()
+        paper.print(Line())
         rest = len(kernels) - len(shown)
-        console.print(
+        more = (
             f"  {view.plural(rest, 'more kernel')}: --kernel NAME shows one, --details all of them,"
-            " --format json is for machines",
-            style="dim",
+            " --format json is for machines"
         )
+        paper.print(Line(more, "dim"))
     if report.errors:
-        console.print()
+        paper.print(Line())
         for error in report.errors:
-            console.print(error_line(error))
+            paper.print(error_line(error))
 
 
-def console_for(stream: TextIO, color: bool | None = None) -> Console:
-    """A console on `stream`: as wide as the terminal, 110 columns elsewhere."""
-    probe = Console(file=stream, highlight=False, soft_wrap=True)
-    if probe.is_terminal:
-        return Console(file=stream, highlight=False, soft_wrap=True, no_color=color is False)
-    return Console(
-        file=stream, highlight=False, soft_wrap=True, width=WIDTH, force_terminal=color or None
-    )
-
-
-def error_line(error: ErrorRecord) -> Text:
+def error_line(error: ErrorRecord) -> Line:
     """One failed kernel or file: where, at which stage, what, and what to do next."""
     where = " ".join(part for part in (error.file, error.kernel) if part)
-    line = Text("  failed ", style="bold red")
+    line = Line("  failed ", style="bold red")
     line.append(f"{where}  " if where else "", style="bold")
     line.append(f"{error.stage}: {error.message}", style="")
     if error.hint:
@@ -72,7 +56,7 @@ def error_line(error: ErrorRecord) -> Text:
 # --------------------------------------------------------------------------- many kernels
 
 
-def _table(console: Console, kernels: tuple[KernelReport, ...]) -> None:
+def _table(paper: Paper, kernels: tuple[KernelReport, ...]) -> None:
     columns = [
         Column("kernel", lambda k: k.name),
         Column("case", lambda k: (k.variant.case or "") if k.variant else ""),
@@ -94,7 +78,7 @@ def _table(console: Console, kernels: tuple[KernelReport, ...]) -> None:
         Column("findings", _marks),
     ]
     for index, line in enumerate(rows_of(columns, kernels)):
-        console.print(Text(line, style="bold" if index == 0 else ""))
+        paper.print(Line(line, style="bold" if index == 0 else ""))
 
 
 def _matrix(kernel: KernelReport) -> str:
@@ -120,25 +104,25 @@ def _marks(kernel: KernelReport) -> str:
 # --------------------------------------------------------------------------- one kernel
 
 
-def _kernel(console: Console, kernel: KernelReport) -> None:
-    title = Text(kernel.name, style="bold")
+def _kernel(paper: Paper, kernel: KernelReport) -> None:
+    title = Line(kernel.name, style="bold")
     title.append(f"  {kernel.arch or 'unknown target'}")
     if kernel.source is not None:
         title.append(f"  {view.place(kernel.source)}")
     if kernel.variant is not None and kernel.variant.case:
         title.append(f"  [{kernel.variant.case}]")
-    console.print(title)
+    paper.print(title)
     configuration = view.configuration(kernel)
     if configuration:
-        console.print(Text(f"  {configuration}", style="dim"))
-    console.print()
-    _resources(console, kernel)
-    _loops(console, kernel)
-    _memory(console, kernel)
-    _findings(console, kernel)
+        paper.print(Line(f"  {configuration}", style="dim"))
+    paper.print(Line())
+    _resources(paper, kernel)
+    _loops(paper, kernel)
+    _memory(paper, kernel)
+    _findings(paper, kernel)
 
 
-def _resources(console: Console, kernel: KernelReport) -> None:
+def _resources(paper: Paper, kernel: KernelReport) -> None:
     m = kernel.metrics
     vgprs, limit = view.integer(m, "vgpr_count"), view.integer(m, "vgpr_limit")
     line = _gauge("VGPRs", view.show(vgprs), view.show(limit), vgprs, limit)
@@ -148,22 +132,22 @@ def _resources(console: Console, kernel: KernelReport) -> None:
     line.append(f"   spills {view.show(spills)}", style="yellow" if spills else "")
     scratch = view.integer(m, "scratch_bytes")
     line.append(f"   scratch {view.kib(scratch)}", style="yellow" if scratch else "")
-    console.print(line)
+    paper.print(line)
     lds, lds_limit = view.integer(m, "lds_bytes"), view.integer(m, "lds_limit")
     line = _gauge("LDS", _kib_number(lds), view.kib(lds_limit), lds, lds_limit)
     code = view.integer(m, "code_bytes")
     line.append(f"   code {view.kib(code)}")
     if lds is None and m.get("lds_bytes") is not None:
         line.append(f"   ({m['lds_bytes'].note})", style="dim")
-    console.print(line)
+    paper.print(line)
     first, *rest = view.occupancy_lines(kernel)
-    console.print(f"  {'Occupancy':<11} {first}")
+    paper.print(Line(f"  {'Occupancy':<11} {first}"))
     for text in rest:
-        console.print(Text(f"  {'':<11} {text}", style="dim"))
+        paper.print(Line(f"  {'':<11} {text}", style="dim"))
 
 
-def _gauge(label: str, used: str, limit: str, n: int | None, of: int | None) -> Text:
-    line = Text(f"  {label:<8}{used:>6} of {limit:<10}")
+def _gauge(label: str, used: str, limit: str, n: int | None, of: int | None) -> Line:
+    line = Line(f"  {label:<8}{used:>6} of {limit:<10}")
     if n is not None and of:
         filled = min(BAR_WIDTH, max(1 if n else 0, round(BAR_WIDTH * n / of)))
         style = "red" if n > of * 0.9 else "green"
@@ -176,45 +160,43 @@ def _kib_number(size: int | None) -> str:
     return view.kib(size).removesuffix(" KiB")
 
 
-def _loops(console: Console, kernel: KernelReport) -> None:
+def _loops(paper: Paper, kernel: KernelReport) -> None:
     loops = [loop for loop in kernel.loops if loop.hot]
     main = view.main_loop(kernel)
-    console.print()
+    paper.print(Line())
     if main is None:
         if view.integer(kernel.metrics, "instruction_count") is None:
-            console.print("  No code was read: loops, instructions and accesses are unknown")
+            paper.print(Line("  No code was read: loops, instructions and accesses are unknown"))
             return
-        console.print(Text("  No loop; the whole kernel:", style="bold"))
-        _scorecard(console, view.scorecard(kernel.metrics))
+        paper.print(Line("  No loop; the whole kernel:", style="bold"))
+        _scorecard(paper, view.scorecard(kernel.metrics))
         return
     loops.sort(key=lambda loop: loop.id != main.id)
     for loop in loops[:2]:
-        line = Text("  Hot loop" if loop is main else "  and", style="bold")
+        line = Line("  Hot loop" if loop is main else "  and", style="bold")
         line.append(f"  {loop.id}  {view.loop_title(loop)}", style="")
-        console.print(line)
-        _scorecard(console, view.scorecard(loop.metrics))
+        paper.print(line)
+        _scorecard(paper, view.scorecard(loop.metrics))
     if len(loops) > 2:
-        console.print(
-            Text(f"  and {view.plural(len(loops) - 2, 'more hot loop')} (--format json)", "dim")
+        paper.print(
+            Line(f"  and {view.plural(len(loops) - 2, 'more hot loop')} (--format json)", "dim")
         )
 
 
-def _scorecard(console: Console, pairs: list[tuple[str, str]]) -> None:
-    line = Text("    ")
+def _scorecard(paper: Paper, pairs: list[tuple[str, str]]) -> None:
+    line = Line("    ")
     for label, figure in pairs:
         cell = f"{label} {figure}"
-        if len(line) + len(cell) > min(console.width, WIDTH):
-            line.rstrip()
-            console.print(line)
-            line = Text("    ")
+        if len(line.plain) + len(cell) > paper.width:
+            paper.print(line)
+            line = Line("    ")
         hurts = label == "scratch" and figure != "0"
         line.append(cell, style="bold red" if hurts else "")
         line.append("   ")
-    line.rstrip()
-    console.print(line)
+    paper.print(line)
 
 
-def _memory(console: Console, kernel: KernelReport) -> None:
+def _memory(paper: Paper, kernel: KernelReport) -> None:
     rows = view.memory_rows(kernel.memory_ops, kernel.main_loop)
     if not rows:
         return
@@ -225,39 +207,31 @@ def _memory(console: Console, kernel: KernelReport) -> None:
         Column("source", lambda r: r.places),
         Column("note", lambda r: r.note),
     ]
-    console.print()
+    paper.print(Line())
     for index, line in enumerate(rows_of(columns, rows)):
-        console.print(Text(f"  {line}".rstrip(), style="bold" if index == 0 else ""))
+        paper.print(Line(f"  {line}", style="bold" if index == 0 else ""))
 
 
-def _findings(console: Console, kernel: KernelReport) -> None:
-    console.print()
+def _findings(paper: Paper, kernel: KernelReport) -> None:
+    paper.print(Line())
     if kernel.findings or view.integer(kernel.metrics, "instruction_count") is not None:
-        console.print(Text(f"  {view.findings_summary(kernel.findings)}", style="bold"))
+        paper.print(Line(f"  {view.findings_summary(kernel.findings)}", style="bold"))
     for finding in kernel.findings:
-        _wrapped(console, _finding(finding), "              ")
+        _wrapped(paper, _finding(finding), "              ")
         last = [f for f in kernel.findings if f.rule == finding.rule][-1]
         if finding is last and finding.fix:  # a fix that several findings share is said once
-            _wrapped(console, Text(f"            → {finding.fix}", style="dim"), "              ")
+            _wrapped(paper, Line(f"            → {finding.fix}", style="dim"), "              ")
     for note in kernel.notes:
-        _wrapped(console, Text(f"  note: {note}", style="dim"), "    ")
+        _wrapped(paper, Line(f"  note: {note}", style="dim"), "    ")
 
 
-def _finding(finding: Finding) -> Text:
-    line = Text("    ")
-    line.append(f"{finding.severity:<8}", style=_STYLES[finding.severity])
+def _finding(finding: Finding) -> Line:
+    line = Line(f"    {finding.severity:<8}", _STYLES[finding.severity])
     where = view.finding_place(finding)
     line.append(f"{finding.rule}  {finding.message}" + (f"  ({where})" if where else ""))
     return line
 
 
-def _wrapped(console: Console, line: Text, indent: str) -> None:
-    """Prints a sentence over as many lines as it takes, continued under `indent`."""
-    width = min(console.width, WIDTH)
-    first, *rest = line.wrap(console, width)
-    first.rstrip()
-    console.print(first)
-    tail = Text("").join([*rest])
-    if tail:
-        for part in tail.wrap(console, width - len(indent)):
-            console.print(Text(indent) + part)
+def _wrapped(paper: Paper, line: Line, indent: str) -> None:
+    for part in wrapped(line, paper.width, indent):
+        paper.print(part)

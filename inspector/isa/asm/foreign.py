@@ -20,6 +20,11 @@ _TARGET_LINE = re.compile(r"^[ \t]*\.amdgcn_target\b.*$", re.MULTILINE)
 _BLOCK_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|;[^\n]*|//[^\n]*|(/\*.*?(?:\*/|\Z))', re.DOTALL)
 _LINE_BREAKS = re.compile(r"[^\n]+")
 _SAMPLE = 65_536
+_LISTED = re.compile(
+    r"^(?:[0-9a-fA-F]{8,16} )?<[^>\n]+>:[ \t]*\r?$|^\s+[a-z]\w+\b[^\n]*// [0-9A-Fa-f]{8,16}:",
+    re.MULTILINE,
+)
+_FORMAT = re.compile(r"file format elf")
 
 # Tried in this order on the beginning of a text that holds no AMDGCN.
 _LOOKS = tuple(
@@ -51,6 +56,14 @@ class Unit:
     text: str
     lines_before: int
     target: Target
+
+
+def is_listing(text: str) -> bool:
+    """Whether a text is a disassembly rather than assembler input."""
+    head = text[:_SAMPLE]
+    if ".amdgcn_target" in head or ".amdhsa_" in head:
+        return False
+    return _FORMAT.search(head) is not None or _LISTED.search(head) is not None
 
 
 def blank_block_comments(text: str) -> str:

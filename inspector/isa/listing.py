@@ -26,12 +26,7 @@ from kinspect.inspector.isa.graph.functions import finish
 from kinspect.inspector.isa.mnemonics import classify, lookup
 from kinspect.inspector.model import Function, OpInfo, Program, Resources, SourceLoc
 
-_HEAD = 1 << 16
 _SYMBOL = re.compile(r"^(?:([0-9a-fA-F]{6,16}) )?<(.+)>:\s*$")
-_LISTED = re.compile(
-    r"^(?:[0-9a-fA-F]{8,16} )?<[^>\n]+>:[ \t]*\r?$|^\s+[a-z]\w+\b[^\n]*// [0-9A-Fa-f]{8,16}:",
-    re.MULTILINE,
-)
 _FORMAT = re.compile(r"file format (elf\S*)")
 _SECTION = re.compile(r"Disassembly of section (.+):")
 _SOURCE = re.compile(r"; (.+):(\d{1,9})(?: \(discriminator \d+\))?$")
@@ -48,14 +43,6 @@ class _Contents:
     kernels: set[str] = field(default_factory=set)  # named by a kernel descriptor
     sizes: dict[int, int] = field(default_factory=dict)  # address -> bytes
     other_format: str | None = None
-
-
-def is_listing(text: str) -> bool:
-    """Whether a text is a disassembly rather than assembler input."""
-    head = text[:_HEAD]
-    if ".amdgcn_target" in head or ".amdhsa_" in head:
-        return False
-    return _FORMAT.search(head) is not None or _LISTED.search(head) is not None
 
 
 def read_listing(text: str, name: str) -> Program | None:
