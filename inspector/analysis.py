@@ -10,6 +10,7 @@ import functools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ class Context:
     Args:
         path: the file, as the user named it.
         arch: the target to assume where the file does not name one, and to insist on where it does.
-        kernel: only this kernel.
+        wanted: only kernels whose name is all of these (shell wildcards allowed).
         metadata: Triton's metadata of the compile.
         ttgir: the TTGIR that the code was lowered from.
         variant: the captured specialisation it was compiled from.
@@ -65,7 +66,7 @@ class Context:
 
     path: str
     arch: str | None = None
-    kernel: str | None = None
+    wanted: tuple[str, ...] = ()
     metadata: Mapping[str, Any] | None = None
     ttgir: str | None = None
     variant: Variant | None = None
@@ -184,13 +185,16 @@ def _chosen(program: Program, context: Context) -> tuple[Function, ...]:
     functions = program.kernels or tuple(f for f in program.functions if f.instructions)
     if not functions:
         raise KinspectError(f"{context.path}: no kernel in it", "pass a file with AMDGCN code")
-    if context.kernel is None:
-        return functions
-    wanted = tuple(f for f in functions if context.kernel in (f.name, f.symbol))
-    if not wanted:
+    kept = tuple(
+        f
+        for f in functions
+        if all(one in (f.name, f.symbol) or fnmatchcase(f.name, one) for one in context.wanted)
+    )
+    if not kept:
         names = ", ".join(sorted(f.name for f in functions)[:8])
-        raise KinspectError(f"{context.path}: no kernel named {context.kernel}", f"it has {names}")
-    return wanted
+        asked = " and ".join(context.wanted)
+        raise KinspectError(f"{context.path}: no kernel named {asked}", f"it has {names}")
+    return kept
 
 
 def _ttgir(context: Context) -> TtgirModule | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -101,7 +102,7 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
         variant=job.variant,
         artifacts=result.artifacts,
         overrides=job.overrides,
-        notes=(*_assumed(job.variant), *result.notes),
+        notes=(*_assumed(job), *result.notes),
     )
     try:
         text = _text(result.artifacts.get("amdgcn"))
@@ -115,11 +116,15 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
     return Outcome(reports, None, seconds, result.from_store)
 
 
-def _assumed(variant: Variant) -> tuple[str, ...]:
-    """What was assumed about a compile that the target does not state."""
-    if variant.options:
-        return ()
-    return ("no options stand beside the TTIR: compiled with Triton's defaults",)
+def _assumed(job: Job) -> tuple[str, ...]:
+    """What the figures rest on besides the compile itself."""
+    notes = []
+    if not job.variant.options:
+        notes.append("no options stand beside the TTIR: compiled with Triton's defaults")
+    typed = job.overrides
+    if typed.lds_bytes is not None or typed.waves_per_workgroup is not None:
+        notes.append("LDS or waves as typed, in place of what Triton states")
+    return tuple(notes)
 
 
 def variants_of(
@@ -145,25 +150,33 @@ def variants_of(
                 )
     except KinspectError as error:
         return [], [record(target, "capture", error)]
-    wanted = target.kernel or request.kernel
-    if wanted is None:
-        return variants, errors
+    wanted = wanted_of(target, request)
     kept = [v for v in variants if matches(wanted, v.kernel, v)]
     if not kept and not errors:
         names = ", ".join(dict.fromkeys(label_of(v) for v in variants))
-        missing = KinspectError(f"no kernel or case matches {wanted}", f"it has {names}")
+        missing = KinspectError(
+            f"no kernel or case matches {' and '.join(wanted)}", f"it has {names}"
+        )
         return [], [record(target, "capture", missing)]
     return kept, errors
 
 
-def matches(wanted: str, name: str, variant: Variant | None) -> bool:
-    """Whether a kernel's name, qualified name or case is what was asked for (wildcards allowed)."""
+def wanted_of(target: Target, request: Request) -> tuple[str, ...]:
+    """What was asked for by `TARGET::NAME` and by --kernel: both must hold."""
+    return tuple(name for name in (target.kernel, request.kernel) if name is not None)
+
+
+def matches(wanted: Sequence[str], name: str, variant: Variant | None) -> bool:
+    """Whether a kernel's name, qualified name or case is all that was asked for.
+
+    Shell wildcards are allowed; `kernel[case]` is taken literally.
+    """
     names = [name]
     if variant is not None:
         names += [n for n in (variant.qualname, variant.case) if n]
         if variant.case:
             names.append(f"{name}[{variant.case}]")
-    return any(fnmatchcase(n, wanted) for n in names)
+    return all(any(n == one or fnmatchcase(n, one) for n in names) for one in wanted)
 
 
 def _ttir_variant(target: Target, arch: str) -> Variant:

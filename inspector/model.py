@@ -192,6 +192,7 @@ class Resources:
     sgpr_spill_count: int | None = None
     scratch_bytes: int | None = None  # private segment, bytes per lane
     lds_bytes: int | None = None  # group_segment_fixed_size: static LDS alone, 0 for Triton
+    dynamic_lds: bool | None = None  # metadata's .args: the launch adds LDS to lds_bytes
     kernarg_bytes: int | None = None
     wave_size: int | None = None
     max_workgroup_size: int | None = None  # .max_flat_workgroup_size, work-items

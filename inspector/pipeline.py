@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kinspect.inspector import analysis, machines
@@ -26,6 +27,7 @@ from kinspect.inspector.compiling import (
     record,
     settings_of,
     variants_of,
+    wanted_of,
 )
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, KernelReport, Report, Variant
@@ -119,8 +121,10 @@ def analyze(request: Request, executor: Executor | None = None) -> Iterator[Even
 
 def _read_target(index: int, target: Target, request: Request) -> Iterator[Event]:
     try:
-        reports = _reports(target, request)
-        for number, report in enumerate(reports):
+        if target.kind in ("report", "archive"):
+            yield from _saved(index, target, request)
+            return
+        for number, report in enumerate(_reports(target, request)):
             yield Reported((index, number), report)
     except KinspectError as error:
         yield Failed((index, 0), record(target, "read", error))
@@ -129,16 +133,36 @@ def _read_target(index: int, target: Target, request: Request) -> Iterator[Event
         yield Failed((index, 0), record(target, "read", wrapped))
 
 
-def _reports(target: Target, request: Request) -> Sequence[KernelReport]:
-    if target.kind == "report":
+def _saved(index: int, target: Target, request: Request) -> Iterator[Event]:
+    """What a saved report holds of what was asked for, its failures included."""
+    report = load_saved(target.path)
+    kept = [
+        k
+        for k in report.kernels
+        if matches(wanted_of(target, request), k.name, k.variant)
+        and (not request.archs or k.arch in request.archs)
+    ]
+    if not kept and not report.errors:
+        raise KinspectError("it holds nothing of what was asked for", "see it without --kernel")
+    for number, error in enumerate(report.errors):
+        yield Failed((index, number), error)
+    for number, kernel in enumerate(kept):
+        yield Reported((index, number), kernel)
+
+
+def load_saved(path: Path) -> Report:
+    """A report from a `.json` or `.kinspect` file."""
+    if path.suffix == ".json":
         from kinspect.inspector.render import json_v1
 
-        return _kept(json_v1.read(target.path.read_bytes(), str(target.path)), target, request)
-    if target.kind == "archive":
-        from kinspect.inspector import saved
-        from kinspect.inspector.compiler.store import default_root
+        return json_v1.read(path.read_bytes(), str(path))
+    from kinspect.inspector import saved
+    from kinspect.inspector.compiler.store import default_root
 
-        return _kept(saved.load(target.path, default_root() / "saved"), target, request)
+    return saved.load(path, default_root() / "saved")
+
+
+def _reports(target: Target, request: Request) -> Sequence[KernelReport]:
     if len(request.archs) > 1:
         raise KinspectError(
             f"{target.path}: it has one target only", "pass a single --arch, or none"
@@ -147,7 +171,7 @@ def _reports(target: Target, request: Request) -> Sequence[KernelReport]:
     context = Context(
         path=str(target.path),
         arch=request.archs[0] if request.archs else None,
-        kernel=target.kernel or request.kernel,
+        wanted=wanted_of(target, request),
         metadata=triton_metadata(target.siblings.get("metadata")),
         ttgir=ttgir.read_text("utf-8", "replace") if ttgir else None,
         overrides=request.overrides,
@@ -158,11 +182,6 @@ def _reports(target: Target, request: Request) -> Sequence[KernelReport]:
     if target.kind == "ttgir":
         return analysis.analyze_ttgir(text, context)
     return analysis.analyze_text(text, context)
-
-
-def _kept(report: Report, target: Target, request: Request) -> list[KernelReport]:
-    wanted = target.kernel or request.kernel
-    return [k for k in report.kernels if wanted is None or matches(wanted, k.name, k.variant)]
 
 
 # --------------------------------------------------------------------------- compiled

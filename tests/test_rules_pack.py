@@ -152,6 +152,10 @@ CASES = (
     ok("KI005", kernel={"lds_bytes": 65536}),
     ok("KI005", kernel={"lds_bytes": None}),
     ok("KI005", kernel={"lds_bytes": 98304, "lds_limit": 163840}),
+    fail("KI016", "not one workgroup fits", kernel={"occupancy.workgroups_per_cu": 0}),
+    ok("KI016", kernel={"occupancy.workgroups_per_cu": 1}),
+    ok("KI016", kernel={"occupancy.workgroups_per_cu": None}),
+    ok("KI016", kernel={"occupancy.workgroups_per_cu": 0, "lds_bytes": 98304}),
     fail("KI006", "VGPR count by 2 ", kernel=step(resource="vgpr", reduce_by=2, gives=4)),
     fail("KI006", "from 2 to 4 waves", kernel=step(resource="vgpr", reduce_by=8, gives=4)),
     fail(

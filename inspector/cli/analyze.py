@@ -77,6 +77,8 @@ def analyze(
     TARGET: a .py file (or file.py::kernel), .s/.amdgcn/.asm, .hsaco/.co, .ttir, .ttgir, a folder,
     a Triton cache or dump folder, a saved report (.json) or .kinspect file.
     """
+    if save is not None and save.suffix != ".kinspect":
+        raise KinspectError(f"--save {save}: not a .kinspect file", f"name it {save}.kinspect")
     if save is not None and not save.parent.is_dir():
         raise KinspectError(f"{save.parent}: no such folder", "check --save")
     request = Request(
@@ -125,7 +127,10 @@ def _status(report: Report) -> int:
     for error in report.errors:
         where = " ".join(part for part in (error.file, error.kernel) if part)
         hint = f"; {error.hint}" if error.hint else ""
-        line = " ".join(f"{where}: {error.stage}: {error.message}{hint}".split())
+        said = f"{where}: {error.stage}: {error.message}"
+        if error.file and error.message.startswith(error.file):
+            said = error.message  # it says where, more closely
+        line = " ".join(f"{said}{hint}".split())
         sys.stderr.write(f"kinspect: error: {line}\n")
     return 2 if report.errors else 0
 

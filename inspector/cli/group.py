@@ -78,6 +78,9 @@ def run(args: Sequence[str]) -> int:
     except click.ClickException as error:
         _complain(f"{error.format_message()}{_usage(error)}")
         return 2
+    except SystemExit as error:
+        # click ends a run so whose reader (head, less) went away: that is no error.
+        return 0 if error.code == 1 else int(error.code or 0)
     except click.Abort:
         return _interrupted()
     except KeyboardInterrupt:

@@ -108,8 +108,9 @@ def _write(machine: Machine, demand: Demand, found: Occupancy, stream: TextIO) -
         stream.write(f"  next      {what} would give {step.gives} waves/EU\n")
     if found.note:
         stream.write(f"  note      {found.note}\n")
-    stream.write("\n")
-    for line in rows_of(_columns(found), found.levels):
+    if found.levels:
+        stream.write("\n")
+    for line in rows_of(_columns(found), found.levels) if found.levels else ():
         stream.write(f"  {line}\n")
 
 

@@ -13,9 +13,10 @@ from kinspect.inspector.capture.targets import resolve
 from kinspect.inspector.cli.options import format_option, output_option, result_stream
 from kinspect.inspector.compiler.passes import Pass, PassDump, diff, read_passes
 from kinspect.inspector.compiler.pool import Compiler
-from kinspect.inspector.compiling import Request, label_of, settings_of, variants_of
+from kinspect.inspector.compiling import Request, label_of, matches, settings_of, variants_of
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Variant
+from kinspect.inspector.pipeline import load_saved
 from kinspect.inspector.render.table import Column, rows_of
 
 
@@ -47,9 +48,9 @@ def passes(
 ) -> None:
     """What each compiler pass did to a kernel: name, operation, changed or not, size.
 
-    TARGET is a .py or .ttir file, which is compiled, or a file with an MLIR dump
-    (MLIR_ENABLE_DUMP=1). A point is a pass's number or name; names mean the first of that name.
-    Debug locations and value names do not count as changes.
+    TARGET is a .py or .ttir file, which is compiled, a .kinspect file, or a file with an
+    MLIR dump (MLIR_ENABLE_DUMP=1). A point is a pass's number or name; names mean the first of
+    that name. Debug locations and value names do not count as changes.
     """
     request = Request(
         (target,), (arch,) if arch else (), kernel, python, time_limit=time_limit, passes=True
@@ -65,6 +66,8 @@ def passes(
 
 def _dump(target: str, request: Request) -> PassDump:
     path = Path(target.partition("::")[0])
+    if path.suffix == ".kinspect" and path.is_file():
+        return _saved_dump(path, request)
     if path.is_file() and path.suffix not in (".py", ".ttir"):
         return read_passes(path)
     for name in request.archs:
@@ -80,6 +83,23 @@ def _dump(target: str, request: Request) -> PassDump:
         raise KinspectError(f"{target}: {result.error.message}", result.error.hint)
     ends = [(s.stage, s.dump_bytes) for s in result.stages if s.dump_bytes is not None]
     return read_passes(result.artifacts["passes"].path, ends)
+
+
+def _saved_dump(path: Path, request: Request) -> PassDump:
+    kernels = [
+        k
+        for k in load_saved(path).kernels
+        if "passes" in k.artifacts
+        and (request.kernel is None or matches((request.kernel,), k.name, k.variant))
+        and (not request.archs or k.arch in request.archs)
+    ]
+    if len(kernels) != 1:
+        names = ", ".join(k.id.rpartition("::")[2].partition("#")[0] for k in kernels[:8])
+        raise KinspectError(
+            f"{path}: {len(kernels)} of its kernels with a pass dump are asked for",
+            f"choose one with --kernel and --arch: {names}" if kernels else "see --kernel, --arch",
+        )
+    return read_passes(kernels[0].artifacts["passes"].path)
 
 
 def _only(variants: Sequence[Variant], target: str, errors: Sequence[str]) -> Variant:

@@ -18,6 +18,7 @@ from .driver import activate
 from .frontend import TritonKernels, definition, make_ttir, parameters
 from .loading import LoadError, load
 from .lowering import UnknownOptionError, target
+from .selection import Selection, identity, not_for
 
 CASES = "KINSPECT_CASES"
 CONVENTION = f"add {CASES}, a list of compile cases (kinspect kernels show NAME prints examples)"
@@ -48,56 +49,76 @@ def _capture(request: dict[str, Any], done: int, emit: Emit) -> None:
     try:
         module = load(path)
     except LoadError as error:
-        emit(_error(None, "capture", error.message, error.hint))
+        emit(_error("capture", error.message, error.hint))
         return
     kernels = TritonKernels(module)
     raw_cases = getattr(module, CASES, None)
-    wanted = request.get("kernel")
-    if wanted is not None and wanted not in kernels.by_name:
-        known = sorted(kernels.by_name)
-        message = f"{path} has no @triton.jit kernel {wanted!r}{did_you_mean([wanted], known)}"
-        emit(_error(wanted, "capture", message, "its kernels are " + (", ".join(known) or "none")))
-        return
-    if not isinstance(raw_cases, (list, tuple)):
+    if not isinstance(raw_cases, (list, tuple)) or not raw_cases:
         emit(_no_cases(path, kernels, raw_cases))
         return
-    pair = 0
-    for index, raw in enumerate(raw_cases):
+    selection = Selection(request.get("wanted"), kernels.qualnames)
+    asked = [(index, raw) for index, raw in enumerate(raw_cases) if selection.takes(raw)]
+    if not asked:
+        message, hint = selection.unmatched(raw_cases)
+        emit(_error("capture", f"{path}: {message}", hint))
+        return
+    pair, faulty = 0, 0
+    seen: dict[tuple[str, str], int] = {}
+    elsewhere: list[Case] = []
+    for index, raw in asked:
         try:
             case = read_case(index, raw)
+            first = seen.setdefault((case.kernel, case.name), index)
+            if first != index:
+                raise CaseError(
+                    f"{CASES}[{first}] and {CASES}[{index}] of kernel {case.kernel!r} are both "
+                    f"named {case.name!r}",
+                    "give the second another name",
+                )
         except CaseError as error:
-            if pair >= done and wanted is None:
-                emit(_error(None, "capture", f"{path}: {error.message}", error.hint))
+            faulty += 1
+            if pair >= done:
+                emit(_error("capture", f"{path}: {error.message}", error.hint, *identity(raw)))
             continue
-        if wanted is not None and case.kernel != wanted:
-            continue
-        for arch in filter(case.wants, archs):
+        meant = list(filter(case.wants, archs))
+        if not meant:
+            elsewhere.append(case)
+        for arch in meant:
             pair += 1
             if pair <= done:
                 continue
             emit({"begin": pair, "case": case.name, "kernel": case.kernel, "arch": arch})
             driver.target = target(arch)
             emit(_one(path, kernels, case, arch))
+    if not pair and not faulty:
+        message, hint = not_for(elsewhere, archs)
+        emit(_error("capture", f"{path}: {message}", hint))
 
 
 def _one(path: str, kernels: TritonKernels, case: Case, arch: str) -> dict[str, Any]:
+    def wrong(message: str, hint: str) -> dict[str, Any]:
+        return _error("capture", f"{path}: {message}", hint, case.kernel, case.name)
+
     kernel = kernels.by_name.get(case.kernel)
     if kernel is None:
         known = sorted(kernels.by_name)
-        message = (
-            f"{path}: case {case.name!r}: the module has no @triton.jit kernel {case.kernel!r}"
-            f"{did_you_mean([case.kernel], known)}"
+        near = did_you_mean([case.kernel], known)
+        return wrong(
+            f"case {case.name!r}: the module has no @triton.jit kernel {case.kernel!r}{near}",
+            "its kernels are " + ", ".join(known),
         )
-        return _error(case.kernel, "capture", message, "its kernels are " + ", ".join(known))
     try:
         file, line = definition(kernel)
-        variant = make_ttir(kernel, case, specialize(case, parameters(kernel)), arch)
+        bound = specialize(case, parameters(kernel), kernels.first_config(case.kernel))
+        variant = make_ttir(kernel, case, bound, arch)
     except CaseError as error:
-        return _error(case.kernel, "capture", f"{path}: {error.message}", error.hint)
+        return wrong(error.message, error.hint)
     except UnknownOptionError as error:
         near = did_you_mean(error.names, error.known)
-        message = f"{path}: case {case.name!r}: this Triton has no option {error}{near}"
-        return _error(case.kernel, "capture", message, "its options are " + ", ".join(error.known))
+        return wrong(
+            f"case {case.name!r}: this Triton has no option {error}{near}",
+            "its options are " + ", ".join(error.known),
+        )
     except Exception as error:
         return _front_end_error(path, kernels, case, arch, error)
     variant.update(
@@ -125,21 +146,41 @@ def _front_end_error(
         cause = cause.__cause__
     text = getattr(cause, "error_message", None) or str(cause) or type(cause).__name__
     text = " ".join(str(text).split())
-    message = f"{place}: case {case.name!r} for {arch}: {type(cause).__name__}: {text}"
-    return _error(case.kernel, "frontend", message, "mend the kernel at that line, or the case")
+    record = _error(
+        "frontend",
+        f"{type(cause).__name__}: {text}",
+        "mend the kernel at that line, or the case",
+        case.kernel,
+        case.name,
+    )
+    # The host names the targets that fail alike.
+    record["error"].update(place=place, arch=arch)
+    return record
 
 
 def _no_cases(path: str, kernels: TritonKernels, raw: Any) -> dict[str, Any]:
-    if raw is not None:
+    if raw is not None and not isinstance(raw, (list, tuple)):
         message = f"{path}: {CASES} is a {type(raw).__name__}, not a list of cases"
-        return _error(None, "capture", message, "write it as a list of dicts")
+        return _error("capture", message, "write it as a list of dicts")
     names = kernels.defined_here
     if not names:
         message = f"{path} defines no @triton.jit kernel"
-        return _error(None, "capture", message, "name the file that defines the kernels")
+        return _error("capture", message, "name the file that defines the kernels")
     message = f"{path} does not say how to compile its kernels ({', '.join(names)})"
-    return _error(None, "capture", message, CONVENTION)
+    return _error("capture", message, CONVENTION)
 
 
-def _error(kernel: str | None, stage: str, message: str, hint: str) -> dict[str, Any]:
-    return {"error": {"kernel": kernel, "stage": stage, "message": message, "hint": hint}}
+def _error(
+    stage: str, message: str, hint: str, kernel: str | None = None, case: str | None = None
+) -> dict[str, Any]:
+    return {
+        "error": {
+            "stage": stage,
+            "message": message,
+            "hint": hint,
+            "kernel": kernel,
+            "case": case,
+            "place": None,
+            "arch": None,
+        }
+    }

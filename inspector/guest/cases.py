@@ -15,6 +15,8 @@ This module checks a case against the kernel's parameters and spells it the way
 `JITFunction.run` would; it does not need Triton.
 """
 
+# ruff: noqa: TID251  (relative imports: in the guest this package goes by another name)
+
 from __future__ import annotations
 
 import difflib
@@ -23,6 +25,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from .triton_types import ADVICE, is_type, nearest_type
 
 KEYS = ("name", "kernel", "signature", "constexprs", "options", "grid", "archs", "small_tensors")
 TYPE = re.compile(r"(?P<type>.+?)(?::(?P<suffix>\d+))?\s*")
@@ -74,6 +78,14 @@ class Case:
     def wants(self, arch: str) -> bool:
         """Whether the case is meant for this gfx target."""
         return self.archs is None or any(fnmatch.fnmatchcase(arch, a) for a in self.archs)
+
+
+@dataclass(frozen=True)
+class TuningConfig:
+    """One configuration of an autotuned kernel: what a case has to state in its stead."""
+
+    constexprs: Mapping[str, Any]
+    options: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -135,8 +147,15 @@ def read_case(index: int, raw: Any) -> Case:
     )
 
 
-def specialize(case: Case, parameters: Iterable[Parameter]) -> Specialization:
+def specialize(
+    case: Case, parameters: Iterable[Parameter], config: TuningConfig | None = None
+) -> Specialization:
     """Binds a case to its kernel's parameters, defaults included.
+
+    Args:
+        case: what the file states.
+        parameters: of the kernel, in order.
+        config: of an autotuned kernel, one that a case may copy.
 
     Raises:
         CaseError: arguments missing or not the kernel's, or a specialisation that a launch of the
@@ -144,7 +163,7 @@ def specialize(case: Case, parameters: Iterable[Parameter]) -> Specialization:
     """
     parameters = list(parameters)
     where = f"case {case.name!r} of kernel {case.kernel!r}"
-    _check_names(where, case, parameters)
+    _check_names(where, case, parameters, config)
     signature: dict[str, str] = {}
     constants: dict[str, Any] = {}
     divisible, small = set(), set()
@@ -173,7 +192,9 @@ def did_you_mean(wrong: Iterable[str], known: Iterable[str]) -> str:
     return f" (did you mean {_named(dict.fromkeys(near))}?)" if near else ""
 
 
-def _check_names(where: str, case: Case, parameters: list[Parameter]) -> None:
+def _check_names(
+    where: str, case: Case, parameters: list[Parameter], config: TuningConfig | None
+) -> None:
     names = [p.name for p in parameters]
     given = [*case.signature, *case.constexprs]
     extra = [n for n in dict.fromkeys(given) if n not in names]
@@ -192,9 +213,16 @@ def _check_names(where: str, case: Case, parameters: list[Parameter]) -> None:
         if extra:
             near = did_you_mean(extra, missing or names)
             faults.append(f"names {_named(extra)}, which the kernel has not{near}")
-        raise CaseError(
-            f"{where} {' and '.join(faults)}", f"the kernel's parameters are {', '.join(names)}"
-        )
+        message = f"{where} {' and '.join(faults)}"
+        if config is not None and any(name in config.constexprs for name in missing):
+            values = {**config.constexprs, **config.options}
+            stated = ", ".join(f"{name}={value!r}" for name, value in values.items())
+            raise CaseError(
+                f"{message}; the kernel is autotuned: state one config, e.g. {stated}",
+                f"add 'constexprs': {dict(config.constexprs)!r}, "
+                f"'options': {dict(config.options)!r} to the case",
+            )
+        raise CaseError(message, f"the kernel's parameters are {', '.join(names)}")
 
 
 def _constant(where: str, case: Case, parameter: Parameter) -> Any:
@@ -219,6 +247,12 @@ def _split_type(where: str, case: Case, parameter: Parameter) -> tuple[str, str 
         raise CaseError(
             f"{where}: {name!r} is a tl.constexpr parameter",
             "give its value under 'constexprs' instead",
+        )
+    if not is_type(type_name):
+        near = nearest_type(type_name)
+        meant = f"; did you mean {near}?" if near is not None else ""
+        raise CaseError(
+            f"case {case.name!r}: argument {name} has the unknown type {type_name!r}{meant}", ADVICE
         )
     if suffix is None:
         return type_name, None

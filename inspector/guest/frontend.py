@@ -13,7 +13,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .cases import Case, Parameter, Specialization
+from .cases import Case, Parameter, Specialization, TuningConfig
+from .options import check_options
 from .lowering import parse_options, target
 
 STATED = ("num_warps", "num_stages")
@@ -27,13 +28,38 @@ class TritonKernels:
     def __init__(self, module: Any) -> None:
         self._jit_function = importlib.import_module("triton.runtime.jit").JITFunction
         self.by_name: dict[str, Any] = {}
+        self._decorated: dict[str, Any] = {}
         for name, value in vars(module).items():
             kernel = self._unwrapped(value)
             if kernel is not None:
                 self.by_name[name] = kernel
+                self._decorated[name] = value
         self.defined_here = [
             name for name, k in self.by_name.items() if k.fn.__module__ == module.__name__
         ]
+
+    @property
+    def qualnames(self) -> dict[str, str]:
+        """Name in the module -> qualified name of the function."""
+        return {name: kernel.fn.__qualname__ for name, kernel in self.by_name.items()}
+
+    def first_config(self, name: str) -> TuningConfig | None:
+        """The first config of an autotuned kernel; None where it is not autotuned."""
+        autotuner = importlib.import_module("triton.runtime.autotuner").Autotuner
+        for layer in _wrapped(self._decorated[name]):
+            if isinstance(layer, autotuner) and layer.configs:
+                config = layer.configs[0]
+                names = self.by_name[name].arg_names
+                values = {
+                    **config.kwargs,
+                    "num_warps": config.num_warps,
+                    "num_stages": config.num_stages,
+                }
+                return TuningConfig(
+                    {n: plain(v) for n, v in values.items() if n in names},
+                    {n: plain(v) for n, v in values.items() if n not in names},
+                )
+        return None
 
     def place(self, source: str | None, line: int | None) -> str | None:
         """`file:line` of a line of a function's source, as Triton's errors count it.
@@ -97,6 +123,7 @@ def make_ttir(kernel: Any, case: Case, bound: Specialization, arch: str) -> dict
         `wave_size`.
 
     Raises:
+        CaseError: see `options.check_options`.
         UnknownOptionError: see `lowering.parse_options`.
         Exception: whatever the front end has to say of the kernel.
     """
@@ -104,6 +131,7 @@ def make_ttir(kernel: Any, case: Case, bound: Specialization, arch: str) -> dict
     ir = importlib.import_module("triton._C.libtriton").ir
     gpu = target(arch)
     backend = compiler.make_backend(gpu)
+    check_options(case, backend.parse_options({}).__dict__)
     wanted = dict(case.options)
     if getattr(kernel, "debug", None):  # @triton.jit(debug=True): a launch passes it on
         wanted.setdefault("debug", True)

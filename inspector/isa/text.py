@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.isa.asm.contents import UnitContents
@@ -12,7 +13,7 @@ from kinspect.inspector.isa.asm.rawcode import CLS, RawFunction
 from kinspect.inspector.isa.asm.reader import read_unit
 from kinspect.inspector.isa.asm.resources import Statements, read_resources
 from kinspect.inspector.isa.graph.branches import resolve_labels
-from kinspect.inspector.isa.graph.functions import finish
+from kinspect.inspector.isa.graph.functions import LEFT_OUT, finish
 from kinspect.inspector.model import Function, Program
 
 
@@ -121,6 +122,11 @@ def _functions(contents: UnitContents) -> list[Function]:
     raws: list[RawFunction] = []
     for whole in contents.functions:
         raws.extend(whole.split(contents.kernels))
+    labels = {label for raw in raws for label in (raw.name, *raw.labels)}
+
+    def defined(symbol: str) -> bool:  # `.set alias, function` counts
+        return symbol in labels or symbol in contents.symbols
+
     functions = []
     seen: set[str] = set()
     for raw in raws:
@@ -136,8 +142,37 @@ def _functions(contents: UnitContents) -> list[Function]:
                 read_resources(raw.name, statements, contents.symbols),
                 entry_points={},
                 shown_name=contents.display_names.get(raw.name),
+                defined=defined,
             )
         )
     for kernel in sorted(contents.kernels - seen):
         contents.notes.append(f"kernel {kernel} is described but its code is not in the text")
-    return functions
+    return _with_notes_of_callees(functions, defined)
+
+
+def _with_notes_of_callees(
+    functions: list[Function], defined: Callable[[str], bool]
+) -> list[Function]:
+    """Tells kernels of calls to unknown functions that their device functions make."""
+    by_symbol = {f.symbol or f.name: f for f in functions}
+    unknown = {f.name: [s for s in f.calls if not defined(s)] for f in functions}
+    if not any(unknown.values()):
+        return functions
+    noted = []
+    for function in functions:
+        reached = dict.fromkeys(function.calls) if function.is_kernel else {}
+        work = list(reached)
+        notes = []
+        while work:
+            callee = by_symbol.get(work.pop())
+            if callee is None:
+                continue
+            notes.extend(
+                f"it calls {callee.name}, which calls an unknown function ({s}): {LEFT_OUT}"
+                for s in unknown[callee.name]
+            )
+            fresh = [s for s in callee.calls if s not in reached]
+            reached |= dict.fromkeys(fresh)
+            work.extend(fresh)
+        noted.append(replace(function, notes=(*function.notes, *notes)) if notes else function)
+    return noted

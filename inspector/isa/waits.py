@@ -37,6 +37,9 @@ _PAIRED = {
     "s_wait_loadcnt_dscnt": "loadcnt",
     "s_wait_storecnt_dscnt": "storecnt",
 }
+# "Wait for all activity in the wave to be complete (all dependency and memory counters at zero)":
+# the RDNA ISA documents' S_WAIT_IDLE.
+_ALL = "s_wait_idle"
 _PAIR_MASK = 0x3F
 
 COUNTERS = tuple(dict.fromkeys((*_SINGLE.values(), *_PAIRED.values())))
@@ -56,11 +59,11 @@ def decode(
         operands: the operand text.
         fields: for bare numbers of `s_waitcnt`: counter -> its bit fields `(low bit, width)`, least
             significant part first. None where the target is unknown.
-        maxima: counter -> largest value; a field at its maximum waits for nothing.
+        maxima: the target's counters -> largest value; a field at its maximum waits for nothing.
 
     Returns:
-        An empty mapping for waits that name no memory counter (`s_waitcnt_depctr`, `s_wait_alu`,
-        `s_wait_idle`) and for bare numbers on an unknown target.
+        An empty mapping for waits that name no memory counter (`s_waitcnt_depctr`, `s_wait_alu`),
+        and on an unknown target for bare numbers and `s_wait_idle`, which drains every counter.
     """
     if name == "s_waitcnt":
         symbolic = _SYMBOLIC.findall(operands)
@@ -70,6 +73,8 @@ def decode(
         if value is None or not fields:
             return {}
         return _unpack(value, fields, maxima or {})
+    if name == _ALL:
+        return dict.fromkeys(maxima or (), 0)
     value = _number(operands.rpartition(",")[2])
     if value is None:
         return {}

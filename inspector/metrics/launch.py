@@ -2,7 +2,8 @@
 
 Triton's LDS is invisible to LLVM: it is dynamic, so the code object says 0 and the truth stands in
 Triton's metadata (`shared`) or the TTGIR (`ttg.shared`). Where the file says 0 but the code
-accesses LDS and nothing else states the figure, it is unknown.
+accesses LDS and nothing else states the figure, it is unknown. So it is where the metadata says
+that the launch adds LDS; the static part is a lower bound then.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import Metric, MetricSpec
+from kinspect.inspector.model import Instruction, Metric, MetricSpec
 
 SPECS = (
     MetricSpec("wave_size", "lanes", "compiler", "kernel", "Work-items per wave: 32 or 64"),
@@ -24,7 +25,9 @@ SPECS = (
     ),
 )
 
-_LDS_ACCESS = {"lds_read", "lds_write", "lds_direct", "lds_atomic"}
+_LDS_ACCESS = {"lds_read", "lds_write", "lds_direct", "lds_direct_store", "lds_atomic"}
+_MAY_ACCESS_LDS = _LDS_ACCESS | {"bvh", "unknown"}
+_MAY_LEAD_TO_LDS = {"flat", "call", "indirect"}
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
@@ -74,10 +77,16 @@ def lds_bytes(subject: Subject) -> Metric:
     facts, stated = subject.facts, subject.function.resources.lds_bytes
     if facts.lds_bytes is not None:
         return Metric("lds_bytes", facts.lds_bytes, "bytes", "compiler", facts.lds_source)
+    if subject.function.resources.dynamic_lds:
+        note = "the launch adds dynamic LDS; pass --lds BYTES"
+        note = f"at least {stated} bytes, and {note}" if stated else note
+        return Metric("lds_bytes", None, "bytes", "compiler", note)
+    code = subject.function.instructions
     if stated is None:
+        if code and not subject.function.calls and not any(map(_may_access_lds, code)):
+            return Metric("lds_bytes", 0, "bytes", "derived", "the code never accesses LDS")
         return Metric("lds_bytes", None, "bytes", "compiler", "the file does not say; pass --lds")
     if stated == 0:
-        code = subject.function.instructions
         if not code:
             note = "the file says 0, which hides dynamic LDS; pass --lds"
             return Metric("lds_bytes", None, "bytes", "compiler", note)
@@ -85,3 +94,10 @@ def lds_bytes(subject: Subject) -> Metric:
             note = "the file says 0 but the code accesses LDS: it is dynamic; pass --lds BYTES"
             return Metric("lds_bytes", None, "bytes", "compiler", note)
     return Metric("lds_bytes", stated, "bytes", "compiler")
+
+
+def _may_access_lds(instruction: Instruction) -> bool:
+    """Whether it accesses LDS or could: through a generic address, or in code that is not here."""
+    return instruction.cls in _MAY_ACCESS_LDS or not _MAY_LEAD_TO_LDS.isdisjoint(
+        instruction.op.traits
+    )

@@ -7,7 +7,6 @@ loop has them, else global or LDS traffic, else everything innermost.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from kinspect.inspector.metrics.catalogue import region_metrics
@@ -40,7 +39,7 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
             header_line=_header_line(function, loop),
             header_label=next(iter(function.blocks[loop.header].labels), None),
             lines=loop.lines,
-            source=_source_lines(owned[loop.id]),
+            source=_source_lines(function, loop, owned[loop.id]),
             hot=loop.id in hot,
             unroll=factor(owned[loop.id], subject.ttgir),
             metrics=metrics[loop.id],
@@ -82,30 +81,46 @@ def _header_line(function: Function, loop: Loop) -> int:
     return function.instructions[block.start].line
 
 
-def _source_lines(region: Sequence[Instruction]) -> tuple[SourceLoc, ...]:
-    """Distinct source lines of the loop's body, in the function that holds the loop.
+def _source_lines(
+    function: Function, loop: Loop, region: Sequence[Instruction]
+) -> tuple[SourceLoc, ...]:
+    """Distinct source lines of the loop's body, in the function that holds the loop statement.
 
-    Code inlined into the body counts at its call site there. When the whole loop was itself inlined
-    (a helper with the loop, called from the kernel), most instructions share their outer frame:
-    it is stepped over. Instructions moved in from elsewhere are too few to matter.
+    Code inlined into the body counts at its call site there. Which function that is the loop's
+    control says: the position of a latch's branch is the `for` or `while` itself, inlined call
+    sites included. Lines before that statement are positions of code that was moved in.
     """
+    control = _control(function, loop)
     chains = [_frames(inst.loc) for inst in region if inst.loc is not None]
-    level = 0
-    while chains:
-        places = Counter((c[level].file, c[level].line) for c in chains)
-        (place, _) = places.most_common(1)[0]
-        inside = [
-            c
-            for c in chains
-            if (c[level].file, c[level].line) == place
-            and len(c) > level + 1
-            and not c[level + 1].in_library
-        ]
-        if len(inside) * 2 <= len(chains):
-            break
-        chains, level = inside, level + 1
-    seen = {(c[level].file, c[level].line) for c in chains}
-    return tuple(SourceLoc(file, line) for file, line in sorted(seen))
+    if control is None:
+        return _distinct([chain[0] for chain in chains])
+    level = len(control) - 1
+    outer = [(at.file, at.line) for at in control[:level]]
+    statement = control[level]
+    inside = [
+        chain[level]
+        for chain in chains
+        if len(chain) > level and [(at.file, at.line) for at in chain[:level]] == outer
+    ]
+    body = [at for at in inside if at.file == statement.file and at.line >= statement.line]
+    return _distinct([statement, *body])
+
+
+def _control(function: Function, loop: Loop) -> list[SourceLoc] | None:
+    """Frames of the loop statement, outermost first: where a latch's last instruction is from."""
+    for latch in loop.latches:
+        loc = function.instructions[function.blocks[latch].stop - 1].loc
+        if loc is not None:
+            frames = _frames(loc)
+            while len(frames) > 1 and frames[-1].in_library:
+                frames.pop()
+            return frames
+    return None
+
+
+def _distinct(places: Sequence[SourceLoc]) -> tuple[SourceLoc, ...]:
+    seen = sorted({(at.file, at.line) for at in places})
+    return tuple(SourceLoc(file, line) for file, line in seen)
 
 
 def _frames(loc: SourceLoc) -> list[SourceLoc]:

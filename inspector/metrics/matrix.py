@@ -6,6 +6,7 @@ scheduling model). It is a bound for one wave: waves of the same SIMD share the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from kinspect.inspector.machines import matrix_cycles
@@ -13,6 +14,13 @@ from kinspect.inspector.metrics.subject import Subject, Tally
 from kinspect.inspector.model import Metric, MetricSpec
 
 SPECS = (
+    MetricSpec(
+        "matrix.instructions",
+        "mapping",
+        "derived",
+        "both",
+        "The matrix instructions by name and number: their element type is what really computes",
+    ),
     MetricSpec(
         "cycles.mfma",
         "cycles",
@@ -24,6 +32,8 @@ SPECS = (
 
 
 def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
+    kinds = Counter(inst.op.name for inst in region.matrix)
+    yield Metric("matrix.instructions", dict(sorted(kinds.items())), "mapping", "derived")
     total = 0
     for inst in region.matrix:
         machine = subject.machine

@@ -2,26 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.metrics import launch
-from kinspect.inspector.metrics.occupancy import SPECS, Demand, metrics
+from kinspect.inspector.metrics.occupancy import SPECS as OCCUPANCY
+from kinspect.inspector.metrics.occupancy import Demand, metrics
 from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import Metric, MetricValue
+from kinspect.inspector.model import Metric, MetricSpec, MetricValue
 
-__all__ = ["SPECS", "compute"]
+SPECS = (
+    *OCCUPANCY,
+    MetricSpec(
+        "vgpr_pool", "registers", "derived", "kernel", "VGPRs that the waves of a SIMD share"
+    ),
+    MetricSpec("lds_pool", "bytes", "derived", "kernel", "LDS that resident workgroups share"),
+)
+
+# What depends on the size of the workgroup.
+_BY_WORKGROUP = (
+    "occupancy.waves_per_eu",
+    "occupancy.workgroups_per_cu",
+    "occupancy.limiter",
+    "occupancy.by_lds",
+    "occupancy.by_workgroups",
+    "occupancy.next_step",
+)
 
 
-def compute(subject: Subject) -> Iterable[Metric]:
+def compute(subject: Subject) -> Iterator[Metric]:
     """The `occupancy.*` metrics; None with a note where the target or a figure is unknown."""
     machine, stated = subject.machine, subject.function.resources.occupancy
     if machine is None:
-        return _unknown("the target is unknown", stated)
+        yield from _unknown("the target is unknown", stated)
+        return
+    asked = demand(subject)
+    pool = machine.lds_pool
+    if asked.cu_mode and machine.lds_pool_cu_mode is not None:
+        pool = machine.lds_pool_cu_mode
+    wave = asked.wave_size or machine.wave_sizes[0]
+    yield Metric("vgpr_pool", machine.vgpr_total.get(wave), "registers", "derived")
+    yield Metric("lds_pool", pool, "bytes", "derived")
     try:
-        return metrics(machine, demand(subject), stated).values()
+        found = metrics(machine, asked, stated)
     except KinspectError as error:
-        return _unknown(error.message, stated)
+        yield from _unknown(error.message, stated)
+        return
+    group = launch.workgroup_size(subject)
+    if group.origin == "estimated":
+        found = _for_the_largest(found, asked)
+    yield from found.values()
+
+
+def _for_the_largest(found: dict[str, Metric], asked: Demand) -> dict[str, Metric]:
+    """Marks figures that rest on the largest workgroup allowed: the launch is not known.
+
+    Whether that workgroup fits at all, and what would let another in, says nothing about the real
+    launch and is unknown.
+    """
+    note = f"if launched with {asked.waves_per_workgroup} waves, the most that the kernel allows"
+    fits = bool(found["occupancy.workgroups_per_cu"].value)
+    marked = dict(found)
+    for name in _BY_WORKGROUP:
+        keep = fits and name != "occupancy.next_step"
+        why = note if fits else "the largest workgroup allowed does not fit; pass --waves"
+        value = found[name].value if keep else None
+        marked[name] = replace(found[name], value=value, origin="estimated", note=why)
+    return marked
 
 
 def demand(subject: Subject) -> Demand:

@@ -74,7 +74,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
     yield _first("sgpr_count", "registers", res.sgpr_count, res.sgprs_for_waves, res.next_free_sgpr)
     yield _stated("vgpr_spill_count", res.vgpr_spill_count, "registers")
     yield _stated("sgpr_spill_count", res.sgpr_spill_count, "registers")
-    yield _stated("scratch_bytes", res.scratch_bytes, "bytes")
+    yield _scratch_bytes(res)
     yield _stated("code_bytes", res.code_bytes, "bytes")
     count = len(subject.function.instructions)
     if count:
@@ -103,6 +103,16 @@ def _stated(name: str, value: int | None, unit: str) -> Metric:
 
 def _first(name: str, unit: str, *values: int | None) -> Metric:
     return _stated(name, next((v for v in values if v is not None), None), unit)
+
+
+def _scratch_bytes(res: Resources) -> Metric:
+    stated = res.scratch_bytes
+    if not res.uses_dynamic_stack:
+        return _stated("scratch_bytes", stated, "bytes")
+    note = "the kernel's stack is dynamic"
+    if stated is not None:
+        note = f"at least {stated} bytes; {note}"
+    return Metric("scratch_bytes", None, "bytes", "compiler", note)
 
 
 def _arch_vgprs(res: Resources, machine: Machine | None) -> int | None:

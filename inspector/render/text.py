@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from kinspect.inspector.model import ErrorRecord, Finding, KernelReport, Report
+from kinspect.inspector.model import Finding, KernelReport, Report
 from kinspect.inspector.render import view
 from kinspect.inspector.render.paper import Line, Paper, paper_for, wrapped
 from kinspect.inspector.render.table import Column, rows_of
@@ -36,28 +36,15 @@ def write(
             " --format json is for machines"
         )
         paper.print(Line(more, "dim"))
-    if report.errors:
-        paper.print(Line())
-        for error in report.errors:
-            paper.print(error_line(error))
-
-
-def error_line(error: ErrorRecord) -> Line:
-    """One failed kernel or file: where, at which stage, what, and what to do next."""
-    where = " ".join(part for part in (error.file, error.kernel) if part)
-    line = Line("  failed ", style="bold red")
-    line.append(f"{where}  " if where else "", style="bold")
-    line.append(f"{error.stage}: {error.message}", style="")
-    if error.hint:
-        line.append(f"; {error.hint}", style="dim")
-    return line
 
 
 # --------------------------------------------------------------------------- many kernels
 
 
 def _table(paper: Paper, kernels: tuple[KernelReport, ...]) -> None:
+    files = {view.path_of(k) for k in kernels}
     columns = [
+        Column("file", lambda k: view.file_name(view.path_of(k)) if len(files) > 1 else ""),
         Column("kernel", lambda k: k.name),
         Column("case", lambda k: (k.variant.case or "") if k.variant else ""),
         Column("arch", lambda k: k.arch or view.UNKNOWN),
@@ -135,10 +122,9 @@ def _resources(paper: Paper, kernel: KernelReport) -> None:
     paper.print(line)
     lds, lds_limit = view.integer(m, "lds_bytes"), view.integer(m, "lds_limit")
     line = _gauge("LDS", _kib_number(lds), view.kib(lds_limit), lds, lds_limit)
-    code = view.integer(m, "code_bytes")
-    line.append(f"   code {view.kib(code)}")
     if lds is None and m.get("lds_bytes") is not None:
-        line.append(f"   ({m['lds_bytes'].note})", style="dim")
+        line.append(m["lds_bytes"].note, "dim")
+    line.append(f"   code {view.kib(view.integer(m, 'code_bytes'))}")
     paper.print(line)
     first, *rest = view.occupancy_lines(kernel)
     paper.print(Line(f"  {'Occupancy':<11} {first}"))

@@ -68,6 +68,11 @@ def file_name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
+def path_of(kernel: KernelReport) -> str:
+    """The file that the kernel was read from: the first part of its id."""
+    return kernel.id.partition("::")[0]
+
+
 def place(loc: SourceLoc | None) -> str:
     return f"{file_name(loc.file)}:{loc.line}" if loc is not None else ""
 
@@ -81,7 +86,8 @@ def configuration(kernel: KernelReport) -> str:
     size = integer(kernel.metrics, "wave_size")
     parts = []
     if waves is not None and size is not None:
-        parts.append(f"{plural(waves, 'wave')} × {size}")
+        most = "≤ " if kernel.metrics["waves_per_workgroup"].origin == "estimated" else ""
+        parts.append(f"{most}{plural(waves, 'wave')} × {size}")
     elif size is not None:
         parts.append(f"wave{size}")
     if kernel.variant is not None:
@@ -111,17 +117,23 @@ def occupancy_lines(kernel: KernelReport) -> list[str]:
         ]
     line = f"{plural(resident, 'wave')}/EU"
     if groups is not None:
-        unit = m["occupancy.workgroups_per_cu"].unit.rpartition("/")[2] or "CU"
-        line = f"{line} = {plural(groups, 'workgroup')}/{unit}"
+        line = f"{line} = {plural(groups, 'workgroup')}/{_unit(m)}"
     if isinstance(limiter, str):
         line += f": limited by {_limiter(kernel, limiter)}"
     lines = [line]
-    if isinstance(compiler, int) and compiler != resident:
+    if m["occupancy.waves_per_eu"].origin == "estimated":
+        lines.append(f"{m['occupancy.waves_per_eu'].note}; pass --waves for the real launch")
+    elif isinstance(compiler, int) and compiler != resident:
         lines.append(f"LLVM prints {compiler}: {_why_llvm_differs(kernel)}")
     step = value(m, "occupancy.next_step")
     if isinstance(step, Mapping):
         lines.append(_step(step))
     return lines
+
+
+def _unit(metrics: Mapping[str, Metric]) -> str:
+    """What holds the workgroups: CU, or WGP."""
+    return metrics["occupancy.workgroups_per_cu"].unit.rpartition("/")[2] or "CU"
 
 
 def _limiter(kernel: KernelReport, limiter: str) -> str:
@@ -130,12 +142,12 @@ def _limiter(kernel: KernelReport, limiter: str) -> str:
     waves = integer(m, "waves_per_workgroup")
     with_waves = f" with {plural(waves, 'wave')}/workgroup" if waves is not None else ""
     if limiter == "vgpr":
-        allocated, limit = integer(m, "vgpr_allocated"), integer(m, "vgpr_limit")
-        if allocated is not None and limit is not None:
-            return f"{what} ({allocated} allocated of {limit}{with_waves})"
+        allocated, pool = integer(m, "vgpr_allocated"), integer(m, "vgpr_pool")
+        if allocated is not None and pool is not None:
+            return f"{what} ({allocated} of {pool} per SIMD{with_waves})"
     if limiter == "lds":
-        used, limit = integer(m, "lds_bytes"), integer(m, "lds_limit")
-        return f"{what} ({kib(used)} of {kib(limit)} per workgroup{with_waves})"
+        used, pool = integer(m, "lds_bytes"), integer(m, "lds_pool")
+        return f"{what} ({kib(used)} of {kib(pool)} per {_unit(m)}{with_waves})"
     return f"{what}{with_waves}"
 
 
@@ -170,7 +182,9 @@ def loop_title(loop: LoopReport) -> str:
     if len(loop.lines) > 3:
         spans += ", …"
     parts = [source_span(loop.source), f"ISA {spans}"]
-    if loop.unroll is not None:
+    if loop.unroll is None and count(loop.metrics, "mfma", "wmma"):
+        parts.append("? source iterations per ISA iteration")
+    elif loop.unroll is not None:
         parts.append(
             "1 source iteration per ISA iteration"
             if loop.unroll == 1
@@ -198,10 +212,12 @@ def scorecard(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
     matrix = count(metrics, "mfma", "wmma")
     cycles = integer(metrics, "cycles.mfma")
     label = "WMMA" if count(metrics, "wmma") else "MFMA"
-    busy = f" ({cycles} cycles)" if matrix and cycles is not None else ""
+    kinds = value(metrics, "matrix.instructions")
+    busy = list(kinds) if isinstance(kinds, Mapping) else []
+    busy += [f"{cycles} cycles"] if matrix and cycles is not None else []
     return [
         ("instructions", show(value(metrics, "count.instructions"))),
-        (label, f"{matrix}{busy}"),
+        (label, f"{matrix} ({', '.join(busy)})" if busy else str(matrix)),
         ("VALU", str(count(metrics, "valu"))),
         ("SALU", str(count(metrics, "salu"))),
         (
@@ -268,7 +284,7 @@ def memory_rows(ops: Iterable[MemoryOp], loop: str | None) -> list[MemoryRow]:
         ),
     )
     return [
-        MemoryRow(len(found), mnemonic, bits, _places(found), _memory_note(cls, bits))
+        MemoryRow(len(found), mnemonic, bits, _places(found), _memory_note(cls))
         for (cls, mnemonic, bits), found in ordered
     ]
 
@@ -287,16 +303,10 @@ def _places(ops: Sequence[MemoryOp], most: int = 4) -> str:
     return " ".join(texts)
 
 
-def _memory_note(cls: str, bits: int | None) -> str:
+def _memory_note(cls: str) -> str:
     if cls.startswith("scratch"):
         return "register spill or private array"
-    if (
-        bits is not None
-        and bits < 128
-        and cls in ("global_load", "global_store", "lds_read", "lds_write")
-    ):
-        return f"{128 // bits} would fit one 128-bit access" if bits >= 8 else ""
-    return ""
+    return "global memory to LDS, past the registers" if cls == "lds_direct" else ""
 
 
 # --------------------------------------------------------------------------- findings

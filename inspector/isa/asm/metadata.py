@@ -9,9 +9,15 @@ from types import MappingProxyType
 from typing import Any
 
 import yaml
+from kinspect.inspector.isa.arguments import DYNAMIC_LDS_KINDS
 
-# Kernel arguments are most of the text and nothing here needs them; they are cut before parsing.
+# Kernel arguments are most of the text, and all that is needed of them is whether one means dynamic
+# LDS; they are cut before parsing down to the first that does.
 _ARGUMENTS = re.compile(r"^(?P<lead> *(?:- +)?)\.?(?:args|Args):[ \t]*\r?\n", re.MULTILINE)
+_DYNAMIC_LDS = re.compile(
+    rf"(\.value_kind|ValueKind):[ \t]*['\"]?({'|'.join(sorted(DYNAMIC_LDS_KINDS))})['\"]?[ \t]*\r?$",
+    re.MULTILINE,
+)
 # libyaml builds nested nodes recursively in C: some ten thousand levels overflow its stack and take
 # the process down. Real metadata nests five deep and has no flow collections worth mentioning.
 _MAX_FLOW = 2_000
@@ -97,8 +103,7 @@ def _without_arguments(text: str) -> str:
             continue
         lead = match["lead"]
         parts.append(text[position : match.start()])
-        parts.append(f"{lead}.args: null\n")
-        position = match.end()
+        start = position = match.end()
         column = len(lead)
         while position < len(text):
             stop = text.find("\n", position)
@@ -111,12 +116,16 @@ def _without_arguments(text: str) -> str:
             if not inside or not body.strip():
                 break
             position = stop
+        dynamic = _DYNAMIC_LDS.search(text, start, position)
+        kept = f"[{{{dynamic[1]}: {dynamic[2]}}}]" if dynamic is not None else "null"
+        parts.append(f"{lead}.args: {kept}\n")
     parts.append(text[position:])
     return "".join(parts)
 
 
 def _flatten_v2(entry: Mapping[str, Any]) -> dict[str, Any]:
     figures: dict[str, Any] = {".name": entry.get("Name"), ".symbol": entry.get("SymbolName")}
+    figures[".args"] = entry.get(".args", entry.get("Args"))
     properties = entry.get("CodeProps")
     if isinstance(properties, dict):
         figures |= {new: properties[old] for old, new in _V2_NAMES.items() if old in properties}

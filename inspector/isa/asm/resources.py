@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from kinspect.inspector.isa.arguments import adds_lds
 from kinspect.inspector.isa.asm.expr import parse_int
 from kinspect.inspector.isa.asm.symbols import SymbolTable
 from kinspect.inspector.model import Resources
@@ -64,11 +65,16 @@ def _power(exponent: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field of `Resources`: the places it is taken from, in order, and those to compare with."""
+    """A field of `Resources`: the places it is taken from, in order, and those to compare with.
+
+    `default` is what the assembler puts where `.amdhsa_kernel` leaves the directive out and nothing
+    else states the figure (AMDGPUUsage, ".amdhsa Assembler Directives").
+    """
 
     name: str
     sources: tuple[_Source, ...]
     checks: tuple[_Source, ...] = ()
+    default: int | None = None
 
 
 _S = _Source
@@ -114,6 +120,7 @@ _FIELDS: tuple[_Field, ...] = (
             _S("kernel_code", "workitem_private_segment_byte_size"),
             _S("info", "ScratchSize"),
         ),
+        default=0,
     ),
     _Field(
         "lds_bytes",
@@ -128,6 +135,7 @@ _FIELDS: tuple[_Field, ...] = (
             _S("kernel_code", "workgroup_group_segment_byte_size"),
             _S("info", "LDSByteSize"),
         ),
+        default=0,
     ),
     _Field(
         "kernarg_bytes",
@@ -200,6 +208,8 @@ def read_resources(name: str, statements: Statements, symbols: SymbolTable) -> R
     for f in (*_FIELDS, *_FLAGS):
         stated = _first(f.sources, name, statements, symbols)
         if stated is None:
+            if statements.amdhsa and f.default is not None:
+                values[f.name] = f.default
             continue
         source, value = stated
         values[f.name] = bool(value) if f in _FLAGS else value
@@ -213,6 +223,9 @@ def read_resources(name: str, statements: Statements, symbols: SymbolTable) -> R
                 disagreements.append(
                     f"{f.name}: {source.label} says {value}, {check.label} says {other}"
                 )
+    if "agpr_count" not in values and "accum_offset" in values and "next_free_vgpr" in values:
+        # One register file: AGPRs are what is asked for past the offset they start at.
+        values["agpr_count"] = max(values["next_free_vgpr"] - values["accum_offset"], 0)
     for field_name, covered, problem in _COVERS:
         a, b = values.get(field_name), values.get(covered)
         if a is not None and b is not None and a < b:
@@ -220,6 +233,7 @@ def read_resources(name: str, statements: Statements, symbols: SymbolTable) -> R
     size = statements.metadata.get(".reqd_workgroup_size")
     if isinstance(size, list) and len(size) == 3 and all(type(n) is int and n > 0 for n in size):
         values["reqd_workgroup_size"] = tuple(size)
+    values["dynamic_lds"] = adds_lds(statements.metadata.get(".args"))
     return Resources(**values, disagreements=tuple(disagreements))
 
 

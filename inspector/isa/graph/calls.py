@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
 from kinspect.inspector.isa.graph.branches import add_to_pair
@@ -32,10 +33,19 @@ _State = dict[int, frozenset[_Value]]
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Called symbols in order of first use, and the lines of calls that could not be followed."""
+    """What the calls of a function go to.
 
-    symbols: tuple[str, ...]
+    Args:
+        sites: called symbol -> the lines of its calls, in order of first use.
+        unresolved: the lines of calls that could not be followed.
+    """
+
+    sites: Mapping[str, tuple[int, ...]]
     unresolved: tuple[int, ...]
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(self.sites)
 
 
 def find_calls(
@@ -74,8 +84,11 @@ def find_calls(
                     else:
                         unresolved.add(instruction.line)
                 _step(state, instructions, i)
-    ordered = dict.fromkeys(symbol for i in sorted(found) for symbol in found[i])
-    return Calls(tuple(ordered), tuple(sorted(unresolved)))
+    sites: dict[str, tuple[int, ...]] = {}
+    for i in sorted(found):
+        for symbol in found[i]:
+            sites[symbol] = (*sites.get(symbol, ()), instructions[i].line)
+    return Calls(MappingProxyType(sites), tuple(sorted(unresolved)))
 
 
 def _states(instructions: Sequence[Instruction], blocks: Sequence[Block]) -> dict[int, _State]:

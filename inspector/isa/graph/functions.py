@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from kinspect.inspector.isa.asm.contents import is_debug_label
@@ -24,6 +24,10 @@ from kinspect.inspector.isa.graph.calls import find_calls
 from kinspect.inspector.model import Function, Instruction, Resources
 
 
+LEFT_OUT = "its registers, scratch and LDS are not in the figures"
+"""What a note on a call to code that is not at hand says of the caller's figures."""
+
+
 def finish(
     raw: RawFunction,
     branches: Branches,
@@ -31,6 +35,7 @@ def finish(
     *,
     entry_points: Mapping[int, str],
     shown_name: str | None = None,
+    defined: Callable[[str], bool] | None = None,
 ) -> Function:
     """Makes a `Function` of what was read.
 
@@ -40,6 +45,7 @@ def finish(
         resources: what the text states of it.
         entry_points: address -> function, for disassemblies.
         shown_name: a readable name that the metadata gives, if it differs from the symbol.
+        defined: whether the text holds a symbol's code; None where calls name only such.
     """
     unknown = branches.unknown
     if not raw.is_kernel:
@@ -92,7 +98,15 @@ def finish(
     )
     notes.extend(flow.notes)
     if calls.unresolved:
-        notes.append(f"the call on line {_few(calls.unresolved)} goes to an unknown function")
+        notes.append(
+            f"the call on line {_few(calls.unresolved)} goes to an unknown function: {LEFT_OUT}"
+        )
+    for symbol, lines in calls.sites.items():
+        if defined is not None and not defined(symbol):
+            notes.append(
+                f"the call on line {_few(lines)} goes to an unknown function ({symbol}): "
+                f"{LEFT_OUT}"
+            )
     if not instructions:
         notes.append("no instructions: the kernel is empty")
     if resources.code_bytes is None and raw.code_bytes is not None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgpack
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.isa.arguments import adds_lds
 from kinspect.inspector.isa.objects.elf import Elf
 
 _OWNER, _TYPE = "AMDGPU", 32
@@ -37,6 +38,7 @@ class KernelNote:
     vgpr_spill_count: int | None = None
     sgpr_spill_count: int | None = None
     lds_bytes: int | None = None
+    dynamic_lds: bool | None = None
     scratch_bytes: int | None = None
     kernarg_bytes: int | None = None
     wave_size: int | None = None
@@ -161,6 +163,7 @@ def _kernel(entry: Mapping[Any, Any], name: str) -> KernelNote:
         vgpr_spill_count=count(".vgpr_spill_count"),
         sgpr_spill_count=count(".sgpr_spill_count"),
         lds_bytes=count(".group_segment_fixed_size"),
+        dynamic_lds=adds_lds(entry.get(".args")),
         scratch_bytes=count(".private_segment_fixed_size"),
         kernarg_bytes=count(".kernarg_segment_size"),
         wave_size=count(".wavefront_size"),

@@ -1,0 +1,92 @@
+"""Which of a file's cases were asked for, and what to say when none was found."""
+
+# ruff: noqa: TID251  (relative imports: in the guest this package goes by another name)
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from .cases import Case, did_you_mean
+
+MOST_NAMED = 8
+"""How many cases a message lists before it breaks off."""
+
+
+class Selection:
+    """A pattern over the names of kernels and cases.
+
+    Args:
+        wanted: fnmatch pattern of a kernel's name or qualified name, of a case's name, or of
+            `kernel[case]`, whose brackets stand for themselves; None: everything.
+        qualnames: kernel -> qualified name of its function.
+    """
+
+    def __init__(self, wanted: str | None, qualnames: Mapping[str, str]) -> None:
+        self.wanted = wanted
+        self._qualnames = qualnames
+
+    def takes(self, raw: Any) -> bool:
+        """Whether an entry of `KINSPECT_CASES`, correct or not, is asked for."""
+        wanted = self.wanted
+        if wanted is None:
+            return True
+        kernel, case = identity(raw)
+        names = [kernel, case, self._qualnames.get(kernel or "")]
+        if any(name is not None and _matches(name, wanted) for name in names):
+            return True
+        together = label(kernel, case)
+        # fnmatch would take [case] for a set of characters.
+        return together is not None and fnmatchcase(together, wanted.replace("[", "[[]"))
+
+    def unmatched(self, raw_cases: Sequence[Any]) -> tuple[str, str]:
+        """Message and hint for a pattern that takes none of the cases."""
+        wanted = str(self.wanted)
+        found = [identity(raw) for raw in raw_cases]
+        labels = [text for text in (label(*pair) for pair in found) if text is not None]
+        hint = f"there is {listed(labels)}" if labels else "add cases to KINSPECT_CASES"
+        for kernel, qualname in self._qualnames.items():
+            if _matches(kernel, wanted) or _matches(qualname, wanted):
+                return f"kernel {kernel!r} has no case in KINSPECT_CASES", hint
+        known = [*self._qualnames, *(name for pair in found for name in pair if name), *labels]
+        near = did_you_mean([wanted], dict.fromkeys(known))
+        return f"no kernel or case matches {wanted!r}{near}", hint
+
+
+def not_for(cases: Sequence[Case], archs: Sequence[str]) -> tuple[str, str]:
+    """Message and hint where every case that was asked for is meant for other targets."""
+    asked = ", ".join(archs)
+    hint = "name one of those with --arch, or widen the case's 'archs'"
+    meant = [(case.name, ", ".join(case.archs or ()) or "no target at all") for case in cases]
+    if len(meant) == 1:
+        return f"case {meant[0][0]!r} is only for {meant[0][1]}, not {asked}", hint
+    texts = [f"{name!r} is only for {where}" for name, where in meant]
+    return f"no case is for {asked}: {listed(texts, '; ')}", hint
+
+
+def identity(raw: Any) -> tuple[str | None, str | None]:
+    """Kernel and name of an entry of `KINSPECT_CASES`, as far as it states them."""
+    if not isinstance(raw, dict):
+        return None, None
+    kernel, name = raw.get("kernel"), raw.get("name")
+    return (
+        kernel if isinstance(kernel, str) and kernel else None,
+        name if isinstance(name, str) and name else None,
+    )
+
+
+def label(kernel: str | None, case: str | None) -> str | None:
+    """What a case goes by: `kernel[case]`, or the part of it that is known."""
+    return f"{kernel}[{case}]" if kernel and case else kernel or case
+
+
+def listed(texts: Iterable[str], separator: str = ", ") -> str:
+    """The first few texts, each once, and an ellipsis where there are more."""
+    texts = list(dict.fromkeys(texts))
+    more = ["…"] if len(texts) > MOST_NAMED else []
+    return separator.join([*texts[:MOST_NAMED], *more])
+
+
+def _matches(name: str, wanted: str) -> bool:
+    return name == wanted or fnmatchcase(name, wanted)

@@ -1,0 +1,91 @@
+"""The types of kernel arguments as Triton's signatures spell them."""
+
+from __future__ import annotations
+
+import difflib
+
+# The names that `triton.language.str_to_ty` takes (3.4 to 3.9), less `B` and `constexpr`, which a
+# case has no use for.
+INTEGERS = ("i1", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64")
+FLOATS = ("bf16", "fp16", "fp32", "fp64", "fp8e4b15", "fp8e4b8", "fp8e4nv", "fp8e5", "fp8e5b16")
+POINTER = "*"
+CONST = "k"
+"""After the star: a pointer that is not written through (`*kfp32`)."""
+DESCRIPTOR = "tensordesc"
+MODULES = ("torch.", "tl.", "np.", "numpy.")
+
+# What PyTorch, NumPy, C and `tl` call them.
+ALIASES = {
+    "bool": "i1",
+    "int1": "i1",
+    "char": "i8",
+    "int8": "i8",
+    "short": "i16",
+    "int16": "i16",
+    "int": "i32",
+    "int32": "i32",
+    "long": "i64",
+    "int64": "i64",
+    "uint8": "u8",
+    "uint16": "u16",
+    "uint": "u32",
+    "uint32": "u32",
+    "uint64": "u64",
+    "half": "fp16",
+    "float16": "fp16",
+    "f16": "fp16",
+    "bfloat16": "bf16",
+    "bfloat": "bf16",
+    "float": "fp32",
+    "float32": "fp32",
+    "f32": "fp32",
+    "double": "fp64",
+    "float64": "fp64",
+    "f64": "fp64",
+    "fp8": "fp8e4nv",
+    "float8_e4m3fn": "fp8e4nv",
+    "float8_e4m3fnuz": "fp8e4b8",
+    "float8_e5m2": "fp8e5",
+    "float8_e5m2fnuz": "fp8e5b16",
+    "float8e4nv": "fp8e4nv",
+    "float8e4b8": "fp8e4b8",
+    "float8e4b15": "fp8e4b15",
+    "float8e5": "fp8e5",
+    "float8e5b16": "fp8e5b16",
+}
+
+ADVICE = f"the types are {', '.join(INTEGERS + FLOATS)}; a pointer has * in front"
+
+
+def is_type(name: str) -> bool:
+    """Whether Triton's signatures know this type: a scalar, a pointer or a tensor descriptor."""
+    if name.startswith(DESCRIPTOR + "<") and name.endswith(">"):
+        return True
+    return _without_stars(name)[1] in INTEGERS + FLOATS
+
+
+def nearest_type(name: str) -> str | None:
+    """The type that was probably meant by a name that is none; None where nothing is near."""
+    stars, element = _without_stars(name.strip())
+    if element.endswith(POINTER):  # C's order
+        element = element[:-1].strip()
+        stars += POINTER
+    for module in MODULES:
+        if element.startswith(module):
+            element = element[len(module) :]
+    element = element.lower()
+    if element in INTEGERS + FLOATS:
+        return stars + element
+    if element in ALIASES:
+        return stars + ALIASES[element]
+    near = difflib.get_close_matches(element, [*INTEGERS, *FLOATS, *ALIASES], n=1, cutoff=0.6)
+    return stars + ALIASES.get(near[0], near[0]) if near else None
+
+
+def _without_stars(name: str) -> tuple[str, str]:
+    """The pointer part of a type's name, and the rest."""
+    element = name.lstrip(POINTER)
+    stars = name[: len(name) - len(element)]
+    if stars and element.startswith(CONST):
+        return stars + CONST, element[len(CONST) :]
+    return stars, element
