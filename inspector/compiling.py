@@ -132,33 +132,33 @@ def variants_of(
 ) -> tuple[list[Variant], list[ErrorRecord]]:
     """The specialisations a target would launch, those that were asked for."""
     archs = request.archs or (DEFAULT_ARCH,)
+    wanted = wanted_of(target, request)
     try:
         version = compiler.toolchain().triton_version
         if target.kind == "ttir":
-            variants: list[Variant] = [_ttir_variant(target, arch) for arch in archs]
-            errors: list[ErrorRecord] = []
-        else:
-            from kinspect.inspector.capture.script import capture_script
+            return _of_ttir(target, archs, wanted), []
+        from kinspect.inspector.capture.script import capture_script
 
-            with compiler.worker() as worker:
-                variants, errors = capture_script(
-                    worker,
-                    target.path,
-                    archs,
-                    triton_version=version,
-                    time_limit=request.time_limit,
-                )
+        with compiler.worker() as worker:
+            return capture_script(
+                worker,
+                target.path,
+                archs,
+                wanted,
+                triton_version=version,
+                time_limit=request.time_limit,
+            )
     except KinspectError as error:
         return [], [record(target, "capture", error)]
-    wanted = wanted_of(target, request)
+
+
+def _of_ttir(target: Target, archs: Sequence[str], wanted: Sequence[str]) -> list[Variant]:
+    variants = [_ttir_variant(target, arch) for arch in archs]
     kept = [v for v in variants if matches(wanted, v.kernel, v)]
-    if not kept and not errors:
-        names = ", ".join(dict.fromkeys(label_of(v) for v in variants))
-        missing = KinspectError(
-            f"no kernel or case matches {' and '.join(wanted)}", f"it has {names}"
-        )
-        return [], [record(target, "capture", missing)]
-    return kept, errors
+    if not kept:
+        asked = " and ".join(wanted)
+        raise KinspectError(f"no kernel matches {asked}", f"it has {variants[0].kernel}")
+    return kept
 
 
 def wanted_of(target: Target, request: Request) -> tuple[str, ...]:
@@ -169,14 +169,16 @@ def wanted_of(target: Target, request: Request) -> tuple[str, ...]:
 def matches(wanted: Sequence[str], name: str, variant: Variant | None) -> bool:
     """Whether a kernel's name, qualified name or case is all that was asked for.
 
-    Shell wildcards are allowed; `kernel[case]` is taken literally.
+    `*` and `?` are wildcards; the brackets of `kernel[case]` are not.
     """
     names = [name]
     if variant is not None:
         names += [n for n in (variant.qualname, variant.case) if n]
         if variant.case:
             names.append(f"{name}[{variant.case}]")
-    return all(any(n == one or fnmatchcase(n, one) for n in names) for one in wanted)
+    # `co*[case]` names a case: brackets are literal, and only * and ? are wildcards.
+    patterns = [one.replace("[", "[[]") for one in wanted]
+    return all(any(fnmatchcase(n, pattern) for n in names) for pattern in patterns)
 
 
 def _ttir_variant(target: Target, arch: str) -> Variant:

@@ -425,7 +425,7 @@ def test_the_users_environment_cannot_falsify_a_compile(
         monkeypatch.setenv(name, value)
     with Compiler(CompileSettings(cache_dir=cache)) as compiler:
         with compiler.worker() as worker:
-            found, errors = capture_script(worker, KERNELS, ["gfx942"], kernel="row_sum")
+            found, errors = capture_script(worker, KERNELS, ["gfx942"], ("row_sum",))
         assert not errors
         assert [v.ttir for v in found] == [small.ttir]
         result = compiler.compile(replace(small, options={"num_stages": 1}))

@@ -49,7 +49,7 @@ def capture(
     body: str,
     archs: tuple[str, ...] = ("gfx942",),
     head: str = HEAD,
-    **keywords: float | str,
+    **keywords: float | str | list[str] | None,
 ) -> tuple[list[Variant], list[ErrorRecord]]:
     path = folder / "script.py"
     path.write_text(head + textwrap.dedent(body))
@@ -103,13 +103,109 @@ def test_variants_carry_what_the_case_states(worker: Worker) -> None:
 
 
 def test_kernel_filter(worker: Worker) -> None:
-    variants, errors = capture_script(worker, KERNELS, ["gfx942"], kernel="row_sum")
+    variants, errors = capture_script(worker, KERNELS, ["gfx942"], wanted=("row_sum",))
     assert [v.kernel for v in variants] == ["row_sum"]
     assert not errors
-    wrong = only_error(capture_script(worker, KERNELS, ["gfx942"], kernel="row_sun"))
+    wrong = only_error(capture_script(worker, KERNELS, ["gfx942"], wanted=("row_sun",)))
     assert "did you mean 'row_sum'" in wrong.message
-    none = only_error(capture_script(worker, KERNELS, ["gfx1100"], kernel="row_sum"))
-    assert "gfx1100" in none.message
+    assert "gemm[square], row_sum[ragged]" in wrong.hint
+    none = only_error(capture_script(worker, KERNELS, ["gfx1100"], wanted=("row_sum",)))
+    assert "case 'ragged' is only for gfx9*, not gfx1100" in none.message
+
+
+SEVERAL = """
+@triton.jit
+def other(x_ptr, n):
+    tl.store(x_ptr, n + nowhere)
+
+@triton.jit
+def caseless(x_ptr):
+    tl.store(x_ptr, 1)
+
+def make():
+    @triton.jit
+    def copying(x_ptr):
+        tl.store(x_ptr, 1)
+    return copying
+
+nested = make()
+
+KINSPECT_CASES = [
+    case("first"),
+    case("second", options={"num_warps": 2}),
+    case("wrong", grid=[0]),
+    case("broken", kernel="other", constexprs={}, signature={"x_ptr": "*i32", "n": "i32"}),
+    case("only", kernel="nested", constexprs={}, signature={"x_ptr": "*i32"}),
+    "no case at all",
+]
+"""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "cases", "kernels_of_errors"),
+    [
+        ("first", ["first"], []),
+        ("copy[second]", ["second"], []),
+        ("co*[second]", ["second"], []),
+        ("copy", ["first", "second"], ["copy[wrong]"]),
+        ("copy[wrong]", [], ["copy[wrong]"]),
+        ("other", [], ["other[broken]"]),
+        ("make.<locals>.copying", ["only"], []),
+        (["copy", "s*"], ["second"], []),
+        (None, ["first", "second", "only"], ["copy[wrong]", "other[broken]", None]),
+    ],
+)
+def test_only_what_is_wanted_is_lowered_and_reported(
+    worker: Worker,
+    tmp_path: Path,
+    wanted: str | list[str] | None,
+    cases: list[str],
+    kernels_of_errors: list[str | None],
+) -> None:
+    patterns = [wanted] if isinstance(wanted, str) else wanted or []
+    variants, errors = capture(worker, tmp_path, SEVERAL, wanted=tuple(patterns))
+    assert [v.case for v in variants] == cases
+    assert [e.kernel for e in errors] == kernels_of_errors
+
+
+def test_unwanted_cases_do_not_reach_the_front_end(worker: Worker, tmp_path: Path) -> None:
+    body = """
+    import os
+    class Deadly(int):
+        def __index__(self):
+            os.abort()
+        __int__ = __str__ = __repr__ = __hash__ = __index__
+    KINSPECT_CASES = [case("deadly", constexprs={"BLOCK": Deadly(128)}), case("good")]
+    """
+    variants, errors = capture(worker, tmp_path, body, wanted=("good",))
+    assert [v.case for v in variants] == ["good"]
+    assert not errors
+
+
+def test_a_name_that_matches_nothing_gets_one_answer(worker: Worker, tmp_path: Path) -> None:
+    error = only_error(capture(worker, tmp_path, SEVERAL, wanted=("copy[frist]",)))
+    assert "no kernel or case matches 'copy[frist]' (did you mean 'copy[first]'?)" in error.message
+    assert "copy[first], copy[second], copy[wrong], other[broken], nested[only]" in error.hint
+    error = only_error(capture(worker, tmp_path, SEVERAL, wanted=("caseless",)))
+    assert "kernel 'caseless' has no case" in error.message
+    many = "KINSPECT_CASES = [case(f'c{n}') for n in range(9)]"
+    error = only_error(capture(worker, tmp_path, many, wanted=("zzz",)))
+    assert error.hint.endswith("copy[c7], …")
+
+
+def test_cases_for_other_targets_only(worker: Worker, tmp_path: Path) -> None:
+    body = """
+    KINSPECT_CASES = [
+        case("a", archs=["gfx11*"]), case("b", archs=["gfx9999"]), case("c", archs=["gfx942"]),
+    ]
+    """
+    error = only_error(capture(worker, tmp_path, body, wanted=("b",)))
+    assert "case 'b' is only for gfx9999, not gfx942" in error.message
+    error = only_error(capture(worker, tmp_path, body, ("gfx90a", "gfx950")))
+    assert "no case is for gfx90a, gfx950: 'a' is only for gfx11*; 'b' is only" in error.message
+    variants, errors = capture(worker, tmp_path, body, wanted=("copy",))
+    assert [v.case for v in variants] == ["c"]  # the pattern took others too: nothing is amiss
+    assert not errors
 
 
 # ------------------------------------------------------------------ cases that are wrong
@@ -132,6 +228,21 @@ def test_kernel_filter(worker: Worker) -> None:
         ("signature={'x_ptr': '*fp32', 'y_ptr': '*fp32', 'n': 'fp32:16'}", ["'n'", "fp32"]),
         ("constexprs={'BLOCK': 128, 'n': 5}", ["'n'", "both"]),
         ("constexprs={'BLOCK': 128}, signature={'x_ptr': 7}", ["'x_ptr'", "7"]),
+        (
+            "signature={'x_ptr': '*fp32', 'y_ptr': '*fp32', 'n': 'int32'}",
+            ["case 'c': argument n has the unknown type 'int32'; did you mean i32?"],
+        ),
+        (
+            "signature={'x_ptr': '*float:16', 'y_ptr': '*fp32', 'n': 'i32'}",
+            ["argument x_ptr has the unknown type '*float'; did you mean *fp32?"],
+        ),
+        ("options={'num_warps': '4'}", ["'c'", "num_warps is '4'", "power of two"]),
+        ("options={'num_warps': 3}", ["'c'", "num_warps is 3", "power of two"]),
+        ("options={'num_warps': 0}", ["num_warps is 0"]),
+        ("options={'num_warps': True}", ["num_warps is True"]),
+        ("options={'num_stages': -1}", ["num_stages is -1", "from 0 on"]),
+        ("options={'waves_per_eu': 17}", ["waves_per_eu is 17", "to 16"]),
+        ("options={'enable_fp_fusion': 'no'}", ["enable_fp_fusion is 'no'", "True or False"]),
     ],
 )
 def test_wrong_cases_say_what_is_wrong(
@@ -143,6 +254,72 @@ def test_wrong_cases_say_what_is_wrong(
     assert str(tmp_path / "script.py") in found[1][0].message
     for word in words:
         assert word in found[1][0].message
+
+
+def test_options_at_the_edge_of_their_range_are_taken(worker: Worker, tmp_path: Path) -> None:
+    body = """
+    KINSPECT_CASES = [
+        case("wide", options={"num_warps": 64, "num_stages": 0, "waves_per_eu": 16}),
+        case("narrow", options={"num_warps": 1, "waves_per_eu": 0, "enable_fp_fusion": False}),
+    ]
+    """
+    variants, errors = capture(worker, tmp_path, body)
+    assert not errors
+    assert [v.options["num_warps"] for v in variants] == [64, 1]
+
+
+def test_two_cases_of_one_name(worker: Worker, tmp_path: Path) -> None:
+    body = "KINSPECT_CASES = [case('x'), case('y'), case('x', options={'num_warps': 2})]"
+    variants, errors = capture(worker, tmp_path, body)
+    assert [v.case for v in variants] == ["x", "y"]
+    assert len(errors) == 1
+    for word in ("KINSPECT_CASES[0]", "KINSPECT_CASES[2]", "'x'", "'copy'"):
+        assert word in errors[0].message
+
+
+def test_an_autotuned_kernel_names_a_config_to_copy(worker: Worker, tmp_path: Path) -> None:
+    body = """
+    configs = [triton.Config({"BLOCK": 512, "waves_per_eu": 2}, num_warps=8, num_stages=1),
+               triton.Config({"BLOCK": 64})]
+    tuned = triton.autotune(configs=configs, key=["n"])(copy)
+    KINSPECT_CASES = [case(kernel="tuned", constexprs=%s)]
+    """
+    error = only_error(capture(worker, tmp_path, body % "{}"))
+    assert "does not name 'BLOCK'" in error.message
+    assert "autotuned: state one config, e.g. BLOCK=512, waves_per_eu=2, num_warps=8" in (
+        error.message
+    )
+    assert "'constexprs': {'BLOCK': 512}" in error.hint
+    assert "'waves_per_eu': 2, 'num_warps': 8, 'num_stages': 1" in error.hint
+    assert not capture(worker, tmp_path, body % "{'BLOCK': 64}")[1]
+    plain = only_error(capture(worker, tmp_path, "KINSPECT_CASES = [case(constexprs={})]"))
+    assert "is autotuned" not in plain.message
+
+
+def test_targets_that_fail_alike_are_reported_once(worker: Worker, tmp_path: Path) -> None:
+    body = SEVERAL
+    _, errors = capture(worker, tmp_path, body, ("gfx942", "gfx950", "gfx1100"), wanted=("other",))
+    assert [e.kernel for e in errors] == ["other[broken]"]
+    assert errors[0].message.count("gfx942, gfx950, gfx1100") == 1
+    assert f"script.py:{line_of(body, 'n + nowhere')}: case 'broken' for" in errors[0].message
+    _, errors = capture(worker, tmp_path, body, ("gfx942", "gfx950"), wanted=("wrong",))
+    assert len(errors) == 1
+
+
+def test_targets_that_fail_differently_are_kept_apart(worker: Worker, tmp_path: Path) -> None:
+    body = """
+    @triton.jit
+    def picky(x_ptr):
+        wave: tl.constexpr = tl.target_info.current_target().arch
+        tl.static_assert(False, wave)
+    from triton.language import target_info
+    tl.target_info = target_info
+    KINSPECT_CASES = [case(kernel="picky", constexprs={}, signature={"x_ptr": "*i32"})]
+    """
+    _, errors = capture(worker, tmp_path, body, ("gfx942", "gfx1100"))
+    assert len(errors) == 2
+    assert "for gfx942:" in errors[0].message
+    assert "for gfx1100:" in errors[1].message
 
 
 def test_do_not_specialize_is_respected(worker: Worker, tmp_path: Path) -> None:
@@ -310,8 +487,10 @@ def test_a_crash_in_the_front_end_loses_that_case_alone(worker: Worker, tmp_path
         ("after", "gfx942"),
         ("after", "gfx950"),
     ]
-    assert len(errors) == 2
-    assert all("'deadly'" in e.message and "SIGABRT" in e.message for e in errors)
+    assert len(errors) == 1
+    assert errors[0].kernel == "copy[deadly]"
+    assert "'deadly' for gfx942, gfx950" in errors[0].message
+    assert "SIGABRT" in errors[0].message
 
 
 def test_prints_and_stray_descriptors_do_not_disturb_the_channel(

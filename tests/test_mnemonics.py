@@ -20,6 +20,7 @@ from kinspect.inspector.isa.mnemonics import (
     lookup,
     returns_value,
 )
+from kinspect.inspector.isa.waits import decode
 
 RECORDED = Path(__file__).parents[1] / "../shared/data/isa/mnemonics.csv"
 MC = shutil.which("llvm-mc-22")
@@ -136,7 +137,11 @@ s_dcache_wb                         cache            -     writeback
 s_waitcnt                           wait             -
 s_waitcnt_vscnt                     wait             -
 s_wait_loadcnt_dscnt                wait             -
-s_wait_alu                          wait             -
+s_wait_tensorcnt                    wait             -
+s_wait_idle                         wait             -
+s_wait_alu                          alu_wait         -
+s_waitcnt_depctr                    alu_wait         -
+s_wait_event                        alu_wait         -
 s_barrier                           barrier          -
 s_barrier_wait                      barrier          -
 s_barrier_signal_isfirst            barrier_signal   -
@@ -261,6 +266,19 @@ def test_every_mnemonic_has_a_class() -> None:
     # Nothing but an encoding suffix is ever stripped.
     stripped = {n: lookup(n).name for n in names if lookup(n).name != n}
     assert all(re.fullmatch(re.escape(short) + "_e(32|64)", n) for n, short in stripped.items())
+
+
+@needs_recorded
+def test_waits_are_those_that_name_a_counter() -> None:
+    """`wait` is for memory; others, such as `s_wait_alu`, say nothing of what is outstanding."""
+    maxima = {"vmcnt": 63, "lgkmcnt": 15}
+    fields = {"vmcnt": ((0, 4),), "lgkmcnt": ((8, 4),)}
+    waits = [n for n in recorded() if n.startswith("s_wait")]
+    by_counter = {n for n in waits if decode(n, "0", fields, maxima)}
+    assert {n for n in waits if lookup(n).cls == "wait"} == by_counter
+    assert {n for n in waits if lookup(n).cls == "alu_wait"} == set(waits) - by_counter
+    assert decode("s_wait_idle", "", fields, maxima) == {"vmcnt": 0, "lgkmcnt": 0}
+    assert decode("s_wait_idle", "") == {}
 
 
 @needs_recorded

@@ -27,7 +27,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> CompileResult:
     settings = CompileSettings(cache_dir=tmp_path_factory.mktemp("store"), passes=True)
     with Compiler(settings) as compiler:
         with compiler.worker() as worker:
-            (variant,), _ = capture_script(worker, KERNELS, ["gfx942"], kernel="gemm")
+            (variant,), _ = capture_script(worker, KERNELS, ["gfx942"], ("gemm",))
         result = compiler.compile(variant)
     assert result.error is None
     return result

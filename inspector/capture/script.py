@@ -8,6 +8,7 @@ side of that: it asks, and turns the answers into `Variant`s and `ErrorRecord`s.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,7 +32,7 @@ def capture_script(
     worker: Guest,
     path: Path,
     archs: Sequence[str],
-    kernel: str | None = None,
+    wanted: Sequence[str] = (),
     *,
     triton_version: str | None = None,
     time_limit: float = TIME_LIMIT,
@@ -42,9 +43,14 @@ def capture_script(
         worker: a guest process's channel.
         path: the .py file.
         archs: gfx names; a case may narrow them down.
-        kernel: only the cases of this kernel.
+        wanted: only the cases whose kernel's name or qualified name, whose own name, or whose
+            `kernel[case]` each of these fnmatch patterns matches. The other cases are neither
+            lowered nor do their errors count.
         triton_version: noted in the variants.
         time_limit: seconds for the whole file; what was captured by then is kept.
+
+    Returns:
+        The variants, and the errors: one for all targets for which a case fails alike.
 
     Raises:
         KinspectError: the file cannot be read, or the guest process cannot be started or died.
@@ -58,28 +64,46 @@ def capture_script(
             "op": "capture",
             "path": str(path.absolute()),
             "archs": list(archs),
-            "kernel": kernel,
+            "wanted": list(wanted),
             "time_limit": time_limit,
         },
         time_limit + GRACE_SECONDS,
     )
     variants: list[Variant] = []
-    errors: list[ErrorRecord] = []
+    failures: dict[_Failure, list[str]] = {}
     for record in reply["records"]:
         if "variant" in record:
             variants.append(_variant(record["variant"], triton_version))
-        elif "error" in record:
-            error = record["error"]
-            errors.append(
-                ErrorRecord(
-                    str(path), error["kernel"], error["stage"], error["message"], error["hint"]
-                )
-            )
+            continue
+        if "error" in record:
+            failure, arch = _failure(record["error"]), record["error"]["arch"]
         else:
-            errors.append(_lost(path, record, reply["output"], time_limit))
-    if not variants and not errors:
-        errors.append(_nothing(path, archs, kernel))
-    return variants, errors
+            failure, arch = _lost(path, record, reply["output"], time_limit), record.get("arch")
+        failures.setdefault(failure, []).extend([arch] if arch is not None else [])
+    return variants, [f.as_record(path, alike) for f, alike in failures.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """What went wrong, without the target: equal for all the targets that fail alike.
+
+    `place` is the file, or a line in it; None where `text` names it itself.
+    """
+
+    kernel: str | None
+    case: str | None
+    stage: str
+    place: str | None
+    text: str
+    hint: str
+
+    def as_record(self, path: Path, archs: Sequence[str]) -> ErrorRecord:
+        message = self.text
+        if self.place is not None:
+            doing = f"case {self.case!r} for {', '.join(archs)}: " if archs else ""
+            message = f"{self.place}: {doing}{self.text}"
+        label = f"{self.kernel}[{self.case}]" if self.kernel and self.case else self.kernel
+        return ErrorRecord(str(path), label, self.stage, message, self.hint)
 
 
 def _variant(fields: Mapping[str, Any], triton_version: str | None) -> Variant:
@@ -101,11 +125,21 @@ def _variant(fields: Mapping[str, Any], triton_version: str | None) -> Variant:
     )
 
 
-def _lost(path: Path, record: Mapping[str, Any], output: str, time_limit: float) -> ErrorRecord:
+def _failure(error: Mapping[str, Any]) -> _Failure:
+    return _Failure(
+        error["kernel"],
+        error["case"],
+        error["stage"],
+        error["place"],
+        error["message"],
+        error["hint"],
+    )
+
+
+def _lost(path: Path, record: Mapping[str, Any], output: str, time_limit: float) -> _Failure:
     """A child that did not come back: while the file loaded, or in the front end of one case."""
     outcome = record["lost"]
     in_case = "case" in record
-    doing = f"case {record['case']!r} for {record['arch']}" if in_case else "loading the file"
     hint = 'put what should run only as a script under `if __name__ == "__main__":`'
     if in_case:
         hint = "leave the case out, or try another Triton (--python)"
@@ -118,11 +152,6 @@ def _lost(path: Path, record: Mapping[str, Any], output: str, time_limit: float)
         how = f"ended the interpreter (status {outcome['code']})"
     last = [line.strip() for line in output.splitlines() if line.strip()][-1:]
     said = f'; the last thing it printed is "{last[0]}"' if last else ""
+    text = f"the front end {how}{said}" if in_case else f"loading the file {how}{said}"
     stage = "frontend" if in_case else "capture"
-    return ErrorRecord(str(path), record.get("kernel"), stage, f"{path}: {doing} {how}{said}", hint)
-
-
-def _nothing(path: Path, archs: Sequence[str], kernel: str | None) -> ErrorRecord:
-    of = f" of kernel {kernel!r}" if kernel is not None else ""
-    message = f"{path}: no case{of} is meant for {', '.join(archs)}"
-    return ErrorRecord(str(path), kernel, "capture", message, "see 'archs' in its KINSPECT_CASES")
+    return _Failure(record.get("kernel"), record.get("case"), stage, str(path), text, hint)

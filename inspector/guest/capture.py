@@ -56,8 +56,8 @@ def _capture(request: dict[str, Any], done: int, emit: Emit) -> None:
     if not isinstance(raw_cases, (list, tuple)) or not raw_cases:
         emit(_no_cases(path, kernels, raw_cases))
         return
-    selection = Selection(request.get("wanted"), kernels.qualnames)
-    asked = [(index, raw) for index, raw in enumerate(raw_cases) if selection.takes(raw)]
+    selection = Selection(request.get("wanted", ()), kernels.qualnames)
+    asked = selection.taken(raw_cases)
     if not asked:
         message, hint = selection.unmatched(raw_cases)
         emit(_error("capture", f"{path}: {message}", hint))

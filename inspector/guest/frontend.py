@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .cases import Case, Parameter, Specialization, TuningConfig
-from .options import check_options
 from .lowering import parse_options, target
+from .options import check_options
 
 STATED = ("num_warps", "num_stages")
 """Options that a variant states even when the case leaves them to Triton's defaults."""

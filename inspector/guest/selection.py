@@ -15,43 +15,55 @@ MOST_NAMED = 8
 
 
 class Selection:
-    """A pattern over the names of kernels and cases.
+    """Patterns over the names of kernels and cases; a case is taken where all of them hold.
 
     Args:
-        wanted: fnmatch pattern of a kernel's name or qualified name, of a case's name, or of
-            `kernel[case]`, whose brackets stand for themselves; None: everything.
+        wanted: fnmatch patterns of a kernel's name or qualified name, of a case's name, or of
+            `kernel[case]`, whose brackets stand for themselves; none: everything is taken.
         qualnames: kernel -> qualified name of its function.
     """
 
-    def __init__(self, wanted: str | None, qualnames: Mapping[str, str]) -> None:
-        self.wanted = wanted
+    def __init__(self, wanted: Sequence[str], qualnames: Mapping[str, str]) -> None:
+        self.wanted = tuple(wanted)
         self._qualnames = qualnames
 
-    def takes(self, raw: Any) -> bool:
-        """Whether an entry of `KINSPECT_CASES`, correct or not, is asked for."""
-        wanted = self.wanted
-        if wanted is None:
-            return True
-        kernel, case = identity(raw)
-        names = [kernel, case, self._qualnames.get(kernel or "")]
-        if any(name is not None and _matches(name, wanted) for name in names):
-            return True
-        together = label(kernel, case)
-        # fnmatch would take [case] for a set of characters.
-        return together is not None and fnmatchcase(together, wanted.replace("[", "[[]"))
+    def taken(self, raw_cases: Sequence[Any]) -> list[tuple[int, Any]]:
+        """Index and value of the entries of `KINSPECT_CASES`, correct or not, asked for."""
+        kept = set(range(len(raw_cases)))
+        for pattern in self.wanted:
+            kept &= self._matching(raw_cases, pattern)
+        return [(index, raw_cases[index]) for index in sorted(kept)]
+
+    def _matching(self, raw_cases: Sequence[Any], pattern: str) -> set[int]:
+        identities = list(enumerate(map(identity, raw_cases)))
+        # fnmatch takes [case] for a set of characters: that reading comes second.
+        literal = pattern.replace("[", "[[]")
+        together = {n for n, pair in identities if fnmatchcase(label(*pair) or "", literal)}
+        if together and literal != pattern:
+            return together
+        return {
+            n
+            for n, (kernel, case) in identities
+            if any(
+                name is not None and _matches(name, pattern)
+                for name in (kernel, case, self._qualnames.get(kernel or ""))
+            )
+        }
 
     def unmatched(self, raw_cases: Sequence[Any]) -> tuple[str, str]:
-        """Message and hint for a pattern that takes none of the cases."""
-        wanted = str(self.wanted)
+        """Message and hint for patterns that take none of the cases."""
         found = [identity(raw) for raw in raw_cases]
         labels = [text for text in (label(*pair) for pair in found) if text is not None]
         hint = f"there is {listed(labels)}" if labels else "add cases to KINSPECT_CASES"
         for kernel, qualname in self._qualnames.items():
-            if _matches(kernel, wanted) or _matches(qualname, wanted):
+            stated = any(kernel == pair[0] for pair in found)
+            both = (kernel, qualname)
+            if not stated and all(any(_matches(n, one) for n in both) for one in self.wanted):
                 return f"kernel {kernel!r} has no case in KINSPECT_CASES", hint
         known = [*self._qualnames, *(name for pair in found for name in pair if name), *labels]
-        near = did_you_mean([wanted], dict.fromkeys(known))
-        return f"no kernel or case matches {wanted!r}{near}", hint
+        named = " and ".join(map(repr, self.wanted))
+        near = did_you_mean(self.wanted, dict.fromkeys(known)) if len(self.wanted) == 1 else ""
+        return f"no kernel or case matches {named}{near}", hint
 
 
 def not_for(cases: Sequence[Case], archs: Sequence[str]) -> tuple[str, str]:

@@ -162,7 +162,7 @@ def _with_notes_of_callees(
     for function in functions:
         reached = dict.fromkeys(function.calls) if function.is_kernel else {}
         work = list(reached)
-        notes = []
+        notes: list[str] = []
         while work:
             callee = by_symbol.get(work.pop())
             if callee is None:

@@ -62,7 +62,10 @@ def _for_the_largest(found: dict[str, Metric], asked: Demand) -> dict[str, Metri
     launch and is unknown.
     """
     note = f"if launched with {asked.waves_per_workgroup} waves, the most that the kernel allows"
-    fits = bool(found["occupancy.workgroups_per_cu"].value)
+    groups = found["occupancy.workgroups_per_cu"].value
+    if groups is None:
+        return found
+    fits = bool(groups)
     marked = dict(found)
     for name in _BY_WORKGROUP:
         keep = fits and name != "occupancy.next_step"

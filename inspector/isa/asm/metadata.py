@@ -15,7 +15,8 @@ from kinspect.inspector.isa.arguments import DYNAMIC_LDS_KINDS
 # LDS; they are cut before parsing down to the first that does.
 _ARGUMENTS = re.compile(r"^(?P<lead> *(?:- +)?)\.?(?:args|Args):[ \t]*\r?\n", re.MULTILINE)
 _DYNAMIC_LDS = re.compile(
-    rf"(\.value_kind|ValueKind):[ \t]*['\"]?({'|'.join(sorted(DYNAMIC_LDS_KINDS))})['\"]?[ \t]*\r?$",
+    r"(\.value_kind|ValueKind):[ \t]*['\"]?"
+    rf"({'|'.join(sorted(DYNAMIC_LDS_KINDS))})['\"]?[ \t]*\r?$",
     re.MULTILINE,
 )
 # libyaml builds nested nodes recursively in C: some ten thousand levels overflow its stack and take

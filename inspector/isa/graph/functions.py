@@ -23,7 +23,6 @@ from kinspect.inspector.isa.graph.branches import Branches
 from kinspect.inspector.isa.graph.calls import find_calls
 from kinspect.inspector.model import Function, Instruction, Resources
 
-
 LEFT_OUT = "its registers, scratch and LDS are not in the figures"
 """What a note on a call to code that is not at hand says of the caller's figures."""
 
@@ -104,8 +103,7 @@ def finish(
     for symbol, lines in calls.sites.items():
         if defined is not None and not defined(symbol):
             notes.append(
-                f"the call on line {_few(lines)} goes to an unknown function ({symbol}): "
-                f"{LEFT_OUT}"
+                f"the call on line {_few(lines)} goes to an unknown function ({symbol}): {LEFT_OUT}"
             )
     if not instructions:
         notes.append("no instructions: the kernel is empty")
