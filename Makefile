@@ -27,7 +27,7 @@ format: $(VENV)/.installed-dev
 
 # mypy does not see the package through an editable install's import hook: give it a plain copy.
 types: $(VENV)/.installed-dev
-	rm -rf build/types
+	rm -rf build/types build/lib build/bdist.*  # setuptools would pack stale modules again
 	$(PIP) --no-deps --target build/types .
 	MYPYPATH=build/types $(BIN)/mypy -p kinspect.inspector
 
