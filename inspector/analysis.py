@@ -142,8 +142,12 @@ def _source_reader() -> Callable[[SourceLoc], str | None]:
 
 
 def kernel_id(path: str, name: str, arch: str | None, variant: Variant | None) -> str:
-    """`file::kernel@arch`, with a hash of signature, constexprs and options of a specialisation."""
-    base = f"{path}::{name}@{arch or 'unknown'}"
+    """`file::kernel@arch`, with a hash of signature, constexprs and options of a specialisation.
+
+    The file is named from the current folder where it lies in it, so that ids and the fingerprints
+    that rest on them are the same in every checkout.
+    """
+    base = f"{_portable(path)}::{name}@{arch or 'unknown'}"
     if variant is None:
         return base
     import hashlib  # loads OpenSSL: only where there is something to hash
@@ -159,6 +163,13 @@ def kernel_id(path: str, name: str, arch: str | None, variant: Variant | None) -
         default=str,
     )
     return f"{base}#{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+
+
+def _portable(path: str) -> str:
+    try:
+        return Path(path).resolve().relative_to(Path.cwd().resolve()).as_posix()
+    except (ValueError, OSError):
+        return path
 
 
 # --------------------------------------------------------------------------- what is known

@@ -6,6 +6,7 @@ The input is hand-written and small, so that every figure in the goldens can be 
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
@@ -21,7 +22,12 @@ INPUT = HERE.parent / "data" / "small_gfx942.s"
 
 def reports() -> dict[str, str]:
     """File name -> contents of each golden."""
-    found = collect(Request((str(INPUT),)))
+    before = Path.cwd()
+    os.chdir(INPUT.parent)  # files are named from the current folder
+    try:
+        found = collect(Request((INPUT.name,)))
+    finally:
+        os.chdir(before)
     return {name: _render(write, found) for name, write in WRITERS.items()}
 
 
