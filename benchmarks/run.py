@@ -82,6 +82,7 @@ def suite(archs: Sequence[str]) -> list[Sample]:
                         ttgir=result.artifacts["ttgir"].path.read_text(),
                         variant=variant,
                         artifacts=result.artifacts,
+                        code_object=result.artifacts["hsaco"].path,
                     )
                     seconds = median(3, lambda t=text, c=context: analysis.analyze_text(t, c))
                     name = f"{variant.kernel}[{variant.case}] {variant.arch}"

@@ -62,6 +62,7 @@ class Context:
         metadata: Triton's metadata of the compile.
         ttgir: the TTGIR that the code was lowered from.
         variant: the captured specialisation it was compiled from.
+        code_object: the code object of the same compile, to hold an assembly's figures against.
     """
 
     path: str
@@ -71,6 +72,7 @@ class Context:
     ttgir: str | None = None
     variant: Variant | None = None
     artifacts: Mapping[str, Artifact] = field(default_factory=dict)
+    code_object: Path | None = None
     overrides: Overrides = Overrides()
     notes: tuple[str, ...] = ()
 
@@ -97,6 +99,7 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
     arch = _arch(program, context)
     machine, notes = _machine(arch)
     functions = _chosen(program, context)
+    binary = _stated_by_code_object(context)
     pack = default_pack()
     source_text = _source_reader()
     module = _ttgir(context)
@@ -112,7 +115,7 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
             source=variant.source if variant is not None else _source(function),
             variant=variant,
             artifacts=context.artifacts,
-            notes=context.notes + program.notes + notes,
+            notes=context.notes + program.notes + notes + _disagreements(function, binary),
         )
         reports.append(replace(report, findings=evaluate(pack, report, source_text)))
     return reports
@@ -122,6 +125,30 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
 def default_pack() -> Pack:
     """The rules that `analyze` asks; read once per process."""
     return load_default(Catalogue.of(specs(), [*CLASSES, *COUNTERS]))
+
+
+def _stated_by_code_object(context: Context) -> Mapping[str, Resources]:
+    """What the code object of the same compile states of each kernel; nothing if unreadable."""
+    if context.code_object is None:
+        return {}
+    from kinspect.inspector.isa.objects.codeobject import read_code_object
+
+    try:
+        data = context.code_object.read_bytes()
+        return read_code_object(data, str(context.code_object)).kernels
+    except (KinspectError, OSError):
+        return {}
+
+
+def _disagreements(function: Function, binary: Mapping[str, Resources]) -> tuple[str, ...]:
+    stated = binary.get(function.symbol or function.name)
+    if stated is None:
+        return ()
+    from kinspect.inspector.isa.objects.crosscheck import compare
+
+    return tuple(
+        f"assembly and code object differ: {d}" for d in compare(function.resources, stated)
+    )
 
 
 def _source_reader() -> Callable[[SourceLoc], str | None]:

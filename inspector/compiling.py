@@ -101,6 +101,7 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
         ttgir=_text(result.artifacts.get("ttgir")),
         variant=job.variant,
         artifacts=result.artifacts,
+        code_object=_path(result.artifacts.get("hsaco")),
         overrides=job.overrides,
         notes=(*_assumed(job), *result.notes),
     )
@@ -210,6 +211,10 @@ def read_text(path: Path) -> str:
             f"{path}: a binary file, not text", "name a code object .hsaco or .co, assembly .s"
         )
     return data.decode("utf-8", "replace")
+
+
+def _path(artifact: Artifact | None) -> Path | None:
+    return artifact.path if artifact is not None else None
 
 
 def label_of(variant: Variant) -> str:

@@ -174,6 +174,7 @@ def _reports(target: Target, request: Request) -> Sequence[KernelReport]:
         wanted=wanted_of(target, request),
         metadata=triton_metadata(target.siblings.get("metadata")),
         ttgir=ttgir.read_text("utf-8", "replace") if ttgir else None,
+        code_object=target.siblings.get("hsaco") if target.kind == "asm" else None,
         overrides=request.overrides,
     )
     if target.kind == "code_object":

@@ -132,3 +132,20 @@ def test_a_reader_that_goes_away_is_no_error(small_asm: Path) -> None:
     command = f"{tool} | head -1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_assembly_is_held_against_its_code_object(kernels: Path, tmp_path: Path) -> None:
+    """A copy of the assembly with another figure, beside the code object of the real compile."""
+    report = collect(Request((str(kernels),), kernel="a", passes=False))
+    (kernel,) = report.kernels
+    assert not [n for n in kernel.notes if "differ" in n]
+    folder = tmp_path / "pair"
+    folder.mkdir()
+    vgprs = kernel.metrics["vgpr_count"].value
+    text = kernel.artifacts["amdgcn"].path.read_text()
+    changed = text.replace(f".vgpr_count:     {vgprs}", f".vgpr_count:     {int(str(vgprs)) + 8}")
+    assert changed != text
+    (folder / "k.amdgcn").write_text(changed)
+    (folder / "k.hsaco").write_bytes(kernel.artifacts["hsaco"].path.read_bytes())
+    (copy,) = collect(Request((str(folder / "k.amdgcn"),))).kernels
+    assert any("differ" in note and "vgpr_count" in note for note in copy.notes)
