@@ -28,6 +28,8 @@ def save(report: Report, path: Path) -> None:
     Raises:
         KinspectError: the place cannot be written, or an artifact has gone from the store.
     """
+    if path.exists() and not path.is_file():
+        raise KinspectError(f"{path}: not a regular file", "check --save")
     text = io.StringIO()
     json_v1.write(report, text)
     artifacts = {a.sha256: a for k in report.kernels for a in k.artifacts.values()}

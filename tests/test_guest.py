@@ -509,6 +509,7 @@ def test_prints_and_stray_descriptors_do_not_disturb_the_channel(
     KINSPECT_CASES = [case()]
     """
     variants, errors = capture(worker, tmp_path, body)
+    assert not errors, errors
     assert len(variants) == 1
     assert not errors
 

@@ -149,3 +149,23 @@ def test_an_assembly_is_held_against_its_code_object(kernels: Path, tmp_path: Pa
     (folder / "k.hsaco").write_bytes(kernel.artifacts["hsaco"].path.read_bytes())
     (copy,) = collect(Request((str(folder / "k.amdgcn"),))).kernels
     assert any("differ" in note and "vgpr_count" in note for note in copy.notes)
+
+
+def test_output_to_a_pipe_is_written_to_not_replaced(
+    tool: Tool, small_asm: Path, tmp_path: Path
+) -> None:
+    """As /dev/null must stay what it is, root or not."""
+    import os
+    import stat
+    import threading
+
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    done = tool("analyze", small_asm, "--format", "json", "-o", pipe)
+    reader.join(60)
+    assert done.returncode == 0, done.stderr
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert json.loads(read[0])["kernels"]

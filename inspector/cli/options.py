@@ -36,9 +36,16 @@ def output_option(function: F) -> F:
 
 @contextmanager
 def result_stream(output: Path | None) -> Iterator[TextIO]:
-    """stdout, or a file that appears only when it is complete."""
+    """stdout, or a file that appears only when it is complete.
+
+    A device or pipe (/dev/null, /dev/stderr) is written to, never replaced.
+    """
     if output is None:
         yield sys.stdout
+        return
+    if output.exists() and not output.is_file():
+        with output.open("w", encoding="utf-8") as stream:
+            yield stream
         return
     partial = output.with_name(f".{output.name}.partial")
     try:

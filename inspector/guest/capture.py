@@ -21,7 +21,7 @@ from .lowering import UnknownOptionError, target
 from .selection import Selection, identity, not_for
 
 CASES = "KINSPECT_CASES"
-CONVENTION = f"add {CASES}, a list of compile cases (kinspect kernels show NAME prints examples)"
+CONVENTION = f"add {CASES}, a list of compile cases (the README shows one)"
 
 Emit = Callable[[dict[str, Any]], None]
 
