@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -223,16 +223,21 @@ def _chosen(program: Program, context: Context) -> tuple[Function, ...]:
     functions = program.kernels or tuple(f for f in program.functions if f.instructions)
     if not functions:
         raise KinspectError(f"{context.path}: no kernel in it", "pass a file with AMDGCN code")
-    kept = tuple(
-        f
-        for f in functions
-        if all(one in (f.name, f.symbol) or fnmatchcase(f.name, one) for one in context.wanted)
-    )
+    kept = tuple(f for f in functions if named(context.wanted, (f.name, f.symbol or f.name)))
     if not kept:
         names = ", ".join(sorted(f.name for f in functions)[:8])
         asked = " and ".join(context.wanted)
         raise KinspectError(f"{context.path}: no kernel named {asked}", f"it has {names}")
     return kept
+
+
+def named(wanted: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether each of `wanted` names something by one of its names.
+
+    `*` and `?` are wildcards; brackets are literal: `co*[case]` names a case.
+    """
+    patterns = [one.replace("[", "[[]") for one in wanted]
+    return all(any(fnmatchcase(name, pattern) for name in names) for pattern in patterns)
 
 
 def _ttgir(context: Context) -> TtgirModule | None:

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -168,18 +167,13 @@ def wanted_of(target: Target, request: Request) -> tuple[str, ...]:
 
 
 def matches(wanted: Sequence[str], name: str, variant: Variant | None) -> bool:
-    """Whether a kernel's name, qualified name or case is all that was asked for.
-
-    `*` and `?` are wildcards; the brackets of `kernel[case]` are not.
-    """
+    """Whether a kernel's name, qualified name or case is all that was asked for."""
     names = [name]
     if variant is not None:
         names += [n for n in (variant.qualname, variant.case) if n]
         if variant.case:
-            names.append(f"{name}[{variant.case}]")
-    # `co*[case]` names a case: brackets are literal, and only * and ? are wildcards.
-    patterns = [one.replace("[", "[[]") for one in wanted]
-    return all(any(fnmatchcase(n, pattern) for n in names) for pattern in patterns)
+            names.append(label_of(variant))
+    return analysis.named(wanted, names)
 
 
 def _ttir_variant(target: Target, arch: str) -> Variant:

@@ -136,18 +136,22 @@ def _read_target(index: int, target: Target, request: Request) -> Iterator[Event
 def _saved(index: int, target: Target, request: Request) -> Iterator[Event]:
     """What a saved report holds of what was asked for, its failures included."""
     report = load_saved(target.path)
-    kept = [
-        k
-        for k in report.kernels
-        if matches(wanted_of(target, request), k.name, k.variant)
-        and (not request.archs or k.arch in request.archs)
-    ]
+    kept = asked_for(report, wanted_of(target, request), request.archs)
     if not kept and not report.errors:
         raise KinspectError("it holds nothing of what was asked for", "see it without --kernel")
     for number, error in enumerate(report.errors):
         yield Failed((index, number), error)
     for number, kernel in enumerate(kept):
         yield Reported((index, number), kernel)
+
+
+def asked_for(report: Report, wanted: Sequence[str], archs: Sequence[str]) -> list[KernelReport]:
+    """The kernels of a saved report that match what was asked for."""
+    return [
+        k
+        for k in report.kernels
+        if matches(wanted, k.name, k.variant) and (not archs or k.arch in archs)
+    ]
 
 
 def load_saved(path: Path) -> Report:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import TextIO
 
 import click
 from kinspect.inspector.analysis import Overrides
@@ -106,20 +107,20 @@ def analyze(
     return _status(report)
 
 
-def _write(report: Report, form: str, stream: object, details: bool, color: bool | None) -> None:
+def _write(report: Report, form: str, stream: TextIO, details: bool, color: bool | None) -> None:
     # One renderer is enough for one run: rich is not imported for JSON.
     if form == "json":
         from kinspect.inspector.render import json_v1
 
-        json_v1.write(report, stream)  # type: ignore[arg-type]
+        json_v1.write(report, stream)
     elif form == "md":
         from kinspect.inspector.render import md
 
-        md.write(report, stream)  # type: ignore[arg-type]
+        md.write(report, stream)
     else:
         from kinspect.inspector.render import text
 
-        text.write(report, stream, details=details, color=color)  # type: ignore[arg-type]
+        text.write(report, stream, details=details, color=color)
 
 
 def _status(report: Report) -> int:

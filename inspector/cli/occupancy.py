@@ -108,9 +108,10 @@ def _write(machine: Machine, demand: Demand, found: Occupancy, stream: TextIO) -
         stream.write(f"  next      {what} would give {step.gives} waves/EU\n")
     if found.note:
         stream.write(f"  note      {found.note}\n")
-    if found.levels:
-        stream.write("\n")
-    for line in rows_of(_columns(found), found.levels) if found.levels else ():
+    if not found.levels:
+        return
+    stream.write("\n")
+    for line in rows_of(_columns(found), found.levels):
         stream.write(f"  {line}\n")
 
 

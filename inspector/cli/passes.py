@@ -13,10 +13,10 @@ from kinspect.inspector.capture.targets import resolve
 from kinspect.inspector.cli.options import format_option, output_option, result_stream
 from kinspect.inspector.compiler.passes import Pass, PassDump, diff, read_passes
 from kinspect.inspector.compiler.pool import Compiler
-from kinspect.inspector.compiling import Request, label_of, matches, settings_of, variants_of
+from kinspect.inspector.compiling import Request, label_of, settings_of, variants_of
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Variant
-from kinspect.inspector.pipeline import load_saved
+from kinspect.inspector.pipeline import asked_for, load_saved
 from kinspect.inspector.render.table import Column, rows_of
 
 
@@ -86,13 +86,9 @@ def _dump(target: str, request: Request) -> PassDump:
 
 
 def _saved_dump(path: Path, request: Request) -> PassDump:
-    kernels = [
-        k
-        for k in load_saved(path).kernels
-        if "passes" in k.artifacts
-        and (request.kernel is None or matches((request.kernel,), k.name, k.variant))
-        and (not request.archs or k.arch in request.archs)
-    ]
+    wanted = (request.kernel,) if request.kernel is not None else ()
+    found = asked_for(load_saved(path), wanted, request.archs)
+    kernels = [k for k in found if "passes" in k.artifacts]
     if len(kernels) != 1:
         names = ", ".join(k.id.rpartition("::")[2].partition("#")[0] for k in kernels[:8])
         raise KinspectError(
