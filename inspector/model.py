@@ -73,6 +73,10 @@ class Variant:
     `ttir` is the whole input of the compile: nothing of the user's code is needed after capture.
     `signature` maps argument name to Triton type (`*fp16`, `i32`, `constexpr`), `attrs` argument
     name to its specialisation attributes (`{"tt.divisibility": 16}`).
+
+    `grid` is that of the first launch, `call_site` where it was launched from, `launches` how often
+    that happened, `tuning` the autotuner's configuration it belongs to, `notes` what happened on
+    the way that a reader of the figures should know.
     """
 
     kernel: str
@@ -89,6 +93,9 @@ class Variant:
     grid: tuple[int, ...] | None = None
     call_site: SourceLoc | None = None
     triton_version: str | None = None
+    tuning: Mapping[str, Any] | None = None
+    launches: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

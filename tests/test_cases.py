@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from kinspect.inspector.guest.cases import Case
-from kinspect.inspector.guest.options import RANGES, TYPES
-from kinspect.inspector.guest.selection import Selection, listed, not_for
-from kinspect.inspector.guest.triton_types import ALIASES, FLOATS, INTEGERS, is_type, nearest_type
+from kinspect.inspector.guest.cases.case import Case
+from kinspect.inspector.guest.cases.options import RANGES, TYPES
+from kinspect.inspector.guest.cases.selection import Selection, listed, not_for
+from kinspect.inspector.guest.cases.types import ALIASES, FLOATS, INTEGERS, is_type, nearest_type
 
 
 def test_the_types_are_tritons() -> None:

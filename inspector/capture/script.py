@@ -1,7 +1,7 @@
 """Captures the kernels of a .py file: what would be launched, as far as the file says.
 
 The file is loaded in the user's interpreter, in a forked child of a guest process, and states its
-specialisations in `KINSPECT_CASES` (see `guest/cases.py` for the keys). This module is the host's
+specialisations in `KINSPECT_CASES` (`guest/cases/case.py` has its keys). This module is the host's
 side of that: it asks, and turns the answers into `Variant`s and `ErrorRecord`s.
 """
 

@@ -4,8 +4,6 @@ The child gets its own process group, /dev/null for stdin and a file for stdout 
 crash, call `os._exit`, loop for ever or start processes of its own: the parent ends them all.
 """
 
-# ruff: noqa: TID251  (relative imports: in the guest this package goes by another name)
-
 from __future__ import annotations
 
 import contextlib

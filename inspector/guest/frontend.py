@@ -3,19 +3,17 @@
 The same steps as `triton.compile` takes for a launch, up to the end of the `ttir` stage.
 """
 
-# ruff: noqa: TID251  (relative imports: in the guest this package goes by another name)
-
 from __future__ import annotations
 
 import importlib
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .cases import Case, Parameter, Specialization, TuningConfig
+from .cases.case import Case, Parameter, Specialization, TuningConfig
+from .cases.options import check_options
 from .lowering import parse_options, target
-from .options import check_options
 
 STATED = ("num_warps", "num_stages")
 """Options that a variant states even when the case leaves them to Triton's defaults."""
@@ -116,11 +114,10 @@ def definition(kernel: Any) -> tuple[str, int]:
 
 
 def make_ttir(kernel: Any, case: Case, bound: Specialization, arch: str) -> dict[str, Any]:
-    """Runs the front end.
+    """Runs the front end over a stated case.
 
     Returns:
-        The fields of a variant: `ttir`, `options`, `signature`, `constexprs`, `attrs`, `arch` and
-        `wave_size`.
+        What `lower` does.
 
     Raises:
         CaseError: see `options.check_options`.
@@ -128,14 +125,11 @@ def make_ttir(kernel: Any, case: Case, bound: Specialization, arch: str) -> dict
         Exception: whatever the front end has to say of the kernel.
     """
     compiler = importlib.import_module("triton.compiler.compiler")
-    ir = importlib.import_module("triton._C.libtriton").ir
-    gpu = target(arch)
-    backend = compiler.make_backend(gpu)
+    backend = compiler.make_backend(target(arch))
     check_options(case, backend.parse_options({}).__dict__)
     wanted = dict(case.options)
     if getattr(kernel, "debug", None):  # @triton.jit(debug=True): a launch passes it on
         wanted.setdefault("debug", True)
-    options = parse_options(backend, wanted)
     attributes = _attributes(backend, bound)
     source = compiler.ASTSource(
         kernel,
@@ -143,6 +137,30 @@ def make_ttir(kernel: Any, case: Case, bound: Specialization, arch: str) -> dict
         dict(bound.constants),
         {(kernel.arg_names.index(name),): pairs for name, pairs in attributes.items()},
     )
+    return lower(source, arch, wanted)
+
+
+def lower(source: Any, arch: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Takes one specialisation to optimised TTIR.
+
+    Args:
+        source: a `triton.compiler.ASTSource`.
+        arch: gfx name of the target.
+        wanted: the options that were asked for; the backend fills in the others.
+
+    Returns:
+        The fields of a variant: `ttir`, `options` (those that were asked for, and those of
+        `STATED`), `signature`, `constexprs`, `attrs`, `arch` and `wave_size`.
+
+    Raises:
+        UnknownOptionError: see `lowering.parse_options`.
+        Exception: whatever the front end has to say of the kernel.
+    """
+    compiler = importlib.import_module("triton.compiler.compiler")
+    ir = importlib.import_module("triton._C.libtriton").ir
+    gpu = target(arch)
+    backend = compiler.make_backend(gpu)
+    options = parse_options(backend, dict(wanted))
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
@@ -159,18 +177,32 @@ def make_ttir(kernel: Any, case: Case, bound: Specialization, arch: str) -> dict
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, source.language)
     module = stages["ttir"](module, {"target": gpu, **options.__dict__})
-    for name in STATED:
-        if hasattr(options, name):
-            wanted[name] = getattr(options, name)
+    stated = {name: getattr(options, name) for name in STATED if hasattr(options, name)}
+    names = source.fn.arg_names
     return {
         "ttir": str(module),
         "arch": gpu.arch,
         "wave_size": gpu.warp_size,
-        "options": {name: plain(value) for name, value in wanted.items()},
-        "signature": dict(bound.signature),
-        "constexprs": {name: plain(value) for name, value in bound.constants.items()},
-        "attrs": {name: dict(pairs) for name, pairs in attributes.items() if pairs},
+        "options": {name: plain(value) for name, value in {**wanted, **stated}.items()},
+        "signature": {name: spelled(kind) for name, kind in source.signature.items()},
+        "constexprs": {_argument(names, k): plain(v) for k, v in source.constants.items()},
+        "attrs": {_argument(names, k): dict(v) for k, v in source.attrs.items() if v},
     }
+
+
+def spelled(kind: Any) -> str:
+    """The type of an argument; that of a tuple as `(i32, *fp16)`."""
+    if isinstance(kind, (tuple, list)):
+        return "(" + ", ".join(map(spelled, kind)) + ")"
+    return str(kind)
+
+
+def _argument(names: Sequence[str], key: Any) -> str:
+    """The name of what ASTSource calls `(2,)`, or `x[1]` for a tuple's element, `(2, 1)`."""
+    if isinstance(key, str):
+        return key
+    first, *rest = key if isinstance(key, (tuple, list)) else (key,)
+    return "".join([names[first], *(f"[{n}]" for n in rest)])
 
 
 def _attributes(backend: Any, bound: Specialization) -> Mapping[str, list[list[Any]]]:

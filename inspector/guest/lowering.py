@@ -3,8 +3,6 @@
 The parent must never compile: MLIR_DUMP_PATH is latched at the first use in a process.
 """
 
-# ruff: noqa: TID251  (relative imports: in the guest this package goes by another name)
-
 from __future__ import annotations
 
 import ctypes

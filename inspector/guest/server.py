@@ -9,8 +9,6 @@ Operations:
 This process imports Triton but neither loads the user's files nor compiles: forked children do.
 """
 
-# ruff: noqa: TID251  (relative imports: in the guest this package goes by another name)
-
 from __future__ import annotations
 
 import contextlib
@@ -24,7 +22,7 @@ import time
 from typing import Any
 
 from . import about, lowering
-from .capture import capture_file
+from .cases.capture import capture_file
 from .channel import Channel
 from .forked import HostGoneError, Outcome, run_forked
 

@@ -139,6 +139,9 @@ def _variant(v: Variant | None) -> dict[str, Any] | None:
         "call_site": _place(v.call_site),
         "qualname": v.qualname,
         "triton_version": v.triton_version,
+        "tuning": dict(v.tuning) if v.tuning is not None else None,
+        "launches": v.launches,
+        "notes": list(v.notes),
     }
 
 
@@ -323,4 +326,7 @@ def _read_variant(v: dict[str, Any] | None, kernel: str, arch: str | None) -> Va
         grid=tuple(v["grid"]) if v["grid"] is not None else None,
         call_site=_read_place(v["call_site"]),
         triton_version=v["triton_version"],
+        tuning=v.get("tuning"),
+        launches=v.get("launches"),
+        notes=tuple(v.get("notes", ())),
     )

@@ -1,14 +1,12 @@
 """Which of a file's cases were asked for, and what to say when none was found."""
 
-# ruff: noqa: TID251  (relative imports: in the guest this package goes by another name)
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from .cases import Case, did_you_mean
+from .case import Case, did_you_mean
 
 MOST_NAMED = 8
 """How many cases a message lists before it breaks off."""

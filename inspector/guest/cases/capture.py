@@ -4,8 +4,6 @@ All of it in a forked child. Each finding is written out at once, as a line of J
 that crashes or hangs the front end costs only itself: the parent starts another child after it.
 """
 
-# ruff: noqa: TID251  (relative imports: in the guest this package goes by another name)
-
 from __future__ import annotations
 
 import json
@@ -13,11 +11,11 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .cases import Case, CaseError, did_you_mean, read_case, specialize
-from .driver import activate
-from .frontend import TritonKernels, definition, make_ttir, parameters
+from ..frontend import TritonKernels, definition, make_ttir, parameters
+from ..lowering import UnknownOptionError, target
+from ..world.driver import activate
+from .case import Case, CaseError, did_you_mean, read_case, specialize
 from .loading import LoadError, load
-from .lowering import UnknownOptionError, target
 from .selection import Selection, identity, not_for
 
 CASES = "KINSPECT_CASES"

@@ -15,8 +15,6 @@ This module checks a case against the kernel's parameters and spells it the way
 `JITFunction.run` would; it does not need Triton.
 """
 
-# ruff: noqa: TID251  (relative imports: in the guest this package goes by another name)
-
 from __future__ import annotations
 
 import difflib
@@ -26,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .triton_types import ADVICE, is_type, nearest_type
+from .types import ADVICE, is_type, nearest_type
 
 KEYS = ("name", "kernel", "signature", "constexprs", "options", "grid", "archs", "small_tensors")
 TYPE = re.compile(r"(?P<type>.+?)(?::(?P<suffix>\d+))?\s*")

@@ -1,13 +1,11 @@
 """Checks the compile options that a case states against what Triton takes."""
 
-# ruff: noqa: TID251  (relative imports: in the guest this package goes by another name)
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .cases import Case, CaseError
+from .case import Case, CaseError
 
 MOST_WAVES_PER_EU = 16
 """The most waves a SIMD of any supported target holds (RDNA 2 and later; CDNA: 8)."""
