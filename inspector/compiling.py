@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kinspect.inspector import analysis, machines
 from kinspect.inspector.analysis import Context, Overrides
+from kinspect.inspector.capture.options import CaptureOptions
+from kinspect.inspector.capture.script import Ended, Found, Plan, capture_file, mode_of
 from kinspect.inspector.capture.targets import Target, triton_metadata
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import Artifact, ErrorRecord, KernelReport, Variant
+from kinspect.inspector.model import Artifact, ErrorRecord, KernelReport, Machine, Variant
 
 if TYPE_CHECKING:
     from kinspect.inspector.compiler.pool import Compiler, CompileSettings
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 DEFAULT_ARCH = "gfx942"
 MOST_TEXT_BYTES = 64 << 20
 """Text beyond this is not read: the largest kernels known are under 10 MiB."""
+MOST_NAMED = 8
+"""How many names an error lists before it breaks off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class Request:
     passes: bool = True
     time_limit: float = 300.0
     overrides: Overrides = field(default_factory=Overrides)
+    capture: CaptureOptions = field(default_factory=CaptureOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
         result = compile_variant(job.variant, job.settings)
     seconds = time.perf_counter() - started
     if result.error is not None:
-        error = replace(result.error, file=job.path, kernel=_where(job.variant))
+        error = replace(result.error, file=job.path, kernel=where(job.variant))
         return Outcome((), error, seconds, result.from_store)
     context = Context(
         path=job.path,
@@ -127,29 +132,89 @@ def _assumed(job: Job) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def variants_of(
-    target: Target, request: Request, compiler: Compiler
-) -> tuple[list[Variant], list[ErrorRecord]]:
-    """The specialisations a target would launch, those that were asked for."""
+def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[Found | Ended]:
+    """The specialisations a target would launch, those that were asked for, as they come.
+
+    Args:
+        target: what to capture.
+        request: for which targets, and how.
+        compiler: lends the process that runs the user's code.
+
+    Yields:
+        A `Found` for each specialisation, and one `Ended`. A target that cannot be captured at all
+        is an error of that.
+    """
     archs = request.archs or (DEFAULT_ARCH,)
     wanted = wanted_of(target, request)
     try:
         version = compiler.toolchain().triton_version
         if target.kind == "ttir":
-            return _of_ttir(target, archs, wanted), []
-        from kinspect.inspector.capture.script import capture_script
-
-        with compiler.worker() as worker:
-            return capture_script(
-                worker,
-                target.path,
-                archs,
-                wanted,
+            variants = _of_ttir(target, archs, wanted)
+            yield from map(Found, variants)
+            yield Ended(tuple(variants), (), ())
+            return
+        mode = {"inductor": "inductor", "trace": "trace"}.get(target.kind)
+        with compiler.worker() as worker, compiler.store.stage() as folder:
+            plan = Plan(
+                path=target.path,
+                mode=mode or mode_of(target.path, request.capture),
+                archs=archs,
+                devices={arch: _device(machines.load(arch)) for arch in archs},
+                wanted=wanted,
+                folder=folder,
+                options=request.capture,
                 triton_version=version,
-                time_limit=request.time_limit,
             )
+            yield from _chosen(capture_file(worker, plan), wanted, target)
     except KinspectError as error:
-        return [], [record(target, "capture", error)]
+        yield Ended((), (record(target, "capture", error),), ())
+
+
+def variants_of(
+    target: Target, request: Request, compiler: Compiler
+) -> tuple[list[Variant], list[ErrorRecord]]:
+    """All of them at once, and what could not be captured."""
+    for item in captured(target, request, compiler):
+        if isinstance(item, Ended):
+            return list(item.variants), list(item.errors)
+    return [], []
+
+
+def _chosen(
+    items: Iterator[Found | Ended], wanted: Sequence[str], target: Target
+) -> Iterator[Found | Ended]:
+    """Those that match. Where labels decide, which are known last, nothing comes before."""
+    by_label = any("[" in pattern for pattern in wanted)
+    for item in items:
+        if isinstance(item, Found):
+            if not by_label:
+                yield item
+            continue
+        if not by_label:
+            yield item
+            continue
+        kept = tuple(v for v in item.variants if matches(wanted, v.kernel, v))
+        errors = item.errors
+        if not kept and item.variants:
+            names = [label_of(v) for v in item.variants]
+            known = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+            message = f"no kernel matches {' and '.join(map(repr, wanted))}"
+            none = KinspectError(message, f"there is {known}")
+            errors = (*errors, record(target, "capture", none))
+        yield from map(Found, kept)
+        yield replace(item, variants=kept, errors=errors)
+
+
+def _device(machine: Machine) -> dict[str, object]:
+    """What a script may ask of the GPU it runs on; see `guest/world/device.py`."""
+    return {
+        "arch": machine.arch,
+        "wave_size": machine.wave_sizes[0],
+        "name": f"AMD {machine.name.split(',')[0]}",
+        "compute_units": machine.cus,
+        "lds_bytes": machine.lds_max,
+        "clock_khz": machine.clock_mhz * 1000 if machine.clock_mhz is not None else None,
+    }
 
 
 def _of_ttir(target: Target, archs: Sequence[str], wanted: Sequence[str]) -> list[Variant]:
@@ -220,10 +285,11 @@ def record(target: Target, stage: str, error: KinspectError) -> ErrorRecord:
 
 
 def job_record(job: Job, stage: str, error: KinspectError) -> ErrorRecord:
-    return _trimmed(job.path, _where(job.variant), stage, error)
+    return _trimmed(job.path, where(job.variant), stage, error)
 
 
-def _where(variant: Variant) -> str:
+def where(variant: Variant) -> str:
+    """How an error calls a variant: `kernel[case] on gfx942`."""
     return f"{label_of(variant)} on {variant.arch}"
 
 

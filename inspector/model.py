@@ -456,13 +456,17 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRecord:
-    """A kernel or file that could not be reported, and at which stage it failed."""
+    """A kernel or file that could not be reported, and at which stage it failed.
+
+    `output` is the end of what the user's own code printed, where that may explain it.
+    """
 
     file: str | None
     kernel: str | None
     stage: str
     message: str
     hint: str
+    output: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,9 +490,13 @@ class KernelReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of one run: what the renderers take."""
+    """The result of one run: what the renderers take.
+
+    `notes` are about the run as a whole: configurations left out, modules stood in for.
+    """
 
     target: str
     tool: Mapping[str, str]
     kernels: tuple[KernelReport, ...]
     errors: tuple[ErrorRecord, ...]
+    notes: tuple[str, ...] = ()

@@ -8,26 +8,28 @@ the run goes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kinspect.inspector import analysis, machines
 from kinspect.inspector.analysis import Context
+from kinspect.inspector.capture.script import Found
 from kinspect.inspector.capture.targets import Target, resolve, triton_metadata
 from kinspect.inspector.compiling import (
     Job,
     Outcome,
     Request,
+    captured,
     compile_and_report,
     job_record,
     matches,
     read_text,
     record,
     settings_of,
-    variants_of,
     wanted_of,
+    where,
 )
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, KernelReport, Report, Variant
@@ -36,13 +38,17 @@ from kinspect.inspector.version import VERSION
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
+COMPILED = frozenset({"script", "ttir", "inductor", "trace"})
+"""Kinds of targets that are compiled; the others are only read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A target's specialisations are known; their compiles are under way."""
+    """All of a target's specialisations are known; their compiles are under way."""
 
     target: str
     variants: tuple[Variant, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,7 @@ def collect(request: Request, on_event: Callable[[Event], None] | None = None) -
     """
     kernels: list[tuple[tuple[int, int], KernelReport]] = []
     errors: list[tuple[tuple[int, int], ErrorRecord]] = []
+    notes: dict[str, None] = {}
     for event in analyze(request):
         if on_event is not None:
             on_event(event)
@@ -88,11 +95,14 @@ def collect(request: Request, on_event: Callable[[Event], None] | None = None) -
             kernels.append((event.order, event.report))
         elif isinstance(event, Failed):
             errors.append((event.order, event.error))
+        elif isinstance(event, Captured):
+            notes.update(dict.fromkeys(event.notes))
     return Report(
         target=" ".join(request.targets),
         tool={"name": "kinspect", "version": VERSION, "analysis": str(analysis.ANALYSIS_VERSION)},
         kernels=tuple(r for _, r in sorted(kernels, key=lambda item: item[0])),
         errors=tuple(e for _, e in sorted(errors, key=lambda item: item[0])),
+        notes=tuple(notes),
     )
 
 
@@ -108,7 +118,7 @@ def analyze(request: Request, executor: Executor | None = None) -> Iterator[Even
     targets = [found for text in request.targets for found in resolve(text)]
     scripts = []
     for index, target in enumerate(targets):
-        if target.kind in ("script", "ttir"):
+        if target.kind in COMPILED:
             scripts.append((index, target))
         else:
             yield from _read_target(index, target, request)
@@ -207,20 +217,29 @@ def _compile_targets(
         # Threads share this compiler; another process makes its own from the settings.
         run = partial(compile_and_report, compiler=compiler) if own else compile_and_report
         futures: dict[Future[Outcome], Job] = {}
+        named: dict[tuple[int, int], Variant] = {}
         try:
             for index, target in targets:
-                variants, errors = variants_of(target, request, compiler)
-                for number, error in enumerate(errors):
-                    yield Failed((index, number), error)
-                if variants:
-                    yield Captured(str(target.path), tuple(variants))
-                for number, variant in enumerate(variants):
-                    path = str(target.path)
-                    job = Job((index, number), path, variant, compiler.settings, request.overrides)
-                    futures[pool.submit(run, job)] = job
+                path = str(target.path)
+                found = 0
+                for item in captured(target, request, compiler):
+                    if isinstance(item, Found):
+                        # Compiled while the script still runs; how it is called is known later.
+                        order = (index, found)
+                        job = Job(order, path, item.variant, compiler.settings, request.overrides)
+                        futures[pool.submit(run, job)] = job
+                        found += 1
+                        continue
+                    named.update({(index, n): v for n, v in enumerate(item.variants)})
+                    for number, error in enumerate(item.errors):
+                        yield Failed((index, number), error)
+                    if item.variants or item.notes:
+                        yield Captured(path, item.variants, item.notes)
             fresh = 0
             for future in as_completed(futures):
-                for event in _events(futures[future], future):
+                job = futures[future]
+                job = replace(job, variant=named.get(job.order, job.variant))
+                for event in _events(job, future):
                     fresh += isinstance(event, Compiled) and not event.from_store
                     yield event
             if fresh:
@@ -249,6 +268,7 @@ def _events(job: Job, future: Future[Outcome]) -> Iterator[Event]:
         return
     yield Compiled(job.variant, outcome.seconds, outcome.from_store)
     for report in outcome.reports:
-        yield Reported(job.order, report)
+        notes = (*report.notes, *(n for n in job.variant.notes if n not in report.notes))
+        yield Reported(job.order, replace(report, variant=job.variant, notes=notes))
     if outcome.error is not None:
-        yield Failed(job.order, outcome.error)
+        yield Failed(job.order, replace(outcome.error, kernel=where(job.variant)))

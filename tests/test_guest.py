@@ -359,7 +359,7 @@ def test_a_file_without_cases_names_its_kernels(worker: Worker, tmp_path: Path) 
     error = only_error(capture(worker, tmp_path, ""))
     assert "copy" in error.message
     assert "KINSPECT_CASES" in error.hint
-    assert "no @triton.jit kernel" in only_error(
+    assert "nor defines a @triton.jit kernel" in only_error(
         capture(worker, tmp_path, "x = 1", head="")
     ).message  # fmt: skip
     assert "not a list" in only_error(capture(worker, tmp_path, "KINSPECT_CASES = 3")).message
@@ -372,7 +372,7 @@ def test_a_file_without_cases_names_its_kernels(worker: Worker, tmp_path: Path) 
     ("body", "words"),
     [
         ("def broken(:\n    pass", ["SyntaxError"]),
-        ("import no_such_module_anywhere", ["no_such_module_anywhere"]),
+        ("import torch.no_such_module", ["torch.no_such_module"]),
         ("1 / 0", ["ZeroDivisionError"]),
         ("import sys\nsys.exit('enough')", ["sys.exit('enough')"]),
         ("raise KeyboardInterrupt", ["KeyboardInterrupt"]),
@@ -391,7 +391,7 @@ def test_a_file_that_does_not_load_is_placed(
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("import os\nprint('parting', flush=True)\nos._exit(3)", ["status 3", '"parting"']),
+        ("import os\nprint('parting', flush=True)\nos._exit(3)", ["os._exit: status 3"]),
         ("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)", ["SIGSEGV"]),
     ],
 )
@@ -417,9 +417,9 @@ def test_an_endless_file_is_ended_with_what_it_started(worker: Worker, tmp_path:
         pass
     """
     start = time.monotonic()
-    error = only_error(capture(worker, tmp_path, body, time_limit=1.0))
-    assert time.monotonic() - start < 5
-    assert "did not finish within 1 s" in error.message
+    error = only_error(capture(worker, tmp_path, body, time_limit=12.0))
+    assert time.monotonic() - start < 20
+    assert "still running after 12 s" in error.message
     pid = int((tmp_path / "pid").read_text())
     assert not _runs(pid)
 

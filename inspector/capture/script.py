@@ -1,31 +1,163 @@
-"""Captures the kernels of a .py file: what would be launched, as far as the file says.
+"""Captures the kernels of a .py file: what would be launched, and with what.
 
-The file is loaded in the user's interpreter, in a forked child of a guest process, and states its
-specialisations in `KINSPECT_CASES` (`guest/cases/case.py` has its keys). This module is the host's
-side of that: it asks, and turns the answers into `Variant`s and `ErrorRecord`s.
+The user's code runs in the user's interpreter, in a forked child of a guest process: as a script in
+a world that stands in for the GPU, or, where the file states its specialisations in
+`KINSPECT_CASES`, only loaded. This module is the host's side of that: it asks, and turns the
+answers into `Variant`s and `ErrorRecord`s while they come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import ast
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from kinspect.inspector.capture import stated
+from kinspect.inspector.capture.labels import labelled
+from kinspect.inspector.capture.options import CaptureOptions, physical_memory
+from kinspect.inspector.capture.refusals import Refusal, lost, refusal
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, SourceLoc, Variant
 
-TIME_LIMIT = 120.0
-"""Seconds that a file's imports and the front end over all its cases may take."""
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 20.0
+CASES = "KINSPECT_CASES"
 
 
 class Guest(Protocol):
     """What is needed of a worker: `compiler.worker.Worker` is one."""
 
-    def request(self, message: Mapping[str, Any], time_limit: float) -> dict[str, Any]:
-        """Sends one request to the guest process and returns its reply."""
+    def stream(self, message: Mapping[str, Any], time_limit: float) -> Iterator[dict[str, Any]]:
+        """Sends one request; yields the guest's replies until the one that ends it."""
         ...
+
+    def close(self) -> None:
+        """Ends the guest process; the next request starts another one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One file to capture, and for what.
+
+    Args:
+        path: the file.
+        mode: `script`, `cases`, `inductor` or `trace`; see `mode_of`.
+        archs: gfx names of the targets.
+        devices: gfx name -> what a script may ask of the device it runs on.
+        wanted: fnmatch patterns that the name or qualified name of a kernel must match, all of
+            them. A file's own cases go by their name and by `kernel[case]` too.
+        folder: scratch, on this machine; the caller removes it.
+        options: what the user says about it.
+        triton_version: noted in the variants.
+    """
+
+    path: Path
+    mode: str
+    archs: tuple[str, ...]
+    devices: Mapping[str, Mapping[str, Any]]
+    folder: Path
+    wanted: tuple[str, ...] = ()
+    options: CaptureOptions = field(default_factory=CaptureOptions)
+    triton_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One specialisation, as soon as it is known. Its label and launches come with `Ended`."""
+
+    variant: Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """All there was: the variants in the order of their `Found`, and what else is to be said."""
+
+    variants: tuple[Variant, ...]
+    errors: tuple[ErrorRecord, ...]
+    notes: tuple[str, ...]
+
+
+def mode_of(path: Path, options: CaptureOptions) -> str:
+    """How to capture a .py file: `cases` where it (or the user) states them, else `script`.
+
+    Raises:
+        KinspectError: it cannot be read.
+    """
+    if options.calls:
+        return "script"
+    if options.signature is not None or options.defines:
+        return "cases"
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise KinspectError(f"{path} cannot be read: {error.strerror}", "check --help") from None
+    return "cases" if CASES.encode() in source and _assigns(source, CASES) else "script"
+
+
+def capture_file(worker: Guest, plan: Plan) -> Iterator[Found | Ended]:
+    """The specialisations that a file would launch, or states, for each target.
+
+    Args:
+        worker: a guest process's channel.
+        plan: what to capture.
+
+    Yields:
+        A `Found` for each as it comes, and one `Ended`.
+
+    Raises:
+        KinspectError: the file cannot be read, or the guest process cannot be started or died.
+    """
+    if not plan.path.is_file():
+        raise KinspectError(f"{plan.path} is not a file", "name a .py file that defines kernels")
+    if not plan.archs:
+        raise KinspectError(
+            f"no target to compile {plan.path} for", "name one with --arch, e.g. gfx942"
+        )
+    options = plan.options
+    limit = options.time_limit * (len(plan.archs) if plan.mode == "script" else 1) + GRACE_SECONDS
+    variants: list[Variant] = []
+    keys: list[str | None] = []
+    failures: dict[Refusal, list[str]] = {}
+    notes: dict[str, None] = {}
+    launches: dict[tuple[str, str], Mapping[str, Any]] = {}
+    output = ""
+    for message in worker.stream(_request(plan), limit):
+        record = message.get("record")
+        if record is None:
+            output = message["output"]
+            if message["heavy"]:  # it holds PyTorch: forks of it would be slow
+                worker.close()
+        elif "variant" in record:
+            variant = _variant(record["variant"], plan)
+            variants.append(variant)
+            keys.append(record["variant"].get("key"))
+            yield Found(variant)
+        elif "note" in record:
+            notes[record["note"]] = None
+        elif "launches" in record:
+            for key, facts in record["launches"].items():
+                launches[record.get("arch") or "", key] = facts
+        else:
+            if "error" in record:
+                failure, arch = refusal(record["error"]), record["error"]["arch"]
+            else:
+                failure = lost(plan.path, record, plan.mode, options.time_limit)
+                arch = record.get("arch")
+            failures.setdefault(failure, []).extend([arch] if arch is not None else [])
+    counted = [
+        _launched(variant, launches.get((variant.arch, key or "")))
+        for variant, key in zip(variants, keys, strict=True)
+    ]
+    errors = [
+        failure.as_record(
+            plan.path, list(dict.fromkeys(alike)), output if failure.stage == "capture" else ""
+        )
+        for failure, alike in failures.items()
+    ]
+    yield Ended(tuple(labelled(counted)), tuple(errors), tuple(notes))
 
 
 def capture_script(
@@ -35,79 +167,73 @@ def capture_script(
     wanted: Sequence[str] = (),
     *,
     triton_version: str | None = None,
-    time_limit: float = TIME_LIMIT,
+    options: CaptureOptions | None = None,
+    time_limit: float | None = None,
 ) -> tuple[list[Variant], list[ErrorRecord]]:
-    """The variants that a file's cases ask for, one per case and matching target.
+    """All variants and errors of a .py file at once, with a scratch folder of its own.
 
     Args:
         worker: a guest process's channel.
         path: the .py file.
-        archs: gfx names; a case may narrow them down.
-        wanted: only the cases whose kernel's name or qualified name, whose own name, or whose
-            `kernel[case]` each of these fnmatch patterns matches. The other cases are neither
-            lowered nor do their errors count.
+        archs: gfx names; scripts find a device of the arch's family.
+        wanted: see `Plan`.
         triton_version: noted in the variants.
-        time_limit: seconds for the whole file; what was captured by then is kept.
-
-    Returns:
-        The variants, and the errors: one for all targets for which a case fails alike.
+        options: what else there is to say.
+        time_limit: seconds for each run, in place of that of `options`.
 
     Raises:
-        KinspectError: the file cannot be read, or the guest process cannot be started or died.
+        KinspectError: see `capture_file`.
     """
-    if not path.is_file():
-        raise KinspectError(f"{path} is not a file", "name a .py file that defines kernels")
-    if not archs:
-        raise KinspectError(f"no target to compile {path} for", "name one with --arch, e.g. gfx942")
-    reply = worker.request(
-        {
-            "op": "capture",
-            "path": str(path.absolute()),
-            "archs": list(archs),
-            "wanted": list(wanted),
-            "time_limit": time_limit,
-        },
-        time_limit + GRACE_SECONDS,
-    )
-    variants: list[Variant] = []
-    failures: dict[_Failure, list[str]] = {}
-    for record in reply["records"]:
-        if "variant" in record:
-            variants.append(_variant(record["variant"], triton_version))
-            continue
-        if "error" in record:
-            failure, arch = _failure(record["error"]), record["error"]["arch"]
-        else:
-            failure, arch = _lost(path, record, reply["output"], time_limit), record.get("arch")
-        failures.setdefault(failure, []).extend([arch] if arch is not None else [])
-    return variants, [f.as_record(path, alike) for f, alike in failures.items()]
+    options = options or CaptureOptions()
+    if time_limit is not None:
+        options = replace(options, time_limit=time_limit)
+    mode = mode_of(path, options) if path.is_file() else "script"
+    with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
+        plan = Plan(
+            path,
+            mode,
+            tuple(archs),
+            {arch: {"arch": arch} for arch in archs},
+            Path(folder),
+            tuple(wanted),
+            options,
+            triton_version,
+        )
+        for item in capture_file(worker, plan):
+            if isinstance(item, Ended):
+                return list(item.variants), list(item.errors)
+    return [], []
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """What went wrong, without the target: equal for all the targets that fail alike.
+def _request(plan: Plan) -> dict[str, Any]:
+    options = plan.options
+    memory = options.memory_limit if options.memory_limit is not None else physical_memory()
+    request: dict[str, Any] = {
+        "op": "capture",
+        "mode": plan.mode,
+        "path": str(plan.path.absolute()),
+        "archs": list(plan.archs),
+        "devices": {arch: dict(facts) for arch, facts in plan.devices.items()},
+        "wanted": list(plan.wanted),
+        "folder": str(plan.folder),
+        "argv": list(options.argv),
+        "calls": list(options.calls),
+        "max_configs": options.max_configs,
+        "all_configs": options.all_configs,
+        "first": options.first,
+        "cwd": str(options.cwd.absolute()) if options.cwd is not None else None,
+        "time_limit": options.time_limit,
+        "memory_limit": memory,
+        "stubs": list(options.stubs),
+        "axes": {name: list(values) for name, values in options.axes.items()},
+    }
+    if options.signature is not None or options.defines:
+        request["stated"] = stated.read(options.signature, options.defines)
+    return request
 
-    `place` is the file, or a line in it; None where `text` names it itself.
-    """
 
-    kernel: str | None
-    case: str | None
-    stage: str
-    place: str | None
-    text: str
-    hint: str
-
-    def as_record(self, path: Path, archs: Sequence[str]) -> ErrorRecord:
-        message = self.text
-        if self.place is not None:
-            doing = f"case {self.case!r} for {', '.join(archs)}: " if archs else ""
-            message = f"{self.place}: {doing}{self.text}"
-        label = f"{self.kernel}[{self.case}]" if self.kernel and self.case else self.kernel
-        return ErrorRecord(str(path), label, self.stage, message, self.hint)
-
-
-def _variant(fields: Mapping[str, Any], triton_version: str | None) -> Variant:
-    grid = fields["grid"]
+def _variant(fields: Mapping[str, Any], plan: Plan) -> Variant:
+    grid, site = fields.get("grid"), fields.get("call_site")
     return Variant(
         kernel=fields["kernel"],
         arch=fields["arch"],
@@ -117,41 +243,45 @@ def _variant(fields: Mapping[str, Any], triton_version: str | None) -> Variant:
         signature=fields["signature"],
         constexprs=fields["constexprs"],
         attrs=fields["attrs"],
-        source=SourceLoc(fields["file"], fields["line"]),
+        source=SourceLoc(fields["file"], fields["line"]) if fields.get("file") else None,
         qualname=fields["qualname"],
         case=fields["case"],
         grid=tuple(grid) if grid is not None else None,
-        triton_version=triton_version,
+        call_site=SourceLoc(site["file"], site["line"]) if site else None,
+        triton_version=plan.triton_version,
+        tuning=fields.get("tuning"),
+        launches=fields.get("launches"),
+        notes=tuple(fields.get("notes") or ()),
     )
 
 
-def _failure(error: Mapping[str, Any]) -> _Failure:
-    return _Failure(
-        error["kernel"],
-        error["case"],
-        error["stage"],
-        error["place"],
-        error["message"],
-        error["hint"],
-    )
+def _launched(variant: Variant, facts: Mapping[str, Any] | None) -> Variant:
+    if facts is None:
+        return variant
+    notes = variant.notes
+    if len(facts["grids"]) > 1:
+        grids = ", ".join("x".join(map(str, grid)) for grid, _ in facts["grids"])
+        notes = (*notes, f"launched with {len(facts['grids'])} grids: {grids}")
+    return replace(variant, launches=facts["count"], notes=notes)
 
 
-def _lost(path: Path, record: Mapping[str, Any], output: str, time_limit: float) -> _Failure:
-    """A child that did not come back: while the file loaded, or in the front end of one case."""
-    outcome = record["lost"]
-    in_case = "case" in record
-    hint = 'put what should run only as a script under `if __name__ == "__main__":`'
-    if in_case:
-        hint = "leave the case out, or try another Triton (--python)"
-    if outcome["reason"] == "timeout":
-        how = f"did not finish within {time_limit:g} s"
-        hint = f"{hint}; or raise --time-limit"
-    elif outcome["reason"] == "signal":
-        how = f"crashed ({outcome['signal'] or outcome['code']})"
-    else:
-        how = f"ended the interpreter (status {outcome['code']})"
-    last = [line.strip() for line in output.splitlines() if line.strip()][-1:]
-    said = f'; the last thing it printed is "{last[0]}"' if last else ""
-    text = f"the front end {how}{said}" if in_case else f"loading the file {how}{said}"
-    stage = "frontend" if in_case else "capture"
-    return _Failure(record.get("kernel"), record.get("case"), stage, str(path), text, hint)
+def _assigns(source: bytes, name: str) -> bool:
+    """Whether a module assigns or imports the name at its top level."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    return any(name in _names(statement) for statement in body)
+
+
+def _names(statement: ast.stmt) -> Iterator[str]:
+    targets: Sequence[ast.expr] = ()
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
+        targets = [statement.target]
+    elif isinstance(statement, ast.ImportFrom):
+        yield from (alias.asname or alias.name for alias in statement.names)
+    for target in targets:
+        if isinstance(target, ast.Name):
+            yield target.id

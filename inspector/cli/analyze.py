@@ -10,16 +10,20 @@ from typing import TextIO
 
 import click
 from kinspect.inspector.analysis import Overrides
+from kinspect.inspector.capture.options import CaptureOptions
+from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
 from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
 from kinspect.inspector.compiling import Request
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.pipeline import Captured, Compiled, Event, collect
 
+MOST_OUTPUT = 15
+"""Lines of a script's output that are shown when it failed."""
 SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 
 
-@click.command()
+@click.command(cls=ScriptCommand)
 @click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
 @click.option("--arch", "archs", metavar="A[,B...]", help="Targets to compile for.  [gfx942]")
 @click.option("--kernel", help="Only this kernel (also as TARGET::KERNEL), or cases like NAME*.")
@@ -49,6 +53,7 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
     show_default=True,
     help="Seconds that one kernel's compile may take.",
 )
+@capture_options
 @click.option(
     "--lds", type=click.IntRange(0), metavar="BYTES", help="LDS of a workgroup, if dynamic."
 )
@@ -68,6 +73,7 @@ def analyze(
     jobs: int | None,
     python: str | None,
     time_limit: float,
+    capture: CaptureOptions,
     lds: int | None,
     waves: int | None,
     cu_mode: bool | None,
@@ -75,8 +81,10 @@ def analyze(
 ) -> int:
     """Report what the compiler made of kernels.
 
-    TARGET: a .py file (or file.py::kernel), .s/.amdgcn/.asm, .hsaco/.co, .ttir, .ttgir, a folder,
-    a Triton cache or dump folder, a saved report (.json) or .kinspect file.
+    TARGET: a .py script (or script.py::kernel), which is run without a GPU to see what it would
+    launch; .s/.amdgcn/.asm, .hsaco/.co, .ttir, .ttgir; Inductor's output_code.py; a folder, a
+    Triton cache or dump folder; a trace of `kinspect record`; a saved report (.json) or .kinspect
+    file.  What follows -- is passed to the script.
     """
     if save is not None and save.suffix != ".kinspect":
         raise KinspectError(f"--save {save}: not a .kinspect file", f"name it {save}.kinspect")
@@ -91,6 +99,7 @@ def analyze(
         passes=not no_passes,
         time_limit=time_limit,
         overrides=Overrides(lds, waves, None, cu_mode),
+        capture=capture,
     )
     progress = _Progress()
     try:
@@ -133,7 +142,22 @@ def _status(report: Report) -> int:
             said = error.message  # it says where, more closely
         line = " ".join(f"{said}{hint}".split())
         sys.stderr.write(f"kinspect: error: {line}\n")
+    _show_output(report)
+    for note in report.notes:
+        sys.stderr.write(f"kinspect: note: {note}\n")
     return 2 if report.errors else 0
+
+
+def _show_output(report: Report) -> None:
+    """The end of what the user's code printed, once for each file it may explain."""
+    shown = set()
+    for error in report.errors:
+        lines = error.output.rstrip().splitlines()[-MOST_OUTPUT:]
+        if not lines or error.file in shown:
+            continue
+        shown.add(error.file)
+        sys.stderr.write(f"kinspect: the last that {error.file} printed:\n")
+        sys.stderr.writelines(f"  | {line}\n" for line in lines)
 
 
 def _sorted(report: Report, sort: str) -> Report:

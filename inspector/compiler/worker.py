@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -82,21 +82,40 @@ class Worker:
             WorkerLostError: the guest died, or did not answer in time.
             KinspectError: the interpreter cannot be started, or the guest failed at the request.
         """
+        *_, reply = self.stream(message, time_limit)
+        return reply
+
+    def stream(self, message: Mapping[str, Any], time_limit: float) -> Iterator[dict[str, Any]]:
+        """Sends one request and yields what comes: any number of `{"record": ...}`, one reply.
+
+        The guest is ended when the caller does not want the rest.
+
+        Args:
+            message: a JSON object with the key `op`.
+            time_limit: seconds until the reply, after which the guest is given up and killed.
+
+        Raises:
+            WorkerLostError: the guest died, or did not answer in time.
+            KinspectError: the interpreter cannot be started, or the guest failed at the request.
+        """
         deadline = time.monotonic() + time_limit
         self._start()
+        ended = False
         try:
             self._send(json.dumps(message).encode() + b"\n")
-            reply = json.loads(self._receive(deadline))
-        except BaseException:
+            while not ended:
+                reply = dict(json.loads(self._receive(deadline)))
+                ended = "record" not in reply
+                if "failure" in reply:
+                    raise KinspectError(
+                        f"the process that runs Triton ({self.python}) failed: {reply['failure']}",
+                        f"try: {self.python} -c 'import triton'",
+                    )
+                yield reply
+        finally:
             # Whatever it was, a late reply must not be taken for that of the next request.
-            self.close()
-            raise
-        if "failure" in reply:
-            raise KinspectError(
-                f"the process that runs Triton ({self.python}) failed: {reply['failure']}",
-                f"try: {self.python} -c 'import triton'",
-            )
-        return dict(reply)
+            if not ended:
+                self.close()
 
     def terminate(self) -> None:
         """Ends the guest and its job from another thread; the request at work then fails."""

@@ -26,6 +26,11 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 POLL_SECONDS = 0.01
 """How often to look for the child's end where the kernel has no pidfd_open (Linux < 5.3)."""
 
+WATCH_SECONDS = 0.02
+"""How often to look at what a watched child has written so far."""
+
+end_process = os._exit  # what user code finds there may be another by then
+
 
 class HostGoneError(BaseException):
     """The host closed the channel while a job ran: there is nobody left to report to.
@@ -70,6 +75,7 @@ def run_forked(
     stderr: str,
     time_limit: float,
     memory_limit: int | None = None,
+    watch: Callable[[], None] | None = None,
 ) -> Outcome:
     """Runs `job` in a forked child and waits for its end.
 
@@ -81,6 +87,7 @@ def run_forked(
         stderr: file that takes what the child writes to descriptor 2, C++ code included.
         time_limit: seconds after which the child and all that it started are killed.
         memory_limit: bytes of address space the child may use (RLIMIT_AS); None for no limit.
+        watch: called every now and then while the child runs.
 
     Raises:
         HostGoneError: the host went away; the child has been killed.
@@ -101,7 +108,7 @@ def run_forked(
             os.setpgid(pid, pid)  # the child does the same: whoever comes first
         if channel.stopped:
             raise HostGoneError
-        ended = _wait(pid, start + time_limit, channel.requests_fd)
+        ended = _wait(pid, start + time_limit, channel.requests_fd, watch)
     finally:
         # Before the child is reaped its group id cannot belong to anybody else.
         with contextlib.suppress(OSError):
@@ -138,7 +145,7 @@ def _run_child(
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
-        os._exit(status)
+        end_process(status)
 
 
 def _become_job(
@@ -175,10 +182,12 @@ def _die_with(parent: int) -> None:
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
-        os._exit(1)
+        end_process(1)
 
 
-def _wait(pid: int, deadline: float, hangup_fd: int) -> bool:
+def _wait(
+    pid: int, deadline: float, hangup_fd: int, watch: Callable[[], None] | None = None
+) -> bool:
     """Waits for the end of `pid`, without reaping it.
 
     Returns:
@@ -198,6 +207,9 @@ def _wait(pid: int, deadline: float, hangup_fd: int) -> bool:
             if left <= 0:
                 return _ended(pid)
             step = left if pidfd is not None else min(left, POLL_SECONDS)
+            if watch is not None:
+                watch()
+                step = min(step, WATCH_SECONDS)
             ready = [fd for fd, _ in poller.poll(step * 1000 + 1)]
             if hangup_fd in ready:
                 raise HostGoneError

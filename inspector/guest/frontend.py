@@ -59,22 +59,12 @@ class TritonKernels:
                 )
         return None
 
-    def place(self, source: str | None, line: int | None) -> str | None:
-        """`file:line` of a line of a function's source, as Triton's errors count it.
-
-        Args:
-            source: text of a jitted function, from its `def` on.
-            line: counts from 1 within `source`.
-        """
-        if source is None or line is None:
-            return None
+    def reachable(self) -> list[Any]:
+        """The JITFunctions of the module, and those that its kernels can see."""
+        found = list(self.by_name.values())
         for kernel in self.by_name.values():
-            reachable = [kernel, *(self._unwrapped(v) for v in kernel.fn.__globals__.values())]
-            for function in reachable:
-                if function is not None and function.src == source:
-                    file, first = definition(function)
-                    return f"{file}:{first + line - 1}"
-        return None
+            found += filter(None, map(self._unwrapped, kernel.fn.__globals__.values()))
+        return found
 
     def _unwrapped(self, value: Any) -> Any:
         """The JITFunction under autotuners and heuristics; None if there is none."""

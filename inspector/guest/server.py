@@ -3,7 +3,7 @@
 Operations:
 
     hello    -> what `about.describe` says
-    capture  -> {"records": [...], "output": tail of what the user's file printed}
+    capture  -> any number of {"record": ...}, then {"output": tail of what the user's code printed}
     compile  -> {"outcome": ..., "stage": last stage begun, "result": ... or null}
 
 This process imports Triton but neither loads the user's files nor compiles: forked children do.
@@ -17,16 +17,12 @@ import json
 import os
 import shutil
 import signal
-import tempfile
-import time
 from typing import Any
 
 from . import about, lowering
-from .cases.capture import capture_file
+from .capturing import Capturing
 from .channel import Channel
 from .forked import HostGoneError, Outcome, run_forked
-
-TAIL_BYTES = 4000
 
 
 def serve(requests_fd: int, replies_fd: int) -> int:
@@ -79,38 +75,7 @@ class Server:
         return about.describe()
 
     def _capture(self, request: dict[str, Any]) -> dict[str, Any]:
-        deadline = time.monotonic() + float(request["time_limit"])
-        lowering.warm_front_end()
-        folder = tempfile.mkdtemp(prefix="kinspect-capture-")
-        records: list[dict[str, Any]] = []
-        done = 0
-        try:
-            output = os.path.join(folder, "output.txt")
-            findings = os.path.join(folder, "findings.jsonl")
-            while True:
-                outcome = run_forked(
-                    functools.partial(capture_file, request, done, findings),
-                    self._channel,
-                    stdout=output,
-                    stderr=output,
-                    time_limit=max(0.0, deadline - time.monotonic()),
-                    memory_limit=request.get("memory_limit"),
-                )
-                found = _read_lines(findings)
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(findings)
-                records += [r for r in found if "begin" not in r and "end" not in r]
-                if found and "end" in found[-1]:
-                    break
-                begun = found[-1] if found and "begin" in found[-1] else None
-                lost = {"lost": outcome.describe(), **(begun or {})}
-                records.append(lost)
-                if begun is None or outcome.reason == "timeout":
-                    break
-                done = int(begun["begin"])
-            return {"records": records, "output": _tail(output)}
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        return Capturing(self._channel, request).run()
 
     def _compile(self, request: dict[str, Any]) -> dict[str, Any]:
         folder = str(request["folder"])
@@ -159,13 +124,3 @@ def _read_lines(path: str) -> list[dict[str, Any]]:
             return [json.loads(line) for line in stream if line.endswith("\n")]
     except FileNotFoundError:
         return []
-
-
-def _tail(path: str) -> str:
-    try:
-        with open(path, "rb") as stream:
-            stream.seek(0, os.SEEK_END)
-            stream.seek(max(0, stream.tell() - TAIL_BYTES))
-            return stream.read().decode(errors="replace")
-    except FileNotFoundError:
-        return ""

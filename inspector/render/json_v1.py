@@ -50,9 +50,11 @@ def to_dict(report: Report) -> dict[str, Any]:
                 "stage": e.stage,
                 "message": e.message,
                 "hint": e.hint,
+                **({"output": e.output} if e.output else {}),
             }
             for e in report.errors
         ],
+        "notes": list(report.notes),
         "kernels": [_kernel(k) for k in report.kernels],
     }
 
@@ -216,9 +218,12 @@ def _report(data: dict[str, Any], folder: Path | None) -> Report:
         tool=data["tool"],
         kernels=tuple(_read_kernel(k, folder) for k in data["kernels"]),
         errors=tuple(
-            ErrorRecord(e["file"], e["kernel"], e["stage"], e["message"], e["hint"])
+            ErrorRecord(
+                e["file"], e["kernel"], e["stage"], e["message"], e["hint"], e.get("output", "")
+            )
             for e in data["errors"]
         ),
+        notes=tuple(data.get("notes", ())),
     )
 
 

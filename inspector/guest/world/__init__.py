@@ -1,1 +1,13 @@
-"""What a script believes while it runs without a GPU: driver, device, tensors, clocks, tools."""
+"""What a script believes while it runs without a GPU: driver, device, tensors, clocks, tools.
+
+world = install(Device.of({"arch": "gfx942"}), folder)
+with world.running():
+...  # the script
+"""
+
+from __future__ import annotations
+
+from .device import Device
+from .scene import World, install
+
+__all__ = ["Device", "World", "install"]

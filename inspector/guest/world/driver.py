@@ -6,8 +6,34 @@ without a GPU that raises before any kernel is seen. This driver answers for the
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from typing import Any
+
+from .device import Device
+
+
+class DriverUtils:
+    """Stands in for Triton's compiled HIP helper module: one device, nothing to load or launch."""
+
+    def __init__(self, driver: TargetDriver) -> None:
+        self._driver = driver
+
+    def get_device_properties(self, device: int = 0) -> dict[str, Any]:
+        """What `hipGetDeviceProperties` would say, under Triton's names."""
+        return self._driver.device.triton_properties()
+
+    def load_binary(self, *args: Any) -> tuple[int, int, int, int, int]:
+        """Module, function, registers, spills and the most threads of a loaded code object."""
+        return 1, 1, 0, 0, 1024
+
+    def unload_module(self, module: Any = None) -> None:
+        """Nothing was loaded."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _nothing
 
 
 class TargetDriver:
@@ -15,10 +41,22 @@ class TargetDriver:
 
     Args:
         target: a `triton.backends.compiler.GPUTarget`; may be replaced between kernels.
+        device: the GPU; the target's usual one by default, and then replaced along with it.
     """
 
-    def __init__(self, target: Any) -> None:
+    binary_ext = "hsaco"
+
+    def __init__(self, target: Any, device: Device | None = None) -> None:
         self.target = target
+        self._device = device
+        self.utils = DriverUtils(self)
+
+    @property
+    def device(self) -> Device:
+        """The GPU that this is the driver of."""
+        if self._device is None or self._device.arch != self.target.arch:
+            self._device = Device.of({"arch": self.target.arch, "wave_size": self.target.warp_size})
+        return self._device
 
     @classmethod
     def is_active(cls) -> bool:
@@ -40,17 +78,59 @@ class TargetDriver:
         """The default stream."""
         return 0
 
+    def get_device_capability(self, device: int | None = None) -> tuple[int, int]:
+        """Major and minor number of the gfx name, as torch reports them under ROCm."""
+        return self.device.capability
+
     def get_active_torch_device(self) -> Any:
         """The torch device that ROCm builds use; only called by files that import torch."""
         return importlib.import_module("torch").device("cuda", 0)
+
+    def get_device_interface(self) -> Any:
+        """The torch module that has streams, events and `synchronize`."""
+        return importlib.import_module("torch").cuda
+
+    def get_benchmarker(self) -> Any:
+        """What autotuners time with: Triton's own, whose stand-in runs the kernel once."""
+        return importlib.import_module("triton.testing").do_bench
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        """The buffer that benchmarks overwrite to flush the L2 cache; its size does not matter."""
+        torch = importlib.import_module("torch")
+        return torch.empty(1, dtype=torch.int, device=self.get_active_torch_device())
+
+    def clear_cache(self, cache: Any) -> None:
+        """There is no cache to flush."""
+
+    def launcher_cls(self, src: Any = None, metadata: Any = None) -> Any:
+        """A launcher that launches nothing."""
+        return _nothing
 
     def map_python_to_cpp_type(self, ty: str) -> str:
         """Needed by launchers alone, and nothing is launched."""
         return ty
 
+    def assemble_tensormap_to_arg(self, tensormaps_info: Any, args: Any) -> Any:
+        """Older Triton's hook for NVIDIA's TMA; AMD's drivers leave the arguments alone."""
+        return args
 
-def activate(target: Any) -> TargetDriver:
-    """Makes a `TargetDriver` Triton's active driver."""
-    driver = TargetDriver(target)
-    importlib.import_module("triton.runtime.driver").driver.set_active(driver)
+    def allocate_default_profile_scratch(self, size: int, alignment: int, stream: Any) -> Any:
+        """Scratch memory of instrumented kernels, which are not launched."""
+        return None
+
+
+def activate(target: Any, device: Device | None = None) -> TargetDriver:
+    """Makes a `TargetDriver` Triton's active and default driver."""
+    driver = TargetDriver(target, device)
+    config = importlib.import_module("triton.runtime.driver").driver
+    config.set_active(driver)
+    # `reset_active` and a direct look at the default must find it too: `default` is a plain
+    # attribute up to Triton 3.4, a property over `_default` since.
+    for name in ("_default", "default"):
+        with contextlib.suppress(AttributeError):
+            setattr(config, name, driver)
     return driver
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """Takes anything, does nothing."""

@@ -1,7 +1,6 @@
-"""Loads a user's file, in a forked child, and says in one line what went wrong if it cannot.
+"""Loads a user's file as a module, in a forked child, and says in one line if it cannot.
 
-The file is loaded as a module, not as `__main__`: what stands under `if __name__ == "__main__"` is
-left alone.
+As a module, not as `__main__`: what stands under `if __name__ == "__main__"` is left alone.
 """
 
 from __future__ import annotations
@@ -26,27 +25,37 @@ class LoadError(Exception):
         self.hint = hint
 
 
+def import_file(path: str) -> ModuleType:
+    """Imports a file by its path, inside its package where it imports relatively.
+
+    Raises:
+        LoadError: it is no Python file.
+        BaseException: whatever the file itself raises.
+    """
+    sys.argv = [path]
+    sys.path.insert(0, os.path.dirname(path))
+    if imports_relatively(path):
+        return _load_in_package(path)
+    name = os.path.splitext(os.path.basename(path))[0]
+    if name in sys.modules:  # a file named after a module that Triton itself may yet import
+        name = "_kinspect_target"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise LoadError(f"{path} is not a Python file", "name a .py file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def load(path: str) -> ModuleType:
     """Loads the file as Python would if it were started as a script.
 
     Raises:
         LoadError: whatever went wrong, with the line of the file where it did.
     """
-    sys.argv = [path]
-    sys.path.insert(0, os.path.dirname(path))
     try:
-        if _imports_relatively(path):
-            return _load_in_package(path)
-        name = os.path.splitext(os.path.basename(path))[0]
-        if name in sys.modules:  # a file named after a module that Triton itself may yet import
-            name = "_kinspect_target"
-        spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None:
-            raise LoadError(f"{path} is not a Python file", "name a .py file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-        return module
+        return import_file(path)
     except LoadError:
         raise
     except SyntaxError as error:
@@ -68,7 +77,8 @@ def load(path: str) -> ModuleType:
         raise LoadError(message, f"the file must load without a GPU; {MAIN_GUARD}") from error
 
 
-def _imports_relatively(path: str) -> bool:
+def imports_relatively(path: str) -> bool:
+    """Whether a file has `from . import`, which only works inside its package."""
     with open(path, "rb") as stream:
         tree = ast.parse(stream.read(), filename=path)
     return any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))

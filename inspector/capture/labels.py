@@ -1,0 +1,83 @@
+"""Names for a kernel's specialisations: what tells them apart, and no more.
+
+`matmul[BLOCK_M=64, num_warps=4]` beside `matmul[BLOCK_M=128, num_warps=8]`; where one kernel has a
+single specialisation it needs no label. Specialisations that the file names itself keep the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kinspect.inspector.model import Variant
+
+
+def labelled(variants: Sequence[Variant]) -> list[Variant]:
+    """The variants with `case` set where a kernel has several for one target."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for index, variant in enumerate(variants):
+        groups.setdefault((variant.kernel, variant.arch), []).append(index)
+    labels: dict[int, str | None] = {}
+    for members in groups.values():
+        texts = _labels([variants[index] for index in members])
+        labels.update(zip(members, texts, strict=True))
+    return [replace(variant, case=labels[i]) for i, variant in enumerate(variants)]
+
+
+def _labels(group: Sequence[Variant]) -> list[str | None]:
+    stated = [v.case for v in group]
+    if len(group) == 1 or len(set(stated)) == len(group):
+        return stated
+    facets = [_facets(variant) for variant in group]
+    names = dict.fromkeys(name for one in facets for name in one)
+    differing = [n for n in names if len({repr(one.get(n)) for one in facets}) > 1]
+    # What was tuned is always said; the rest only as far as it is needed.
+    tuned = {name for variant in group for name in variant.tuning or ()}
+    chosen = [name for name in differing if name in tuned]
+    for name in differing:
+        if _distinct(facets, chosen) == len(group):
+            break
+        before = _distinct(facets, chosen)
+        if name not in chosen and _distinct(facets, [*chosen, name]) > before:
+            chosen.append(name)
+    texts = []
+    for variant, one in zip(group, facets, strict=True):
+        said = ", ".join(f"{n}={one[n]}" for n in chosen if one.get(n) is not None)
+        texts.append(", ".join(part for part in (variant.case, said) if part) or None)
+    return _numbered(texts)
+
+
+def _facets(variant: Variant) -> dict[str, Any]:
+    """Everything by which two specialisations of a kernel may differ, the most telling first."""
+    found: dict[str, Any] = {}
+    _add(found, variant.tuning or {})
+    _add(found, variant.constexprs)
+    types = {n: t for n, t in variant.signature.items() if t != "constexpr"}
+    _add(found, types)
+    _add(found, variant.options)
+    for name, attrs in variant.attrs.items():
+        for attribute, value in attrs.items():
+            found[f"{name}.{attribute.removeprefix('tt.')}"] = value
+    return found
+
+
+def _add(found: dict[str, Any], facts: Mapping[str, Any]) -> None:
+    for name, value in facts.items():
+        found.setdefault(name, value)
+
+
+def _distinct(facets: Iterable[Mapping[str, Any]], names: Sequence[str]) -> int:
+    return len({repr([one.get(n) for n in names]) for one in facets})
+
+
+def _numbered(texts: Sequence[str | None]) -> list[str | None]:
+    """The texts, with a number behind those that occur more than once."""
+    seen: dict[str | None, int] = {}
+    out: list[str | None] = []
+    for text in texts:
+        number = seen[text] = seen.get(text, 0) + 1
+        if texts.count(text) > 1:
+            text = f"{text} #{number}" if text else f"#{number}"
+        out.append(text)
+    return out

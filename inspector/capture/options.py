@@ -1,0 +1,57 @@
+"""What a user can say about a capture."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+TIME_LIMIT = 120.0
+"""Seconds that one run of a script may take, the front end over its kernels included."""
+MOST_CONFIGS = 8
+"""Autotune configurations of one launch that are looked at unless more are asked for."""
+LEAST_MEMORY = 8 << 30
+
+
+def physical_memory() -> int:
+    """The machine's memory in bytes, 8 GiB at least: what a script may map unless told."""
+    try:
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return LEAST_MEMORY
+    return max(size, LEAST_MEMORY)
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureOptions:
+    """How to find out what a script launches.
+
+    Args:
+        argv: the script's own arguments.
+        calls: expressions to evaluate in the file's namespace instead of running it.
+        signature: types of the kernel's arguments, stated instead of running anything.
+        defines: `NAME=VALUE` texts: constexprs and options for `signature`.
+        max_configs: autotune configurations of one launch to look at; None for all.
+        first: launches after which the script is stopped; None for no limit.
+        cwd: where the script runs; None for a scratch folder that is removed afterwards.
+        time_limit: seconds for each run.
+        memory_limit: bytes of address space a run may map; None for the machine's memory.
+        stubs: modules for which an inert stand-in is imported.
+        axes: a sweep's names and values; those that are parameters of a kernel are launched anew.
+        all_configs: a sweep over axes goes over the autotune configurations as well.
+    """
+
+    argv: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    signature: str | None = None
+    defines: tuple[str, ...] = ()
+    max_configs: int | None = MOST_CONFIGS
+    first: int | None = None
+    cwd: Path | None = None
+    time_limit: float = TIME_LIMIT
+    memory_limit: int | None = None
+    stubs: tuple[str, ...] = ()
+    axes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    all_configs: bool = False

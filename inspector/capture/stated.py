@@ -1,0 +1,83 @@
+"""A specialisation typed on the command line: `--signature` and `-D`, where nothing can be run.
+
+    --signature "*fp16:16, *fp16:16, i32:16, 64" -D num_warps=8
+    --signature "x=*fp16:16, n=i32" -D BLOCK=1024
+
+By position or by name; a number, True, False or None is the value of a constexpr. `-D` gives
+further constexprs and options: the guest, who knows the kernel, tells them apart.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kinspect.inspector.errors import KinspectError
+
+NAMED = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<text>.*)", re.S)
+EXAMPLE = 'for example --signature "*fp16:16, *fp16:16, i32" -D BLOCK=1024 -D num_warps=4'
+
+
+def read(signature: str | None, defines: Sequence[str]) -> dict[str, Any]:
+    """The parts of a stated specialisation.
+
+    Args:
+        signature: types and values, separated by commas.
+        defines: `NAME=VALUE` texts.
+
+    Returns:
+        `positional`: texts or values by position, `named`: by name, `defines`: name -> value. A
+        type is a str in a dict `{"type": ...}`, a value stands in `{"value": ...}`.
+
+    Raises:
+        KinspectError: a part that cannot be read.
+    """
+    positional: list[dict[str, Any]] = []
+    named: dict[str, dict[str, Any]] = {}
+    for part in _split(signature or ""):
+        match = NAMED.fullmatch(part)
+        if match is not None:
+            named[match["name"]] = _argument(match["text"])
+        elif named:
+            raise KinspectError(
+                f"--signature: {part.strip()!r} has no name, but one before it has", EXAMPLE
+            )
+        else:
+            positional.append(_argument(part))
+    values: dict[str, Any] = {}
+    for text in defines:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip().isidentifier():
+            raise KinspectError(f"-D {text}: not of the form NAME=VALUE", EXAMPLE)
+        values[name.strip()] = literal(value.strip())
+    return {"positional": positional, "named": named, "defines": values}
+
+
+def literal(text: str) -> Any:
+    """A Python literal, or the text itself: `64`, `1e-6`, `True`, `None`, `relu`."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _argument(text: str) -> dict[str, Any]:
+    text = text.strip()
+    if not text:
+        raise KinspectError("--signature: an argument is empty", EXAMPLE)
+    value = literal(text)
+    return {"type": text} if isinstance(value, str) and value == text else {"value": value}
+
+
+def _split(text: str) -> Iterator[str]:
+    """The parts between commas that stand outside of brackets and quotes."""
+    depth, start = 0, 0
+    for index, letter in enumerate(text):
+        depth += (letter in "([{<") - (letter in ")]}>")
+        if letter == "," and not depth:
+            yield text[start:index]
+            start = index + 1
+    if text.strip():
+        yield text[start:]

@@ -1,0 +1,140 @@
+"""Options of every command that runs a user's script to see what it launches."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from kinspect.inspector.capture.options import MOST_CONFIGS, TIME_LIMIT, CaptureOptions
+from kinspect.inspector.errors import KinspectError
+
+F = TypeVar("F", bound=Callable[..., Any])
+ARGV = "kinspect.argv"
+
+
+class ScriptCommand(click.Command):
+    """A command whose arguments after `--` are those of the user's script."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keeps what follows the first `--` for the script."""
+        if "--" in args:
+            place = args.index("--")
+            ctx.meta[ARGV] = tuple(args[place + 1 :])
+            args = args[:place]
+        return super().parse_args(ctx, args)
+
+
+def capture_options(function: F) -> F:
+    """Adds the options; the command takes them as one `capture`, a `CaptureOptions`."""
+
+    @functools.wraps(function)
+    def command(
+        *args: Any,
+        calls: tuple[str, ...],
+        signature: str | None,
+        defines: tuple[str, ...],
+        max_configs: int | None,
+        first: int | None,
+        cwd: Path | None,
+        capture_limit: float,
+        memory_limit: float | None,
+        stubs: tuple[str, ...],
+        **kwargs: Any,
+    ) -> Any:
+        if calls and (signature is not None or defines):
+            raise KinspectError("--call and --signature exclude each other", "give one of them")
+        options = CaptureOptions(
+            argv=click.get_current_context().meta.get(ARGV, ()),
+            calls=calls,
+            signature=signature,
+            defines=defines,
+            max_configs=max_configs,
+            first=first,
+            cwd=cwd,
+            time_limit=capture_limit,
+            memory_limit=int(memory_limit * 2**30) if memory_limit is not None else None,
+            stubs=stubs,
+        )
+        return function(*args, capture=options, **kwargs)
+
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command  # type: ignore[return-value]
+
+
+def _configs(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:
+    if value == "all":
+        return None
+    try:
+        number = int(value)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise click.BadParameter(f"{value!r} is neither a number from 1 on nor 'all'")
+    return number
+
+
+OPTIONS = (
+    click.option(
+        "--call",
+        "calls",
+        multiple=True,
+        metavar="EXPR",
+        help="Call this in the file instead of running it; T(2, 1024, 64, dtype='bf16') makes a "
+        "tensor.  Also as a comment in the file: # kinspect: call EXPR",
+    ),
+    click.option(
+        "--first", type=click.IntRange(1), metavar="N", help="Stop the script after N launches."
+    ),
+    click.option(
+        "--max-configs",
+        default=str(MOST_CONFIGS),
+        show_default=True,
+        metavar="N|all",
+        callback=_configs,
+        help="Autotune configs of one launch to look at.",
+    ),
+    click.option(
+        "--cwd",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="Run the script here.  [a scratch folder, removed afterwards]",
+    ),
+    click.option(
+        "--stub",
+        "stubs",
+        multiple=True,
+        metavar="MODULE",
+        help="Import an inert stand-in for this module.",
+    ),
+    click.option(
+        "--signature",
+        metavar="TYPES",
+        help="Run nothing: compile TARGET::KERNEL for these argument types, e.g. "
+        "'*fp16:16, *fp16:16, i32'.",
+    ),
+    click.option(
+        "-D",
+        "--define",
+        "defines",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A constexpr or option for --signature.",
+    ),
+    click.option(
+        "--capture-limit",
+        type=click.FloatRange(1),
+        default=TIME_LIMIT,
+        show_default=True,
+        metavar="S",
+        help="Seconds that the script may run.",
+    ),
+    click.option(
+        "--memory-limit",
+        type=click.FloatRange(0.5),
+        metavar="GIB",
+        help="Memory that the script may map.  [that of the machine]",
+    ),
+)

@@ -1,0 +1,205 @@
+"""The server's side of a capture: forks the children that run the user's code, and passes on what
+they write down while they still run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from . import lowering
+from .channel import Channel
+from .forked import Outcome, run_forked
+from .records import writer
+
+MODES: Mapping[str, str] = {
+    "cases": "cases.capture",
+    "script": "launches.capture",
+    "inductor": "inductor",
+    "trace": "record.replay",
+}
+"""Mode -> module of this package with a function `capture(request, emit)`."""
+EACH_ARCH = frozenset({"script"})
+"""Modes that run once for each target, since what they run may ask what it runs on."""
+MOST_RUNS = 12
+"""Runs of one script for one target: further ones follow a crash or a missing module."""
+MOST_COPY_BYTES = 1 << 30
+TAIL_BYTES = 4000
+
+
+class Capturing:
+    """One capture.
+
+    Args:
+        channel: where the records go, as `{"record": ...}`.
+        request: `mode`, `path`, `archs`, `folder` (scratch, the host's to remove), `time_limit` in
+            seconds for each run, `memory_limit`, and what the mode's module takes.
+    """
+
+    def __init__(self, channel: Channel, request: dict[str, Any]) -> None:
+        self._channel = channel
+        self._request = request
+        self._folder = str(request["folder"])
+        self._output = os.path.join(self._folder, "output.txt")
+        self.heavy = False
+
+    def run(self) -> dict[str, Any]:
+        """Captures everything; returns the reply that ends the stream of records."""
+        lowering.warm_front_end()
+        archs: list[str] = self._request["archs"]
+        if self._request["mode"] in EACH_ARCH:
+            if len(archs) > 1:
+                self._import_torch()
+            for arch in archs:
+                device = self._request["devices"][arch]
+                self._target(f"-{arch}", {"archs": [arch], "arch": arch, "device": device})
+        else:
+            self._target("", {})
+        return {"output": self._tail(), "heavy": self.heavy}
+
+    def _target(self, suffix: str, special: Mapping[str, Any]) -> None:
+        """Runs until it came to its end, or there is no use in going on."""
+        deadline = time.monotonic() + float(self._request["time_limit"])
+        request = {**self._request, **special, "finished": [], "home": os.getcwd()}
+        request["deadline"] = deadline
+        request["stubs"] = list(self._request.get("stubs") or ())
+        request["scratch"] = not self._request.get("cwd")
+        work = os.path.join(self._folder, f"work{suffix}")
+        os.makedirs(work, exist_ok=True)
+        request["cwd"] = self._request.get("cwd") or work
+        module = importlib.import_module("." + MODES[request["mode"]], __package__)
+        for number in range(MOST_RUNS):
+            request["folder"] = os.path.join(self._folder, f"world{suffix}-{number}")
+            os.makedirs(request["folder"], exist_ok=True)
+            last, outcome = self._child(module.capture, request)
+            if "end" in last:
+                return
+            if "retry" in last:
+                self._prepare(request, last["retry"])
+                continue
+            begun = last if "begin" in last else {}
+            self._send({"lost": outcome.describe(), **begun, "output": self._tail()})
+            if not begun or outcome.reason == "timeout":
+                return
+
+    def _child(self, capture: Any, request: dict[str, Any]) -> tuple[dict[str, Any], Outcome]:
+        """Runs one child; returns its last record and how it ended."""
+        path = os.path.join(self._folder, "findings.jsonl")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        follower = Follower(path)
+
+        def forward() -> None:
+            for record in follower.new():
+                if "begin" in record:
+                    request["finished"].append(record["begin"])
+                elif "end" not in record and "retry" not in record:
+                    self._send(record)
+
+        outcome = run_forked(
+            functools.partial(_run, capture, dict(request), path),
+            self._channel,
+            stdout=self._output,
+            stderr=self._output,
+            time_limit=max(0.0, request["deadline"] - time.monotonic()),
+            memory_limit=request.get("memory_limit"),
+            watch=forward,
+        )
+        forward()
+        return follower.last, outcome
+
+    def _prepare(self, request: dict[str, Any], retry: Mapping[str, str]) -> None:
+        if "stub" in retry:
+            request["stubs"].append(retry["stub"])
+            self._send({"note": f"{retry['stub']} cannot be imported: a stand-in takes its place"})
+        else:
+            _copy(retry["from"], os.path.join(request["cwd"], retry["copy"]))
+        # It will be imported a second time: rather once, for all that follow.
+        self._import_torch()
+
+    def _import_torch(self) -> None:
+        with contextlib.suppress(Exception):
+            importlib.import_module("torch")
+            self.heavy = True
+
+    def _send(self, record: dict[str, Any]) -> None:
+        self._channel.send({"record": record})
+
+    def _tail(self) -> str:
+        try:
+            with open(self._output, "rb") as stream:
+                stream.seek(0, os.SEEK_END)
+                stream.seek(max(0, stream.tell() - TAIL_BYTES))
+                return stream.read().decode(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+
+class Follower:
+    """Reads a JSON-lines file that another process is writing.
+
+    Args:
+        path: need not exist yet.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.last: dict[str, Any] = {}
+        self._path = path
+        self._offset = 0
+
+    def new(self) -> list[dict[str, Any]]:
+        """The complete lines since the last call; a line that was cut off waits for its rest."""
+        try:
+            if os.path.getsize(self._path) <= self._offset:
+                return []
+            with open(self._path, "rb") as stream:
+                stream.seek(self._offset)
+                data = stream.read()
+        except FileNotFoundError:
+            return []
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        records: list[dict[str, Any]] = [json.loads(line) for line in whole.splitlines()]
+        if records:
+            self.last = records[-1]
+        return records
+
+
+def _run(capture: Any, request: dict[str, Any], path: str) -> None:
+    emit = writer(path)
+    sys.path[:] = [os.path.abspath(entry) for entry in sys.path]
+    os.chdir(request["cwd"])
+    capture(request, emit)
+    # A retry is the last word; after anything else this one says that nothing is missing.
+    follower = Follower(path)
+    follower.new()
+    if "retry" not in follower.last:
+        emit({"end": True})
+
+
+def _copy(source: str, destination: str) -> None:
+    """Brings a file or folder of the user's to where his script looks for it."""
+    os.makedirs(os.path.dirname(destination), exist_ok=True)
+    with contextlib.suppress(OSError):
+        if os.path.isdir(source):
+            if _size(source) <= MOST_COPY_BYTES:
+                shutil.copytree(source, destination, dirs_exist_ok=True)
+        elif os.path.getsize(source) <= MOST_COPY_BYTES:
+            shutil.copyfile(source, destination)
+
+
+def _size(folder: str) -> int:
+    return sum(
+        os.path.getsize(os.path.join(root, name))
+        for root, _, names in os.walk(folder)
+        for name in names
+        if os.path.exists(os.path.join(root, name))
+    )

@@ -1,0 +1,98 @@
+"""What the front end has to say of a kernel, in one line, and what to try."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from .frontend import definition
+from .records import error, one_line
+
+HINTS = (
+    (
+        r"make_block_ptr|block_ptr|\btl\.advance\b|attribute 'advance'",
+        "block pointers were removed from Triton: name an interpreter with an older one by "
+        "--python (3.5 has them), or write the kernel with tensor descriptors",
+    ),
+    (
+        r"tl\.extra\.cuda|libdevice.*cuda|extra\.cuda",
+        "that is NVIDIA's device library: use tl.math or triton.language.extra.libdevice",
+    ),
+    (
+        r"fp8e4nv|fp8e4b8|fp8e5b16|type fp8\w+ not supported",
+        "each target has fp8 types of its own (gfx942: fp8e4b8, fp8e5b16; gfx950 and gfx12: "
+        "fp8e4nv, fp8e5)",
+    ),
+    (r"static_assert|static assert", "the kernel forbids this specialisation itself"),
+    (
+        r"has no attribute|unexpected keyword|cannot import name",
+        "it may be written for another Triton: name an interpreter that has it with --python",
+    ),
+    (r"TMA|tma_|descriptor", "tensor descriptors of this kind may need another target or Triton"),
+)
+MEND = "mend the kernel at that line, or look at it in another Triton with --python"
+
+
+def front_end_error(
+    failure: BaseException,
+    kernel: str,
+    case: str | None,
+    arch: str,
+    functions: Iterable[Any] = (),
+    fallback: str | None = None,
+) -> dict[str, Any]:
+    """The record of a specialisation that the front end refuses.
+
+    It names the innermost cause, at the line that Triton's innermost CompilationError points to.
+
+    `functions` are JITFunctions to look for the line in, besides those Triton knows of; `fallback`
+    is the place where no line is known.
+    """
+    known = [*functions, *_registry()]
+    cause: BaseException = failure
+    place = fallback
+    while True:
+        line = getattr(getattr(cause, "node", None), "lineno", None)
+        place = place_of(getattr(cause, "src", None), line, known) or place
+        if cause.__cause__ is None:
+            break
+        cause = cause.__cause__
+    text = one_line(getattr(cause, "error_message", None) or cause) or type(cause).__name__
+    whole = f"{type(cause).__name__}: {text}"
+    record = error("frontend", whole, hint_for(f"{whole} {failure}"), kernel, case, place)
+    # The host names the targets that fail alike.
+    record["error"]["arch"] = arch
+    return record
+
+
+def hint_for(text: str) -> str:
+    """What to try against a front-end error of this text."""
+    return next((hint for pattern, hint in HINTS if re.search(pattern, text)), MEND)
+
+
+def place_of(
+    source: str | None,
+    line: int | None,
+    functions: Iterable[Any],
+) -> str | None:
+    """`file:line` of a line of a function's source, as Triton's errors count it.
+
+    Args:
+        source: text of a jitted function, from its `def` on.
+        line: counts from 1 within `source`.
+        functions: where to look for it.
+    """
+    if source is None or line is None:
+        return None
+    for function in functions:
+        if getattr(function, "src", None) == source:
+            file, first = definition(function)
+            return f"{file}:{first + line - 1}"
+    return None
+
+
+def _registry() -> list[Any]:
+    jit = importlib.import_module("triton.runtime.jit")
+    return list(getattr(jit, "_triton_jit_function_registry", {}).values())

@@ -1,0 +1,228 @@
+"""Makes a `@triton.jit` function of a kernel's source, and of nothing else in it.
+
+Of the inner module only imports, constants and jitted functions are run. Its imports from
+`torch._inductor` are answered here: the modules they name have moved between versions of torch, and
+the decorators they bring would look for a GPU.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.abc
+import importlib.util
+import linecache
+import sys
+from collections.abc import Mapping
+from types import CodeType, ModuleType
+from typing import Any
+
+from .literals import dotted
+from .source import KernelSource, SourceError, heuristic_of, parsed
+
+HELPERS = "torch._inductor.runtime.triton_helpers"
+OF_TRITON = {"libdevice": "triton.language.extra.libdevice", "math": "triton.language.math"}
+"""What kernels import by way of torch but is Triton's own, and where it is."""
+NO_HELPERS = (
+    "the kernel calls device functions of torch (torch._inductor.runtime.triton_helpers), and "
+    "{executable} cannot import them: {error}"
+)
+
+
+class KernelFile:
+    """The file that kernels are made of: keeps Python's notion of its lines.
+
+    A kernel that stands verbatim in a wrapper is compiled as those lines of it, so that errors and
+    debug locations name lines of the user's file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._lines: list[str] = []
+
+    def function(self, source: KernelSource) -> Any:
+        """The JITFunction of a kernel.
+
+        Raises:
+            SourceError: the source needs what this interpreter lacks, or does not load.
+        """
+        _restore_old_names()
+        name = self.path if source.verbatim else f"<{source.name} of {self.path}>"
+        line = source.line if source.verbatim else 1
+        tree = parsed(source.text, self.path, line)
+        self._remember(name, source.text, line)
+        namespace, body = _prepared(tree, source, self.path)
+        code = compile(ast.Module(body, []), name, "exec")
+        module = _load(code, source, namespace, self.path)
+        function = getattr(module, source.function, None)
+        if not hasattr(function, "arg_names"):
+            raise SourceError(
+                f"{self.path}:{source.line}: {source.function} is not a @triton.jit function",
+                "restore what Inductor wrote",
+            )
+        return function
+
+    def _remember(self, name: str, text: str, line: int) -> None:
+        """Lets `inspect` find the source: in a wrapper it would be inside of a string."""
+        lines = [one + "\n" for one in text.split("\n")]
+        if name == self.path:
+            missing = line - 1 + len(lines) - len(self._lines)
+            self._lines += ["\n"] * max(0, missing)
+            self._lines[line - 1 : line - 1 + len(lines)] = lines
+            lines = self._lines
+        # Without a modification time an entry is not checked against the disk.
+        linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
+
+
+def _restore_old_names() -> None:
+    """Lets Triton's language answer to the names that torch 2.0 - 2.2 generated code with.
+
+    `tl.libdevice` moved to `tl.math` with Triton 2.1 and to `tl.extra.libdevice` with 3.0, where
+    its functions still have the same names. This process does nothing but this capture.
+    """
+    language = importlib.import_module("triton.language")
+    libdevice = importlib.import_module(OF_TRITON["libdevice"])
+    math = importlib.import_module(OF_TRITON["math"])
+    if not hasattr(language, "libdevice"):
+        vars(language)["libdevice"] = libdevice
+    for name, function in vars(libdevice).items():
+        if not name.startswith("_") and callable(function):
+            vars(math).setdefault(name, function)
+
+
+class _Loader(importlib.abc.InspectLoader):
+    """Runs code that is already there."""
+
+    def __init__(self, code: CodeType, namespace: Mapping[str, Any]) -> None:
+        self._code = code
+        self._namespace = namespace
+
+    def get_source(self, fullname: str) -> str | None:
+        return None
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self._code
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module).update(self._namespace)
+        super().exec_module(module)
+
+
+def _load(
+    code: CodeType, source: KernelSource, namespace: Mapping[str, Any], path: str
+) -> ModuleType:
+    name = f"_kinspect_inductor_{source.line}_{source.function}"
+    spec = importlib.util.spec_from_loader(name, _Loader(code, namespace))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        text = " ".join(str(error).split())
+        raise SourceError(
+            f"{path}:{source.line}: kernel {source.name} does not load: "
+            f"{type(error).__name__}: {text}",
+            "it may be written for another Triton or torch: try another interpreter with --python",
+        ) from error
+    return module
+
+
+def _prepared(
+    tree: ast.Module, source: KernelSource, path: str
+) -> tuple[dict[str, Any], list[ast.stmt]]:
+    """What the module's own imports give, and the statements to run."""
+    namespace: dict[str, Any] = {}
+    body: list[ast.stmt] = []
+    used = {name for node in tree.body for name in _used(node)}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            namespace.update(_imported(node, used, path, source))
+        elif isinstance(node, ast.Import):
+            body += [ast.copy_location(ast.Import([a]), node) for a in node.names if _kept(a, used)]
+        elif isinstance(node, ast.FunctionDef) and _jitted(node):
+            heuristic = heuristic_of(node)
+            node.decorator_list = [d for d in node.decorator_list if d is not heuristic]
+            body.append(node)
+        elif _plain(node):
+            body.append(node)
+    return namespace, body
+
+
+def _kept(alias: ast.alias, used: set[str]) -> bool:
+    name = alias.asname or alias.name.partition(".")[0]
+    return alias.name.partition(".")[0] == "triton" or name in used
+
+
+def _jitted(node: ast.stmt) -> bool:
+    if not isinstance(node, ast.FunctionDef):
+        return False
+    return any("jit" in (dotted(_callee(d)) or "").split(".") for d in node.decorator_list)
+
+
+def _used(node: ast.stmt) -> set[str]:
+    """Names that a statement rests on; of a function those of its body, not of its decorators."""
+    parts: list[ast.AST] = [node]
+    if isinstance(node, ast.FunctionDef) and _jitted(node):
+        parts = [node.args, *node.body]
+    elif not _plain(node):
+        parts = []
+    return {n.id for part in parts for n in ast.walk(part) if isinstance(n, ast.Name)}
+
+
+def _callee(node: ast.expr) -> ast.expr:
+    return node.func if isinstance(node, ast.Call) else node
+
+
+def _plain(node: ast.stmt) -> bool:
+    """Whether it is a constant whose value is made by calling `tl.constexpr` at most."""
+    if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
+        return False
+    calls = [n for n in ast.walk(node.value) if isinstance(n, ast.Call)]
+    return all((dotted(c.func) or "").rpartition(".")[2] == "constexpr" for c in calls)
+
+
+def _imported(
+    node: ast.ImportFrom, used: set[str], path: str, source: KernelSource
+) -> dict[str, Any]:
+    found = {}
+    for alias in node.names:
+        name = alias.asname or alias.name
+        if name not in used:
+            continue  # decorators and their arguments, which were read as data
+        module = node.module or ""
+        try:
+            if not module.startswith("torch._inductor"):
+                found[name] = _attribute(module, alias.name)
+            elif alias.name in OF_TRITON:
+                found[name] = importlib.import_module(OF_TRITON[alias.name])
+            else:
+                helpers = _helpers()
+                found[name] = (
+                    helpers if alias.name == "triton_helpers" else getattr(helpers, alias.name)
+                )
+        except (ImportError, AttributeError) as error:
+            at = f"{path}:{source.line}: kernel {source.name}: "
+            raise SourceError(
+                at + NO_HELPERS.format(executable=sys.executable, error=error),
+                "install torch there, or name an interpreter that has it with --python",
+            ) from None
+    return found
+
+
+def _helpers() -> Any:
+    """Torch's device functions; without torch the two modules of Triton's that it passes on."""
+    try:
+        return importlib.import_module(HELPERS)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ImportError("torch is not installed") from None
+
+
+def _attribute(module: str, name: str) -> Any:
+    try:
+        return importlib.import_module(f"{module}.{name}")
+    except ModuleNotFoundError:
+        return getattr(importlib.import_module(module), name)

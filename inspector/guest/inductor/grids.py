@@ -1,0 +1,168 @@
+"""How many workgroups a generated kernel is launched with, where its file says it.
+
+From torch 2.7 on the metadata name a `grid_type` (torch/_inductor/runtime/triton_heuristics.py
+has one class for each); before, `call()` passed `grid=grid(xnumel)` with each launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Optional
+
+from .literals import Construction
+
+MOST_Y = 65535
+"""What Inductor holds for the limit of a grid's second dimension (`get_max_y_grid`)."""
+
+Grid = Optional[tuple[int, ...]]  # noqa: UP045  (evaluated: Python 3.9)
+Sizes = Mapping[str, Any]
+"""Numels (`xnumel`) and the constants of one configuration (`XBLOCK`)."""
+
+
+class UnknownSizeError(Exception):
+    """A size that only a run would tell."""
+
+
+def grid_of(stated: Any, meta: Mapping[str, Any], sizes: Sizes, passed: tuple[Any, ...]) -> Grid:
+    """A launch's grid; None where it rests on what only a run would tell.
+
+    Args:
+        stated: the value of the launch's `grid=`; None without one.
+        meta: `inductor_meta`.
+        sizes: see `Sizes`.
+        passed: the launch's positional arguments; for a `FixedGrid` the grid comes last.
+    """
+    try:
+        if stated is not None:
+            found = _old(stated, sizes)
+        else:
+            kind = meta.get("grid_type")
+            shape = _SHAPES.get(kind or _by_dimensions(sizes))
+            found = shape(meta, sizes, passed) if shape is not None else None
+    except UnknownSizeError:
+        return None
+    if found is None or not all(type(n) is int and n > 0 for n in found):
+        return None
+    while len(found) > 1 and found[-1] == 1:
+        found = found[:-1]
+    return tuple(found)
+
+
+def _by_dimensions(sizes: Sizes) -> str:
+    """What files older than `grid_type` mean: one grid dimension for each of x, y and z."""
+    if "znumel" in sizes:
+        return "Grid3D"
+    return "Grid2D" if "ynumel" in sizes else "Grid1D"
+
+
+def _old(stated: Any, sizes: Sizes) -> Grid:
+    if isinstance(stated, (tuple, list)):
+        return tuple(stated)
+    if not isinstance(stated, Construction):
+        return None
+    name, args = stated.name.rpartition(".")[2], stated.args
+    numels = dict(zip(("xnumel", "ynumel", "znumel"), args))
+    known = {**sizes, **numels}
+    if name == "grid":
+        return _SHAPES[_by_dimensions(numels)]({}, known, ())
+    if name == "split_scan_grid" and len(args) == 2:
+        return _split_scan({}, {**sizes, "xnumel": args[0], "r0_numel": args[1]}, ())
+    if name == "cooperative_reduction_grid":
+        return _cooperative({}, known, ())
+    tiles = args[-1] if args else None
+    if name in ("mm_grid", "bmm_grid") and isinstance(tiles, Mapping):
+        *batch, m, n = args[:-1]
+        tiled = _blocks(m, tiles.get("BLOCK_M")) * _blocks(n, tiles.get("BLOCK_N"))
+        return (tiled, *batch)
+    return None
+
+
+def _size(sizes: Sizes, name: str) -> int:
+    value = sizes.get(name)
+    if type(value) is not int:
+        raise UnknownSizeError(name)
+    return value
+
+
+def _blocks(numel: Any, block: Any) -> int:
+    if type(numel) is not int or (block is not None and type(block) is not int):
+        raise UnknownSizeError
+    return -(-numel // (block or 1))
+
+
+def _along(sizes: Sizes, dimension: str) -> int:
+    return _blocks(_size(sizes, f"{dimension}numel"), sizes.get(f"{dimension.upper()}BLOCK"))
+
+
+def _folded(rows: int) -> tuple[int, int]:
+    """A second dimension spread over two where it is beyond the limit."""
+    over = _blocks(rows, MOST_Y)
+    return _blocks(rows, over), over
+
+
+def _dimensions(names: str) -> Callable[[Any, Sizes, Any], Grid]:
+    def shape(meta: Any, sizes: Sizes, passed: Any) -> Grid:
+        return tuple(_along(sizes, name) for name in names)
+
+    return shape
+
+
+def _overflowing(meta: Any, sizes: Sizes, passed: Any) -> Grid:
+    return (_along(sizes, "x"), *_folded(_along(sizes, "y")))
+
+
+def _cooperative(meta: Any, sizes: Sizes, passed: Any) -> Grid:
+    return (_size(sizes, "RSPLIT"), _along(sizes, "x"))
+
+
+def _split_scan(meta: Any, sizes: Sizes, passed: Any) -> Grid:
+    block = sizes.get("R0_BLOCK", sizes.get("RBLOCK"))
+    return (_blocks(sizes.get("r0_numel", sizes.get("rnumel")), block), _size(sizes, "xnumel"))
+
+
+def _mixed(meta: Any, sizes: Sizes, passed: Any) -> Grid:
+    return (_blocks(_size(sizes, "xnumel"), _size(sizes, "RSPLIT_SIZE")),)
+
+
+def _fixed(meta: Mapping[str, Any], sizes: Sizes, passed: tuple[Any, ...]) -> Grid:
+    stated = meta.get("fixed_grid") or ()
+    names = meta.get("extra_launcher_args") or ()
+    given = dict(zip(names, passed[-len(names) :])) if len(passed) >= len(names) else {}
+    return tuple(given.get(n, n) for n in stated) or None
+
+
+def _combined(meta: Mapping[str, Any], sizes: Sizes, passed: Any) -> Grid:
+    """Several kernels in one, one after the other or in turns along x."""
+    combo = meta.get("combo_grid_meta") or {}
+    known = {**(combo.get("default_config") or {}), **sizes}
+    count = combo.get("num_kernels") or 0
+    widths, rows = [], []
+    for number in range(count):
+        numel = combo.get(f"xnumel_{number}") or sizes.get(f"xnumel_{number}")
+        block = known.get("XBLOCK", known.get(f"XBLOCK_{number}"))
+        widths.append(_blocks(numel, 1 if combo.get(f"no_x_dim_{number}") else block))
+        if f"ynumel_{number}" in combo:
+            rows.append(combo[f"ynumel_{number}"] or sizes.get(f"ynumel_{number}"))
+    if not widths:
+        return None
+    in_turns = meta.get("grid_type") == "RoundRobinComboKernelGrid"
+    width = max(widths) * count if in_turns else sum(widths)
+    width = max(width, combo.get("min_blocks") or 0)
+    if not rows:
+        return (width,)
+    return (width, *_folded(max(_blocks(n, known.get("YBLOCK")) for n in rows)))
+
+
+_SHAPES: Mapping[str, Callable[[Any, Sizes, Any], Grid]] = {
+    "Grid1D": _dimensions("x"),
+    "Grid2D": _dimensions("xy"),
+    "Grid3D": _dimensions("xyz"),
+    "BatchMatmulGrid3D": _dimensions("zyx"),
+    "Grid2DWithYZOverflow": _overflowing,
+    "CooperativeReductionGrid": _cooperative,
+    "SplitScanGrid": _split_scan,
+    "MixOrderReductionGrid": _mixed,
+    "FixedGrid": _fixed,
+    "SequentialComboKernelGrid": _combined,
+    "RoundRobinComboKernelGrid": _combined,
+}

@@ -1,0 +1,131 @@
+"""Reads the values that stand in Inductor's generated code, without evaluating it.
+
+Its metadata are literals, but for a few constructors (`DeviceProperties(...)`,
+`AttrsDescriptor.from_dict(...)`) and enumeration members (`ReductionHint.INNER`), whose classes
+come and go between the versions of torch and Triton. Those are kept by name.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_COLLECTIONS: Mapping[str, Callable[..., Any]] = {
+    "set": set,
+    "OrderedSet": set,
+    "tuple": tuple,
+    "list": list,
+    "dict": dict,
+    "float": float,
+}
+
+
+class UnreadableError(Exception):
+    """An expression that is not plain data."""
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A name, dotted or not, that stands for a value of a library: `ReductionHint.INNER`."""
+
+    name: str
+
+    @property
+    def last(self) -> str:
+        """The name's last part."""
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(frozen=True)
+class Construction:
+    """A call that was read but not made: `DeviceProperties(type='cuda', ...)`."""
+
+    name: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read(node: ast.expr, names: Mapping[str, Any] | None = None) -> Any:
+    """The value of an expression.
+
+    Args:
+        node: the expression.
+        names: values of plain names; any other name becomes a `Symbol`.
+
+    Raises:
+        UnreadableError: it is neither a literal, arithmetic on integers, nor a call or a name.
+    """
+    known = names or {}
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        name = dotted(node)
+        if name is None:
+            raise UnreadableError(ast.unparse(node))
+        return known.get(name, Symbol(name))
+    if isinstance(node, ast.Dict):
+        if any(key is None for key in node.keys):
+            raise UnreadableError(ast.unparse(node))
+        return {
+            read(key, known): read(value, known)
+            for key, value in zip(node.keys, node.values)
+            if key is not None
+        }
+    if isinstance(node, ast.List):
+        return [read(item, known) for item in node.elts]
+    if isinstance(node, ast.Tuple):
+        return tuple(read(item, known) for item in node.elts)
+    if isinstance(node, ast.Set):
+        return {read(item, known) for item in node.elts}
+    if isinstance(node, ast.Call):
+        return _call(node, known)
+    return _arithmetic(node, known)
+
+
+def dotted(node: ast.expr) -> str | None:
+    """`a.b.c` of a chain of attributes on a name; None of any other expression."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    return ".".join([node.id, *reversed(parts)])
+
+
+def _call(node: ast.Call, names: Mapping[str, Any]) -> Any:
+    name = dotted(node.func)
+    if name is None or any(keyword.arg is None for keyword in node.keywords):
+        raise UnreadableError(ast.unparse(node))
+    args = tuple(read(arg, names) for arg in node.args)
+    kwargs = {k.arg: read(k.value, names) for k in node.keywords if k.arg is not None}
+    make = _COLLECTIONS.get(name.rpartition(".")[2])
+    if make is not None:
+        try:
+            return make(*args, **kwargs)
+        except (TypeError, ValueError):
+            raise UnreadableError(ast.unparse(node)) from None
+    return Construction(name, args, kwargs)
+
+
+def _arithmetic(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = read(node.operand, names)
+        if isinstance(value, (int, float)):
+            return -value
+    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+        left, right = read(node.left, names), read(node.right, names)
+        # Sizes only: a power or a repeated string could be made as large as one likes.
+        if type(left) is int and type(right) is int and (right or isinstance(node.op, ast.Mult)):
+            return _ARITHMETIC[type(node.op)](left, right)
+    raise UnreadableError(ast.unparse(node))

@@ -1,0 +1,219 @@
+"""Finds the kernels in a file of TorchInductor's generated code.
+
+Two sorts of files: the wrapper (`output_code.py`), which holds each kernel's source as a string and
+launches them from `call()`, and the single-kernel modules that Inductor writes into its cache.
+Nothing of them is run to find that out.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .literals import Construction, UnreadableError, dotted, read
+
+HEURISTICS = frozenset(
+    {
+        "pointwise",
+        "reduction",
+        "persistent_reduction",
+        "cooperative_reduction",
+        "split_scan",
+        "template",
+        "foreach",
+        "user_autotune",
+        "fixed_config",
+    }
+)
+"""Decorators with which Inductor says how a kernel's block sizes are chosen."""
+UNNAMED = frozenset({"triton_", "triton", "Placeholder.DESCRIPTIVE_NAME"})
+KERNEL_PATH = re.compile(r"#\s*kernel path:\s*(?P<path>\S+\.py)\s*$")
+ORIGINS = re.compile(r"#.*Original ATen:\s*\[(?P<ops>[^\]]*)\]")
+MOST_COMMENT_LINES = 200
+"""Lines of comment above a kernel that may name its path (a graph fragment can be long)."""
+
+
+class SourceError(Exception):
+    """A file, or a kernel in it, that cannot be read: one line, and what to do about it."""
+
+    def __init__(self, message: str, hint: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.line = line
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """One kernel's source and what its decorator says.
+
+    Args:
+        name: what the wrapper calls it, the function's own name otherwise.
+        function: name of the function.
+        text: the inner module.
+        line: line of the file at which `text` begins.
+        verbatim: whether the text's lines stand in the file as they are.
+        heuristic: one of `HEURISTICS`.
+        keywords: the decorator's arguments.
+        stored_at: the single-kernel module that Inductor has written of it.
+        origins: the operators it was fused from, as the comment above it lists them.
+    """
+
+    name: str
+    function: str
+    text: str
+    line: int
+    verbatim: bool
+    heuristic: str
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    stored_at: str | None = None
+    origins: str = ""
+
+
+def kernels_of(text: str, path: str) -> Iterator[KernelSource | SourceError]:
+    """The kernels of a file, in its order; an error for each one that cannot be read.
+
+    Raises:
+        SourceError: the file is not Python.
+    """
+    tree = parsed(text, path, 1)
+    lines = text.split("\n")
+    sources = list(_sources(tree))
+    for variable, call, inner in sources:
+        yield _wrapped(path, lines, variable, call, inner)
+    if not sources and _decorated(tree) is not None:
+        yield _described(_function_name(tree), text, 1, True, tree, path, None, "")
+
+
+def parsed(text: str, path: str, line: int) -> ast.Module:
+    """The syntax tree of a module that begins at `line` of a file.
+
+    Raises:
+        SourceError: it is not Python.
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        at = (getattr(error, "lineno", None) or 1) + line - 1
+        raise SourceError(
+            f"{path}:{at}: {type(error).__name__}: {getattr(error, 'msg', error)}", "mend the file"
+        ) from None
+    ast.increment_lineno(tree, line - 1)
+    return tree
+
+
+def heuristic_of(node: ast.FunctionDef) -> ast.Call | None:
+    """The decorator that says how a kernel's block sizes are chosen; None without one."""
+    for decorator in node.decorator_list:
+        if isinstance(decorator, ast.Call):
+            name = dotted(decorator.func) or ""
+            if name.rpartition(".")[2] in HEURISTICS:
+                return decorator
+    return None
+
+
+def _sources(tree: ast.Module) -> Iterator[tuple[str, ast.Call, ast.Constant]]:
+    """Variable, call and source of every `x = async_compile.triton([name,] source)`."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        call = node.value
+        target = node.targets[0]
+        if dotted(call.func) != "async_compile.triton" or not isinstance(target, ast.Name):
+            continue
+        texts = [*call.args, *(k.value for k in call.keywords if k.arg == "source_code")]
+        strings = [a for a in texts if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        if strings:
+            # Before torch 2.1 the source was the only argument; then the name came first.
+            yield target.id, call, max(strings, key=lambda s: len(s.value))
+
+
+def _wrapped(
+    path: str, lines: list[str], variable: str, call: ast.Call, inner: ast.Constant
+) -> KernelSource | SourceError:
+    text = inner.value
+    verbatim = _stands_at(lines, inner.lineno, text)
+    above = _comment_above(lines, call.lineno)
+    stored = next((m["path"] for m in map(KERNEL_PATH.search, above) if m), None)
+    origins = next((m["ops"] for m in map(ORIGINS.search, above) if m), "")
+    try:
+        tree = parsed(text, path, inner.lineno)
+        return _described(variable, text, inner.lineno, verbatim, tree, path, stored, origins)
+    except SourceError as error:
+        return SourceError(f"kernel {variable}: {error.message}", error.hint, call.lineno)
+
+
+def _described(
+    variable: str,
+    text: str,
+    line: int,
+    verbatim: bool,
+    tree: ast.Module,
+    path: str,
+    stored: str | None,
+    origins: str,
+) -> KernelSource:
+    node = _decorated(tree)
+    decorator = heuristic_of(node) if node is not None else None
+    if node is None or decorator is None:
+        raise SourceError(
+            f"{path}:{line}: no function with one of Inductor's decorators in this source",
+            "kinspect reads sources made by torch 2.0 or newer for Triton",
+        )
+    try:
+        call = read(decorator)
+    except UnreadableError as error:
+        raise SourceError(
+            f"{path}:{decorator.lineno}: not plain data: {error}", "restore what Inductor wrote"
+        ) from None
+    assert isinstance(call, Construction)
+    keywords = dict(call.kwargs)
+    if call.args:  # only ever the first: size_hints, or the configs of a user's kernel
+        first = "configs" if "configs" in call.name or "user" in call.name else "size_hints"
+        keywords.setdefault(first, call.args[0])
+    stated = (keywords.get("inductor_meta") or {}).get("kernel_name")
+    names = [variable, stated, node.name]
+    return KernelSource(
+        name=next((n for n in names if isinstance(n, str) and n not in UNNAMED), node.name),
+        function=node.name,
+        text=text,
+        line=line,
+        verbatim=verbatim,
+        heuristic=call.name.rpartition(".")[2],
+        keywords=keywords,
+        stored_at=stored,
+        origins=origins,
+    )
+
+
+def _decorated(tree: ast.Module) -> ast.FunctionDef | None:
+    return next(
+        (n for n in tree.body if isinstance(n, ast.FunctionDef) and heuristic_of(n) is not None),
+        None,
+    )
+
+
+def _function_name(tree: ast.Module) -> str:
+    node = _decorated(tree)
+    return node.name if node is not None else ""
+
+
+def _stands_at(lines: list[str], line: int, text: str) -> bool:
+    """Whether a string's lines are those of the file from `line` on, but for the quotes."""
+    inner = text.split("\n")
+    if len(inner) == 1 or line - 1 + len(inner) > len(lines):
+        return False
+    middle = lines[line : line + len(inner) - 2]
+    return lines[line - 1].endswith(inner[0]) and middle == inner[1:-1]
+
+
+def _comment_above(lines: list[str], line: int) -> list[str]:
+    found = []
+    for text in reversed(lines[max(0, line - 1 - MOST_COMMENT_LINES) : line - 1]):
+        if not text.startswith("#"):
+            break
+        found.append(text)
+    return found

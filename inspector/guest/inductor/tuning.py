@@ -1,0 +1,281 @@
+"""Which block sizes a generated kernel is compiled with, and who says so.
+
+In this order: what a real run chose (`*.best_config` beside the kernel), what the file states, what
+torch's own heuristics would try on the target. Those are called for real, with the target's
+properties; nothing is timed, so that each configuration they give is one that a run would compile.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..world.device import Device
+from .literals import Symbol
+from .metadata import REDUCTION_BLOCK
+from .source import KernelSource
+
+OPTIONS = (
+    "num_warps",
+    "num_stages",
+    "waves_per_eu",
+    "matrix_instr_nonkdim",
+    "kpack",
+    "num_ctas",
+    "enable_fp_fusion",
+)
+"""What of a configuration the compiler takes, if it is not a parameter of the kernel."""
+HEURISTICS_MODULE = "torch._inductor.runtime.triton_heuristics"
+SCALARS = (bool, int, float, str)
+DEFAULT_WARPS = 4
+FOREACH_WARPS = 8
+"""`foreach` of torch/_inductor/runtime/triton_heuristics.py."""
+DIMENSIONS = ("x", "y", "z")
+
+
+class TuningError(Exception):
+    """Block sizes that nothing can tell: one line, and what to do about it."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Configs:
+    """The configurations of one kernel.
+
+    Args:
+        values: of each one: block sizes, num_warps, num_stages and AMD's options.
+        said_by: where they come from, as a reader may be told.
+        by_a_run: that was a run's own choice.
+    """
+
+    values: tuple[Mapping[str, Any], ...]
+    said_by: str
+    by_a_run: bool = False
+
+
+def configs_of(source: KernelSource, path: str, names: Sequence[str], device: Device) -> Configs:
+    """The configurations to compile a kernel with.
+
+    Args:
+        source: the kernel.
+        path: the file it was found in.
+        names: its parameters.
+        device: the target.
+
+    Raises:
+        TuningError: there is no torch to ask, or it has no answer.
+    """
+    chosen = _chosen_by_a_run(source, path)
+    if chosen is not None:
+        return Configs((chosen[0],), f"chosen by a real run ({chosen[1]})", True)
+    stated = _stated(source)
+    if stated is not None:
+        return Configs(tuple(stated), "stated in the file")
+    return _by_heuristics(source, names, device)
+
+
+def split(values: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The constants of the kernel and the compile options among a configuration's values."""
+    renamed = dict(values)
+    for old, new in REDUCTION_BLOCK.items():
+        if old in names and old not in renamed and new in renamed:
+            renamed[old] = renamed[new]
+        elif new in names and new not in renamed and old in renamed:
+            renamed[new] = renamed[old]
+    constants = {name: value for name, value in renamed.items() if name in names}
+    options = {n: v for n, v in values.items() if n in OPTIONS and n not in names and v is not None}
+    # Kernels may ask for them: `num_warps: tl.constexpr`.
+    return constants, {**options, **{n: values[n] for n in OPTIONS[:2] if n in values}}
+
+
+def _stated(source: KernelSource) -> list[dict[str, Any]] | None:
+    keywords = source.keywords
+    if source.heuristic == "fixed_config":
+        return [dict(keywords.get("config") or {})]
+    if source.heuristic == "user_autotune":
+        return [_config(one) for one in keywords.get("configs") or [{}]]
+    if source.heuristic == "template":
+        return [{n: keywords[n] for n in OPTIONS if keywords.get(n) is not None}]
+    if source.heuristic == "foreach":
+        return [{"num_warps": keywords.get("num_warps", FOREACH_WARPS), "num_stages": 1}]
+    return None
+
+
+def _config(stated: Any) -> dict[str, Any]:
+    """A user's `triton.Config`: a dict since torch 2.3 (kwargs flat or under `kwargs`)."""
+    if not isinstance(stated, Mapping):
+        return {}
+    inner = stated.get("kwargs")
+    flat = {**inner, **stated} if isinstance(inner, Mapping) else dict(stated)
+    return {n: v for n, v in flat.items() if isinstance(v, SCALARS)}
+
+
+# --------------------------------------------------------------------------- chosen by a run
+
+
+def _chosen_by_a_run(source: KernelSource, path: str) -> tuple[dict[str, Any], str] | None:
+    """What torch's autotuner wrote beside the single-kernel module, and in which file.
+
+    Older torch names the file after the module. Newer ones hash its name with torch's own version:
+    then the module is the one that the compiled kernel's locations name, or the only one there.
+    """
+    module = source.stored_at or path
+    module = os.path.join(os.path.dirname(path), module)
+    folder = os.path.dirname(module)
+    own = os.path.splitext(module)[0] + ".best_config"
+    if os.path.isfile(own):
+        return _read_choice(own)
+    try:
+        entries = sorted(os.listdir(folder))
+    except OSError:
+        return None
+    choices = [name for name in entries if name.endswith(".best_config")]
+    for name in choices:
+        found = _read_choice(os.path.join(folder, name))
+        if found is not None and _compiled_from(found[0], folder, os.path.basename(module)):
+            return found
+    modules = [name for name in entries if name.endswith(".py")]
+    if len(choices) == 1 and modules == [os.path.basename(module)]:
+        return _read_choice(os.path.join(folder, choices[0]))
+    return None
+
+
+def _read_choice(path: str) -> tuple[dict[str, Any], str] | None:
+    try:
+        with open(path, encoding="utf-8") as stream:
+            found = json.load(stream)
+    except (OSError, ValueError):
+        return None
+    return (found, os.path.basename(path)) if isinstance(found, dict) else None
+
+
+def _compiled_from(choice: Mapping[str, Any], folder: str, module: str) -> bool:
+    """Whether the entry in Triton's cache that a choice names was compiled from this module."""
+    entry = choice.get("triton_cache_hash")
+    if not isinstance(entry, str) or not re.fullmatch(r"\w+", entry):
+        return False
+    caches = os.path.join(os.path.dirname(folder), "triton")
+    try:
+        devices = os.listdir(caches)
+    except OSError:
+        return False
+    for device in devices:
+        found = os.path.join(caches, device, entry)
+        if not os.path.isdir(found):
+            continue
+        for name in os.listdir(found):
+            if name.endswith((".ttir", ".source")):
+                with open(os.path.join(found, name), encoding="utf-8", errors="replace") as stream:
+                    if f'/{module}"' in stream.read():
+                        return True
+    return False
+
+
+# --------------------------------------------------------------------------- torch's heuristics
+
+
+def _by_heuristics(source: KernelSource, names: Sequence[str], device: Device) -> Configs:
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError as error:
+        raise TuningError(
+            f"block sizes are chosen by torch's heuristics, and it cannot be imported: {error}",
+            "install torch there, or name an interpreter that has it with --python",
+        ) from None
+    # Before the first import: its limits are constants that rest on it. This child ends after it.
+    torch.version.hip = torch.version.hip or "6"
+    module = importlib.import_module(HEURISTICS_MODULE)
+    hints = importlib.import_module("torch._inductor.runtime.hints")
+    answers: list[list[Any]] = []
+
+    def note_down(size_hints: Any, configs: Any, **rest: Any) -> Any:
+        answers.append(list(configs))
+        return lambda function: function
+
+    module.cached_autotune = note_down
+    heuristic = getattr(module, source.heuristic, None)
+    if heuristic is None:
+        raise TuningError(
+            f"torch {torch.__version__} has no heuristic {source.heuristic!r}",
+            "name an interpreter with the torch that generated the file, with --python",
+        )
+    try:
+        heuristic(**_arguments(source, names, heuristic, hints, device))
+    except Exception as error:
+        text = " ".join(str(error).split()) or type(error).__name__
+        raise TuningError(
+            f"torch {torch.__version__}'s {source.heuristic} heuristic refuses it: {text}",
+            "name an interpreter with the torch that generated the file, with --python",
+        ) from error
+    unique: dict[str, Mapping[str, Any]] = {}
+    for config in answers[-1] if answers else ():
+        values = {
+            **config.kwargs,
+            "num_warps": config.num_warps,
+            "num_stages": config.num_stages,
+        }
+        unique.setdefault(repr(split(values, names)), values)
+    said = f"what torch {torch.__version__}'s {source.heuristic} heuristic tries on {device.arch}"
+    return Configs(tuple(unique.values()), said)
+
+
+def _arguments(
+    source: KernelSource, names: Sequence[str], heuristic: Any, hints: Any, device: Device
+) -> dict[str, Any]:
+    """A decorator's arguments as this torch takes them."""
+    given = dict(source.keywords)
+    meta = dict(given.pop("meta", None) or given.get("triton_meta") or {})
+    signature = {n if isinstance(n, str) else names[n]: t for n, t in meta["signature"].items()}
+    meta.update(signature=signature, device=_device(hints, device))
+    inductor_meta = {n: _real(v, hints) for n, v in (given.get("inductor_meta") or {}).items()}
+    if "XBLOCK" not in names and source.heuristic != "pointwise":
+        inductor_meta["no_x_dim"] = True  # not stated before torch 2.2
+    inductor_meta["persistent_reduction"] = inductor_meta.get(
+        "persistent_reduction", source.heuristic == "persistent_reduction"
+    )
+    given.update(
+        size_hints=_size_hints(given.get("size_hints"), source.heuristic),
+        triton_meta=meta,
+        inductor_meta=inductor_meta,
+        filename=source.function,
+    )
+    known = inspect.signature(heuristic).parameters
+    return {n: _real(v, hints) for n, v in given.items() if n in known}
+
+
+def _size_hints(stated: Any, heuristic: str) -> dict[str, int]:
+    """By dimension, as torch has had them since 2.6; before, a list: pointwise innermost last."""
+    if isinstance(stated, Mapping):
+        return {("r0_" if name == "r" else name): size for name, size in stated.items()}
+    sizes = [size for size in stated or () if type(size) is int]
+    if heuristic == "pointwise":
+        return dict(zip(DIMENSIONS, reversed(sizes)))
+    *outer, reduced = sizes or [1]
+    return {**dict(zip(DIMENSIONS, reversed(outer or [1]))), "r0_": reduced}
+
+
+def _device(hints: Any, device: Device) -> Any:
+    """The target as torch describes a ROCm device to its heuristics."""
+    stated = {**device.torch_properties(), "type": "hip", "index": 0, "cc": device.arch}
+    fields = hints.DeviceProperties._fields
+    return hints.DeviceProperties(**{name: stated[name] for name in fields if name in stated})
+
+
+def _real(value: Any, hints: Any) -> Any:
+    """Members of torch's enumerations for the names of them; unknown ones become None."""
+    if isinstance(value, Symbol):
+        owner = getattr(hints, value.name.split(".")[-2], None) if "." in value.name else None
+        return getattr(owner, value.last, None)
+    if isinstance(value, (set, frozenset)):
+        return {real for real in (_real(v, hints) for v in value) if real is not None}
+    return value

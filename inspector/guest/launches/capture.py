@@ -1,0 +1,208 @@
+"""Runs one script for one target, in a forked child, and records what it would launch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from .. import world as worlds
+from ..records import Emit, error, note
+from ..world.device import Device
+from .endings import IdleError, OutOfTimeError, Retry, ending, retry_after
+from .layers import EnoughError, Layers
+from .project import Project
+from .recorder import Recorder
+from .running import Script
+from .tuning import Tuning
+
+TICK_SECONDS = 0.5
+IDLE_SECONDS = 30.0
+"""A script that launched nothing new for this long has most likely shown all it has."""
+MARGIN_SECONDS = 2.0
+"""How long before the end of its time a script is stopped, to write out what it left."""
+
+
+def capture(request: dict[str, Any], write: Emit) -> None:
+    """Runs the script and emits its specialisations.
+
+    Args:
+        request: `path`, `arch`, `device`, `folder` (scratch), `cwd`, `argv`, `calls`, `wanted`,
+            `stubs`, `first`, `max_configs`, `all_configs`, `axes`, `deadline` (by
+            `time.monotonic`) and `finished` (keys that earlier runs wrote out or died at).
+        write: takes the records; a `{"retry": ...}` as the last one asks for another run.
+    """
+    path = os.path.abspath(request["path"])
+    errors = 0
+
+    def emit(record: dict[str, Any]) -> None:
+        nonlocal errors
+        errors += "error" in record
+        write(record)
+
+    project = Project(path)
+    project.install()
+    stubs: list[str] = list(request.get("stubs") or ())
+    world = worlds.install(Device.of(request["device"]), request["folder"], stubs=stubs)
+    names = Names(request.get("wanted") or ())
+    tuning = Tuning(emit, request.get("max_configs"))
+    tuning.install()
+    layers = Layers(
+        tuning,
+        emit,
+        request.get("first"),
+        request.get("axes") or {},
+        bool(request.get("all_configs")),
+        names.wanted,
+    )
+    layers.install()
+    recorder = Recorder(
+        request["arch"],
+        emit,
+        world.suspended,
+        layers.origin,
+        names.wanted,
+        request.get("finished") or (),
+    )
+    recorder.install()
+    script = Script(project, request.get("argv") or (), request.get("calls") or (), world, emit)
+    started = script.needs_context()
+
+    def finish() -> None:
+        recorder.finish()
+        for text in dict.fromkeys(world.notes):
+            emit(note(text))
+
+    _finish_before_exit(finish, emit, path)
+    clock = Clock(float(request["deadline"]), recorder)
+    failure: BaseException | None = None
+    try:
+        clock.start()
+        with world.running():
+            started()
+            if not recorder.captured and not errors:
+                script.try_harder()
+    except EnoughError:
+        pass
+    except IdleError:
+        emit(note(f"stopped: nothing new was launched for {IDLE_SECONDS:.0f} s"))
+    except OutOfTimeError:
+        message = f"still running after {float(request['time_limit']):g} s"
+        if recorder.captured:
+            message += f"; the {recorder.captured} specialisations until then are reported"
+        hint = "give it less to do after --, stop it by --first N, or raise --capture-limit"
+        emit(error("capture", message, hint, place=path))
+    except BaseException as stopped:
+        failure = stopped
+    finally:
+        clock.stop()
+    finish()
+    if failure is not None:
+        retry = _worthwhile(retry_after(failure, project, stubs), request)
+        if retry is not None:
+            emit({"retry": retry})
+            return
+        script.explain(failure)
+        record = ending(failure, path, project, stubs, recorder.captured)
+        if record is not None:
+            emit(record)
+            return
+    if not recorder.captured and not errors:
+        emit(script.nothing_launched(names.others, names.patterns))
+
+
+class Names:
+    """Which kernels were asked for, and which others were met.
+
+    Args:
+        patterns: over the kernel's name or qualified name; what stands in brackets chooses among
+            its specialisations, which is the host's business.
+    """
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self.patterns = tuple(patterns)
+        self.others: dict[str, None] = {}
+
+    def wanted(self, name: str, qualname: str) -> bool:
+        """Whether every pattern holds for the kernel."""
+        for pattern in self.patterns:
+            bare = pattern.partition("[")[0]
+            ways = {pattern, bare} if bare else {pattern, "*"}
+            if not any(fnmatchcase(n, way) for n in (name, qualname) for way in ways):
+                self.others[name] = None
+                return False
+        return True
+
+
+class Clock:
+    """Interrupts a script that runs out of time, or that has nothing new to show.
+
+    Args:
+        deadline: when the parent kills this process, by `time.monotonic`.
+        recorder: what was captured; it is not interrupted at its own work.
+    """
+
+    def __init__(self, deadline: float, recorder: Recorder) -> None:
+        now = time.monotonic()
+        self._deadline = deadline - min(MARGIN_SECONDS, (deadline - now) / 4)
+        self._recorder = recorder
+        self._seen, self._since = 0, now
+
+    def start(self) -> None:
+        """Sets off the timer; a script that uses SIGALRM itself is left to the parent's limit."""
+        signal.signal(signal.SIGALRM, self._tick)
+        signal.setitimer(signal.ITIMER_REAL, TICK_SECONDS, TICK_SECONDS)
+
+    def stop(self) -> None:
+        """Ends it."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _tick(self, number: int, frame: object) -> None:
+        now = time.monotonic()
+        seen = self._recorder.captured + self._recorder.failed
+        if seen != self._seen:
+            self._seen, self._since = seen, now
+        if self._recorder.busy:
+            return
+        if now > self._deadline:
+            raise OutOfTimeError
+        if seen and now - self._since > IDLE_SECONDS:
+            raise IdleError
+
+
+def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> None:
+    """`os._exit` in the script ends this process without a word: it gets a last one."""
+    really_exit, owner = os._exit, os.getpid()
+
+    def exit_with_a_word(status: int) -> None:
+        if os.getpid() == owner:
+            finish()
+            if status:
+                hint = "it may want arguments, after --"
+                message = f"the script ended itself with os._exit: status {status}"
+                emit(error("capture", message, hint, place=path))
+            emit({"end": True})
+            sys.stdout.flush()
+        really_exit(status)
+
+    os._exit = exit_with_a_word  # type: ignore[assignment]
+
+
+def _worthwhile(retry: Retry | None, request: dict[str, Any]) -> dict[str, str] | None:
+    """What the parent should do before the next run; None where it would not help."""
+    if retry is None:
+        return None
+    if retry.stub is not None:
+        return {"stub": retry.stub}
+    name = retry.copy or ""
+    if not request.get("scratch") or os.path.exists(os.path.join(request["cwd"], name)):
+        return None
+    for folder in (request["home"], os.path.dirname(os.path.abspath(request["path"]))):
+        source = os.path.normpath(os.path.join(folder, name))
+        if os.path.exists(source):
+            return {"copy": name, "from": source}
+    return None

@@ -1,0 +1,107 @@
+"""How scripts end before their end, in one line each, and what to try."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from ..records import error, one_line
+from .project import Project
+
+MOST_TEXT = 300
+
+
+class IdleError(BaseException):
+    """Nothing new was launched for a long while. Not an Exception: scripts catch those."""
+
+
+class OutOfTimeError(BaseException):
+    """The time limit is near; what was captured is written out before it comes."""
+
+
+@dataclass(frozen=True)
+class Retry:
+    """What would let the script come further in another run.
+
+    Args:
+        stub: top-level module to stand in for.
+        copy: file to bring into the scratch folder, relative to where the user stands or to the
+            script.
+    """
+
+    stub: str | None = None
+    copy: str | None = None
+
+
+def retry_after(failure: BaseException, project: Project, stubs: list[str]) -> Retry | None:
+    """What another run should do differently; None where nothing would help."""
+    cause: BaseException | None = failure
+    while cause is not None:
+        if isinstance(cause, ModuleNotFoundError) and cause.name:
+            top = cause.name.partition(".")[0]
+            if top not in ("triton", "torch", *stubs) and not _beside(project.path, top):
+                return Retry(stub=top)
+        if isinstance(cause, FileNotFoundError) and isinstance(cause.filename, (str, os.PathLike)):
+            name = os.fspath(cause.filename)
+            if isinstance(name, str) and not os.path.isabs(name):
+                return Retry(copy=name)
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def ending(
+    failure: BaseException, path: str, project: Project, stubs: list[str], captured: int
+) -> dict[str, Any] | None:
+    """The record of what ended a script; None for an end that is no failure."""
+    place = place_in(failure, project) or path
+    so_far = f" after {captured} specialisations" if captured else ""
+    if isinstance(failure, SystemExit):
+        if failure.code in (None, 0):
+            return None
+        said = f"the script ended itself{so_far}: sys.exit({failure.code!r})"
+        hint = "give it the arguments it wants after --, e.g. `kinspect analyze script.py -- ARGS`"
+        return _record(said, hint, place)
+    if isinstance(failure, (ModuleNotFoundError, ImportError)):
+        name = failure.name or "it"
+        hint = (
+            f"install {name} for {sys.executable}, name another interpreter with --python, or let "
+            f"a stand-in take its place: --stub {name.partition('.')[0]}"
+        )
+        return _record(f"{type(failure).__name__}{so_far}: {failure}", hint, place)
+    if isinstance(failure, EOFError):
+        hint = "there is no stdin here: give it what it asks for as arguments, after --"
+        return _record(f"the script reads from stdin{so_far}: {failure}", hint, place)
+    if isinstance(failure, MemoryError):
+        hint = "raise --memory-limit, or give the script smaller shapes after --"
+        return _record(f"out of memory{so_far}: {failure}", hint, place)
+    if isinstance(failure, SyntaxError):
+        where = f"{failure.filename or path}:{failure.lineno or 1}"
+        return _record(f"{type(failure).__name__}: {failure.msg}", "mend the file", where)
+    text = one_line(failure)[:MOST_TEXT] or "no message"
+    hint = "see its output below; results are not real here: what depends on them may go astray"
+    if stubs:
+        hint = f"{', '.join(stubs)} is stood in for: install it, or use --python; {hint}"
+    return _record(f"the script ended{so_far}: {type(failure).__name__}: {text}", hint, place)
+
+
+def place_in(failure: BaseException, project: Project) -> str | None:
+    """`file:line` of the innermost frame that is the user's own."""
+    found = None
+    trace = failure.__traceback__
+    while trace is not None:
+        if project.owns_code(trace.tb_frame.f_code):
+            found = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found
+
+
+def _beside(path: str, name: str) -> bool:
+    """Whether a module of that name lies beside the script: then it is broken, not missing."""
+    stem = os.path.join(os.path.dirname(path), name)
+    return os.path.isdir(stem) or os.path.exists(stem + ".py")
+
+
+def _record(message: str, hint: str, place: str) -> dict[str, Any]:
+    return error("capture", message, hint, place=place)

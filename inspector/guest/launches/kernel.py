@@ -1,0 +1,88 @@
+"""What stands in for a compiled kernel: it counts its launches and compiles only when looked at."""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Callable
+from typing import Any
+
+REGISTERS = re.compile(r"^\s*\.vgpr_count:\s*(\d+)", re.M)
+SPILLS = re.compile(r"^\s*\.vgpr_spill_count:\s*(\d+)", re.M)
+
+
+class StandInKernel:
+    """A kernel that scripts may launch and ask about.
+
+    Most never ask. Those that do (`kernel.metadata.shared`, `kernel.n_regs`, `kernel.asm["ttgir"]`)
+    get the truth for the chosen target, from a real compile.
+
+    Args:
+        name: of the kernel.
+        launched: called with the grid at each launch.
+        compile_now: makes Triton's own compiled kernel.
+    """
+
+    def __init__(
+        self, name: str, launched: Callable[[tuple[int, ...]], None], compile_now: Callable[[], Any]
+    ) -> None:
+        self.name = name
+        self.function = 1
+        self.module = None
+        self.packed_metadata = None
+        self.n_max_threads = 1024
+        self._launched = launched
+        self._compile_now = compile_now
+        self._compiled: Any = None
+
+    def run(self, grid_0: Any, grid_1: Any, grid_2: Any, *others: Any) -> None:
+        """What a launcher does; behind the grid come stream, function, hooks and arguments."""
+        self._launched(tuple(int(n) for n in (grid_0, grid_1, grid_2)))
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        def launch(*args: Any, stream: Any = None) -> None:
+            sizes = [*grid, 1, 1]
+            self.run(*sizes[:3])
+
+        return launch
+
+    def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> None:
+        """Only profilers want it."""
+
+    def result(self, *args: Any) -> StandInKernel:
+        """What an asynchronous compile gives."""
+        return self
+
+    def _init_handles(self) -> None:
+        """Loads a kernel onto the device, where there is one."""
+
+    @property
+    def n_regs(self) -> int:
+        """VGPRs."""
+        return self._figure(REGISTERS)
+
+    @property
+    def n_spills(self) -> int:
+        """VGPRs spilled."""
+        return self._figure(SPILLS)
+
+    @property
+    def asm(self) -> dict[str, Any]:
+        """The stages by name; "" for those of other vendors (`ptx`)."""
+        stages: dict[str, Any] = collections.defaultdict(str)
+        stages.update(self._real().asm)
+        return stages
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._real(), name)
+
+    def _figure(self, pattern: re.Pattern[str]) -> int:
+        found = pattern.search(str(self.asm["amdgcn"]))
+        return int(found[1]) if found else 0
+
+    def _real(self) -> Any:
+        if self._compiled is None:
+            self._compiled = self._compile_now()
+        return self._compiled

@@ -1,0 +1,207 @@
+"""Follows a launch through its decorators: heuristics and autotuners around a JITFunction.
+
+The outermost layer's `run` is the launch as the script asked for it. There launches are counted,
+and there a sweep launches again for each of its points; the innermost is where options that this
+Triton does not know are dropped.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import itertools
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..records import Emit, error
+from .recorder import Origin
+from .tuning import Tuning, values
+
+UNRECOGNISED = re.compile(r"Keyword argument (\w+) was specified but unrecognised")
+
+
+class EnoughError(BaseException):
+    """As many launches as were asked for. Not an Exception: scripts catch those."""
+
+
+class Layers:
+    """Patches the `run` of every layer.
+
+    Args:
+        tuning: says which configuration is at work.
+        emit: takes the errors of a sweep's points.
+        first: launches after which the script is ended; None for no limit.
+        axes: names and values of a sweep.
+        all_configs: whether a sweep goes over the configurations of autotuned kernels too.
+        wanted: whether a kernel of this name and qualified name was asked for.
+    """
+
+    def __init__(
+        self,
+        tuning: Tuning,
+        emit: Emit,
+        first: int | None,
+        axes: Mapping[str, Sequence[Any]],
+        all_configs: bool,
+        wanted: Callable[[str, str], bool],
+    ) -> None:
+        self._tuning = tuning
+        self._emit = emit
+        self._first = first
+        self._axes = axes
+        self._all_configs = all_configs
+        self._wanted = wanted
+        self._launches = 0
+        self._local = threading.local()
+        self._point: dict[str, Any] = {}
+        self._config: Any = None
+        self._dropped: tuple[str, ...] = ()
+
+    def install(self) -> None:
+        """Patches the classes. After `Tuning.install`: this goes around it."""
+        jit = importlib.import_module("triton.runtime.jit").JITFunction
+        autotuner = importlib.import_module("triton.runtime.autotuner")
+        self._wrap(jit, self._run_function)
+        self._wrap(autotuner.Autotuner, self._run_tuner)
+        self._wrap(autotuner.Heuristics, self._run_with_point)
+
+    def origin(self) -> Origin:
+        """What is known of the specialisation that is about to be compiled."""
+        config = values(self._config) if self._config is not None else self._tuning.current()
+        known = {**(config or {}), **self._point}
+        return Origin(known or None, self._dropped)
+
+    def _wrap(self, cls: Any, step: Callable[..., Any]) -> None:
+        run = cls.run
+
+        @functools.wraps(run)
+        def followed(layer: Any, *args: Any, **kwargs: Any) -> Any:
+            if getattr(self._local, "inside", False):
+                return step(run, layer, args, kwargs)
+            self._local.inside = True
+            try:
+                return self._launch(functools.partial(step, run), layer, args, kwargs)
+            finally:
+                self._local.inside = False
+
+        cls.run = followed
+
+    def _launch(
+        self, run: Callable[..., Any], layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        function = _innermost(layer)
+        names = (
+            getattr(function, "__name__", ""),
+            getattr(getattr(function, "fn", None), "__qualname__", ""),
+        )
+        if not self._wanted(*names):
+            return run(layer, args, kwargs)
+        named = [name for name in self._axes if name in function.arg_names]
+        result = (
+            self._points(run, layer, args, kwargs, named) if named else run(layer, args, kwargs)
+        )
+        if not kwargs.get("warmup"):
+            self._launches += 1
+            if self._first is not None and self._launches >= self._first:
+                raise EnoughError
+        return result
+
+    def _points(
+        self,
+        run: Callable[..., Any],
+        layer: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        named: Sequence[str],
+    ) -> Any:
+        result = None
+        for point in itertools.product(*(self._axes[name] for name in named)):
+            self._point = dict(zip(named, point))
+            try:
+                result = run(layer, args, dict(kwargs))
+            except Exception as failure:
+                stated = ", ".join(f"{k}={v}" for k, v in self._point.items())
+                message = f"with {stated}: {type(failure).__name__}: {failure}"
+                hint = "the launch itself refuses these values"
+                self._emit(error("capture", message, hint, _innermost(layer).__name__, stated))
+            finally:
+                self._point = {}
+        return result
+
+    def _run_with_point(
+        self, run: Callable[..., Any], layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        args, kwargs = self._with_point(layer, args, kwargs)
+        return run(layer, *args, **kwargs)
+
+    def _run_tuner(
+        self, run: Callable[..., Any], layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if not self._point:
+            return run(layer, *args, **kwargs)
+        # Its cache knows nothing of points: each would be answered with the first one's winner.
+        layer.nargs = dict(zip(layer.arg_names, args))
+        result = None
+        for config in self._configs(layer):
+            self._config = config
+            try:
+                named = {k: v for k, v in config.all_kwargs().items() if k not in kwargs}
+                if config.pre_hook is not None:
+                    config.pre_hook({**layer.nargs, **kwargs, **named, **self._point})
+                result = layer.fn.run(*args, **kwargs, **named)
+            finally:
+                self._config = None
+        return result
+
+    def _configs(self, tuner: Any) -> Iterator[Any]:
+        """The configurations less what the point sets anyhow, each once."""
+        seen = set()
+        for config in tuner.configs if self._all_configs else tuner.configs[:1]:
+            rest = {k: v for k, v in config.all_kwargs().items() if k not in self._point}
+            if repr(rest) not in seen:
+                seen.add(repr(rest))
+                yield config
+
+    def _run_function(
+        self, run: Callable[..., Any], layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        args, kwargs = self._with_point(layer, args, kwargs)
+        try:
+            # Launch options come and go with Triton's versions.
+            for _ in range(len(kwargs) + 1):
+                try:
+                    return run(layer, *args, **kwargs)
+                except KeyError as failure:
+                    unknown = UNRECOGNISED.search(str(failure))
+                    if unknown is None or unknown[1] not in kwargs:
+                        raise
+                    name = unknown[1]
+                    said = f"this Triton has no option {name}, and a real launch fails for it"
+                    self._dropped += (f"{said}: compiled without {name}={kwargs.pop(name)!r}",)
+        finally:
+            self._dropped = ()
+        return None
+
+    def _with_point(
+        self, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if not self._point:
+            return args, kwargs
+        names = list(layer.arg_names)
+        positional, named = list(args), dict(kwargs)
+        for name, value in self._point.items():
+            place = names.index(name) if name in names else len(positional)
+            if place < len(positional):
+                positional[place] = value
+            else:
+                named[name] = value
+        return tuple(positional), named
+
+
+def _innermost(layer: Any) -> Any:
+    """The JITFunction under the decorators."""
+    while not hasattr(layer, "params") and hasattr(layer, "fn"):
+        layer = layer.fn
+    return layer

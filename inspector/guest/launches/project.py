@@ -1,0 +1,69 @@
+"""Which files are the user's own, and how they are loaded: without asserts, without leftovers."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import os
+import sys
+import sysconfig
+from types import CodeType
+from typing import Any
+
+OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+
+
+class Project:
+    """The code that belongs to the script, as opposed to the libraries it uses.
+
+    Args:
+        path: the script.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        paths = sysconfig.get_paths()
+        libraries = {paths["stdlib"], paths["platstdlib"], paths["purelib"], paths["platlib"]}
+        libraries.add(os.path.dirname(os.path.abspath(os.__file__)))
+        self._libraries = tuple(os.path.join(os.path.realpath(folder), "") for folder in libraries)
+
+    def owns(self, path: str) -> bool:
+        """Whether a file is the script itself or none of an installed library's."""
+        if os.path.abspath(path) == self.path:
+            return True
+        real = os.path.realpath(path)
+        return not real.startswith(self._libraries) and "site-packages" not in real
+
+    def owns_code(self, code: CodeType) -> bool:
+        """Whether code comes from a file of the user's, and not from this package."""
+        name = code.co_filename
+        if name.startswith("<") or os.path.abspath(name).startswith(OWN):
+            return False
+        return self.owns(name)
+
+    def install(self) -> None:
+        """Compiles the project's modules without their asserts, and writes no byte code.
+
+        Results are not real here, so that an assertion about them says nothing.
+        """
+        sys.dont_write_bytecode = True
+        loader = importlib.machinery.SourceFileLoader
+        get_code = loader.get_code
+
+        def without_asserts(this: Any, fullname: str) -> CodeType | None:
+            path = this.get_filename(fullname)
+            if not self.owns(path):
+                return get_code(this, fullname)
+            return self.compiled(path, this.get_data(path))
+
+        loader.get_code = without_asserts  # type: ignore[method-assign, assignment]
+
+    def compiled(self, path: str, source: bytes | None = None) -> CodeType:
+        """The byte code of a file, less its asserts.
+
+        Raises:
+            SyntaxError: it is not Python that this interpreter knows.
+        """
+        if source is None:
+            with open(path, "rb") as stream:
+                source = stream.read()
+        return compile(source, path, "exec", dont_inherit=True, optimize=1)

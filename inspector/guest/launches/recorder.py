@@ -1,0 +1,221 @@
+"""Stands in for `triton.compile`: writes down each specialisation that a launch asks for.
+
+The real `JITFunction.run` does everything up to here: it binds the arguments, specialises them,
+parses the options and, afterwards, evaluates the grid. What it hands to the compiler is exactly
+what it would hand over on a machine with the GPU.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..cases.case import did_you_mean
+from ..failures import front_end_error
+from ..frontend import definition, lower
+from ..lowering import UnknownOptionError, target
+from ..records import Emit, error
+from .kernel import StandInKernel
+from .sites import Sites
+
+MOST_GRIDS = 16
+"""How many different grids of one specialisation are told apart."""
+SEAMS = ("triton.compiler.compiler", "triton.compiler", "triton")
+"""Modules that hold `compile`; `JITFunction.create_binder` imports it from the second."""
+
+
+@dataclass
+class Origin:
+    """Where a specialisation came from, apart from the compiler's own input.
+
+    Args:
+        tuning: the autotuner's configuration, or the point of a sweep.
+        notes: what had to be changed for it to be compiled at all.
+    """
+
+    tuning: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class Specialisation:
+    """One kernel for one set of types, constants and options; `pending` until it is written out."""
+
+    key: str
+    pending: dict[str, Any] | None = None
+    launches: int = 0
+    grids: dict[tuple[int, ...], int] = field(default_factory=dict)
+
+
+class Recorder:
+    """Takes what scripts compile.
+
+    Args:
+        arch: gfx name of the target.
+        emit: takes the records.
+        suspended: makes a context in which torch is as it really is, for Triton's front end.
+        origin: asked at each new specialisation.
+        wanted: whether a kernel of this name and qualified name was asked for.
+        finished: keys that an earlier run of the same script wrote out, or died at.
+    """
+
+    def __init__(
+        self,
+        arch: str,
+        emit: Emit,
+        suspended: Callable[[], AbstractContextManager[None]],
+        origin: Callable[[], Origin],
+        wanted: Callable[[str, str], bool],
+        finished: Collection[str] = (),
+    ) -> None:
+        self.arch = arch
+        self.captured = 0
+        self.failed = 0
+        self.busy = False
+        self._emit = emit
+        self._suspended = suspended
+        self._origin = origin
+        self._wanted = wanted
+        self._finished = frozenset(finished)
+        self._sites = Sites()
+        self._seen: dict[str, Specialisation] = {}
+        self._target = target(arch)
+        compiler = importlib.import_module("triton.compiler.compiler")
+        self._compile = compiler.compile
+        backend = compiler.make_backend(self._target)
+        self._defaults: dict[str, Any] = dict(backend.parse_options({}).__dict__)
+
+    def install(self) -> None:
+        """Takes the place of Triton's compiler."""
+        for name in SEAMS:
+            importlib.import_module(name).compile = self.compile  # type: ignore[attr-defined]
+
+    def compile(
+        self, src: Any, target: Any = None, options: Any = None, _env_vars: Any = None
+    ) -> Any:
+        """What launches call; takes and gives what `triton.compile` does."""
+        self.busy = True
+        try:
+            return self._stand_in(src, dict(options or {}))
+        finally:
+            self.busy = False
+
+    def _stand_in(self, src: Any, options: Mapping[str, Any]) -> Any:
+        self.flush()
+        function = getattr(src, "fn", None)
+        if function is None:  # the path of an IR file
+            return self._compile(src, target=self._target, options=dict(options))
+        stated = {
+            name: value
+            for name, value in options.items()
+            if name not in self._defaults or value != self._defaults[name]
+        }
+        with self._suspended():
+            key = self._key(src, stated)
+            spec = self._seen.get(key)
+            if spec is None:
+                spec = self._seen[key] = Specialisation(key)
+                if self._wanted(function.__name__, _qualname(function)):
+                    self._record(spec, src, function, stated)
+        return StandInKernel(
+            src.name,
+            lambda grid: self._launched(spec, grid),
+            lambda: self._really_compile(src, stated),
+        )
+
+    def flush(self) -> None:
+        """Writes out the specialisations that were compiled and, so far, not launched."""
+        for spec in self._seen.values():
+            self._write(spec, None)
+
+    def finish(self) -> None:
+        """Writes out what is left to say once the script has ended."""
+        self.flush()
+        launches = {
+            spec.key: {
+                "count": spec.launches,
+                "grids": [[list(grid), count] for grid, count in spec.grids.items()],
+            }
+            for spec in self._seen.values()
+        }
+        self._emit({"launches": launches, "arch": self.arch})
+
+    def _record(
+        self, spec: Specialisation, src: Any, function: Any, stated: Mapping[str, Any]
+    ) -> None:
+        if spec.key in self._finished:
+            self.captured += 1
+            return
+        name = function.__name__
+        origin = self._origin()
+        self._emit({"begin": spec.key, "kernel": name, "arch": self.arch})
+        try:
+            file, line = definition(function)
+            variant = lower(src, self.arch, stated)
+        except UnknownOptionError as failure:
+            near = did_you_mean(failure.names, failure.known)
+            message = f"this Triton has no option {failure}{near}"
+            hint = "its options are " + ", ".join(failure.known)
+            self._fail(error("frontend", message, hint, name, arch=self.arch))
+        except Exception as failure:
+            # The script is not told: without its result it would not come to its other kernels.
+            record = front_end_error(failure, name, _short(origin.tuning), self.arch, [function])
+            if type(failure).__name__ == "CompileTimeAssertionFailure" and origin.tuning:
+                self._fail(record)
+                raise  # a real autotuner passes over this configuration
+            self._fail(record)
+        else:
+            variant.update(
+                key=spec.key,
+                kernel=name,
+                case=None,
+                qualname=_qualname(function),
+                file=file,
+                line=line,
+                call_site=self._sites.current(),
+                tuning=dict(origin.tuning) if origin.tuning else None,
+                notes=list(origin.notes),
+            )
+            spec.pending = variant
+            self.captured += 1
+
+    def _fail(self, record: dict[str, Any]) -> None:
+        self.failed += 1
+        self._emit(record)
+
+    def _launched(self, spec: Specialisation, grid: tuple[int, ...]) -> None:
+        spec.launches += 1
+        if grid in spec.grids or len(spec.grids) < MOST_GRIDS:
+            spec.grids[grid] = spec.grids.get(grid, 0) + 1
+        self._write(spec, grid)
+
+    def _write(self, spec: Specialisation, grid: tuple[int, ...] | None) -> None:
+        variant, spec.pending = spec.pending, None
+        if variant is not None:
+            variant["grid"] = list(grid) if grid is not None else None
+            self._emit({"variant": variant})
+
+    def _key(self, src: Any, stated: Mapping[str, Any]) -> str:
+        options = sorted((name, repr(value)) for name, value in stated.items())
+        try:
+            source = src.hash()
+        except Exception:
+            # The finder of a kernel's dependencies may refuse it; the front end then says why.
+            source = repr((id(src.fn), src.signature, src.constants, src.attrs))
+        return hashlib.sha256(repr((source, options)).encode()).hexdigest()
+
+    def _really_compile(self, src: Any, stated: Mapping[str, Any]) -> Any:
+        with self._suspended():
+            return self._compile(src, target=self._target, options=dict(stated))
+
+
+def _qualname(function: Any) -> str:
+    return str(getattr(function.fn, "__qualname__", function.__name__))
+
+
+def _short(tuning: Mapping[str, Any] | None) -> str | None:
+    return ", ".join(f"{k}={v}" for k, v in tuning.items()) if tuning else None

@@ -1,0 +1,152 @@
+"""The ways of making a file launch its kernels: as a script, as tests, by stated calls."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType, ModuleType
+from typing import Any
+
+from ..loading import import_file, imports_relatively
+from ..records import Emit, error
+from .calls import make_calls, stated_calls
+from .endings import place_in
+from .project import Project
+from .tests import is_test_file, run_tests
+
+ENTRIES = ("main", "run", "benchmark", "bench", "test")
+"""Functions without arguments that a file is likely to be about."""
+
+
+class Script:
+    """One file, and how to run it.
+
+    Args:
+        project: the file and what belongs to it.
+        argv: arguments of the script.
+        calls: what to call in it, instead of running it; its own comments may say so too.
+        world: makes the tensors for `calls`.
+        emit: takes errors of single calls and tests.
+    """
+
+    def __init__(
+        self, project: Project, argv: Sequence[str], calls: Sequence[str], world: Any, emit: Emit
+    ) -> None:
+        self._project = project
+        self._argv = list(argv)
+        self._calls = list(calls)
+        self._world = world
+        self._emit = emit
+        self._module: ModuleType | None = None
+
+    def needs_context(self) -> Callable[[], None]:
+        """Reads the file and gives what is to be called inside the stand-in world.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        path = self._project.path
+        with open(path, "rb") as stream:
+            source = stream.read()
+        calls = self._calls or stated_calls(source)
+        if calls:
+            return lambda: self._call(calls)
+        if is_test_file(path, source):
+            return self._test
+        return self._run
+
+    def try_harder(self) -> None:
+        """Runs what a file offers besides its main part, where that launched nothing."""
+        module = self._module
+        if module is None:
+            return
+        values = list(vars(module).values())
+        testing: Any = importlib.import_module("triton.testing")
+        mark = getattr(testing, "Mark", None)
+        for value in values:
+            if mark is not None and isinstance(value, mark):
+                self._attempt(value.run)
+        own = [v for v in values if isinstance(v, FunctionType) and v.__module__ == module.__name__]
+        for function in own:
+            if function.__name__ in ENTRIES and not _required(function):
+                self._attempt(function)
+        if any(function.__name__.startswith("test_") for function in own):
+            run_tests(self._project.path, self._emit)
+
+    def explain(self, failure: BaseException) -> None:
+        """Prints the trace, from the user's first frame on, where the script's output is kept."""
+        if isinstance(failure, (SyntaxError, SystemExit)):
+            return  # one line says it all
+        trace = failure.__traceback__
+        while trace is not None and not self._project.owns_code(trace.tb_frame.f_code):
+            trace = trace.tb_next
+        traceback.print_exception(type(failure), failure, trace)
+
+    def nothing_launched(self, others: Iterable[str], patterns: Sequence[str]) -> dict[str, Any]:
+        """The error of a file that launched nothing, or nothing that was asked for."""
+        path = self._project.path
+        met = ", ".join(others)
+        if met:
+            asked = " and ".join(map(repr, patterns))
+            message = f"{path}: no kernel it launches matches {asked}"
+            return error("capture", message, f"it launches {met}")
+        names = ", ".join(self._defined())
+        if not names:
+            message = f"{path} neither launches nor defines a @triton.jit kernel"
+            return error("capture", message, "name the file that launches the kernels")
+        stem = os.path.basename(path)
+        hint = (
+            f"say what to call: kinspect analyze {stem} --call 'function(T(1024, 1024))', or give "
+            "the script arguments after --, or state what to compile as KINSPECT_CASES in the file"
+        )
+        return error("capture", f"{path} launched nothing; it defines {names}", hint)
+
+    def _run(self) -> None:
+        path = self._project.path
+        if imports_relatively(path):
+            self._module = import_file(path)
+            return
+        sys.argv = [path, *self._argv]
+        sys.path.insert(0, os.path.dirname(path))
+        module = self._module = ModuleType("__main__")
+        module.__file__ = path
+        module.__dict__["__builtins__"] = __builtins__
+        sys.modules["__main__"] = module
+        exec(self._project.compiled(path), module.__dict__)
+
+    def _test(self) -> None:
+        sys.argv = [self._project.path]
+        sys.path.insert(0, os.path.dirname(self._project.path))
+        run_tests(self._project.path, self._emit)
+
+    def _call(self, calls: Sequence[str]) -> None:
+        module = import_file(self._project.path)
+        sys.argv = [self._project.path, *self._argv]
+        make_calls(calls, module, self._world.tensor, self._project, self._emit)
+
+    def _attempt(self, function: Callable[[], Any]) -> None:
+        try:
+            function()
+        except Exception as failure:
+            name = getattr(function, "__name__", "benchmark")
+            place = place_in(failure, self._project)
+            message = f"{name}() ended with {type(failure).__name__}: {failure}"
+            self._emit(error("capture", message, "call what works with --call", place=place))
+
+    def _defined(self) -> list[str]:
+        jit: Any = importlib.import_module("triton.runtime.jit")
+        known = getattr(jit, "_triton_jit_function_registry", {}).values()
+        path = os.path.realpath(self._project.path)
+        return sorted(
+            {f.__name__ for f in known if os.path.realpath(f.fn.__code__.co_filename) == path}
+        )
+
+
+def _required(function: FunctionType) -> list[str]:
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.kind in kinds]

@@ -1,0 +1,121 @@
+"""Autotuners: every configuration is a specialisation, and none of them wins.
+
+Timings do not exist here, so that each configuration is run once for what it would compile, up to
+a limit. Pruning runs for real.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from ..frontend import plain
+from ..records import Emit, note, one_line
+
+NEVER = [float("inf")] * 3
+"""The timing of a configuration that is not run."""
+
+
+class Tuning:
+    """Follows Triton's autotuners.
+
+    Args:
+        emit: takes notes.
+        most_configs: configurations of one launch to look at; None for all.
+        where: base name for what went wrong in the script.
+    """
+
+    def __init__(self, emit: Emit, most_configs: int | None) -> None:
+        self._emit = emit
+        self._most = most_configs
+        self._benched: dict[int, list[Any]] = {}
+        self._active: list[tuple[Any, Any]] = []  # tuner, configuration at work
+        self._said: set[str] = set()
+
+    def install(self) -> None:
+        """Patches the class; subclasses (libraries have their own) share what they inherit."""
+        module = importlib.import_module("triton.runtime.autotuner")
+        tuner = module.Autotuner
+        self._patch_keys(tuner)
+        bench, run = tuner._bench, tuner.run
+
+        @functools.wraps(bench)
+        def bench_once(tuner: Any, *args: Any, config: Any, **meta: Any) -> Any:
+            return self._bench(bench, tuner, args, config, meta)
+
+        @functools.wraps(run)
+        def run_followed(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+            self._benched.pop(id(tuner), None)
+            self._active.append((tuner, None))
+            try:
+                return run(tuner, *args, **kwargs)
+            finally:
+                self._active.pop()
+
+        tuner._bench = bench_once
+        tuner.run = run_followed
+
+    def current(self) -> dict[str, Any] | None:
+        """The configuration whose launch is under way; None outside of autotuners."""
+        if not self._active:
+            return None
+        tuner, config = self._active[-1]
+        if config is None:
+            config = getattr(tuner, "best_config", None)
+        return values(config) if config is not None else None
+
+    def say(self, text: str) -> None:
+        """Notes something, once."""
+        if text not in self._said:
+            self._said.add(text)
+            self._emit(note(text))
+
+    def _bench(
+        self, bench: Any, tuner: Any, args: tuple[Any, ...], config: Any, meta: dict[str, Any]
+    ) -> Any:
+        seen = self._benched.setdefault(id(tuner), [])
+        if any(config is other for other in seen):
+            seen.clear()  # a tuner that does not come through our `run` starts another round
+        seen.append(config)
+        name = getattr(tuner.base_fn, "__name__", "kernel")
+        if self._most is not None and len(seen) > self._most:
+            total = len(tuner.configs)
+            self.say(
+                f"{name}: the first {self._most} of {total} autotune configs are looked at "
+                "(--max-configs all: every one)"
+            )
+            return NEVER
+        self._active.append((tuner, config))
+        try:
+            return bench(tuner, *args, config=config, **meta)
+        except Exception as failure:
+            self.say(f"{name}: config {config} ended with {type(failure).__name__}: {failure}")
+            return NEVER
+        finally:
+            self._active.pop()
+
+    def _patch_keys(self, tuner: Any) -> None:
+        """Triton 3.9 refuses an autotuner whose key names no argument; before, it was ignored."""
+        init = tuner.__init__
+
+        @functools.wraps(init)
+        def tolerant(
+            tuner: Any, fn: Any, arg_names: Any, configs: Any, key: Any, *rest: Any, **kwargs: Any
+        ) -> None:
+            unknown = [name for name in key or () if name not in arg_names]
+            if unknown:
+                names = ", ".join(map(repr, unknown))
+                kernel = one_line(getattr(fn, "__name__", "kernel"))
+                self.say(f"{kernel}: its autotune key names no argument {names}: left out")
+                key = [name for name in key if name in arg_names]
+            init(tuner, fn, arg_names, configs, key, *rest, **kwargs)
+
+        tuner.__init__ = tolerant
+
+
+def values(config: Any) -> dict[str, Any]:
+    """A `triton.Config` as plain values: its constants and the options it sets."""
+    given: Mapping[str, Any] = config.all_kwargs()
+    return {name: plain(value) for name, value in given.items()}

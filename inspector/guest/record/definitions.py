@@ -1,0 +1,229 @@
+"""Finds recorded kernels again: by their import path, in another process, without a GPU.
+
+A file is loaded as a module, not as `__main__`. What it launches while it loads is not launched,
+and once all the kernels that are wanted of it stand there, loading stops: the rest of the script is
+what was recorded already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from ..launches.kernel import StandInKernel
+from ..loading import LoadError, load
+from .sources import source_hash
+
+INSTALLED = (f"{os.sep}lib{os.sep}python", "site-packages", "dist-packages")
+"""Entries of a recorded sys.path that hold another interpreter's modules."""
+
+
+class MissingKernelError(Exception):
+    """A kernel that cannot be found or is not what it was: one line, and what to do about it."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class CompleteError(BaseException):
+    """All that is wanted of a file is defined. Not an Exception: no script may swallow it."""
+
+
+class Definitions:
+    """The jitted functions that come into being in this process.
+
+    Args:
+        running: makes a context in which the user's code may run.
+        folders: where to look for files that are no longer where they were recorded.
+    """
+
+    def __init__(
+        self, running: Callable[[], AbstractContextManager[None]], folders: Iterable[str]
+    ) -> None:
+        self._running = running
+        self._folders = list(folders)
+        self._made: dict[str, list[Any]] = {}
+        self._wanted: Mapping[tuple[str, str], str] = {}
+        self._tried: dict[str, Exception | None] = {}
+
+    def install(self) -> None:
+        """Watches `triton.jit`; from now on nothing is launched."""
+        jit_function = importlib.import_module("triton.runtime.jit").JITFunction
+        made = jit_function.__init__
+
+        def watched(kernel: Any, fn: Any, *args: Any, **kwargs: Any) -> None:
+            made(kernel, fn, *args, **kwargs)
+            self._made.setdefault(fn.__qualname__, []).append(kernel)
+
+        def not_launched(kernel: Any, *args: Any, **kwargs: Any) -> StandInKernel:
+            self._stop_if_complete()
+            return StandInKernel(kernel.fn.__name__, lambda grid: None, _not_compiled)
+
+        jit_function.__init__ = watched
+        jit_function.run = not_launched
+
+    def load(self, kernels: Iterable[Mapping[str, Any]]) -> None:
+        """Loads the files of some recorded kernels; what goes wrong is told by `find`."""
+        kernels = list(kernels)
+        for kernel in kernels:
+            file = str(kernel["file"])
+            if file in self._tried:
+                continue
+            siblings = [k for k in kernels if k["file"] == file]
+            self._wanted = {(k["qualname"], k["sha256"]): k["module"] for k in siblings}
+            try:
+                self._load(kernel)
+                self._tried[file] = None
+            except Exception as failure:
+                self._tried[file] = failure
+            finally:
+                self._wanted = {}
+
+    def find(self, kernel: Mapping[str, Any]) -> Any:
+        """The JITFunction of a recorded kernel.
+
+        Args:
+            kernel: a trace's `kernel`: `module`, `qualname`, `file`, `line`, `sha256`.
+
+        Raises:
+            MissingKernelError: it is not there, or its source is another.
+        """
+        qualname, file = str(kernel["qualname"]), str(kernel["file"])
+        made = self._made.get(qualname, [])
+        for function in reversed(made):
+            if source_hash(function) == kernel["sha256"]:
+                return function
+        here = [f for f in made if _same_file(f.fn.__code__.co_filename, self._located(file))]
+        if here:
+            line = here[-1].starting_line_number
+            place = os.path.abspath(here[-1].fn.__code__.co_filename)
+            raise MissingKernelError(
+                f"{place}:{line}: kernel {qualname}, or one it calls, has changed since it was "
+                "recorded",
+                "record it again, or go back to the version that was recorded",
+            )
+        failure = self._tried.get(file)
+        if isinstance(failure, (LoadError, MissingKernelError)):
+            raise MissingKernelError(f"kernel {qualname}: {failure.message}", failure.hint)
+        if failure is not None:
+            text = " ".join(str(failure).split())
+            raise MissingKernelError(
+                f"kernel {qualname}: {kernel['module']} cannot be imported: "
+                f"{type(failure).__name__}: {text}",
+                "it must import without a GPU; name the interpreter that has it with --python",
+            )
+        hint = "record it again, or go back to the version that was recorded"
+        if "<locals>" in qualname:
+            hint = (
+                "it is made by a function that importing the file does not call: analyze the "
+                "script itself, or define the kernel at the top of a module"
+            )
+        raise MissingKernelError(f"{file}: no kernel {qualname} in it", hint)
+
+    def object(self, path: Mapping[str, Any]) -> Any:
+        """The function, class or kernel of a recorded value's path.
+
+        Raises:
+            MissingKernelError: it is not there.
+        """
+        module, qualname, file = path["module"], str(path["qualname"]), path.get("file")
+        made = self._made.get(qualname)
+        if made:
+            located = self._located(file) if file else None
+            same = [f for f in made if _same_file(f.fn.__code__.co_filename, located)]
+            return (same or made)[-1]
+        found: Any = None
+        if module != "__main__":
+            with contextlib.suppress(ImportError):
+                found = importlib.import_module(module)
+        elif file is not None:
+            located = self._located(file)
+            found = next((m for m in _modules() if _same_file(m.__file__, located)), None)
+        for name in qualname.split("."):
+            found = getattr(found, name, None)
+        if found is None:
+            raise MissingKernelError(
+                f"{module}.{qualname}, which a kernel is specialised on, cannot be found",
+                "name the interpreter that has it with --python",
+            )
+        return found
+
+    def _load(self, kernel: Mapping[str, Any]) -> None:
+        name, file = str(kernel["module"]), str(kernel["file"])
+        with self._running(), contextlib.suppress(CompleteError):
+            if name != "__main__":
+                try:
+                    module = importlib.import_module(name)
+                    if _same_file(getattr(module, "__file__", None), file):
+                        return
+                    if not os.path.exists(file):
+                        return
+                except ImportError as failure:
+                    located = self._located(file)
+                    if located is None:
+                        raise MissingKernelError(
+                            f"{name} cannot be imported: {failure}, and {file} is not there",
+                            "run where it can be imported, or name the interpreter that has it "
+                            "with --python",
+                        ) from failure
+            located = self._located(file)
+            if located is None:
+                raise MissingKernelError(
+                    f"{file} is not there",
+                    "copy it beside the trace, or run where it is",
+                )
+            try:
+                load(located)
+            except LoadError as failure:
+                if isinstance(failure.__cause__, CompleteError):
+                    return
+                raise
+
+    def _located(self, file: str) -> str | None:
+        """Where a recorded file is now: there, or under the same relative path near the trace."""
+        if os.path.isfile(file):
+            return file
+        parts = file.split(os.sep)
+        for start in range(1, len(parts)):
+            for folder in self._folders:
+                candidate = os.path.join(folder, *parts[start:])
+                if os.path.isfile(candidate):
+                    return candidate
+        return None
+
+    def _stop_if_complete(self) -> None:
+        if self._wanted and all(
+            any(source_hash(f) == sha256 for f in self._made.get(qualname, ()))
+            for qualname, sha256 in self._wanted
+        ):
+            raise CompleteError
+
+
+def extend_path(processes: Iterable[Mapping[str, Any]]) -> None:
+    """Makes importable what the recorded processes could import besides installed packages."""
+    entries = [entry for process in processes for entry in process.get("sys_path", ())]
+    for entry in reversed(list(dict.fromkeys(entries))):
+        ours = not any(part in entry for part in INSTALLED)
+        if ours and entry not in sys.path and os.path.isdir(entry):
+            sys.path.insert(0, entry)
+
+
+def _not_compiled() -> Any:
+    raise RuntimeError("a kernel's figures are not known while a trace is replayed")
+
+
+def _modules() -> list[Any]:
+    return [m for m in list(sys.modules.values()) if getattr(m, "__file__", None)]
+
+
+def _same_file(one: str | None, other: str | None) -> bool:
+    if not one or not other:
+        return False
+    return os.path.realpath(one) == os.path.realpath(other)

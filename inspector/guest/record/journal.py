@@ -1,0 +1,150 @@
+"""What one process recorded, as lines of JSON in a file of its own.
+
+Each line is one write to a file opened for it alone: a process that is killed has left everything
+but perhaps its last line, and no descriptor of ours is open while the user's code runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+MOST_GRIDS = 64
+"""Distinct grids that are kept of one specialisation; the launches of others are counted."""
+
+
+class Journal:
+    """Appends records to `FOLDER/<pid>-<n>.jsonl`.
+
+    Args:
+        folder: where journals go; made by the host.
+        describe: what the first line says of this process.
+    """
+
+    def __init__(self, folder: str, describe: Callable[[], dict[str, Any]]) -> None:
+        self._folder = folder
+        self._describe = describe
+        self._path: str | None = None
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Appends one record.
+
+        Raises:
+            OSError: the disk is full, or the folder is gone.
+        """
+        if self._path is None:
+            self._path = self._fresh_path()
+            self._append({"process": self._describe()})
+        self._append(record)
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was written."""
+        return self._path is not None
+
+    def forked(self) -> None:
+        """In a forked child: the file is the parent's."""
+        self._path = None
+
+    def _fresh_path(self) -> str:
+        # Process ids are used again, and a process that called exec() keeps its own.
+        number = 0
+        while True:
+            path = os.path.join(self._folder, f"{os.getpid()}-{number}.jsonl")
+            if not os.path.exists(path):
+                return path
+            number += 1
+
+    def _append(self, record: dict[str, Any]) -> None:
+        line = json.dumps(record, separators=(",", ":"), allow_nan=False) + "\n"
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        fd = os.open(str(self._path), flags, 0o600)
+        try:
+            data = memoryview(line.encode())
+            while data:
+                data = data[os.write(fd, data) :]
+        finally:
+            os.close(fd)
+
+
+class Tally:
+    """Counts the launches of one specialisation in one process.
+
+    Counts are written when they have grown by an eighth: what a killed process has left is at
+    most that much too low, and a week of launches is some two hundred lines.
+
+    Args:
+        name: the specialisation's id.
+        pointers: which pointer arguments of a launch have small storages.
+        write: takes the records.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        pointers: Callable[[tuple[Any, ...]], list[list[Any]]],
+        write: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self._name = name
+        self._pointers = pointers
+        self._write = write
+        self.reset()
+
+    def reset(self) -> None:
+        """Starts again: in a forked child."""
+        self._count = 0
+        self._tuning = 0
+        self._grids: dict[tuple[int, ...], int] = {}
+        self._other_grids = 0
+        self._small: list[list[list[Any]]] = []
+        self._written = 0
+        self._next = 1
+
+    def note(self, grid: Any, args: tuple[Any, ...], tuning: bool) -> None:
+        """Counts one launch.
+
+        Args:
+            grid: one to three numbers of workgroups.
+            args: the kernel's arguments.
+            tuning: an autotuner makes this launch in order to time it.
+        """
+        shape = tuple(int(n) for n in grid)
+        shape += (1,) * (3 - len(shape))
+        self._count += 1
+        self._tuning += tuning
+        fresh = False
+        if shape in self._grids:
+            self._grids[shape] += 1
+        elif len(self._grids) < MOST_GRIDS:
+            self._grids[shape] = 1
+            fresh = True
+        else:
+            self._other_grids += 1
+        if fresh or self._count >= self._next:
+            # A specialisation's storages seldom change sides of a limit: looking now and then
+            # keeps a launch cheap.
+            small = self._pointers(args)
+            if small not in self._small and len(self._small) < MOST_GRIDS:
+                self._small.append(small)
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes the counts as they stand, if they changed."""
+        if self._count == self._written:
+            return
+        self._written = self._count
+        self._next = self._count + max(1, self._count // 8)
+        self._write(
+            {
+                "launches": {
+                    "id": self._name,
+                    "count": self._count,
+                    "tuning": self._tuning,
+                    "grids": [[list(g), n] for g, n in self._grids.items()],
+                    "other_grids": self._other_grids,
+                    "small": self._small,
+                }
+            }
+        )

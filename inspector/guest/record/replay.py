@@ -1,0 +1,266 @@
+"""Compiles a trace's specialisations for AMD targets, from the source of their kernels.
+
+The trace knows what was specialised on what; TTIR differs by target, so the front end runs again.
+What the recording machine's vendor has of its own is translated: options that AMD's backend lacks
+are left out, and `tt.pointer_range`, which only AMD's backend sets, follows from the recorded sizes
+of storages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .. import world as worlds
+from ..failures import front_end_error
+from ..frontend import definition, lower, plain
+from ..launches.capture import Names
+from ..lowering import target
+from ..records import Emit, error, note
+from ..world.device import Device
+from .definitions import Definitions, MissingKernelError, extend_path
+from .values import UnknownValueError, decode
+
+SCHEMA_VERSION = 1
+HIP = "hip"
+BOUND_TO_TARGET = frozenset({"arch", "backend_name", "extern_libs", "warp_size"})
+"""Options whose values belong to the recording machine's target."""
+ALWAYS_KNOWN = ("num_warps", "num_stages")
+"""Options taken as the recording backend resolved them where the launch's own are not known."""
+POINTER_RANGE = "S"
+"""AMD's letter for a pointer into a storage of less than 2 GiB (`HIPBackend.parse_attr`)."""
+
+
+def capture(request: dict[str, Any], emit: Emit) -> None:
+    """Emits a variant for each recorded specialisation and target.
+
+    Args:
+        request: `path` of the trace, `archs`, `devices`, `folder` (scratch), `home`, `wanted`, and
+            `finished` (keys that earlier children came to).
+        emit: takes `{"begin": key, ...}` before each specialisation, then its `{"variant": ...}` or
+            `{"error": ...}`; last, `{"launches": ...}` for each target.
+    """
+    path = os.path.abspath(request["path"])
+    archs: list[str] = request["archs"]
+    trace = _read(path)
+    if trace is None:
+        hint = "record it again, or read it with the kinspect that wrote it"
+        emit(error("capture", f"{path}: not a trace of version {SCHEMA_VERSION}", hint))
+        return
+    processes, specializations = trace
+    names = Names(request.get("wanted") or ())
+    asked = [s for s in specializations if names.wanted(_name(s), s["kernel"]["qualname"])]
+    if not asked:
+        known = ", ".join(sorted({_name(s) for s in specializations})) or "none"
+        hint = f"its kernels are: {known}"
+        emit(error("capture", f"{path}: no kernel of this trace was asked for", hint))
+        return
+    device = (request.get("devices") or {}).get(archs[0]) or {"arch": archs[0]}
+    world = worlds.install(Device.of(device), request["folder"])
+    extend_path(processes)
+    home = request.get("home") or os.getcwd()
+    definitions = Definitions(world.running, [os.path.dirname(path), home])
+    definitions.install()
+    definitions.load([s["kernel"] for s in asked])
+    for arch in archs:
+        world.driver.target = target(arch)
+        Replay(arch, definitions, emit, frozenset(request.get("finished") or ())).run(asked)
+    for text in dict.fromkeys(world.notes):
+        emit(note(text))
+
+
+class Replay:
+    """The specialisations of a trace, for one target.
+
+    Args:
+        arch: gfx name.
+        definitions: where the kernels are.
+        emit: takes the records.
+        finished: keys to pass over.
+    """
+
+    def __init__(
+        self, arch: str, definitions: Definitions, emit: Emit, finished: frozenset[str]
+    ) -> None:
+        self._arch = arch
+        self._definitions = definitions
+        self._emit = emit
+        self._finished = finished
+        compiler = importlib.import_module("triton.compiler.compiler")
+        self._ast_source = compiler.ASTSource
+        self._backend = compiler.make_backend(target(arch))
+        self._known = frozenset(vars(self._backend.parse_options({})))
+        self._buffer_ops = bool(importlib.import_module("triton.knobs").amd.use_buffer_ops)
+        self._refused: set[str] = set()
+
+    def run(self, specializations: list[dict[str, Any]]) -> None:
+        """Emits them all."""
+        launches: dict[str, dict[str, Any]] = {}
+        seen = set(self._finished)
+        for spec in specializations:
+            options, notes = self._options(spec)
+            sets = list(self._attributes(spec))
+            if len(sets) > 1:
+                notes.append("some of its launches had storages of 2 GiB or more, some had not")
+            for attrs in sets:
+                key = self._key(spec, attrs, options)
+                if spec["launches"] is not None and len(sets) == 1:
+                    _add(launches.setdefault(key, {"count": 0, "grids": []}), spec)
+                if key not in seen:
+                    seen.add(key)
+                    self._one(key, spec, attrs, options, notes)
+        self._emit({"launches": launches, "arch": self._arch})
+
+    def _one(
+        self,
+        key: str,
+        spec: dict[str, Any],
+        attrs: dict[tuple[int, ...], list[list[Any]]],
+        options: dict[str, Any],
+        notes: list[str],
+    ) -> None:
+        name, recorded = _name(spec), spec["kernel"]
+        if recorded["gluon"]:
+            hint = "Gluon kernels state the layouts of one target: analyze them on that machine"
+            self._refuse(error("capture", f"{name}: a Gluon kernel cannot be replayed", hint, name))
+            return
+        try:
+            kernel = self._definitions.find(recorded)
+            resolve = self._definitions.object
+            signature = {n: decode(k, resolve) for n, k in spec["signature"].items()}
+            constants = {tuple(p): decode(v, resolve) for p, v in spec["constexprs"]}
+        except MissingKernelError as failure:
+            self._refuse(error("capture", failure.message, failure.hint, name))
+            return
+        except UnknownValueError as failure:
+            hint = "kinspect cannot write such a value to a trace: analyze the script itself"
+            message = f"{name}: a constexpr of it was not recorded: {failure}"
+            self._refuse(error("capture", message, hint, name))
+            return
+        self._emit({"begin": key, "kernel": name, "arch": self._arch})
+        file, line = definition(kernel)
+        try:
+            source = self._ast_source(kernel, signature, constants, attrs)
+            variant = lower(source, self._arch, options)
+        except Exception as failure:
+            self._emit(
+                front_end_error(failure, name, None, self._arch, [kernel], f"{file}:{line}")
+            )
+            return
+        tuning = spec["tuning"]
+        variant.update(
+            key=key,
+            kernel=name,
+            qualname=recorded["qualname"],
+            case=None,
+            file=file,
+            line=line,
+            grid=spec["grids"][0][0] if spec["grids"] else None,
+            call_site=spec["call_site"],
+            tuning=self._plain(tuning["config"]) if tuning else None,
+            notes=notes,
+        )
+        self._emit({"variant": variant})
+
+    def _refuse(self, record: dict[str, Any]) -> None:
+        """Says something once that holds for all specialisations of a kernel."""
+        message = record["error"]["message"]
+        if message not in self._refused:
+            self._refused.add(message)
+            self._emit(record)
+
+    def _options(self, spec: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """The options that the launch asked for, as far as AMD's backend has them."""
+        notes = []
+        stated = spec["asked"]
+        if stated is None:
+            stated = {n: v for n, v in spec["options"].items() if n in ALWAYS_KNOWN}
+            notes.append("the options that the launch asked for are not known: num_warps and "
+                         "num_stages are those of the recording machine")
+        same = spec["target"]["backend"] == HIP
+        kept, left = {}, []
+        for name, value in stated.items():
+            if name in self._known and (same or name not in BOUND_TO_TARGET):
+                kept[name] = decode(value, self._definitions.object)
+            elif value is not None:
+                left.append(name)
+        if left:
+            notes.append(f"options that AMD's backend does not have: {', '.join(sorted(left))}")
+        if spec["at_least"] and spec["launches"]:
+            notes.append("a recorded process was killed: up to an eighth of its launches is missing")
+        return kept, notes
+
+    def _attributes(
+        self, spec: Mapping[str, Any]
+    ) -> Iterator[dict[tuple[int, ...], list[list[Any]]]]:
+        """The attributes of arguments, once for each recorded set of small storages."""
+        recorded = {tuple(path): [list(pair) for pair in pairs] for path, pairs in spec["attrs"]}
+        if spec["target"]["backend"] == HIP or not self._buffer_ops:
+            yield recorded
+            return
+        small_range = self._backend.parse_attr(POINTER_RANGE)
+        for small in spec["small"] or [[]]:
+            attrs = {path: list(pairs) for path, pairs in recorded.items()}
+            for path in small:
+                attrs.setdefault(tuple(path), []).extend(small_range)
+            yield attrs
+
+    def _plain(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        found = {}
+        for name, value in config.items():
+            try:
+                found[name] = plain(decode(value, self._definitions.object))
+            except (UnknownValueError, MissingKernelError) as failure:
+                found[name] = str(failure)
+        return found
+
+    def _key(
+        self, spec: Mapping[str, Any], attrs: Mapping[Any, Any], options: Mapping[str, Any]
+    ) -> str:
+        """Names what is compiled: specialisations that differ for one vendor alone are one."""
+        parts = [
+            spec["kernel"]["qualname"],
+            spec["kernel"]["sha256"],
+            spec["signature"],
+            spec["constexprs"],
+            sorted((list(path), pairs) for path, pairs in attrs.items()),
+            sorted((name, repr(value)) for name, value in options.items()),
+            self._arch,
+        ]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _add(facts: dict[str, Any], spec: Mapping[str, Any]) -> None:
+    """Adds the launches of a specialisation to those of its like."""
+    counts = {tuple(grid): n for grid, n in facts["grids"]}
+    for grid, n in spec["grids"]:
+        counts[tuple(grid)] = counts.get(tuple(grid), 0) + n
+    facts["count"] += spec["launches"]
+    facts["grids"] = [[list(grid), n] for grid, n in counts.items()]
+
+
+def _name(spec: Mapping[str, Any]) -> str:
+    return str(spec["kernel"]["qualname"]).rpartition(".")[2]
+
+
+def _read(path: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:
+    """Processes and specialisations of a trace; the host has looked at it more strictly."""
+    processes, specializations = [], []
+    with open(path, encoding="utf-8") as stream:
+        for number, line in enumerate(stream):
+            try:
+                record = json.loads(line)
+            except ValueError:  # the last line was cut off
+                break
+            if number == 0:
+                if record.get("trace", {}).get("schema_version") != SCHEMA_VERSION:
+                    return None
+            elif "process" in record:
+                processes.append(record["process"])
+            elif "specialization" in record:
+                specializations.append(record["specialization"])
+    return processes, specializations

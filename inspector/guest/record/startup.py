@@ -1,0 +1,97 @@
+"""Runs at the start of every Python process of a recorded command, as its `sitecustomize`.
+
+`kinspect record` copies this file into an empty folder and puts that folder first on PYTHONPATH.
+It costs a process that never imports Triton one entry in `sys.meta_path`; where Triton is imported
+the recorder is loaded right after it. Whatever goes wrong here, the user's program runs on.
+"""
+
+import os
+import sys
+
+PACKAGE = "_kinspect_record"
+FOLDER_VARIABLE = "KINSPECT_RECORD_FOLDER"  # takes the processes' journals
+SOURCES_VARIABLE = "KINSPECT_RECORD_SOURCES"  # the folder of recorder.py
+
+
+class AfterTriton:
+    """A finder that finds nothing by itself: it sees `import triton` coming and then steps aside.
+
+    Args:
+        then: called with the package, once it is complete.
+    """
+
+    def __init__(self, then):  # type: ignore[no-untyped-def]
+        self.then = then
+
+    def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
+        """The spec that the other finders give for Triton, with a loader that calls `then`."""
+        if name != "triton" or self not in sys.meta_path:
+            return None
+        sys.meta_path.remove(self)
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find is not None else None
+            if spec is not None:
+                if hasattr(spec.loader, "exec_module"):
+                    spec.loader = Completing(spec.loader, self.then)
+                return spec
+        sys.meta_path.insert(0, self)  # not installed here: the program may yet extend sys.path
+        return None
+
+
+class Completing:
+    """A package's own loader; calls `then` when the package has been loaded."""
+
+    def __init__(self, loader, then):  # type: ignore[no-untyped-def]
+        self.loader = loader
+        self.then = then
+
+    def __getattr__(self, name):  # type: ignore[no-untyped-def]
+        return getattr(self.loader, name)
+
+    def exec_module(self, module):  # type: ignore[no-untyped-def]
+        """Loads the package as its own loader does, puts that loader back, and calls `then`."""
+        module.__loader__ = module.__spec__.loader = self.loader
+        self.loader.exec_module(module)
+        try:
+            self.then(module)
+        except Exception as error:
+            sys.stderr.write("kinspect: not recording this process: {!r}\n".format(error))  # noqa: UP032
+
+
+def record(triton):  # type: ignore[no-untyped-def]
+    """Loads the recorder under a name of its own and lets it watch this Triton."""
+    import importlib
+    import importlib.util
+
+    sources, folder = os.environ[SOURCES_VARIABLE], os.environ[FOLDER_VARIABLE]
+    if not os.path.isdir(folder):  # the recorded command ended: a daemon of its
+        return
+    spec = importlib.util.spec_from_file_location(
+        PACKAGE, os.path.join(sources, "__init__.py"), submodule_search_locations=[sources]
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError(sources)
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[PACKAGE] = package
+    spec.loader.exec_module(package)
+    importlib.import_module(PACKAGE + ".recorder").install(triton, folder)
+
+
+def hand_over():  # type: () -> None
+    """Takes this file's folder off sys.path and runs the sitecustomize that it hid, if any."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != here]
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
+    spec = PathFinder.find_spec("sitecustomize")
+    if spec is not None and spec.loader is not None:
+        module = module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+if FOLDER_VARIABLE in os.environ and SOURCES_VARIABLE in os.environ:
+    sys.meta_path.insert(0, AfterTriton(record))  # type: ignore[arg-type]
+hand_over()

@@ -1,0 +1,138 @@
+"""Values of the user's program as JSON, so that they can be made again in another process.
+
+Numbers, strings, bools and None stand for themselves; everything else is an object with one key
+that says what it is:
+
+    {"float": "nan" | "inf" | "-inf"}          {"tuple": [...]}     {"list": [...]}
+    {"dict": [[key, value], ...]}              {"constexpr": value}
+    {"namedtuple": path, "items": [...]}       {"dtype": "fp16"}    (of triton.language)
+    {"pointer": dtype, "const": bool}          {"torch": "float16"} (a dtype of torch)
+    {"enum": path, "name": "MEMBER"}           {"object": path}     (functions, classes, kernels)
+    {"unknown": "text", "type": "class"}       cannot be made again
+
+A path is `{"module", "qualname", "file"}`.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import math
+import os
+from collections.abc import Callable
+from typing import Any
+
+MOST_TEXT = 200
+
+Resolve = Callable[[dict[str, Any]], Any]
+
+
+class UnknownValueError(Exception):
+    """A recorded value that cannot be made again: its text."""
+
+
+def encode(value: Any) -> Any:
+    """A value as JSON can hold it. Never fails: see `unknown` above."""
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is float:
+        return value if math.isfinite(value) else {"float": str(value)}
+    try:
+        return _encode(value)
+    except Exception as error:
+        return {"unknown": type(error).__name__, "type": type(value).__name__}
+
+
+def decode(data: Any, resolve: Resolve) -> Any:
+    """The value that `encode` was given.
+
+    Args:
+        data: what `encode` returned, after a way through JSON.
+        resolve: finds the object of a path.
+
+    Raises:
+        UnknownValueError: it cannot be made again.
+        Exception: what `resolve` raises.
+    """
+    if not isinstance(data, dict):
+        return data
+    what = next((name for name in _DECODERS if name in data), None)
+    if what is None:
+        raise UnknownValueError(f"{data.get('type', '?')}: {data.get('unknown', data)}")
+    return _DECODERS[what](data, resolve)
+
+
+def _encode(value: Any) -> Any:
+    language: Any = importlib.import_module("triton.language.core")
+    if isinstance(value, language.constexpr):
+        return {"constexpr": encode(value.value)}
+    if isinstance(value, language.pointer_type):
+        return {"pointer": encode(value.element_ty), "const": bool(getattr(value, "const", False))}
+    if type(value) is language.dtype:
+        return {"dtype": value.name}
+    if isinstance(value, enum.Enum):
+        return {"enum": _path(type(value)), "name": value.name}
+    if isinstance(value, tuple):
+        items = [encode(v) for v in value]
+        if hasattr(value, "_fields"):
+            return {"namedtuple": _path(type(value)), "items": items}
+        return {"tuple": items}
+    if isinstance(value, list):
+        return {"list": [encode(v) for v in value]}
+    if isinstance(value, dict):
+        return {"dict": [[encode(k), encode(v)] for k, v in value.items()]}
+    if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
+        return {"torch": str(value).partition(".")[2]}
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        return encode(value.item())
+    if isinstance(value, (bool, int, float, str)):  # subclasses
+        return encode(next(k for k in (bool, int, float, str) if isinstance(value, k))(value))
+    function = getattr(value, "fn", value)  # a jitted function, or a plain one
+    if isinstance(getattr(function, "__qualname__", None), str):
+        return {"object": _path(function)}
+    return {"unknown": repr(value)[:MOST_TEXT], "type": type(value).__name__}
+
+
+def _path(thing: Any) -> dict[str, Any]:
+    code = getattr(thing, "__code__", None)
+    file = code.co_filename if code is not None else None
+    return {
+        "module": thing.__module__,
+        "qualname": thing.__qualname__,
+        "file": os.path.abspath(file) if file is not None else None,
+    }
+
+
+def _decode_dtype(data: dict[str, Any], resolve: Resolve) -> Any:
+    language: Any = importlib.import_module("triton.language.core")
+    return language.dtype(data["dtype"])
+
+
+def _decode_pointer(data: dict[str, Any], resolve: Resolve) -> Any:
+    language: Any = importlib.import_module("triton.language.core")
+    element = decode(data["pointer"], resolve)
+    if data.get("const"):
+        return language.pointer_type(element, const=True)
+    return language.pointer_type(element)
+
+
+def _decode_constexpr(data: dict[str, Any], resolve: Resolve) -> Any:
+    language: Any = importlib.import_module("triton.language.core")
+    return language.constexpr(decode(data["constexpr"], resolve))
+
+
+_DECODERS: dict[str, Callable[[dict[str, Any], Resolve], Any]] = {
+    "float": lambda data, resolve: float(data["float"]),
+    "tuple": lambda data, resolve: tuple(decode(v, resolve) for v in data["tuple"]),
+    "list": lambda data, resolve: [decode(v, resolve) for v in data["list"]],
+    "dict": lambda data, resolve: {decode(k, resolve): decode(v, resolve) for k, v in data["dict"]},
+    "constexpr": _decode_constexpr,
+    "namedtuple": lambda data, resolve: resolve(data["namedtuple"])(
+        *(decode(v, resolve) for v in data["items"])
+    ),
+    "dtype": _decode_dtype,
+    "pointer": _decode_pointer,
+    "torch": lambda data, resolve: getattr(importlib.import_module("torch"), data["torch"]),
+    "enum": lambda data, resolve: resolve(data["enum"])[data["name"]],
+    "object": lambda data, resolve: resolve(data["object"]),
+}

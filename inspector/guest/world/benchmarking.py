@@ -1,0 +1,151 @@
+"""Clocks and benchmark loops: everything that would be timed runs once, and takes a millisecond."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import os
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .stubs import Inert
+
+MILLISECONDS = 1.0
+PROFILER_CALLS = (
+    *("start", "finalize", "activate", "deactivate", "profile", "enter_scope", "exit_scope"),
+    *("scope", "cpu_timed_scope", "enter_state", "exit_state", "state"),
+)
+
+
+def run_once(
+    fn: Callable[[], Any],
+    *args: Any,
+    quantiles: Sequence[float] | None = None,
+    return_mode: str = "mean",
+    grad_to_none: Sequence[Any] | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Triton's `do_bench`: runs `fn` once.
+
+    Returns:
+        Milliseconds as Triton's does: a number, a list for `return_mode="all"` or for more than
+        one quantile.
+    """
+    for tensor in grad_to_none or ():
+        tensor.grad = None
+    fn()
+    if quantiles is not None:
+        return [MILLISECONDS] * len(quantiles) if len(quantiles) != 1 else MILLISECONDS
+    return [MILLISECONDS] if return_mode == "all" else MILLISECONDS
+
+
+def install(note: Callable[[str], None]) -> None:
+    """Replaces Triton's benchmark helpers and profiler in this process."""
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    testing = importlib.import_module("triton.testing")
+    for name in ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton"):
+        if hasattr(testing, name):
+            setattr(testing, name, run_once)
+    triton = importlib.import_module("triton")
+    for name in ("do_bench", "do_bench_cudagraph"):  # older Triton exports them
+        if hasattr(triton, name):
+            setattr(triton, name, run_once)
+    testing.set_gpu_clock = _set_gpu_clock
+    testing.Mark.run = _mark_run(testing.Benchmark, note)
+    with contextlib.suppress(ImportError):
+        profiler = importlib.import_module("triton.profiler")
+        for name in PROFILER_CALLS:
+            if hasattr(profiler, name):
+                setattr(profiler, name, Inert())
+    _vendor_libraries()
+
+
+def _vendor_libraries() -> None:
+    """Tutorials compare with hipBLASLt and cuBLAS through handles that need a GPU to exist."""
+    library = importlib.import_module("triton._C.libtriton")
+    for backend, module, handle in (
+        ("amd", "hipblas", "HipblasLt"),
+        ("nvidia", "cublas", "CublasLt"),
+    ):
+        part = getattr(getattr(library, backend, None), module, None)
+        if part is not None and hasattr(part, handle):
+            setattr(part, handle, Inert)
+
+
+@contextlib.contextmanager
+def _set_gpu_clock(ref_sm_clock: int = 1350, ref_mem_clock: int = 1215) -> Iterator[Any]:
+    yield 2e-6 * 108 * 4 * 256 * ref_sm_clock, 640 * 2 * ref_mem_clock * 1e-3
+
+
+class Table(list):  # type: ignore[type-arg]
+    """The results of a benchmark, where a data frame was asked for: as good as empty."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: self
+
+    def __getitem__(self, key: Any) -> Any:
+        return self
+
+    def __repr__(self) -> str:
+        return "(benchmarks are not measured)"
+
+    __str__ = __repr__
+
+
+def _mark_run(benchmark_class: type, note: Callable[[str], None]) -> Callable[..., Any]:
+    """`Mark.run` over the first, middle and last x value and every line, failures noted."""
+
+    def run(
+        self: Any,
+        show_plots: bool = False,
+        print_data: bool = False,
+        save_path: str = "",
+        return_df: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        single = isinstance(self.benchmarks, benchmark_class)
+        benchmarks = [self.benchmarks] if single else list(self.benchmarks)
+        for benchmark in benchmarks:
+            for x in _ends_and_middle(list(benchmark.x_vals)):
+                values = list(x) if isinstance(x, (list, tuple)) else [x] * len(benchmark.x_names)
+                at = dict(zip(benchmark.x_names, values))
+                for line in benchmark.line_vals:
+                    stated = {**at, benchmark.line_arg: line, **benchmark.args}
+                    try:
+                        self.fn(**stated, **_accepted(self.fn, kwargs))
+                    except Exception as error:
+                        where = f"{benchmark.plot_name} at {at}, {benchmark.line_arg}={line}"
+                        note(f"benchmark {where}: {failure(error)}")
+        tables = [Table() for _ in benchmarks]
+        return (tables[0] if single else tables) if return_df else None
+
+    return run
+
+
+def _ends_and_middle(values: list[Any]) -> list[Any]:
+    return values if len(values) <= 3 else [values[0], values[len(values) // 2], values[-1]]
+
+
+def _accepted(fn: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The keyword arguments that `fn` has parameters for."""
+    try:
+        parameters = inspect.signature(fn).parameters
+    except (TypeError, ValueError):
+        return kwargs
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return kwargs
+    return {name: value for name, value in kwargs.items() if name in parameters}
+
+
+def failure(error: BaseException) -> str:
+    """An exception in one line, with the innermost line of code that is not a library's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if "site-packages" not in f.filename and f.filename != __file__]
+    frame = (own or list(frames))[-1:]
+    text = " ".join(str(error).split())[:200]
+    place = f" ({os.path.basename(frame[0].filename)}:{frame[0].lineno})" if frame else ""
+    return f"{type(error).__name__}: {text}{place}"

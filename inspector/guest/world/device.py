@@ -1,0 +1,247 @@
+"""The GPU that a script believes in: what Triton, torch and ROCm's tools say of the chosen target.
+
+The figures that a kernel's compile depends on (wave size, LDS, number of CUs) come from the host,
+which knows the machine; those that scripts merely print or scale by have a default per family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Device:
+    """One AMD GPU.
+
+    Args:
+        arch: bare gfx name, `gfx942`.
+        wave_size: lanes of a wave as HIP reports it: 64 or 32.
+        name: product name.
+        compute_units: CUs, or None where it is not published.
+        compute_units_per_multiprocessor: 2 where HIP counts WGPs as multiprocessors, else 1.
+        lds_bytes: LDS that one workgroup may ask for.
+        memory_bytes: device memory.
+        max_threads_per_cu: threads that one HIP multiprocessor holds at most.
+        registers_per_block: 32-bit registers that HIP grants one workgroup.
+        clock_khz: peak engine clock.
+        memory_clock_khz: memory clock.
+        memory_bus_bits: width of the memory bus.
+        l2_bytes: L2 cache.
+        features: the target features that HIP appends to the name, `sramecc+:xnack-`.
+    """
+
+    arch: str
+    wave_size: int
+    name: str
+    compute_units: int
+    compute_units_per_multiprocessor: int
+    lds_bytes: int
+    memory_bytes: int
+    max_threads_per_cu: int
+    registers_per_block: int
+    clock_khz: int
+    memory_clock_khz: int
+    memory_bus_bits: int
+    l2_bytes: int
+    features: str
+
+    @classmethod
+    def of(cls, stated: Mapping[str, Any] | str) -> Device:
+        """The device that a host's request describes.
+
+        Args:
+            stated: any of the fields, `arch` at least; the family's figures fill in the others,
+                None counts as not stated, unknown keys are ignored. A text is an `arch`.
+
+        Raises:
+            ValueError: no arch is stated.
+        """
+        if isinstance(stated, str):
+            stated = {"arch": stated}
+        arch = str(stated.get("arch") or "").partition(":")[0]
+        if not arch:
+            raise ValueError("a device needs an arch, such as gfx942")
+        known = {f.name for f in fields(cls)}
+        given = {k: v for k, v in stated.items() if k in known and v is not None}
+        values = {"name": f"AMD {arch}", **_family(arch), **given, "arch": arch}
+        return cls(**values)
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """What `torch.cuda.get_device_capability` answers: gfx942 -> (9, 4), gfx1201 -> (12, 0).
+
+        The digits of a gfx name are major (decimal), minor and stepping (hexadecimal, one each):
+        LLVM's AMDGPU usage guide, Processors.
+        """
+        digits = self.arch[len("gfx") :]
+        try:
+            return int(digits[:-2]), int(digits[-2], 16)
+        except (ValueError, IndexError):  # a generic target such as gfx9-4-generic
+            numbers = [int(part) for part in digits.split("-") if part.isdigit()]
+            return (numbers[0] if numbers else 9), (numbers[1] if len(numbers) > 1 else 0)
+
+    @property
+    def full_name(self) -> str:
+        """The arch with its target features, as HIP's gcnArchName: `gfx942:sramecc+:xnack-`."""
+        return f"{self.arch}:{self.features}" if self.features else self.arch
+
+    @property
+    def multiprocessors(self) -> int:
+        """What HIP's multiProcessorCount says."""
+        return max(1, self.compute_units // self.compute_units_per_multiprocessor)
+
+    def triton_properties(self) -> dict[str, Any]:
+        """What Triton's HIP `utils.get_device_properties` answers (its backends/amd/driver.c)."""
+        return {
+            "max_shared_mem": self.lds_bytes,
+            "max_num_regs": self.registers_per_block,
+            "multiprocessor_count": self.multiprocessors,
+            "sm_clock_rate": self.clock_khz,
+            "mem_clock_rate": self.memory_clock_khz,
+            "mem_bus_width": self.memory_bus_bits,
+            "arch": self.full_name,
+            "warpSize": self.wave_size,
+            "max_threads_per_sm": self.max_threads_per_cu,
+            "cooperativeLaunch": 1,
+        }
+
+    def torch_properties(self) -> dict[str, Any]:
+        """The attributes of what `torch.cuda.get_device_properties` answers under ROCm."""
+        major, minor = self.capability
+        return {
+            "name": self.name,
+            "major": major,
+            "minor": minor,
+            "total_memory": self.memory_bytes,
+            "multi_processor_count": self.multiprocessors,
+            "is_integrated": 0,
+            "is_multi_gpu_board": 0,
+            "max_threads_per_multi_processor": self.max_threads_per_cu,
+            "max_threads_per_block": 1024,
+            "warp_size": self.wave_size,
+            "regs_per_multiprocessor": self.registers_per_block,
+            "shared_memory_per_block": self.lds_bytes,
+            "shared_memory_per_block_optin": self.lds_bytes,
+            "shared_memory_per_multiprocessor": self.lds_bytes,
+            "gcnArchName": self.full_name,
+            "uuid": "00000000-0000-0000-0000-000000000000",
+            "pci_bus_id": 1,
+            "pci_device_id": 0,
+            "pci_domain_id": 0,
+            "L2_cache_size": self.l2_bytes,
+            "clock_rate": self.clock_khz,
+            "memory_clock_rate": self.memory_clock_khz,
+            "memory_bus_width": self.memory_bus_bits,
+        }
+
+
+_CDNA: Mapping[str, Any] = MappingProxyType(
+    {
+        "wave_size": 64,
+        "compute_units": 304,
+        "compute_units_per_multiprocessor": 1,
+        "lds_bytes": 64 << 10,
+        "memory_bytes": 192 * GIB,
+        "max_threads_per_cu": 2048,
+        "registers_per_block": 65536,
+        "clock_khz": 2_100_000,
+        "memory_clock_khz": 1_300_000,
+        "memory_bus_bits": 8192,
+        "l2_bytes": 4 << 20,
+        "features": "sramecc+:xnack-",
+    }
+)
+_RDNA: Mapping[str, Any] = MappingProxyType(
+    {
+        "wave_size": 32,
+        "compute_units": 96,
+        "compute_units_per_multiprocessor": 2,
+        "lds_bytes": 64 << 10,
+        "memory_bytes": 24 * GIB,
+        "max_threads_per_cu": 2048,
+        "registers_per_block": 65536,
+        "clock_khz": 2_500_000,
+        "memory_clock_khz": 1_249_000,
+        "memory_bus_bits": 384,
+        "l2_bytes": 6 << 20,
+        "features": "",
+    }
+)
+# Longest prefix of the gfx name first. What the family's figures above do not say, or say otherwise
+# (AMD's product pages; the LDS is LLVM's FeatureAddressableLocalMemorySize*).
+_FAMILIES: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    (
+        "gfx90a",
+        {
+            **_CDNA,
+            "name": "AMD Instinct MI250X",
+            "compute_units": 110,
+            "memory_bytes": 64 * GIB,
+            "clock_khz": 1_700_000,
+            "memory_clock_khz": 1_600_000,
+            "memory_bus_bits": 4096,
+            "l2_bytes": 8 << 20,
+        },
+    ),
+    (
+        "gfx908",
+        {
+            **_CDNA,
+            "name": "AMD Instinct MI100",
+            "compute_units": 120,
+            "memory_bytes": 32 * GIB,
+            "clock_khz": 1_502_000,
+            "memory_clock_khz": 1_200_000,
+            "memory_bus_bits": 4096,
+            "l2_bytes": 8 << 20,
+        },
+    ),
+    (
+        "gfx906",
+        {
+            **_CDNA,
+            "name": "AMD Instinct MI60",
+            "compute_units": 64,
+            "memory_bytes": 32 * GIB,
+            "clock_khz": 1_800_000,
+            "memory_clock_khz": 1_000_000,
+            "memory_bus_bits": 4096,
+        },
+    ),
+    ("gfx942", {**_CDNA, "name": "AMD Instinct MI300X"}),
+    (
+        "gfx950",
+        {
+            **_CDNA,
+            "name": "AMD Instinct MI355X",
+            "compute_units": 256,
+            "lds_bytes": 160 << 10,
+            "memory_bytes": 288 * GIB,
+            "clock_khz": 2_400_000,
+            "memory_clock_khz": 1_900_000,
+        },
+    ),
+    (
+        "gfx125",
+        {
+            **_RDNA,
+            "compute_units": 256,
+            "compute_units_per_multiprocessor": 1,
+            "lds_bytes": 320 << 10,
+            "memory_bytes": 432 * GIB,
+        },
+    ),
+    ("gfx120", {**_RDNA, "compute_units": 64, "memory_bytes": 16 * GIB, "memory_bus_bits": 256}),
+    ("gfx115", {**_RDNA, "compute_units": 40, "memory_bytes": 64 * GIB, "memory_bus_bits": 256}),
+    ("gfx1", _RDNA),
+    ("gfx", _CDNA),
+)
+
+
+def _family(arch: str) -> Mapping[str, Any]:
+    return next((known for prefix, known in _FAMILIES if arch.startswith(prefix)), _CDNA)

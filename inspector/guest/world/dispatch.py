@@ -1,0 +1,378 @@
+"""Runs every torch operator of a script: for real on small tensors, on shapes alone beyond.
+
+Torch's C++ sees CPU and meta tensors only. Which device a tensor claims is this module's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from . import payloads, unknowns
+from .plans import OVERWRITING, Plan, plan_of
+from .tensors import Addresses, DeviceTensor, Memory, bytes_of, fits, host_dtype
+
+META = torch.device("meta")
+CPU = torch.device("cpu")
+DEVICE_TYPES = ("cuda", "hip")
+KERNEL_KEYS = ("CUDA", "CompositeExplicitAutograd", "CPU", "CompositeImplicitAutograd")
+"""Where a library's operator may keep its Python kernel, the likeliest first."""
+
+
+class DeviceMode(TorchDispatchMode):
+    """Sends every operator to the dispatcher while the script runs."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        super().__init__()
+        self._dispatcher = dispatcher
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Being wrapped for torch.compile would import all of it, which takes seconds.
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        return self._dispatcher.run(func, args, kwargs or {})
+
+
+class Dispatcher:
+    """Runs operators on device tensors.
+
+    Args:
+        note: takes a remark on something approximated.
+    """
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        self._plans: dict[Any, Plan] = {}
+        self._addresses = Addresses()
+        self._target: torch.device | None = None
+        self.tensor_class: type[DeviceTensor] = type(
+            "DeviceTensor", (DeviceTensor,), {"dispatcher": self}
+        )
+        self.mode = DeviceMode(self)
+
+    # ----- making tensors
+
+    def wrap(
+        self, payload: torch.Tensor, claim: torch.device, memory: Memory | None = None
+    ) -> DeviceTensor:
+        """A tensor that claims to be on `claim`, over a payload; in memory of its own by default."""
+        if payload.layout != torch.strided:  # sparse: nothing that a kernel takes
+            return payload  # type: ignore[return-value]
+        outer = torch.Tensor._make_wrapper_subclass(
+            self.tensor_class,
+            payload.size(),
+            strides=payload.stride(),
+            storage_offset=payload.storage_offset(),
+            dtype=payload.dtype,
+            layout=payload.layout,
+            device=CPU,
+        )
+        outer._payload = payload
+        outer._claim = claim
+        outer._memory = memory or self._addresses.allocate(bytes_of(payload))
+        return outer  # type: ignore[no-any-return]
+
+    @staticmethod
+    def device_of(device: Any, default: str = "cpu") -> torch.device:
+        """The device that a script means by `0`, `'cuda'`, `'hip:1'` or None."""
+        if device is None:
+            device = default
+        if isinstance(device, int):
+            return torch.device("cuda", device)
+        if not isinstance(device, torch.device):
+            device = torch.device(str(device))
+        if device.type in DEVICE_TYPES:
+            return torch.device("cuda", device.index or 0)
+        return device
+
+    def to(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """What `tensor.to(...)` gives, for any tensor and any of the method's forms."""
+        device, dtype = kwargs.get("device"), kwargs.get("dtype")
+        flags = list(args)
+        for taken in args:
+            if isinstance(taken, bool):
+                break
+            if isinstance(taken, torch.Tensor):
+                device, dtype = taken.device, taken.dtype
+            elif isinstance(taken, torch.dtype):
+                dtype = taken
+            elif taken is not None:
+                device = taken
+            flags.pop(0)
+        other = kwargs.get("other")
+        if other is not None:
+            device, dtype = other.device, other.dtype
+        copy = kwargs.get("copy", flags[1] if len(flags) > 1 else False)
+        claim = self.device_of(device, default=str(tensor.device))
+        return self.move(tensor, claim, dtype, copy, kwargs.get("memory_format"))
+
+    def move(
+        self,
+        tensor: torch.Tensor,
+        claim: torch.device,
+        dtype: torch.dtype | None = None,
+        copy: bool = False,
+        memory_format: Any = None,
+    ) -> torch.Tensor:
+        """The tensor on a device and of a type: itself if it is so already."""
+        same = tensor.device == claim and dtype in (None, tensor.dtype) and not copy
+        if same and (
+            memory_format in (None, torch.preserve_format)
+            or tensor.is_contiguous(memory_format=memory_format)
+        ):
+            return tensor
+        wanted: dict[str, Any] = {}
+        if dtype is not None:
+            wanted["dtype"] = dtype
+        if memory_format is not None:
+            wanted["memory_format"] = memory_format
+        if claim.type == META.type:
+            return torch.empty_like(tensor, device=META, **wanted)
+        before, self._target = self._target, claim
+        try:
+            moved = torch.ops.aten._to_copy.default(tensor, **wanted)
+        finally:
+            self._target = before
+        return moved  # type: ignore[no-any-return]
+
+    def replace(self, tensor: DeviceTensor, new: torch.Tensor) -> None:
+        """Lets `tensor` be what `new` is, as `tensor.data = new` does."""
+        if not isinstance(new, DeviceTensor):
+            new = self.wrap(new.detach(), tensor._claim if new.is_cpu else new.device)
+        torch._C.TensorBase.data.__set__(tensor, new)  # type: ignore[attr-defined]
+        tensor._payload, tensor._claim = new._payload, new._claim
+        tensor._memory = new._memory
+
+    # ----- reading tensors on the host
+
+    def plain(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The contents as a CPU tensor; without contents, zeros that take no memory."""
+        if not isinstance(tensor, DeviceTensor):
+            return tensor.detach()
+        with torch._C._DisableTorchDispatch():
+            payload = tensor._payload
+            if payload.is_meta:
+                return torch.zeros((), dtype=payload.dtype, device=CPU).expand(payload.shape)
+            return payload.detach().clone()
+
+    def read(self, tensor: DeviceTensor, how: str) -> Any:
+        """What the host sees of a tensor: `tolist`, `numpy` or `repr`."""
+        with torch._C._DisableTorchDispatch(), torch.no_grad():
+            payload = tensor._payload
+            if how == "repr":
+                return self._shown(tensor)
+            if how == "tolist" and payload.is_meta:
+                zero = torch.zeros((), dtype=payload.dtype, device=CPU).item()
+                return unknowns.zeros(tuple(payload.shape), zero)
+            values = self.plain(tensor).resolve_conj().resolve_neg()
+            values = values.to(host_dtype(values.dtype))
+            return values.tolist() if how == "tolist" else values.numpy()
+
+    @staticmethod
+    def _shown(tensor: DeviceTensor) -> str:
+        payload = tensor._payload
+        if payload.is_meta:
+            shown = f"tensor(..., size={tuple(payload.shape)}, dtype={payload.dtype}"
+        else:
+            shown = repr(payload.detach())[:-1]
+        return f"{shown}, device='{tensor.device}')" if tensor.is_cuda else shown + ")"
+
+    # ----- running operators
+
+    def run(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Runs one operator overload."""
+        plan = self._plans.get(func)
+        if plan is None:
+            plan = self._plans[func] = plan_of(func)
+        if not plan.native:
+            return self._library(func, plan, args, kwargs)
+        claim = None
+        device = kwargs.get("device")
+        if device is not None and device.type in DEVICE_TYPES:
+            claim = self.device_of(device)
+            kwargs = {**kwargs, "device": CPU}
+        if kwargs.get("pin_memory"):
+            kwargs = {**kwargs, "pin_memory": False}
+        outers = list(self._outers(args, kwargs))
+        if claim is None and plan.name == "_to_copy" and self._target is not None:
+            claim = self._target
+        elif claim is None and not (device is not None and plan.like):
+            claim = next((t._claim for t in outers if t.is_cuda), None)
+        if claim is None and not outers:
+            return self._on_host(func, plan, args, kwargs)
+        if claim is None or claim.type == "cpu":
+            claim = CPU
+        return self._on_device(func, plan, args, kwargs, outers, claim)
+
+    def _outers(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[DeviceTensor]:
+        wanted = self.tensor_class
+        for value in (*args, *kwargs.values()) if kwargs else args:
+            if isinstance(value, wanted):
+                yield value
+            elif type(value) in (list, tuple):
+                for inner in value:
+                    if isinstance(inner, wanted):
+                        yield inner
+
+    def _on_host(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """An operator on plain CPU tensors: done for real, unless it would make a large one."""
+        if plan.name in ("is_pinned", "_pin_memory"):
+            return plan.name == "_pin_memory" and args[0]
+        if plan.factory and not plan.mutates and plan.name != "_to_copy":
+            made = self._shape_of(func, plan, args, kwargs)
+            if isinstance(made, torch.Tensor) and not fits(made):
+                return self.wrap(made, CPU)
+        return func(*args, **kwargs)
+
+    def _on_device(
+        self,
+        func: Any,
+        plan: Plan,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        outers: list[DeviceTensor],
+        claim: torch.device,
+    ) -> Any:
+        """An operator whose result, or one of whose operands, is on the device or large."""
+        hollow = any(t._payload.is_meta for t in outers)
+        unknown = hollow or any(t._memory.unknown for t in outers)
+        if outers and plan.name in unknowns.READS:
+            return unknowns.READS[plan.name](outers[0], unknown)
+        inner_args = payloads.each(args, payloads.payload)
+        inner_kwargs = {k: payloads.one(v, payloads.payload) for k, v in kwargs.items()} if kwargs else kwargs
+        if plan.view:
+            results = func(*inner_args, **inner_kwargs)
+        elif hollow and plan.returns_arguments and not plan.changes_shape:
+            results = None
+        elif hollow:
+            results = self._shape_of(func, plan, inner_args, inner_kwargs)
+        else:
+            results = self._computed(func, plan, inner_args, inner_kwargs)
+        if plan.mutates:
+            self._written(plan, args, kwargs, outers, unknown)
+            if plan.returns_nothing:
+                return None
+            if results is None:
+                return payloads.arguments(plan, args, kwargs)
+        memory = outers[0]._memory if plan.view and outers else None
+        known = {id(t._payload): t for t in outers}
+        truth = payloads.truth_of(plan, outers) if unknown else None
+
+        def outer(result: torch.Tensor) -> torch.Tensor:
+            same = known.get(id(result))
+            if same is not None:
+                return same
+            if claim.type == CPU.type and not result.is_meta and not unknown:
+                return result
+            wrapped = self.wrap(result, claim, memory)
+            if memory is None and unknown:
+                self._taint(wrapped, truth)
+            elif plan.uninitialised:
+                wrapped._memory.unknown = True
+            return wrapped
+
+        if isinstance(results, torch.Tensor):
+            return outer(results)
+        return payloads.one(results, outer)
+
+    def _computed(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """A result with contents if it is small, else its shape alone. No operand is hollow."""
+        shape = None
+        if plan.uninitialised:
+            shape = self._shape_of(func, plan, args, kwargs)
+            return payloads.filled(shape) if fits(shape) else shape
+        if not plan.mutates and not payloads.surely_small(plan, args):
+            shape = self._shape_or_none(func, plan, args, kwargs)
+            if shape is not None and not all(map(fits, payloads.tensors(shape))):
+                return shape
+        try:
+            return func(*args, **kwargs)
+        except (NotImplementedError, RuntimeError) as error:
+            # Not every operator has a CPU kernel for every type that the device has one for.
+            if shape is None:
+                shape = self._shape_or_none(func, plan, args, kwargs)
+            if shape is None or not payloads.is_unsupported(error):
+                raise
+            self._note(f"{func} was not computed: {payloads.first_line(error)}")
+            return payloads.one(shape, payloads.filled)
+
+    def _shape_or_none(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
+        try:
+            return self._shape_of(func, plan, args, kwargs)
+        except Exception:  # no meta kernel, or one that needs values: the real one will tell
+            return None
+
+    def _shape_of(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """The result's shape, as meta tensors, however large the operands are."""
+        shape = unknowns.SHAPES.get(plan.name)
+        if shape is not None and any(t.is_meta for t in payloads.tensors((args, list(kwargs.values())))):
+            return shape(*args, **kwargs)
+        changed = {k: payloads.one(v, payloads.shape_alone) for k, v in kwargs.items()}
+        if plan.factory:
+            changed["device"] = META
+        if plan.generator:
+            changed.pop("generator", None)
+        return func(*payloads.each(args, payloads.shape_alone), **changed)
+
+    def _written(
+        self, plan: Plan, args: Any, kwargs: Any, outers: list[DeviceTensor], unknown: bool
+    ) -> None:
+        """Follows what an operator wrote to its arguments: shapes, and whether contents are true."""
+        for position, name in plan.mutates:
+            target = kwargs.get(name) if name in kwargs else None
+            if target is None and position < len(args):
+                target = args[position]
+            for tensor in target if isinstance(target, (list, tuple)) else (target,):
+                if not isinstance(tensor, DeviceTensor):
+                    continue
+                others = [t for t in outers if t is not tensor]
+                doubtful = any(t._memory.unknown or t._payload.is_meta for t in others)
+                if doubtful:
+                    tensor._memory.unknown = True
+                elif plan.name in OVERWRITING:
+                    tensor._memory.unknown = False
+                if plan.changes_shape:
+                    self._reshape(tensor)
+
+    def _reshape(self, tensor: DeviceTensor) -> None:
+        """Brings a tensor's shape in line with its payload's."""
+        payload = tensor._payload
+        if (
+            payload.shape == tensor.shape
+            and payload.stride() == tensor.stride()
+            and payload.storage_offset() == tensor.storage_offset()
+        ):
+            return
+        needed = bytes_of(payload)
+        if needed > tensor._memory.nbytes:
+            tensor._memory = self._addresses.allocate(needed)
+        self.replace(tensor, self.wrap(payload, tensor._claim, tensor._memory))
+
+    def _taint(self, tensor: DeviceTensor, truth: bool | None) -> None:
+        memory = tensor._memory
+        memory.unknown = True
+        memory.truth = truth
+
+    def _library(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """An operator of a library: its Python kernel, which may launch Triton kernels, is run."""
+        registered = torch.library._impls  # type: ignore[attr-defined]
+        schema = func._schema
+        name = schema.name.replace("::", "/") + (
+            f".{schema.overload_name}" if schema.overload_name else ""
+        )
+        for key in KERNEL_KEYS:
+            if f"{name}/{key}" in registered:
+                with self.mode:
+                    return func._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
+        if schema.name.startswith("c10d"):
+            return func._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)
+        outers = list(self._outers(args, kwargs))
+        claim = next((t._claim for t in outers if t.is_cuda), CPU)
+        return self._on_device(func, plan, args, kwargs, outers, claim)

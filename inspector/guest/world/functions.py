@@ -1,0 +1,304 @@
+"""Torch functions that look at devices before any operator runs, rewritten for the claimed device."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.utils._device
+
+from .dispatch import DEVICE_TYPES, Dispatcher
+from .stubs import Inert
+from .tensors import DeviceTensor
+
+FROM_DATA = ("tensor", "as_tensor", "asarray")
+"""Make a tensor from Python values and move it in C++, which needs a real device."""
+HOST_MADE = ("one_hot",)
+"""Of `torch.nn.functional`: composites whose C++ makes their result on the device that it sees."""
+LEGACY_TYPES = {
+    "FloatTensor": torch.float32,
+    "DoubleTensor": torch.float64,
+    "HalfTensor": torch.float16,
+    "BFloat16Tensor": torch.bfloat16,
+    "IntTensor": torch.int32,
+    "LongTensor": torch.int64,
+    "ShortTensor": torch.int16,
+    "CharTensor": torch.int8,
+    "ByteTensor": torch.uint8,
+    "BoolTensor": torch.bool,
+}
+
+
+def install(dispatcher: Dispatcher) -> None:
+    """Rewrites them in this process."""
+    made = _Rewriter(dispatcher)
+    made.tensor_methods()
+    made.constructors()
+    made.default_device()
+    made.modules()
+    made.replacing()
+    made.generator()
+    made.files()
+    made.compilers()
+
+
+class _Rewriter:
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._rewritten: dict[Any, Callable[..., Any]] = {}
+
+    def tensor_methods(self) -> None:
+        """Those of plain CPU tensors; device tensors have their own."""
+        move, device_of = self._dispatcher.move, self._dispatcher.device_of
+        plain_type = torch.Tensor.type
+        new_tensor = torch.Tensor.new_tensor
+        dispatcher = self._dispatcher
+
+        def cuda(tensor: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+            return move(tensor, device_of(device, default="cuda"))
+
+        def kind(tensor: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+            if dtype is None:
+                name = plain_type(tensor)
+                on_device = getattr(tensor, "is_cuda", False)
+                return name.replace("torch.", "torch.cuda.") if on_device else name
+            if isinstance(dtype, type) and hasattr(dtype, "dtype"):
+                return move(tensor, torch.device("cuda", 0), dtype.dtype)
+            if isinstance(dtype, str) and ".cuda." in dtype:
+                wanted = LEGACY_TYPES[dtype.rpartition(".")[2]]
+                return move(tensor, torch.device("cuda", 0), wanted)
+            return plain_type(tensor, dtype, *args, **kwargs)
+
+        def new(tensor: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+            device = device_of(kwargs.pop("device", None), default=str(tensor.device))
+            kwargs.setdefault("dtype", tensor.dtype)
+            return torch.tensor(data, *args, device=device, **kwargs)
+
+        functools.update_wrapper(new, new_tensor)
+        def to(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            return dispatcher.to(tensor, *args, **kwargs)
+
+        def type_as(tensor: Any, other: Any) -> Any:
+            return move(tensor, other.device, other.dtype)
+
+        torch.Tensor.to = to
+        torch.Tensor.type_as = type_as
+        torch.Tensor.cuda = cuda
+        torch.Tensor.type = kind
+        torch.Tensor.new_tensor = new
+        torch.Tensor.pin_memory = lambda tensor, device=None: tensor
+        torch.Tensor.is_pinned = lambda tensor, device=None: False
+
+    def constructors(self) -> None:
+        """Functions that take a device. An ordinal needs an accelerator in C++, a text does not."""
+        device_of = self._dispatcher.device_of
+        for original in torch.utils._device._device_constructors():
+            name = original.__name__
+            if getattr(torch, name, None) is not original:
+                continue
+            made = self._from_data(original) if name in FROM_DATA else _ordinal(original, device_of)
+            setattr(torch, name, made)
+            self._rewritten[original] = made
+        for name in HOST_MADE:
+            original = getattr(torch.nn.functional, name)
+            setattr(torch.nn.functional, name, self._following(original))
+        for name, dtype in LEGACY_TYPES.items():
+            setattr(torch.cuda, name, _legacy_type(name, dtype))
+
+    def _from_data(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        dispatcher = self._dispatcher
+        copies = original.__name__ == "tensor"
+
+        @functools.wraps(original)
+        def made(data: Any, *args: Any, **kwargs: Any) -> Any:
+            device = kwargs.pop("device", None)
+            grad = kwargs.pop("requires_grad", False)
+            pinned = kwargs.pop("pin_memory", False)
+            del pinned  # of no consequence
+            if isinstance(data, DeviceTensor):
+                claim = dispatcher.device_of(device, default=str(data.device))
+                dtype = kwargs.get("dtype", args[0] if args else None)
+                source = data.detach() if copies else data
+                result = dispatcher.move(source, claim, dtype, copies or bool(kwargs.get("copy")))
+            else:
+                result = original(data, *args, **kwargs)
+                if device is not None:
+                    result = dispatcher.move(result, dispatcher.device_of(device))
+            return result.requires_grad_() if grad else result
+
+        return made
+
+    def _following(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The result is where the first argument is."""
+        move = self._dispatcher.move
+
+        @functools.wraps(original)
+        def made(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(tensor, *args, **kwargs)
+            return move(result, tensor.device) if isinstance(tensor, DeviceTensor) else result
+
+        return made
+
+    def default_device(self) -> None:
+        """`torch.set_default_device('cuda')` and `with torch.device('cuda')`."""
+        constructors = torch.utils._device._device_constructors()
+        rewritten = self._rewritten
+
+        def function(
+            context: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            stated = kwargs or {}
+            if func in constructors and stated.get("device") is None:
+                stated = {**stated, "device": context.device}
+            return rewritten.get(func, func)(*args, **stated)
+
+        torch.utils._device.DeviceContext.__torch_function__ = function
+
+    def modules(self) -> None:
+        """`module.to(0)`: an ordinal needs an accelerator in C++."""
+        original = torch.nn.Module.to
+        device_of = self._dispatcher.device_of
+
+        @functools.wraps(original)
+        def to(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if args and _is_ordinal(args[0]):
+                args = (device_of(args[0]), *args[1:])
+            if _is_ordinal(kwargs.get("device")):
+                kwargs["device"] = device_of(kwargs["device"])
+            return original(module, *args, **kwargs)
+
+        torch.nn.Module.to = to
+
+    def replacing(self) -> None:
+        """`tensor.data = other` between plain tensors and device tensors, which C++ takes for alike."""
+        compatible = torch._has_compatible_shallow_copy_type
+        plain_data = torch.Tensor.data
+
+        # torch._dynamo compares the parameters' names with its own version's.
+        def alike(input: torch.Tensor, from_: torch.Tensor) -> bool:
+            if isinstance(input, DeviceTensor) != isinstance(from_, DeviceTensor):
+                return False
+            return bool(compatible(input, from_))
+
+        def set_data(tensor: Any, new: Any) -> None:
+            if not isinstance(new, DeviceTensor):
+                plain_data.__set__(tensor, new)
+                return
+            new = new.detach()
+            if isinstance(tensor, torch.nn.Parameter):
+                new = torch.nn.Parameter(new, tensor.requires_grad)
+            torch.utils.swap_tensors(tensor, new)
+
+        torch._has_compatible_shallow_copy_type = alike
+        torch.Tensor.data = property(plain_data.__get__, set_data)
+
+    def generator(self) -> None:
+        """Generators of the device are CPU generators that say otherwise."""
+        plain = torch.Generator
+        device_of = self._dispatcher.device_of
+
+        class Generator(plain):  # type: ignore[misc,valid-type]
+            """A generator on the claimed device."""
+
+            def __new__(cls, device: Any = "cpu") -> Any:
+                return plain.__new__(cls, device="cpu")
+
+            def __init__(self, device: Any = "cpu") -> None:
+                super().__init__()
+                self._claim = device_of(device)
+
+            device = property(lambda generator: generator._claim)
+
+        torch.Generator = Generator
+        torch.cuda.default_generators = (Generator("cuda"),)
+
+    def files(self) -> None:
+        """`torch.load(..., map_location='cuda')`."""
+        original = torch.load
+        dispatcher = self._dispatcher
+
+        @functools.wraps(original)
+        def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+            target = None
+            if isinstance(map_location, (str, torch.device)):
+                target = dispatcher.device_of(map_location)
+                map_location = "cpu" if target.type in DEVICE_TYPES else map_location
+            loaded = original(f, map_location, *args, **kwargs)
+            if target is None or target.type not in DEVICE_TYPES:
+                return loaded
+            return torch.utils._pytree.tree_map_only(
+                torch.Tensor, lambda tensor: dispatcher.move(tensor, target), loaded
+            )
+
+        torch.load = load
+
+    def compilers(self) -> None:
+        """`torch.compile` and the like hand their function back; graphs and profilers are inert."""
+        torch.compile = _identity
+        torch.compiler.compile = _identity
+        torch.inference_mode = _inference_mode
+        torch.jit.script = _identity
+        torch.profiler.profile = Profile
+        torch.autograd.profiler.profile = Profile
+        with contextlib.suppress(AttributeError):
+            torch.nn.attention.sdpa_kernel = _any_attention
+        torch.nn.Module.compile = lambda module, *args, **kwargs: None
+
+
+class Profile(Inert):
+    """A profiler that sees nothing."""
+
+    def __init__(self, *args: Any, on_trace_ready: Any = None, **kwargs: Any) -> None:
+        super().__init__()
+
+
+def _is_ordinal(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _ordinal(original: Callable[..., Any], device_of: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        if _is_ordinal(kwargs.get("device")):
+            kwargs["device"] = device_of(kwargs["device"])
+        return original(*args, **kwargs)
+
+    return made
+
+
+def _legacy_type(name: str, dtype: torch.dtype) -> type:
+    """A class such as `torch.cuda.FloatTensor`: makes tensors, and knows its instances."""
+
+    class Kind(type):
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(value, DeviceTensor) and value.dtype == dtype and value.is_cuda
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            sizes = args and all(_is_ordinal(a) for a in args)
+            if sizes or not args:
+                return torch.empty(args or (0,), dtype=dtype, device="cuda")
+            if isinstance(args[0], torch.Size):
+                return torch.empty(args[0], dtype=dtype, device="cuda")
+            return torch.tensor(args[0], dtype=dtype, device="cuda")
+
+    return Kind(name, (), {"dtype": dtype, "__module__": "torch.cuda"})
+
+
+def _identity(model: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Compiles nothing; also as a decorator with arguments."""
+    return model if model is not None else (lambda function: function)
+
+
+def _inference_mode(mode: Any = True) -> Any:
+    """Without gradients, but with tensors that can take part in autograd later."""
+    if callable(mode):
+        return torch.no_grad()(mode)
+    return torch.no_grad() if mode else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _any_attention(*args: Any, **kwargs: Any) -> Any:
+    yield

@@ -1,0 +1,142 @@
+"""Small helpers over operators' arguments: tensors in lists, their shapes, their payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from .plans import Plan, Truth
+from .tensors import FLOAT_LIMIT, DeviceTensor
+
+UNSUPPORTED = (
+    "not implemented for",
+    "Could not run",
+    "not supported",
+    "only supports",
+    "unsupported",
+    "not compiled",
+)
+"""What torch says of an operator that this build or this CPU cannot compute for the given types."""
+
+
+def each(values: Sequence[Any], change: Callable[[torch.Tensor], Any]) -> tuple[Any, ...]:
+    """Applies `change` to the tensors among arguments, lists of tensors included."""
+    return tuple([one(value, change) for value in values])
+
+
+def one(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
+    """Applies `change` to a tensor, or to the tensors in a list, tuple or dict."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    kind = type(value)
+    if kind is list:
+        return [one(inner, change) for inner in value]
+    if isinstance(value, tuple):
+        changed = [one(inner, change) for inner in value]
+        return tuple(changed) if kind is tuple else _same_kind(kind, changed)
+    if kind is dict:
+        return {key: one(inner, change) for key, inner in value.items()}
+    return value
+
+
+def _same_kind(kind: type, values: list[Any]) -> Any:
+    if kind is torch.Size:
+        return torch.Size(values)
+    # Named tuples take their fields one by one, torch's return types take one sequence.
+    return kind(*values) if hasattr(kind, "_fields") else kind(values)
+
+
+def tensors(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors in a value, lists and tuples searched."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from tensors(inner)
+
+
+def payload(tensor: torch.Tensor) -> torch.Tensor:
+    """What is under a device tensor; any other tensor itself."""
+    return tensor._payload if isinstance(tensor, DeviceTensor) else tensor
+
+
+def shape_alone(tensor: torch.Tensor) -> torch.Tensor:
+    """A meta tensor of the same shape, strides and type."""
+    if tensor.is_meta:
+        return tensor
+    if tensor.layout != torch.strided:
+        return tensor.to("meta")
+    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")
+
+
+def filled(shape: torch.Tensor) -> torch.Tensor:
+    """A CPU tensor of a meta tensor's shape: floats are 1, which can be divided by; others 0."""
+    made = torch.empty_strided(shape.size(), shape.stride(), dtype=shape.dtype, device="cpu")
+    try:
+        return made.fill_(1) if shape.dtype.is_floating_point else made.zero_()
+    except (NotImplementedError, RuntimeError):  # a type that cannot even be filled: any bits do
+        return made
+
+
+def surely_small(plan: Plan, args: Sequence[Any]) -> bool:
+    """Whether the result cannot be large; False says that its shape must be looked at."""
+    if plan.sized:
+        return False
+    if plan.pointwise:
+        return _broadcast_size(args) <= FLOAT_LIMIT
+    bound = 1
+    for tensor in tensors(args):
+        bound *= max(1, tensor.numel())
+        if bound > FLOAT_LIMIT:
+            return False
+    return True
+
+
+def _broadcast_size(args: Sequence[Any]) -> int:
+    """Elements of the arguments' broadcast shape."""
+    extents: list[int] = []
+    size = 1
+    for tensor in tensors(args):
+        shape = tensor.shape
+        missing = len(shape) - len(extents)
+        if missing > 0:
+            extents = [1] * missing + extents
+        for i, extent in enumerate(reversed(shape), 1):
+            if extents[-i] == 1:
+                extents[-i] = extent
+    for extent in extents:
+        size *= extent
+    return size
+
+
+def is_unsupported(error: Exception) -> bool:
+    """Whether the error says that the CPU lacks this operator, not that it was misused."""
+    if isinstance(error, NotImplementedError):
+        return True
+    text = str(error)
+    return any(phrase in text for phrase in UNSUPPORTED)
+
+
+def first_line(error: Exception) -> str:
+    """An error's first line, shortened."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:160]
+
+
+def arguments(plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The arguments that an operator writes to, as it returns them."""
+    written = [kwargs[n] if n in kwargs else args[i] for i, n in plan.mutates]
+    return written[0] if len(written) == 1 else tuple(written)
+
+
+def truth_of(plan: Plan, operands: Sequence[DeviceTensor]) -> bool | None:
+    """What to take an unknown result for: see `Truth`. None where there is nothing to go by."""
+    if plan.truth is Truth.NONE:
+        return None
+    if plan.truth in (Truth.AGREE, Truth.DISAGREE):
+        if any(t.dtype.is_floating_point for t in operands):
+            return plan.truth is Truth.AGREE
+        return None
+    carried = next((t._memory.truth for t in operands if t._memory.truth is not None), None)
+    return (not carried) if plan.truth is Truth.INVERT and carried is not None else carried

@@ -1,0 +1,125 @@
+"""What the dispatcher needs to know of an operator, read off its schema once."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+UNINITIALISED = frozenset(
+    ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
+)
+VIEWS_IN_EFFECT = frozenset(("_unsafe_view", "lift_fresh", "lift", "_reshape_alias"))
+"""Share their input's memory though their schema does not say so."""
+OVERWRITING = frozenset(
+    (
+        *("copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "exponential_"),
+        *("bernoulli_", "log_normal_", "cauchy_", "geometric_"),
+    )
+)
+AGREEING = frozenset(("eq", "le", "lt", "isfinite", "isclose", "equal"))
+DISAGREEING = frozenset(("ne", "gt", "ge", "isnan", "isinf", "isneginf", "isposinf"))
+CARRYING = frozenset(
+    (
+        *("any", "all", "logical_and", "logical_or", "bitwise_and", "bitwise_or"),
+        *("sum", "count_nonzero", "_to_copy", "clone", "mean", "max", "amax", "__and__", "__or__"),
+    )
+)
+INVERTING = frozenset(("logical_not", "bitwise_not"))
+NATIVE = frozenset(("aten", "prims", "prim", "quantized", "torchvision", "_quantized", "inductor"))
+
+
+class Truth(enum.Enum):
+    """What an operator makes of values that nobody knows.
+
+    Comparisons of results with references are assumed to agree: the script goes on as it would.
+    """
+
+    NONE = enum.auto()
+    AGREE = enum.auto()
+    DISAGREE = enum.auto()
+    CARRY = enum.auto()
+    INVERT = enum.auto()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One operator overload.
+
+    Args:
+        name: without namespace and overload.
+        view: its results share its first tensor's memory.
+        mutates: positions and names of the arguments that it writes to.
+        returns_arguments: every result is one of those arguments, or there is none.
+        returns_nothing: there is none.
+        changes_shape: it may change the shape of an argument in place.
+        factory: it takes a device and can do without a tensor.
+        like: it is a factory that looks at a tensor, such as `zeros_like`.
+        uninitialised: its result's contents are not defined.
+        pointwise: the result has the shape of its inputs broadcast.
+        sized: it takes sizes, so the result may be of any size.
+        generator: it may draw random numbers.
+        native: torch's own; else a library's, whose kernels may be Python that launches kernels.
+        truth: see `Truth`.
+    """
+
+    name: str
+    view: bool
+    mutates: tuple[tuple[int, str], ...]
+    returns_arguments: bool
+    returns_nothing: bool
+    changes_shape: bool
+    factory: bool
+    like: bool
+    uninitialised: bool
+    pointwise: bool
+    sized: bool
+    generator: bool
+    native: bool
+    truth: Truth
+
+
+def plan_of(func: Any) -> Plan:
+    """Reads an overload's schema and tags."""
+    schema = func._schema
+    namespace, _, name = schema.name.partition("::")
+    arguments = schema.arguments
+    mutates = tuple(
+        (i, a.name)
+        for i, a in enumerate(arguments)
+        if a.alias_info is not None and a.alias_info.is_write
+    )
+    aliases = [r.alias_info for r in schema.returns]
+    types = {str(a.type) for a in arguments}
+    names = {a.name for a in arguments}
+    base = name.rstrip("_") if not name.startswith("__") else name
+    return Plan(
+        name=name,
+        view=name in VIEWS_IN_EFFECT or any(a is not None and not a.is_write for a in aliases),
+        mutates=mutates,
+        returns_arguments=bool(mutates) and all(a is not None and a.is_write for a in aliases),
+        returns_nothing=not aliases,
+        changes_shape=torch.Tag.inplace_view in func.tags or "out" in names or name == "resize_",
+        factory="device" in names,
+        like=name.endswith("_like") or name.startswith("new_"),
+        uninitialised=name in UNINITIALISED,
+        pointwise=torch.Tag.pointwise in func.tags,
+        sized=any("SymInt" in t for t in types) or "device" in names,
+        generator="generator" in names,
+        native=namespace in NATIVE,
+        truth=_truth(base),
+    )
+
+
+def _truth(base: str) -> Truth:
+    for names, truth in (
+        (AGREEING, Truth.AGREE),
+        (DISAGREEING, Truth.DISAGREE),
+        (CARRYING, Truth.CARRY),
+        (INVERTING, Truth.INVERT),
+    ):
+        if base in names:
+            return truth
+    return Truth.NONE

@@ -1,0 +1,110 @@
+"""Puts the parts together: one `World` per process that runs a user's file."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..lowering import target
+from . import benchmarking, rocm
+from . import stubs as stub_modules
+from .device import Device
+from .driver import TargetDriver, activate
+
+INTERPRET = "TRITON_INTERPRET"
+
+
+class World:
+    """What the script believes. Made by `install`; lasts until the process ends.
+
+    Args:
+        device: the GPU that the script finds.
+        driver: Triton's active driver.
+    """
+
+    def __init__(self, device: Device, driver: TargetDriver) -> None:
+        self.device = device
+        self.driver = driver
+        self.notes: list[str] = []
+        self._torch: Any = None
+
+    def note(self, text: str) -> None:
+        """Remembers, once, that something had to be approximated."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """The user's code runs inside: its tensors are on the device."""
+        with contextlib.ExitStack() as stack:
+            if self._torch is not None:
+                stack.enter_context(self._torch.running())
+            yield
+        self._settle()
+
+    @contextlib.contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Triton's front end runs inside: torch is as it was."""
+        self._settle()
+        with contextlib.ExitStack() as stack:
+            if self._torch is not None:
+                stack.enter_context(self._torch.suspended())
+            yield
+
+    def tensor(
+        self,
+        *shape: int,
+        dtype: Any = "fp16",
+        strides: Sequence[int] | None = None,
+        grad: bool = False,
+    ) -> Any:
+        """A tensor on the device, as `--call` expressions make with `T(...)`.
+
+        Args:
+            shape: extents; none for a scalar tensor.
+            dtype: Triton's or torch's name of the type (`fp16`, `bfloat16`, `fp8e4nv`, `i64`), or a
+                torch dtype.
+            strides: in elements; contiguous by default.
+            grad: whether it takes part in autograd.
+
+        Raises:
+            ValueError: the type is unknown, or the interpreter has no torch.
+        """
+        if self._torch is None:
+            raise ValueError("T(...) makes torch tensors, and this interpreter has no torch")
+        return self._torch.tensor(shape, dtype, strides, grad)
+
+    def _settle(self) -> None:
+        """Says of settings of the script's that were not followed."""
+        if os.environ.pop(INTERPRET, "0").lower() in ("1", "true", "on", "yes"):
+            self.note(f"{INTERPRET} was set by the script; its kernels are compiled all the same")
+
+
+def install(device: Device, folder: str, *, stubs: Sequence[str] = ()) -> World:
+    """Makes this process a machine with the given GPU. Cannot be undone: fork first.
+
+    Args:
+        device: the GPU.
+        folder: an existing scratch folder; takes a small ROCm tree.
+        stubs: names of modules to replace by inert ones.
+
+    Raises:
+        ValueError: a module that cannot be replaced.
+    """
+    stub_modules.install(stubs)
+    driver = activate(target(device.arch), device)
+    world = World(device, driver)
+    rocm.install(device, folder)
+    os.environ.pop(INTERPRET, None)
+    # A stated knob is stronger than the environment, which the script may change.
+    importlib.import_module("triton.knobs").runtime.interpret = False
+    if importlib.util.find_spec("torch") is not None:
+        world._torch = importlib.import_module(".torch_world", __package__).TorchWorld(
+            device, world.note
+        )
+    benchmarking.install(world.note)
+    return world

@@ -1,0 +1,305 @@
+"""Tensors that claim to be on an AMD GPU. Imported only where the interpreter has torch.
+
+A `DeviceTensor` is a wrapper around a payload: a real CPU tensor while it is small, so that what a
+script reads back and branches on is true, and a meta tensor beyond, so that a terabyte costs
+nothing. To torch's C++ it is a CPU tensor, which lets autograd work in a build without a GPU; to
+Python it is on `cuda:0`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+
+if TYPE_CHECKING:
+    from .dispatch import Dispatcher
+
+FLOAT_LIMIT = 1 << 18
+"""Elements up to which a floating-point tensor has contents: they are seldom read back."""
+INTEGER_LIMIT = 1 << 22
+"""Elements up to which another tensor has contents: indices and lengths decide what comes next."""
+ALIGNMENT = 512
+"""Bytes that torch's caching allocator rounds each allocation up to."""
+FIRST_ADDRESS = 0x7F00_0000_0000
+READ_LIMIT = 1 << 24
+"""Elements of a tensor without contents for which a host read makes zeros of its own."""
+
+
+class Memory:
+    """One allocation: its address and size, shared by all views of it.
+
+    Args:
+        address: where it would be on the device.
+        nbytes: its size.
+    """
+
+    __slots__ = ("address", "nbytes", "truth", "unknown")
+
+    def __init__(self, address: int, nbytes: int) -> None:
+        self.address = address
+        self.nbytes = nbytes
+        # Nobody has written to it but, perhaps, a kernel: its contents stand for any.
+        self.unknown = False
+        # What an unknown comparison is taken for; None where it is no comparison.
+        self.truth: bool | None = None
+
+
+class Addresses:
+    """Hands out addresses as a device's allocator does: aligned, never twice."""
+
+    def __init__(self) -> None:
+        self._next = FIRST_ADDRESS
+
+    def allocate(self, nbytes: int) -> Memory:
+        """A new allocation of so many bytes."""
+        memory = Memory(self._next, nbytes)
+        self._next += max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT)
+        return memory
+
+
+class DeviceStorage:
+    """The storage of a device tensor, as far as Python code looks at one."""
+
+    is_cuda = True
+
+    def __init__(self, tensor: DeviceTensor) -> None:
+        self._tensor = tensor
+        self._memory = tensor._memory
+        self.device = tensor.device
+
+    def data_ptr(self) -> int:
+        """The address of its first byte."""
+        return self._memory.address
+
+    def size(self) -> int:
+        """Its bytes."""
+        return self._memory.nbytes
+
+    nbytes = size
+    __len__ = size
+
+    def element_size(self) -> int:
+        """An untyped storage's elements are bytes."""
+        return 1
+
+    @property
+    def _cdata(self) -> int:
+        return self._memory.address
+
+    def resize_(self, nbytes: int) -> DeviceStorage:
+        """Changes what `size` says; no contents are made or freed."""
+        self._memory.nbytes = nbytes
+        return self
+
+    def cpu(self) -> Any:
+        """The payload's own storage."""
+        return self._tensor._payload.untyped_storage()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DeviceStorage) and other._memory is self._memory
+
+    def __hash__(self) -> int:
+        return hash(self._memory.address)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tensor._payload.untyped_storage(), name)
+
+
+class DeviceTensor(torch.Tensor):
+    """A tensor that says it is on the device.
+
+    `dispatcher` is set by the subclass that each `Dispatcher` makes for itself.
+    """
+
+    dispatcher: Dispatcher
+    _payload: torch.Tensor
+    _claim: torch.device
+    _memory: Memory
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(
+        cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        with cls.dispatcher.mode:
+            return func(*args, **(kwargs or {}))
+
+    # ----- where it is
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        """The device that it claims."""
+        return self._claim
+
+    @property
+    def is_cuda(self) -> bool:  # type: ignore[override]
+        """True on the device, which ROCm builds of torch call cuda too."""
+        return self._claim.type == "cuda"
+
+    @property
+    def is_cpu(self) -> bool:  # type: ignore[override]
+        """True for a large tensor in host memory."""
+        return self._claim.type == "cpu"
+
+    def get_device(self) -> int:
+        """The device's ordinal; -1 in host memory."""
+        return (self._claim.index or 0) if self.is_cuda else -1
+
+    def data_ptr(self) -> int:
+        """Where its first element would be."""
+        payload = self._payload
+        return self._memory.address + payload.storage_offset() * payload.element_size()
+
+    def const_data_ptr(self) -> int:
+        """The same as `data_ptr`."""
+        return self.data_ptr()
+
+    def mutable_data_ptr(self) -> int:
+        """The same as `data_ptr`."""
+        return self.data_ptr()
+
+    def ptr_range(self) -> int:
+        """Bytes of its whole storage: AMD's backend asks whether 32-bit offsets reach them all."""
+        return self._memory.nbytes
+
+    def untyped_storage(self) -> Any:
+        """Its storage, with true size and address."""
+        return DeviceStorage(self)
+
+    def storage(self) -> Any:
+        """As `untyped_storage`."""
+        return DeviceStorage(self)
+
+    _typed_storage = storage
+
+    # ----- moving it
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """As torch's: itself where nothing changes."""
+        return self.dispatcher.to(self, *args, **kwargs)
+
+    def cpu(self, *args: Any, **kwargs: Any) -> Any:
+        """A copy in host memory."""
+        return self.dispatcher.move(self, torch.device("cpu"))
+
+    def cuda(self, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Itself."""
+        return self.dispatcher.move(self, self.dispatcher.device_of(device, default="cuda"))
+
+    @property
+    def data(self) -> Any:  # type: ignore[override]
+        """The same memory without a history."""
+        return self.detach()
+
+    @data.setter
+    def data(self, new: torch.Tensor) -> None:
+        self.dispatcher.replace(self, new)
+
+    def pin_memory(self, *args: Any) -> Any:
+        """Itself: pinned memory has no consequence here."""
+        return self
+
+    def is_pinned(self, *args: Any) -> bool:
+        """False."""
+        return False
+
+    def is_shared(self) -> bool:
+        """True, as torch says of all device memory."""
+        return self.is_cuda
+
+    def share_memory_(self) -> Any:
+        """Itself."""
+        return self
+
+    def record_stream(self, stream: Any) -> None:
+        """There are no streams to wait for."""
+
+    # ----- reading it on the host: never fails, never takes much memory
+
+    def tolist(self) -> Any:
+        """Its values; zeros where it has no contents."""
+        return self.dispatcher.read(self, "tolist")
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """Its values; zeros where it has no contents."""
+        return self.dispatcher.read(self, "numpy")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        array = self.dispatcher.read(self, "numpy")
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return str(self.dispatcher.read(self, "repr"))
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        if self.dim() == 0 and spec:
+            return format(self.item(), spec)
+        return repr(self) if self.dim() else str(self.item())
+
+    # ----- copying it
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) in memo:
+            return memo[id(self)]
+        with torch.no_grad():
+            copy = self.detach().clone()
+        copy.requires_grad_(self.requires_grad)
+        if isinstance(self, torch.nn.Parameter):
+            copy = torch.nn.Parameter(copy, self.requires_grad)
+        if self.grad is not None:
+            copy.grad = self.grad.__deepcopy__(memo)
+        memo[id(self)] = copy
+        return copy
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        plain = self.dispatcher.plain(self)
+        if isinstance(self, torch.nn.Parameter):
+            return rebuild_parameter, (plain, str(self.device), self.requires_grad)
+        return rebuild, (plain, str(self.device), self.requires_grad)
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise BufferError("a tensor without a device behind it cannot be exported")
+
+
+def rebuild(plain: torch.Tensor, device: str, requires_grad: bool) -> torch.Tensor:
+    """What a pickled device tensor becomes again."""
+    return plain.to(device).requires_grad_(requires_grad)
+
+
+def rebuild_parameter(plain: torch.Tensor, device: str, requires_grad: bool) -> torch.Tensor:
+    """What a pickled parameter on the device becomes again."""
+    return torch.nn.Parameter(plain.to(device), requires_grad)
+
+
+def element_limit(dtype: torch.dtype) -> int:
+    """Elements up to which a tensor of this type has contents."""
+    return FLOAT_LIMIT if dtype.is_floating_point or dtype.is_complex else INTEGER_LIMIT
+
+
+def fits(tensor: torch.Tensor) -> bool:
+    """Whether a tensor of this shape and type has contents."""
+    return tensor.numel() <= element_limit(tensor.dtype)
+
+
+def bytes_of(payload: torch.Tensor) -> int:
+    """The bytes of the whole storage under a payload."""
+    return int(payload.untyped_storage().size())
+
+
+NUMPY_TYPES = frozenset(
+    (
+        *(torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128),
+        *(torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool),
+        *(torch.uint16, torch.uint32, torch.uint64),
+    )
+)
+
+
+def host_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The nearest type that numpy and Python know: itself, or float32 for those they lack."""
+    return dtype if dtype in NUMPY_TYPES else torch.float32

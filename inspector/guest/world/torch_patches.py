@@ -1,0 +1,309 @@
+"""`torch.cuda` and its relatives, as a ROCm build of torch with one GPU would answer."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from .device import Device
+from .rocm import HIP_VERSION, VERSION
+from .stubs import Inert
+
+CONTEXTS = ("device", "device_of", "stream", "graph", "StreamContext", "_DeviceGuard")
+DEVICE_MEMORY_IN_USE = 1 << 30
+
+
+class Event:
+    """A point in a stream: always passed, a millisecond after any other."""
+
+    cuda_event = 0
+    event_id = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.device = torch.device("cuda", 0)
+
+    def elapsed_time(self, other: Any) -> float:
+        """Milliseconds."""
+        return 1.0
+
+    def query(self) -> bool:
+        """True: it has passed."""
+        return True
+
+    def record(self, stream: Any = None) -> None:
+        """Nothing to record."""
+
+    def wait(self, stream: Any = None) -> None:
+        """Nothing to wait for."""
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
+    def ipc_handle(self) -> bytes:
+        """A handle that nobody can open."""
+        return b""
+
+
+class Stream:
+    """The one stream."""
+
+    cuda_stream = 0
+    stream_id = 0
+    device_index = 0
+    device_type = 1
+    priority = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.device = torch.device("cuda", 0)
+
+    def wait_stream(self, stream: Any) -> None:
+        """Nothing to wait for."""
+
+    def wait_event(self, event: Any) -> None:
+        """Nothing to wait for."""
+
+    def record_event(self, event: Any = None) -> Any:
+        """An event, passed already."""
+        return event or Event()
+
+    def is_capturing(self) -> bool:
+        """False: no graph is being made."""
+        return False
+
+    def query(self) -> bool:
+        """True: it is idle."""
+        return True
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        pass
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream)
+
+    def __hash__(self) -> int:
+        return hash(Stream)
+
+
+class Graph(Inert):
+    """A graph: captured by running, replayed by doing nothing."""
+
+    def pool(self) -> tuple[int, int]:
+        """The memory pool's id."""
+        return 0, 0
+
+
+class Entered:
+    """`torch.cuda.device` and the like: changes nothing, and gives back what it was given."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._given = args[0] if args else None
+        self.idx = self.prev_idx = 0
+        self.stream = self._given
+
+    def __enter__(self) -> Any:
+        return self._given
+
+    def __exit__(self, *exception: Any) -> bool:
+        return False
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return function
+
+
+def install(device: Device) -> None:
+    """Replaces the answers of this process's torch."""
+    torch.version.hip = HIP_VERSION
+    torch.version.cuda = None
+    torch.version.rocm = VERSION
+    cuda = torch.cuda
+    _set(cuda, _answers(device))
+    _set(cuda, {name: type(name, (Entered,), {}) for name in CONTEXTS})
+    _set(cuda, {"Stream": Stream, "ExternalStream": Stream, "Event": Event, "CUDAGraph": Graph})
+    torch.Event = Event
+    torch.Stream = Stream
+    _modules(cuda)
+    _accelerator()
+    _extension_module(device)
+    _backends()
+
+
+def _set(owner: Any, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(owner, name, value)
+
+
+def _always(value: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: value
+
+
+def _answers(device: Device) -> dict[str, Any]:
+    properties = SimpleNamespace(**device.torch_properties())
+    free = device.memory_bytes - DEVICE_MEMORY_IN_USE
+    answers = {
+        "is_available": True,
+        "is_initialized": True,
+        "device_count": 1,
+        "current_device": 0,
+        "_get_device_index": 0,
+        "get_device_name": device.name,
+        "get_device_capability": device.capability,
+        "get_device_properties": properties,
+        "get_arch_list": [device.arch],
+        "get_gencode_flags": "",
+        "mem_get_info": (free, device.memory_bytes),
+        "memory_allocated": DEVICE_MEMORY_IN_USE,
+        "max_memory_allocated": DEVICE_MEMORY_IN_USE,
+        "memory_reserved": DEVICE_MEMORY_IN_USE,
+        "max_memory_reserved": DEVICE_MEMORY_IN_USE,
+        "memory_cached": DEVICE_MEMORY_IN_USE,
+        "max_memory_cached": DEVICE_MEMORY_IN_USE,
+        "memory_summary": "",
+        "memory_snapshot": [],
+        "utilization": 0,
+        "memory_usage": 0,
+        "temperature": 40,
+        "power_draw": 0,
+        "clock_rate": device.clock_khz // 1000,
+        "is_bf16_supported": True,
+        "is_tf32_supported": True,
+        "is_current_stream_capturing": False,
+        "can_device_access_peer": True,
+        "get_sync_debug_mode": 0,
+        "get_allocator_backend": "native",
+        "graph_pool_handle": (0, 0),
+        "initial_seed": 0,
+        "get_per_process_memory_fraction": 1.0,
+        "caching_allocator_alloc": 0,
+        "get_stream_from_external": None,
+    }
+    nothing = (
+        *("init", "_lazy_init", "_lazy_call", "_check_capability", "set_device", "synchronize"),
+        *("empty_cache", "ipc_collect", "reset_peak_memory_stats", "reset_max_memory_allocated"),
+        *("reset_max_memory_cached", "reset_accumulated_memory_stats", "set_stream", "_sleep"),
+        *("set_per_process_memory_fraction", "set_sync_debug_mode", "set_rng_state_all"),
+        *("caching_allocator_delete", "check_error"),
+    )
+    return {
+        **{name: _always(value) for name, value in answers.items()},
+        **{name: _always(None) for name in nothing},
+        "memory_stats": lambda *args, **kwargs: _Zeros(),
+        "memory_stats_as_nested_dict": lambda *args, **kwargs: _Zeros(),
+        "current_stream": lambda *args, **kwargs: Stream(),
+        "default_stream": lambda *args, **kwargs: Stream(),
+        "cudart": lambda *args, **kwargs: Inert(),
+        "make_graphed_callables": lambda callables, *args, **kwargs: callables,
+        "get_rng_state": lambda *args, **kwargs: torch.get_rng_state(),
+        "set_rng_state": lambda state, *args, **kwargs: torch.set_rng_state(state.cpu()),
+        "get_rng_state_all": lambda *args, **kwargs: [torch.get_rng_state()],
+        "manual_seed": lambda seed: torch.default_generator.manual_seed(int(seed)),
+        "manual_seed_all": lambda seed: torch.default_generator.manual_seed(int(seed)),
+        "seed": lambda: torch.default_generator.seed(),
+        "seed_all": lambda: torch.default_generator.seed(),
+        "_is_compiled": _always(True),
+        "_compile_kernel": lambda *args, **kwargs: Inert(),
+    }
+
+
+class _Zeros(dict):  # type: ignore[type-arg]
+    """Statistics of an allocator that nothing was asked of."""
+
+    def __missing__(self, key: str) -> int:
+        return 0
+
+    def get(self, key: str, default: Any = 0) -> Any:
+        """The statistic; 0 for those that nobody counted."""
+        return super().get(key, default)
+
+
+def _modules(cuda: Any) -> None:
+    """The same functions, where the modules that define them offer them too.
+
+    Each has to stay one object: torch._dynamo looks them all up by identity on import.
+    """
+    for name in ("memory", "random", "streams", "graphs"):
+        module = getattr(cuda, name, None) or sys.modules.get(f"torch.cuda.{name}")
+        if module is None:
+            continue
+        for attribute in dir(module):
+            if attribute in cuda.__dict__ and not attribute.startswith("__"):
+                setattr(module, attribute, getattr(cuda, attribute))
+    for name in ("nvtx", "profiler", "tunable", "jiterator", "gds"):
+        module = sys.modules.get(f"torch.cuda.{name}")
+        for attribute in dir(module) if module is not None else ():
+            value = getattr(module, attribute)
+            if callable(value) and getattr(value, "__module__", None) == module.__name__:
+                setattr(module, attribute, Inert())
+
+
+def _accelerator() -> None:
+    accelerator = getattr(torch, "accelerator", None)
+    if accelerator is None:
+        return
+    device = torch.device("cuda", 0)
+    answers = {
+        "is_available": True,
+        "device_count": 1,
+        "current_accelerator": torch.device("cuda"),
+        "current_device_index": 0,
+        "current_device_idx": 0,
+        "set_device_index": None,
+        "set_device_idx": None,
+        "synchronize": None,
+        "empty_cache": None,
+        "memory_allocated": DEVICE_MEMORY_IN_USE,
+        "max_memory_allocated": DEVICE_MEMORY_IN_USE,
+        "memory_reserved": DEVICE_MEMORY_IN_USE,
+        "max_memory_reserved": DEVICE_MEMORY_IN_USE,
+        "reset_peak_memory_stats": None,
+    }
+    _set(accelerator, {name: _always(value) for name, value in answers.items()})
+    accelerator.current_stream = lambda *args, **kwargs: Stream()
+    accelerator.set_stream = _always(None)
+    accelerator.device_index = type("device_index", (Entered,), {})
+    torch.get_default_device = getattr(torch, "get_default_device", _always(device))
+
+
+def _extension_module(device: Device) -> None:
+    """What Triton and others import from `torch._C` of a build with a GPU."""
+    answers = {
+        "_cuda_getCurrentRawStream": 0,
+        "_cuda_getDevice": 0,
+        "_cuda_setDevice": None,
+        "_cuda_getDeviceCount": 1,
+        "_cuda_maybeExchangeDevice": 0,
+        "_cuda_exchangeDevice": 0,
+        "_cuda_init": None,
+        "_cuda_synchronize": None,
+        "_cuda_isCurrentStreamCapturing": False,
+        "_cuda_getCompiledVersion": 60443483,
+        "_cuda_emptyCache": None,
+        "_cuda_isInBadFork": False,
+        "_cuda_getArchFlags": device.arch,
+        "_cuda_getCurrentStream": (0, 0, 1),
+        "_cuda_getDefaultStream": (0, 0, 1),
+        "_cuda_hasPrimaryContext": True,
+        "_cuda_setStream": None,
+    }
+    _set(torch._C, {name: _always(value) for name, value in answers.items()})
+    torch._C._cuda_getDeviceProperties = _always(SimpleNamespace(**device.torch_properties()))
+
+
+def _backends() -> None:
+    with contextlib.suppress(AttributeError):
+        torch.backends.cuda.is_built = _always(True)
+        torch.backends.cuda.is_flash_attention_available = _always(True)
+    with contextlib.suppress(AttributeError):
+        torch.cuda.amp.common.amp_definitely_not_available = _always(False)
+    with contextlib.suppress(AttributeError):
+        torch.amp.grad_scaler.amp_definitely_not_available = _always(False)

@@ -1,0 +1,105 @@
+"""The torch side of the world. Imported only where the interpreter has torch."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from . import autocasting, comparisons, distributed, dynamo, functions, torch_patches
+from .device import Device
+from .dispatch import Dispatcher
+from .tensors import rebuild, rebuild_parameter
+
+# Triton's names that are not torch's. https://triton-lang.org: triton.language, Data Types.
+DTYPES = {
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "fp64": "float64",
+    "i1": "bool",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "fp8": "float8_e4m3fnuz",
+    "fp8e4b8": "float8_e4m3fnuz",
+    "fp8e5b16": "float8_e5m2fnuz",
+    "fp8e4nv": "float8_e4m3fn",
+    "fp8e5": "float8_e5m2",
+}
+
+
+class TorchWorld:
+    """Device tensors and a `torch.cuda` that has one AMD GPU.
+
+    Args:
+        device: the GPU.
+        note: takes a remark on something approximated.
+    """
+
+    def __init__(self, device: Device, note: Callable[[str], None]) -> None:
+        self._dispatcher = Dispatcher(note)
+        dynamo.install()
+        torch_patches.install(device)
+        functions.install(self._dispatcher)
+        autocasting.install()
+        distributed.install(self._dispatcher)
+        comparisons.install(torch)
+        torch.serialization.add_safe_globals([rebuild, rebuild_parameter])
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """The dispatcher sees every operator inside, in threads that the script starts as well."""
+        start = threading.Thread.run
+        mode = self._dispatcher.mode
+
+        def run(thread: threading.Thread) -> None:
+            with mode:
+                start(thread)
+
+        threading.Thread.run = run  # type: ignore[method-assign]
+        try:
+            with mode:
+                yield
+        finally:
+            threading.Thread.run = start  # type: ignore[method-assign]
+
+    @contextlib.contextmanager
+    def suspended(self) -> Iterator[None]:
+        """No mode of ours or of the script's is active inside."""
+        with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
+            yield
+
+    def tensor(
+        self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None, grad: bool
+    ) -> torch.Tensor:
+        """A tensor on the device; see `World.tensor`.
+
+        Raises:
+            ValueError: no such type.
+        """
+        kind = dtype
+        if not isinstance(kind, torch.dtype):
+            name = str(dtype).rpartition(".")[2]
+            kind = getattr(torch, DTYPES.get(name, name), None)
+        if not isinstance(kind, torch.dtype):
+            raise ValueError(f"no type {dtype!r}; for example fp16, bf16, fp32, fp8e4b8, i32")
+        extents = [int(extent) for extent in shape]
+        with self.running():
+            if strides is not None:
+                made = torch.empty_strided(extents, list(strides), dtype=kind, device="cuda")
+            else:
+                made = torch.empty(extents, dtype=kind, device="cuda")
+            if kind.is_floating_point and kind.itemsize > 1:
+                made.normal_()
+            else:
+                made.zero_()
+            return made.requires_grad_(grad) if grad else made

@@ -1,0 +1,139 @@
+"""Operators whose result depends on values that are not known: plausible shapes and readings.
+
+Where a large tensor has no contents, every element is taken to count: `nonzero` finds all, a mask
+selects all, each value is unique and each is repeated once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+UNKNOWN_FLOAT = 1e-6
+"""What an unknown float reads as: small, so that a difference from a reference passes."""
+UNKNOWN_INTEGER = 1
+
+
+def scalar(dtype: torch.dtype, truth: bool | None) -> bool | int | float | complex:
+    """What the host reads from an element that nobody knows."""
+    if dtype == torch.bool:
+        return truth is not False
+    if dtype.is_complex:
+        return complex(UNKNOWN_FLOAT)
+    if dtype.is_floating_point:
+        return UNKNOWN_FLOAT if truth is not False else 0.0
+    return UNKNOWN_INTEGER if truth is not False else 0
+
+
+def _meta(*shape: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+def _nonzero(x: torch.Tensor, **_: Any) -> Any:
+    return _meta(x.numel() if x.dim() else 1, x.dim())
+
+
+def _nonzero_numpy(x: torch.Tensor, **_: Any) -> Any:
+    return [_meta(x.numel()) for _ in range(max(1, x.dim()))]
+
+
+def _nonzero_static(x: torch.Tensor, *, size: int, **_: Any) -> Any:
+    return _meta(size, x.dim())
+
+
+def _masked_select(x: torch.Tensor, mask: torch.Tensor, **_: Any) -> Any:
+    count = torch.broadcast_shapes(x.shape, mask.shape).numel()
+    return _meta(count, dtype=x.dtype)
+
+
+def _index(x: torch.Tensor, indices: Any, **_: Any) -> Any:
+    shaped: list[torch.Tensor | None] = []
+    for index in indices:
+        if index is not None and index.dtype in (torch.bool, torch.uint8):
+            shaped += [_meta(index.numel()) for _ in range(index.dim())]
+        else:
+            shaped.append(index if index is None else index.to("meta"))
+    return torch.ops.aten.index.Tensor(x.to("meta"), shaped)
+
+
+def _unique(x: torch.Tensor, *_: Any, **__: Any) -> Any:
+    n = x.numel()
+    return _meta(n, dtype=x.dtype), _meta(*x.shape), _meta(n)
+
+
+def _unique_dim(x: torch.Tensor, dim: int = 0, *_: Any, **__: Any) -> Any:
+    return _meta(*x.shape, dtype=x.dtype), _meta(x.shape[dim]), _meta(x.shape[dim])
+
+
+def _unique_consecutive(
+    x: torch.Tensor, inverse: bool = False, counts: bool = False, dim: int | None = None
+) -> Any:
+    return _unique(x) if dim is None else _unique_dim(x, dim)
+
+
+def _repeat_interleave(repeats: torch.Tensor, *, output_size: int | None = None) -> Any:
+    return _meta(output_size if output_size is not None else repeats.numel())
+
+
+def _bincount(x: torch.Tensor, weights: Any = None, minlength: int = 0) -> Any:
+    dtype = weights.dtype if weights is not None else torch.int64
+    return _meta(max(1, minlength), dtype=dtype)
+
+
+SHAPES: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "nonzero": _nonzero,
+        "nonzero_numpy": _nonzero_numpy,
+        "nonzero_static": _nonzero_static,
+        "masked_select": _masked_select,
+        "index": _index,
+        "_unique": _unique,
+        "_unique2": _unique,
+        "unique_dim": _unique_dim,
+        "unique_consecutive": _unique_consecutive,
+        "repeat_interleave": _repeat_interleave,
+        "bincount": _bincount,
+    }
+)
+"""Operator -> its result's shape where the values are not known; takes plain tensors."""
+
+
+def zeros(shape: tuple[int, ...], zero: Any) -> Any:
+    """Nested lists of `zero` of a shape; equal rows are one list, so that no shape takes memory."""
+    value = zero
+    for extent in reversed(shape):
+        value = [value] * min(extent, LIST_LIMIT)
+    return value
+
+
+LIST_LIMIT = 1 << 24
+"""Elements of one list that `tolist` makes at most."""
+
+
+def _read_scalar(tensor: Any, unknown: bool) -> Any:
+    payload = tensor._payload
+    if unknown or payload.is_meta:
+        return scalar(tensor.dtype, tensor._memory.truth)
+    value = payload.item()
+    # A result that no kernel computed may be anything, and int(nan) would end the script.
+    return UNKNOWN_FLOAT if value != value else value
+
+
+def _read_truth(tensor: Any, unknown: bool) -> bool:
+    return bool(_read_scalar(tensor, unknown))
+
+
+READS: Mapping[str, Callable[[Any, bool], Any]] = MappingProxyType(
+    {
+        "_local_scalar_dense": _read_scalar,
+        "item": _read_scalar,
+        "is_nonzero": _read_truth,
+        "equal": lambda tensor, unknown: True,
+        "is_pinned": lambda tensor, unknown: False,
+        "_pin_memory": lambda tensor, unknown: tensor,
+    }
+)
+"""Operator -> what the host gets from a device tensor, given whether its contents are unknown."""

@@ -1,0 +1,221 @@
+"""Kernels compiled by several Tritons, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
+
+from kinspect.inspector.compiler.builds import Build, BuildsReport, KernelComparison
+from kinspect.inspector.compiler.compare import Comparison, Figure
+from kinspect.inspector.compiler.passdiff import PassDifference
+from kinspect.inspector.model import ErrorRecord, MetricValue
+from kinspect.inspector.render.table import Column, rows_of
+from kinspect.inspector.render.view import place, show
+
+SCHEMA_VERSION = 1
+WIDEST = 140
+"""Columns of a diff's line before it is cut."""
+_STATE = {True: "same", False: "differs", None: "?"}
+
+
+# --------------------------------------------------------------------------- text
+
+
+def write_text(report: BuildsReport, stream: TextIO) -> None:
+    """Each kernel: the first stage that differs and by which pass, the figures, an excerpt."""
+    for line in _lines(report):
+        stream.write(line + "\n")
+
+
+def _lines(report: BuildsReport) -> Iterator[str]:
+    for number, kernel in enumerate(report.kernels):
+        if number:
+            yield ""
+        yield from _kernel(kernel, report.builds)
+    if len(report.kernels) > 1:
+        yield ""
+        yield from _summary(report)
+
+
+def _summary(report: BuildsReport) -> Iterator[str]:
+    columns = [
+        Column("kernel", lambda k: k.kernel),
+        Column("arch", lambda k: k.arch),
+        Column("Tritons", lambda k: _pair(k, report.builds)),
+        Column("first difference", _first),
+        Column("made by", lambda k: k.comparison.cause if k.comparison is not None else ""),
+    ]
+    yield from rows_of(columns, report.kernels)
+
+
+def _first(kernel: KernelComparison) -> str:
+    if kernel.comparison is None:
+        return "failed in " + " and ".join(kernel.errors)
+    return kernel.comparison.stage or ("none" if kernel.comparison.same else "figures")
+
+
+def _pair(kernel: KernelComparison, builds: Sequence[Build]) -> str:
+    return f"{builds[kernel.left].label} | {builds[kernel.right].label}"
+
+
+def _kernel(kernel: KernelComparison, builds: Sequence[Build]) -> Iterator[str]:
+    left, right = builds[kernel.left], builds[kernel.right]
+    where = place(kernel.source)
+    yield "  ".join(filter(None, (kernel.kernel, kernel.arch, where)))
+    names = [
+        b.label if b.triton_version in b.label else f"{b.label} (Triton {b.triton_version})"
+        for b in (left, right)
+    ]
+    what = "the same TTIR" if kernel.same_ttir else "what each one's front end made"
+    yield f"  {names[0]} and {names[1]} compiled {what}"
+    for note in kernel.notes:
+        yield f"  note: {note}"
+    for label, error in kernel.errors.items():
+        yield f"  {label}: {error.message}"
+        if error.hint:
+            yield f"    try: {error.hint}"
+    if kernel.comparison is not None:
+        yield from _comparison(kernel.comparison)
+
+
+def _comparison(found: Comparison) -> Iterator[str]:
+    if found.same:
+        yield "  no difference: every stage says the same"
+    elif found.stage is None:
+        yield "  every stage says the same; figures differ"
+    else:
+        yield f"  first difference: {found.stage}, made by {found.cause}"
+    for one in found.passes[:-1]:
+        until = "" if one.lasts else ", then agreed again"
+        yield f"  before that they differed by {one.words(found.left, found.right)}{until}"
+    yield "  stages: " + ", ".join(f"{s.stage} {_STATE[s.same]}" for s in found.stages)
+    for note in found.notes:
+        yield f"  note: {note}"
+    changed = [f for f in found.figures if not f.same]
+    if changed:
+        yield ""
+        columns = [
+            Column("", lambda f: f.name if f.scope == "kernel" else f"{f.scope}: {f.name}"),
+            Column(found.left, lambda f: show(f.left), right=True),
+            Column(found.right, lambda f: show(f.right), right=True),
+            Column("change", _change, right=True),
+            Column("", lambda f: f.unit),
+        ]
+        yield from ("  " + line for line in rows_of(columns, changed))
+    equal = [f"{f.name} {show(f.left)}" for f in found.figures if f.same and _shown(f)]
+    if equal:
+        yield "  same in both: " + ", ".join(equal)
+    if found.excerpt:
+        yield ""
+        for line in found.excerpt.splitlines():
+            yield "  " + (line if len(line) <= WIDEST else line[: WIDEST - 1] + "…")
+
+
+def _shown(figure: Figure) -> bool:
+    return figure.scope == "kernel" and figure.left is not None and "count." not in figure.name
+
+
+def _change(figure: Figure) -> str:
+    left, right = figure.left, figure.right
+    if not isinstance(left, int | float) or not isinstance(right, int | float):
+        return ""
+    return f"{right - left:+g}"
+
+
+# --------------------------------------------------------------------------- JSON
+
+
+def write_json(report: BuildsReport, stream: TextIO) -> None:
+    """Everything, as `schema_version` 1."""
+    json.dump(as_json(report), stream, indent=1)
+    stream.write("\n")
+
+
+def as_json(report: BuildsReport) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": dict(report.tool),
+        "target": report.target,
+        "tritons": [
+            {
+                "label": b.label,
+                "python": b.python,
+                "triton_version": b.triton_version,
+                "triton_key": b.triton_key,
+            }
+            for b in report.builds
+        ],
+        "errors": [_error(e) for e in report.errors],
+        "comparisons": [_kernel_json(k) for k in report.kernels],
+    }
+
+
+def _kernel_json(kernel: KernelComparison) -> dict[str, Any]:
+    source = kernel.source
+    return {
+        "kernel": kernel.kernel,
+        "arch": kernel.arch,
+        "file": kernel.file,
+        "source": {"file": source.file, "line": source.line} if source is not None else None,
+        "constexprs": _plain(kernel.variant.constexprs),
+        "options": _plain(kernel.variant.options),
+        "left": kernel.left,
+        "right": kernel.right,
+        "same_ttir": kernel.same_ttir,
+        "errors": {label: _error(e) for label, e in kernel.errors.items()},
+        "notes": list(kernel.notes),
+        **(_comparison_json(kernel.comparison) if kernel.comparison is not None else {}),
+    }
+
+
+def _comparison_json(found: Comparison) -> dict[str, Any]:
+    return {
+        "same": found.same,
+        "first_stage": found.stage,
+        "made_by": found.cause or None,
+        "stages": [{"stage": s.stage, "same": s.same} for s in found.stages],
+        "passes": [_pass_json(p) for p in found.passes],
+        "excerpt": found.excerpt,
+        "figures": [
+            {
+                "name": f.name,
+                "unit": f.unit,
+                "scope": f.scope,
+                "values": [_value(f.left), _value(f.right)],
+            }
+            for f in found.figures
+        ],
+        "comparison_notes": list(found.notes),
+    }
+
+
+def _pass_json(one: PassDifference) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "stage": one.stage,
+        "only": [list(one.left_only), list(one.right_only)],
+        "options": list(one.options) if one.options is not None else None,
+        "same_before": list(one.before) if one.before is not None else None,
+        "differ_before": list(one.after),
+        "lasts": one.lasts,
+        "order_only": one.order_only,
+    }
+
+
+def _error(error: ErrorRecord) -> dict[str, Any]:
+    return {
+        "file": error.file,
+        "kernel": error.kernel,
+        "stage": error.stage,
+        "message": error.message,
+        "hint": error.hint,
+    }
+
+
+def _plain(values: Any) -> dict[str, Any]:
+    return json.loads(json.dumps(dict(values), default=str))  # type: ignore[no-any-return]
+
+
+def _value(value: MetricValue) -> Any:
+    return dict(value) if isinstance(value, dict) else value
