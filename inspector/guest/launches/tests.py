@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import os
+import re
+import sys
 from typing import Any
 
 from ..records import Emit, error, one_line
@@ -11,6 +15,10 @@ from .endings import IdleError, OutOfTimeError
 from .layers import EnoughError
 
 MOST_TEXT = 200
+USAGE_ERROR = 4
+MISSING = re.compile(r"No module named '([\w.]+)'")
+NOT_RAISED = re.compile(r"DID NOT RAISE .*AssertionError")
+"""Asserts are compiled away, so that a test which wants one to fail is not a failure."""
 INTERRUPTS = (EnoughError, IdleError, OutOfTimeError)
 
 
@@ -36,9 +44,15 @@ def run_tests(path: str, emit: Emit) -> None:
         return
     plugin = Plugin()
     options = ["-q", "-s", "-p", "no:cacheprovider", "--assert=plain", "-W", "ignore"]
-    status = pytest.main([path, *options], plugins=[plugin])
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        status = int(pytest.main([path, *options], plugins=[plugin]))
+    sys.stderr.write(said.getvalue())
     for stop in plugin.stopped:
         raise stop
+    missing = MISSING.search(said.getvalue()) if status == USAGE_ERROR else None
+    if missing is not None:  # in a conftest.py, of which pytest only prints
+        raise ModuleNotFoundError(missing[0], name=missing[1])
     if plugin.failures:
         first = plugin.failures[0]
         message = (
@@ -48,7 +62,10 @@ def run_tests(path: str, emit: Emit) -> None:
         hint = "results are not real here: what depends on them may go astray"
         emit(error("capture", message, hint, place=path))
     elif not plugin.ran:
-        message = f"{path}: pytest found no test to run (status {int(status)})"
+        message = f"{path}: pytest found no test to run (status {status})"
+        last = said.getvalue().strip().splitlines()[-1:]
+        if last:
+            message += f": {last[0]}"
         emit(error("capture", message, "see its output below"))
 
 
@@ -71,7 +88,7 @@ class Plugin:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Counts the tests and keeps the exceptions."""
         self.ran += report.when == "call"
-        if report.failed:
+        if report.failed and not NOT_RAISED.search(str(report.longrepr)):
             crash = getattr(report.longrepr, "reprcrash", None)
             text = getattr(crash, "message", None) or str(report.longrepr)
             self.failures.append(
@@ -79,10 +96,13 @@ class Plugin:
             )
 
     def pytest_exception_interact(self, node: Any, call: Any, report: Any) -> None:
-        """Stops at our own interrupts, which pytest takes for a test's failure."""
+        """Stops at our own interrupts, and at files that cannot be imported.
+
+        pytest takes the ones for a test's failure and the others for text.
+        """
         failure = call.excinfo.value
-        if isinstance(failure, INTERRUPTS):
-            self.stopped.append(failure)
+        if isinstance(failure, INTERRUPTS) or call.when == "collect":
+            self.stopped.append(failure.__cause__ or failure)
             node.session.shouldstop = type(failure).__name__
 
 

@@ -1,0 +1,372 @@
+"""Scripts that know nothing of kinspect: running them without a GPU shows what they launch."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton")
+pytest.importorskip("torch")
+Tool = Callable[..., subprocess.CompletedProcess[str]]
+
+KERNELS = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def copy(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n), mask=at < n)
+
+@triton.jit
+def scale(x, y, n, factor, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * factor, mask=at < n)
+
+def run_copy(x, **options):
+    y = torch.empty_like(x)
+    copy[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](
+        x, y, x.numel(), BLOCK=256, **options
+    )
+    return y
+"""
+
+
+@pytest.fixture
+def capture(tool: Tool, tmp_path: Path) -> Callable[..., tuple[dict[str, Any], str]]:
+    """Writes a script, analyses it and gives the report and what was said on stderr."""
+
+    def run(body: str, *args: str, name: str = "script.py", head: str = KERNELS) -> Any:
+        (tmp_path / name).write_text(head + textwrap.dedent(body))
+        done = tool("analyze", name, "--no-passes", "--format", "json", *args)
+        assert "Traceback (most recent call last)" not in done.stderr.partition("printed:")[0]
+        return json.loads(done.stdout), done.stderr
+
+    return run
+
+
+def variants(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(k["name"], k["variant"]) for k in report["kernels"]]
+
+
+def kernels(report: dict[str, Any]) -> list[str]:
+    return [k["name"] for k in report["kernels"]]
+
+
+# ------------------------------------------------------------------ what is captured
+
+
+def test_a_launch_is_what_triton_would_make_of_it(capture: Any, tmp_path: Path) -> None:
+    body = """
+    x = torch.randn(1000, device="cuda", dtype=torch.float16)
+    run_copy(x, num_warps=2)
+    run_copy(x, num_warps=2)
+    run_copy(x[8:], num_warps=2)      # 16 bytes on: still aligned, but 992 is a multiple of 16
+    run_copy(x[1:], num_warps=2)      # neither
+    big = torch.empty(3 * 2**30, device="cuda", dtype=torch.int8)
+    run_copy(big)                     # beyond 2 GiB: no 32-bit offsets
+    torch.testing.assert_close(x, x + 1)
+    assert False, "results are not real"
+    open("result.txt", "w").write("x")
+    """
+    report, stderr = capture(body, "--sort", "name")
+    assert not report["errors"], stderr
+    assert not (tmp_path / "result.txt").exists()
+    small = [v for _, v in variants(report) if v["signature"]["x"] == "*fp16"]
+    assert sorted(v["launches"] for v in small) == [1, 1, 2]
+    (twice,) = [v for v in small if v["launches"] == 2]
+    assert twice["grid"] == [4, 1, 1]
+    assert twice["signature"] == {"x": "*fp16", "y": "*fp16", "n": "i32", "BLOCK": "constexpr"}
+    assert twice["constexprs"] == {"BLOCK": 256}
+    assert twice["options"]["num_warps"] == 2
+    pointer = {"tt.divisibility": 16, "tt.pointer_range": 32}
+    assert twice["attrs"] == {"x": pointer, "y": pointer}
+    source = (tmp_path / "script.py").read_text().splitlines()
+    assert source[twice["call_site"]["line"] - 1].strip().startswith("copy[lambda")
+    attrs = [v["attrs"] for v in small]
+    assert {"x": pointer, "y": pointer, "n": {"tt.divisibility": 16}} in attrs
+    unaligned = [a for a in attrs if "tt.divisibility" not in a.get("x", {})]
+    assert unaligned == [{"x": {"tt.pointer_range": 32}, "y": pointer}]
+    (big,) = [v for _, v in variants(report) if v["signature"]["x"] == "*i8"]
+    assert "tt.pointer_range" not in big["attrs"]["x"]
+    assert big["options"]["num_warps"] == 4
+    assert big["grid"] == [3 * 2**30 // 256, 1, 1]
+
+
+AUTOTUNED = """
+seen = []
+
+@triton.autotune(
+    configs=[
+        triton.Config({"BLOCK": b}, num_warps=w) for b in (64, 128, 256) for w in (1, 2, 4, 8)
+    ],
+    key=["n"],
+    prune_configs_by={"early_config_prune": lambda configs, args, **kw: configs[1:]},
+)
+@triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+@triton.jit
+def tuned(x, y, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if EVEN:
+        tl.store(y + at, tl.load(x + at))
+    else:
+        tl.store(y + at, tl.load(x + at, mask=at < n), mask=at < n)
+
+x = torch.randn(192, device="cuda")
+tuned[lambda meta: (triton.cdiv(192, meta["BLOCK"]),)](x, x, 192)
+"""
+
+
+def test_autotuned_configs_and_heuristics(capture: Any) -> None:
+    report, stderr = capture(AUTOTUNED, "--max-configs", "all")
+    found = variants(report)
+    assert len(found) == 11  # pruning runs for real
+    for _, variant in found:
+        tuning = variant["tuning"]
+        assert tuning["BLOCK"] == variant["constexprs"]["BLOCK"]
+        assert tuning["num_warps"] == variant["options"]["num_warps"]
+        assert variant["constexprs"]["EVEN"] == (192 % tuning["BLOCK"] == 0)
+        assert variant["grid"] == [-(-192 // tuning["BLOCK"]), 1, 1]
+    cases = [v["case"] for _, v in found]
+    assert "BLOCK=64, num_warps=2" in cases
+    assert len(set(cases)) == 11
+    assert "--max-configs" not in stderr
+    few, stderr = capture(AUTOTUNED, "--max-configs", "3")
+    assert len(few["kernels"]) == 3
+    assert "the first 3 of 12 autotune configs" in stderr
+    assert few["notes"]
+    (chosen,) = capture(AUTOTUNED, "--kernel", "tuned[BLOCK=128, num_warps=1]")[0]["kernels"]
+    assert chosen["variant"]["tuning"]["BLOCK"] == 128
+
+
+def test_filters_stop_and_arguments(capture: Any) -> None:
+    body = """
+    import sys
+    n = int(sys.argv[1])
+    x = torch.randn(n, device="cuda")
+    y = run_copy(x)
+    for w in (1, 2, 4):
+        scale[(1,)](x, y, n, 0.5, BLOCK=128, num_warps=w)
+    """
+    report, _ = capture(body, "--", "4096")
+    assert sorted(kernels(report)) == ["copy", "scale", "scale", "scale"]
+    assert next(v for n, v in variants(report) if n == "copy")["grid"] == [16, 1, 1]
+    assert kernels(capture(body, "--kernel", "cop*", "--", "4096")[0]) == ["copy"]
+    assert len(capture(body, "--first", "2", "--", "4096")[0]["kernels"]) == 2
+    none, stderr = capture(body, "--kernel", "copi", "--", "4096")
+    assert not none["kernels"]
+    assert "no kernel it launches matches 'copi'; it launches copy, scale" in stderr
+
+
+def test_each_target_is_a_device_of_its_own(capture: Any) -> None:
+    body = """
+    properties = triton.runtime.driver.active.utils.get_device_properties(0)
+    target = triton.runtime.driver.active.get_current_target()
+    assert_backend = {"hip": 1}[target.backend]
+    block = 4 * properties["warpSize"]
+    if torch.version.hip is None or not torch.cuda.is_available():
+        raise SystemExit(3)
+    x = torch.randn(4096, device="cuda")
+    copy[(properties["multiprocessor_count"],)](x, x, 4096, BLOCK=block)
+    """
+    report, stderr = capture(body, "--arch", "gfx942,gfx1100")
+    assert not report["errors"], stderr
+    found = {k["arch"]: k["variant"] for k in report["kernels"]}
+    assert found["gfx942"]["constexprs"] == {"BLOCK": 256}
+    assert found["gfx942"]["grid"][0] == 304
+    assert found["gfx1100"]["constexprs"] == {"BLOCK": 128}
+    assert found["gfx1100"]["wave_size"] == 32
+
+
+def test_scripts_may_look_at_compiled_kernels(capture: Any) -> None:
+    body = """
+    x = torch.randn(4096, device="cuda")
+    kernel = copy.warmup(x, x, 4096, BLOCK=512, grid=(1,))
+    kernel._init_handles()
+    blocks = 65536 // max(kernel.metadata.shared, 1) + kernel.n_regs
+    assert_text = {"amdgcn" in kernel.asm: 1}[True]
+    kernel[(blocks, 1, 1)](x, x, 4096)
+    """
+    report, stderr = capture(body)
+    assert not report["errors"], stderr
+    ((_, variant),) = variants(report)
+    vgprs = report["kernels"][0]["metrics"]["vgpr_count"]["value"]
+    assert variant["grid"] == [65536 + vgprs, 1, 1]
+    assert variant["launches"] == 1
+
+
+def test_pytest_files(capture: Any) -> None:
+    body = """
+    import pytest
+
+    @pytest.mark.parametrize("n", [16, 32, 64, 128, 256, 512, 1024])
+    @pytest.mark.parametrize("dtype", [torch.float16])
+    def test_copy(n, dtype, tmp_path):
+        x = torch.randn(n, device="cuda", dtype=dtype)
+        y = run_copy(x, num_warps=max(1, n // 64))
+        assert torch.allclose(x, y + 1)
+
+    def test_fails():
+        raise ValueError("on purpose")
+    """
+    report, stderr = capture(body, name="test_copy.py")
+    # The first, the middle and the last.
+    assert sorted(v["options"]["num_warps"] for _, v in variants(report)) == [1, 2, 16]
+    assert "1 of 4 tests ended with an exception" in stderr
+    assert "on purpose" in stderr
+    missing = "import no_such_library\n\ndef test_copy():\n    run_copy(torch.ones(64).cuda())\n"
+    report, stderr = capture(missing, name="test_missing.py")
+    assert kernels(report) == ["copy"], stderr
+    broken = "from triton import no_such_name\n\ndef test_copy():\n    pass\n"
+    report, stderr = capture(broken, name="test_broken.py")
+    assert "cannot import name 'no_such_name'" in report["errors"][0]["message"]
+    assert len(report["errors"]) == 1
+
+
+def test_calls(capture: Any) -> None:
+    report, stderr = capture("", "--call", "run_copy(T(64, 64, dtype='bf16'))")
+    ((name, variant),) = variants(report)
+    assert (name, variant["signature"]["x"]) == ("copy", "*bf16")
+    comment = "# kinspect: call run_copy(T(128, dtype='fp32'), num_warps=2)\n"
+    ((name, variant),) = variants(capture(comment)[0])
+    assert (variant["signature"]["x"], variant["options"]["num_warps"]) == ("*fp32", 2)
+    report, stderr = capture("", "--call", "run_kopy(T(64))", "--call", "run_copy(T(64))")
+    assert kernels(report) == ["copy"]
+    assert "run_kopy" in stderr
+
+
+def test_a_signature_as_last_resort(capture: Any) -> None:
+    body = "@triton.jit\ndef lone(x, n, BLOCK: tl.constexpr):\n    tl.store(x + n, BLOCK)\n"
+    args = ("--signature", "*fp32:16, i32", "-D", "BLOCK=64", "-D", "num_warps=2")
+    report, stderr = capture(body, *args, "--kernel", "lone")
+    assert not report["errors"], stderr
+    ((name, variant),) = variants(report)
+    assert name == "lone"
+    assert variant["constexprs"] == {"BLOCK": 64}
+    assert variant["options"]["num_warps"] == 2
+    _, stderr = capture(body, "--signature", "*fp32, i32, 1, 2, 3", "--kernel", "lone")
+    assert "--signature has 5 arguments, and 'lone' takes 3" in stderr
+    _, stderr = capture(body, "--signature", "x=*fp32, m=i32", "--kernel", "lone")
+    assert "'m', which 'lone' has not" in stderr
+
+
+def test_missing_modules_and_files_beside_the_script(capture: Any, tmp_path: Path) -> None:
+    (tmp_path / "sizes.txt").write_text("2048")
+    body = """
+    import no_such_plotting_library as plt
+    from no_such_plotting_library.colours import red
+
+    @plt.decorated(red)
+    def size():
+        return int(open("sizes.txt").read())
+
+    run_copy(torch.randn(2048, device="cuda"))
+    with open("sizes.txt") as stream:
+        n = int(stream.read())
+    with open("sizes.txt", "w") as stream:
+        stream.write("0")
+    run_copy(torch.randn(n + 1, device="cuda"))
+    """
+    report, stderr = capture(body)
+    assert not report["errors"], stderr
+    assert len(report["kernels"]) == 2
+    assert "no_such_plotting_library cannot be imported: a stand-in" in stderr
+    assert (tmp_path / "sizes.txt").read_text() == "2048"  # the script wrote to its own copy
+
+
+# ------------------------------------------------------------------ what goes wrong
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("raise ValueError('no such thing')", "ValueError: no such thing"),
+        ("import os; os._exit(7)", "os._exit: status 7"),
+        ("import os; os.abort()", "crashed (SIGABRT)"),
+        ("import sys; sys.exit('usage: ...')", "sys.exit('usage: ...')"),
+        ("input('how many? ')", "reads from stdin"),
+        ("torch.empty(2**50, device='cuda').cpu()[:4].numpy().sum(); 1/0", "ZeroDivisionError"),
+        ("x = 'a' * 2**46", "out of memory"),
+    ],
+)
+def test_what_was_captured_outlives_the_script(capture: Any, end: str, said: str) -> None:
+    report, _ = capture(f"run_copy(torch.randn(64, device='cuda'))\n{end}\n")
+    assert kernels(report) == ["copy"]
+    (error,) = report["errors"]
+    assert said in error["message"]
+    assert error["hint"]
+    assert "\n" not in error["message"]
+
+
+def test_endless_scripts_and_forks(capture: Any) -> None:
+    body = """
+    import os
+    if os.fork() == 0:
+        run_copy(torch.randn(64, device="cuda"), num_warps=1)
+        os._exit(0)
+    os.wait()
+    run_copy(torch.randn(64, device="cuda"), num_warps=2)
+    while True:
+        pass
+    """
+    report, _ = capture(body, "--capture-limit", "15")
+    assert sorted(v["options"]["num_warps"] for _, v in variants(report)) == [1, 2]
+    (error,) = report["errors"]
+    assert "still running after 15 s" in error["message"]
+
+
+def test_kernels_that_cannot_be_lowered(capture: Any) -> None:
+    body = """
+    @triton.jit
+    def pointers(x, BLOCK: tl.constexpr):
+        p = tl.make_block_ptr(x, (64,), (1,), (0,), (BLOCK,), (0,))
+        tl.store(p, tl.load(p))
+
+    @triton.jit
+    def strict(x, BLOCK: tl.constexpr):
+        tl.static_assert(BLOCK > 64, "too small")
+        tl.store(x, BLOCK)
+
+    @triton.jit
+    def foreign(x):
+        y = tl.inline_asm_elementwise("cvt.rna.tf32.f32 $0, $1;", "=r,r", [tl.load(x)],
+                                      dtype=tl.float32, is_pure=False, pack=1)
+        tl.store(x, y)
+
+    x = torch.randn(64, device="cuda")
+    pointers[(1,)](x, BLOCK=64)
+    strict[(1,)](x, BLOCK=32)
+    foreign[(1,)](x)
+    run_copy(x, slice_k_tile=4)
+    run_copy(x, num_warps=8)
+    """
+    report, _ = capture(body)
+    errors = {e["kernel"].partition(" ")[0]: e for e in report["errors"]}
+    assert sorted(errors) == ["foreign", "pointers", "strict"]
+    assert "--python" in errors["pointers"]["hint"]
+    assert "script.py:" in errors["pointers"]["message"]
+    assert "too small" in errors["strict"]["message"]
+    assert errors["foreign"]["stage"] == "compile"
+    assert kernels(report) == ["copy", "copy"]
+    notes = [n for k in report["kernels"] for n in k["variant"]["notes"]]
+    assert len([n for n in notes if "slice_k_tile" in n]) == 1
+
+
+def test_a_user_s_own_folder_only_when_asked(capture: Any, tmp_path: Path) -> None:
+    body = "open('here.txt', 'w').write('x'); run_copy(torch.randn(64, device='cuda'))\n"
+    capture(body, "--cwd", str(tmp_path))
+    assert (tmp_path / "here.txt").exists()
+    assert not list(tmp_path.glob("**/__pycache__"))
+
+
+def test_nothing_is_left_behind(capture: Any, tmp_path: Path) -> None:
+    capture("run_copy(torch.randn(64, device='cuda'))\nimport tempfile; tempfile.mkdtemp()\n")
+    staging = Path(os.environ["KINSPECT_CACHE_DIR"]) / "staging"
+    mine = [p for p in staging.glob("*") if f"{os.getpid()}-" in p.name]
+    assert not mine
