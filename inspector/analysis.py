@@ -37,7 +37,7 @@ from kinspect.inspector.model import (
     Variant,
 )
 
-ANALYSIS_VERSION = 1
+ANALYSIS_VERSION = 2
 """Raised whenever a figure of an unchanged input would change."""
 
 
@@ -61,6 +61,7 @@ class Context:
         wanted: only kernels whose name is all of these (shell wildcards allowed).
         metadata: Triton's metadata of the compile.
         ttgir: the TTGIR that the code was lowered from.
+        ttir: the TTIR that was lowered to that; None for the variant's own.
         variant: the captured specialisation it was compiled from.
         code_object: the code object of the same compile, to hold an assembly's figures against.
     """
@@ -70,6 +71,7 @@ class Context:
     wanted: tuple[str, ...] = ()
     metadata: Mapping[str, Any] | None = None
     ttgir: str | None = None
+    ttir: str | None = None
     variant: Variant | None = None
     artifacts: Mapping[str, Artifact] = field(default_factory=dict)
     code_object: Path | None = None
@@ -102,13 +104,13 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
     binary = _stated_by_code_object(context)
     pack = default_pack()
     source_text = _source_reader()
-    module = _ttgir(context)
+    module, asked = _ttgir(context), _ttir(context)
     reports = []
     for function in functions:
         facts = _facts(function, machine, module, context)
         variant = context.variant
         report = kernel_report(
-            Subject(function, machine, facts, module),
+            Subject(function, machine, facts, module, asked),
             kernel_id=kernel_id(context.path, function.name, arch, variant),
             name=variant.kernel if variant is not None else function.name,
             arch=arch,
@@ -248,7 +250,24 @@ def _ttgir(context: Context) -> TtgirModule | None:
     try:
         return parse_ttgir(context.ttgir, context.path)
     except KinspectError:
-        return None  # only the unroll factor rests on it
+        return None  # what rests on it stays unknown
+
+
+def _ttir(context: Context) -> TtgirModule | None:
+    """The kernel as its author asked for it; only what it says of dots is looked at."""
+    text = context.ttir
+    if text is None and context.variant is not None and context.variant.stage == "ttir":
+        text = context.variant.ttir
+    if text is None:
+        return None
+    if "tt.dot" not in text:
+        return TtgirModule({}, {}, (), ())
+    from kinspect.inspector.ttgir.parser import parse_ttgir
+
+    try:
+        return parse_ttgir(text, context.path)
+    except KinspectError:
+        return None
 
 
 def _facts(

@@ -185,15 +185,23 @@ def _chosen(
 ) -> Iterator[Found | Ended]:
     """Those that match. Where labels decide, which are known last, nothing comes before."""
     by_label = any("[" in pattern for pattern in wanted)
+    found: list[Variant] = []
     for item in items:
         if isinstance(item, Found):
+            found.append(item.variant)
             if not by_label:
                 yield item
             continue
         if not by_label:
             yield item
             continue
-        kept = tuple(v for v in item.variants if matches(wanted, v.kernel, v))
+        # By the label, or by the case that the file itself names: a sweep adds its values to that.
+        pairs = [
+            (raw, named)
+            for raw, named in zip(found, item.variants, strict=True)
+            if matches(wanted, named.kernel, named) or matches(wanted, raw.kernel, raw)
+        ]
+        kept = tuple(named for _, named in pairs)
         errors = item.errors
         if not kept and item.variants:
             names = [label_of(v) for v in item.variants]
@@ -201,7 +209,7 @@ def _chosen(
             message = f"no kernel matches {' and '.join(map(repr, wanted))}"
             none = KinspectError(message, f"there is {known}")
             errors = (*errors, record(target, "capture", none))
-        yield from map(Found, kept)
+        yield from (Found(raw) for raw, _ in pairs)
         yield replace(item, variants=kept, errors=errors)
 
 

@@ -96,6 +96,7 @@ class Variant:
     tuning: Mapping[str, Any] | None = None
     launches: int | None = None
     notes: tuple[str, ...] = ()
+    stage: str = "ttir"  # of the text in `ttir`: "ttgir" where only that was saved
 
 
 @dataclass(frozen=True, slots=True)

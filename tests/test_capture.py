@@ -280,6 +280,37 @@ def test_missing_modules_and_files_beside_the_script(capture: Any, tmp_path: Pat
     assert (tmp_path / "sizes.txt").read_text() == "2048"  # the script wrote to its own copy
 
 
+def test_gluon_and_warnings(capture: Any) -> None:
+    pytest.importorskip("triton.experimental.gluon")
+    body = """
+    import warnings
+    from triton.experimental import gluon
+    from triton.experimental.gluon import language as gl
+
+    @gluon.jit
+    def layouts(x, y, n, BLOCK: gl.constexpr):
+        layout: gl.constexpr = gl.BlockedLayout([4], [64], [4], [0])
+        at = gl.program_id(0) * BLOCK + gl.arange(0, BLOCK, layout=layout)
+        gl.store(y + at, gl.load(x + at, mask=at < n), mask=at < n)
+
+    @triton.jit
+    def chooses(x, y):
+        at = tl.arange(0, 64)
+        tl.store(y + at, tl.where(at, tl.load(x + at), 0.0))
+
+    x = torch.randn(4096, device="cuda")
+    layouts[(4,)](x, x, 4096, BLOCK=1024)
+    chooses[(1,)](x, x)
+    """
+    report, stderr = capture(body)
+    assert not report["errors"], stderr
+    found = dict(variants(report))
+    assert sorted(found) == ["chooses", "layouts"]
+    assert any("non-boolean condition" in note for note in found["chooses"]["notes"])
+    (layouts,) = [k for k in report["kernels"] if k["name"] == "layouts"]
+    assert layouts["metrics"]["vector_bits.global_load.max"]["value"] == 128
+
+
 # ------------------------------------------------------------------ what goes wrong
 
 

@@ -41,6 +41,10 @@ def _specs() -> tuple[MetricSpec, ...]:
         "occupancy.workgroups_per_cu": "workgroups",
         "occupancy.limiter": "name",
         "occupancy.next_step": "mapping",
+        "matrix.upcast": "mapping",
+        "matrix.off_unit": "mapping",
+        "inline_asm.dropped": "mapping",
+        "inline_asm.optimised_away": "mapping",
     }
     both = {
         "count.*": "instructions",
@@ -58,7 +62,17 @@ def _specs() -> tuple[MetricSpec, ...]:
 
 PACK: Pack = load_default(Catalogue.of(_specs(), WORDS))
 
+NO_DOTS: Mapping[str, MetricValue] = {
+    "matrix.upcast": {"dots": 0, "of": 2, "asked": None, "used": None, "instruction": None},
+    "matrix.off_unit": {"dots": 0, "of": 2, "element": None, "supported": None, "at": None},
+}
+NO_ASSEMBLY: Mapping[str, MetricValue] = {
+    "inline_asm.dropped": {"pieces": 0, "of": 1, "text": None, "at": None},
+    "inline_asm.optimised_away": {"pieces": 0, "of": 1, "text": None, "at": None},
+}
 KERNEL: Mapping[str, MetricValue] = {
+    **NO_DOTS,
+    **NO_ASSEMBLY,
     "empty": False,
     "vgpr_allocated": 128,
     "lds_bytes": 32768,
@@ -126,6 +140,22 @@ def widths(cls: str, count: int, least: int, mean: float) -> dict[str, MetricVal
         f"vector_bits.{cls}.min": least,
         f"vector_bits.{cls}.mean": mean,
     }
+
+
+def upcast(dots: int) -> dict[str, MetricValue]:
+    fields = {"asked": "float8e4nv (OCP e4m3)", "used": "float16", "at": "gemm.py:16"}
+    name = "v_mfma_f32_32x32x8_f16"
+    return {"matrix.upcast": {"dots": dots, "of": 2, **fields, "instruction": name}}
+
+
+def off_unit(supported: bool | None) -> dict[str, MetricValue]:
+    fields = {"element": "float32", "supported": supported, "at": "gemm.py:16"}
+    return {"matrix.off_unit": {"dots": 1, "of": 2, **fields}}
+
+
+def assembly(name: str) -> dict[str, MetricValue]:
+    fields = {"text": "s_sleep 1", "at": "gemm.py:12"}
+    return {f"inline_asm.{name}": {"pieces": 1, "of": 1, **fields}}
 
 
 NO_MATRIX: Mapping[str, MetricValue] = {"count.mfma": 0, "cycles.mfma": 0}
@@ -223,6 +253,28 @@ CASES = (
     ok("KI015", loop={"count.valu": 300, "cycles.mfma": None}),
     ok("KI015", loop={**NO_MATRIX, "count.valu": 300}),
     ok("KI015", loop={**NO_MATRIX, "count.wmma": 16, "cycles.mfma": 512, "count.valu": 300}),
+    fail("KI017", "1 of 2 dots take float8e4nv (OCP e4m3) operands", kernel=upcast(1)),
+    fail("KI017", "in float16 with v_mfma_f32_32x32x8_f16 (first at gemm.py", kernel=upcast(2)),
+    ok("KI017", kernel=upcast(0)),
+    ok("KI017", kernel={"matrix.upcast": None}),
+    fail("KI018", "though this GPU has matrix instructions for float32", kernel=off_unit(True)),
+    ok("KI018", kernel=off_unit(False)),
+    ok("KI018", kernel=off_unit(None)),
+    ok("KI018", kernel={"matrix.off_unit": None}),
+    fail("KI019", "matrix unit does not take float32 (first at gemm", kernel=off_unit(False)),
+    ok("KI019", kernel=off_unit(True)),
+    ok("KI019", kernel=off_unit(None)),
+    fail(
+        "KI020",
+        '1 of 1 pieces of inline assembly are not in the code: "s_sleep 1" at gemm.py:12',
+        kernel=assembly("dropped"),
+    ),
+    ok("KI020", kernel=assembly("optimised_away")),
+    ok("KI020", kernel={**assembly("dropped"), "empty": True}),  # KI004 says more
+    ok("KI020", kernel={"inline_asm.dropped": None}),
+    fail("KI021", "1 of 1 pieces of pure inline assembly", kernel=assembly("optimised_away")),
+    ok("KI021", kernel=assembly("dropped")),
+    ok("KI021", kernel={**assembly("optimised_away"), "empty": True}),
 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -14,6 +16,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.compiler.store import (
+    LOCK,
     MANIFEST,
     STAGING,
     STALE_SECONDS,
@@ -162,14 +165,66 @@ def test_a_killed_writer_leaves_no_entry(tmp_path: Path) -> None:
     assert done.returncode == -signal.SIGKILL
     store = Store(tmp_path)
     assert store.get(KEY) is None
-    (left,) = (tmp_path / STAGING).iterdir()
-    store.prune(0)
-    assert left.exists()  # it may still be at work, for all we know
+    assert list((tmp_path / STAGING).iterdir())
+    assert store.tidy() > len("module {}")  # the manifest besides
+    assert not list((tmp_path / STAGING).iterdir())
+    assert put(store) == store.get(KEY)
+
+
+def test_what_is_being_written_is_left_alone(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with store.stage() as folder:
+        old = folder.stat().st_mtime - STALE_SECONDS - 1
+        os.utime(folder, (old, old))
+        assert Store(tmp_path).tidy() == 0
+        assert folder.exists()
+    assert not list((tmp_path / STAGING).iterdir())
+
+
+def test_a_folder_without_a_lock_goes_by_its_age(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    put(store)
+    left = tmp_path / STAGING / "1-of-an-older-version"
+    left.mkdir()
+    (left / "half").write_text("x")
+    assert store.tidy() == 0
     old = left.stat().st_mtime - STALE_SECONDS - 1
     os.utime(left, (old, old))
-    assert store.prune(0) > 0
+    assert store.tidy() == 1
     assert not left.exists()
-    assert put(store) == store.get(KEY)
+
+
+def test_where_the_file_system_has_no_locks_age_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    store = Store(tmp_path)
+    with store.stage() as folder:
+        lock = folder.with_name(f"{folder.name}{LOCK}")
+        assert store.tidy() == 0
+        old = lock.stat().st_mtime - STALE_SECONDS - 1
+        os.utime(lock, (old, old))
+        store.tidy()
+        assert not folder.exists()
+        assert not lock.exists()
+
+
+def test_notes_go_with_their_entry(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.note(KEY, "figures-1.json", b"lost")  # no entry: nothing to note it beside
+    assert store.noted(KEY, "figures-1.json") is None
+    entry = put(store)
+    store.note(KEY, "figures-1.json", b"first")
+    store.note(KEY, "figures-1.json", b"second")
+    assert store.noted(KEY, "figures-1.json") == b"second"
+    assert store.get(KEY) == entry
+    assert store.verify(KEY)
+    store.remove(KEY)
+    assert store.noted(KEY, "figures-1.json") is None
+    assert not list((tmp_path / STAGING).iterdir())
 
 
 def test_prune_deletes_the_oldest(tmp_path: Path) -> None:

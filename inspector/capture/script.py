@@ -239,6 +239,7 @@ def _variant(fields: Mapping[str, Any], plan: Plan) -> Variant:
         arch=fields["arch"],
         wave_size=fields["wave_size"],
         ttir=fields["ttir"],
+        stage=fields.get("stage", "ttir"),
         options=fields["options"],
         signature=fields["signature"],
         constexprs=fields["constexprs"],

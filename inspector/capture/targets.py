@@ -1,21 +1,23 @@
 """From what the user names on the command line to the files to work on.
 
 Nothing is executed here. What a file is gets decided by its first bytes where they are decisive
-(ELF, zip) and by its suffix otherwise.
+(ELF, zip), by what a .py file holds, and by its suffix otherwise.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from kinspect.inspector.errors import KinspectError
 
-Kind = Literal["script", "asm", "code_object", "ttir", "ttgir", "report", "archive"]
+Kind = Literal[
+    "script", "inductor", "asm", "code_object", "ttir", "ttgir", "report", "archive", "trace"
+]
 
 SUFFIXES: Mapping[str, Kind] = {
     ".py": "script",
@@ -31,12 +33,29 @@ SUFFIXES: Mapping[str, Kind] = {
     ".mlir": "ttgir",
     ".json": "report",
     ".kinspect": "archive",
+    ".kitrace": "trace",
 }
 
-_TRITON_KERNEL = re.compile(
-    rb"^\s*@(?:triton\.)?(?:jit|autotune|heuristics)\b|KINSPECT_CASES", re.M
+CODE_OBJECT = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")
+"""How a code object begins, or a bundle of them."""
+STAGES: Mapping[str, str] = {
+    "metadata": ".json",
+    "ttir": ".ttir",
+    "ttgir": ".ttgir",
+    "llir": ".llir",
+    "amdgcn": ".amdgcn",
+    "hsaco": ".hsaco",
+    "ptx": ".ptx",
+    "cubin": ".cubin",
+}
+"""What Triton writes of one kernel, side by side, and the suffixes."""
+
+_INDUCTOR = re.compile(
+    rb"^async_compile = AsyncCompile\(\)"
+    rb"|^@(?:triton_heuristics\.)?(?:pointwise|reduction|persistent_reduction|template|foreach"
+    rb"|cooperative_reduction|split_scan|user_autotune|fixed_config)\(",
+    re.M,
 )
-_SKIPPED_FOLDERS = {"__pycache__", "node_modules", "site-packages"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,33 +67,43 @@ class Target:
         kind: what it is.
         kernel: only this kernel of it (`file.py::kernel`).
         siblings: files of the same compile that lie beside it, by kind (`metadata`, `ttgir`, ...).
+        archs: gfx names to look at it for; empty: those that were asked for, or the default.
+        fault: why it cannot be worked on.
     """
 
     path: Path
     kind: Kind
     kernel: str | None = None
     siblings: Mapping[str, Path] = field(default_factory=dict)
+    archs: tuple[str, ...] = ()
+    fault: KinspectError | None = None
 
 
-def resolve(text: str) -> list[Target]:
+def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
     """The targets that a command-line argument names.
 
     Args:
         text: a file, `file.py::kernel`, or a folder, which means every target in it.
+        archs: gfx names that were asked for: a kernel that is compiled for another one is compiled
+            again from the TTIR beside it. None: each is looked at as what it was compiled for.
 
     Raises:
         KinspectError: there is no such file, or nothing in it that kinspect can read.
     """
+    from kinspect.inspector.capture import entries
+
     name, _, kernel = text.partition("::")
     path = Path(name)
     if path.is_dir():
-        found = list(_folder(path))
+        from kinspect.inspector.capture.folders import targets_in
+
+        found = targets_in(path, archs)
         if not found:
             raise KinspectError(
                 f"{name}: no kernels in this folder",
                 "it holds no .py with @triton.jit, .s, .amdgcn, .hsaco, .co, .ttir or .ttgir file",
             )
-        return [Target(t.path, t.kind, kernel or None, t.siblings) for t in found]
+        return [replace(t, kernel=kernel or None) for t in found]
     if not path.exists():
         raise KinspectError(f"{name}: no such file", _near(path))
     if not path.is_file():
@@ -83,7 +112,8 @@ def resolve(text: str) -> list[Target]:
     if kind is None:
         known = " ".join(sorted(SUFFIXES))
         raise KinspectError(f"{name}: not a kind of file that kinspect reads", f"known: {known}")
-    return [Target(path, kind, kernel or None, siblings_of(path, kind))]
+    target = Target(path, kind, kernel or None, siblings_of(path, kind))
+    return entries.for_archs(target, archs)
 
 
 def kind_of(path: Path) -> Kind | None:
@@ -95,20 +125,33 @@ def kind_of(path: Path) -> Kind | None:
         raise KinspectError(
             f"{path}: cannot be read ({error.strerror})", "check permissions"
         ) from None
-    if magic.startswith((b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")):
+    if magic.startswith(CODE_OBJECT):
         return "code_object"
     if magic.startswith(b"PK\x03\x04") and path.suffix == ".kinspect":
         return "archive"
-    return SUFFIXES.get(path.suffix)
+    kind = SUFFIXES.get(path.suffix)
+    return "inductor" if kind == "script" and is_inductor(path) else kind
+
+
+def is_inductor(path: Path) -> bool:
+    """Whether a .py file is TorchInductor's: `output_code.py`, or one kernel in its cache."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return False
+    return (
+        b"torch._inductor" in data
+        and b"KINSPECT_CASES" not in data
+        and _INDUCTOR.search(data) is not None
+    )
 
 
 def siblings_of(path: Path, kind: Kind) -> dict[str, Path]:
     """Files that Triton wrote beside this one for the same kernel."""
     if kind not in ("asm", "code_object", "ttir", "ttgir"):
         return {}
-    names = {"metadata": ".json", "ttgir": ".ttgir", "ttir": ".ttir", "hsaco": ".hsaco"}
     found = {}
-    for what, suffix in names.items():
+    for what, suffix in STAGES.items():
         other = path.with_suffix(suffix)
         if other != path and other.is_file():
             found[what] = other
@@ -124,43 +167,6 @@ def triton_metadata(path: Path | None) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) and "shared" in data else None
-
-
-def _folder(root: Path) -> Iterator[Target]:
-    for folder in _walk(root):
-        files = sorted(p for p in folder.iterdir() if p.is_file())
-        compiled = {p.stem for p in files if p.suffix == ".amdgcn"}
-        for path in files:
-            kind = SUFFIXES.get(path.suffix)
-            if kind is None or kind in ("report", "archive"):
-                continue
-            if kind != "asm" and path.stem in compiled and kind != "script":
-                continue  # another stage of a kernel whose assembly is here
-            if kind == "ttir" and path.with_suffix(".ttgir").exists():
-                continue
-            if kind == "script" and not _defines_kernels(path):
-                continue
-            actual = kind_of(path) or kind
-            yield Target(path, actual, None, siblings_of(path, actual))
-
-
-def _walk(root: Path) -> Iterator[Path]:
-    yield root
-    for child in sorted(root.iterdir()):
-        if (
-            child.is_dir()
-            and not child.is_symlink()
-            and not child.name.startswith(".")
-            and child.name not in _SKIPPED_FOLDERS
-        ):
-            yield from _walk(child)
-
-
-def _defines_kernels(path: Path) -> bool:
-    try:
-        return _TRITON_KERNEL.search(path.read_bytes()) is not None
-    except OSError:
-        return False
 
 
 def _near(path: Path) -> str:

@@ -20,6 +20,8 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "metrics": ("metrics", "metrics", "List the metrics with unit, origin and meaning."),
     "occupancy": ("occupancy", "occupancy", "Occupancy from typed figures, with the step table."),
     "passes": ("passes", "passes", "What each compiler pass did to a kernel."),
+    "record": ("record", "record", "Record which kernels a program launches on a GPU."),
+    "sweep": ("sweep", "command", "Compile a kernel in many configurations and compare the code."),
 }
 
 

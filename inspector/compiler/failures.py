@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from kinspect.inspector.compiler.assembly import culprit
 from kinspect.inspector.compiler.diagnostics import Diagnostics
 from kinspect.inspector.model import ErrorRecord, Variant
 
 FOREIGN = "remove what the target cannot execute, such as inline assembly of another vendor"
+ASSEMBLY = (
+    "write the inline assembly for AMDGPU (AMDGCN mnemonics, constraints v and s), or keep it from"
+    " this target with a constexpr; tl.extra.cuda is for NVIDIA alone"
+)
+OTHER_TRITON = (
+    "it was made by another version; give the kernel's own file instead, so that each version's"
+    " front end reads it"
+)
+LIBDEVICE = "import libdevice from triton.language.extra, not from triton.language.extra.cuda"
 CODE_STAGES = ("amdgcn", "hsaco")
+PARSE = "parse"
+"""The stage of an error of a Triton that does not understand the TTIR it was given."""
+IN_INPUT = re.compile(r"kernel\.ttg?ir\"?:\d+:\d+\)?: error: ")
 REPORT = "try other options or another Triton (--python); report it to Triton's maintainers"
 
 
@@ -31,14 +46,21 @@ def failure_record(
     if "unknown_options" in result:
         return _unknown_options(variant, result)
     if "exception" in result:
+        if reply["stage"] is None and said.errors and IN_INPUT.search(said.errors[0]) is not None:
+            # Before the first stage there is only the parser of what was handed in.
+            text = variant.stage.upper()
+            message = f"failed: this Triton does not understand the {text}: {said.errors[0]}"
+            return replace(_record(variant, message, OTHER_TRITON), stage=PARSE)
         return _exception(variant, result, said, reply["stage"])
     if said.errors:
         # Triton goes on after these and returns code that lacks what LLVM could not translate.
         more = f" (and {len(said.errors) - 1} more)" if len(said.errors) > 1 else ""
+        piece = culprit(variant.ttir, said)
+        about = f", in {piece}" if piece is not None else ""
         return _record(
             variant,
-            f"yields code that is not to be trusted: {said.errors[0]}{more}",
-            FOREIGN,
+            f"yields code that is not to be trusted: {said.errors[0]}{more}{about}",
+            ASSEMBLY if piece is not None else FOREIGN,
         )
     return None
 
@@ -54,6 +76,9 @@ def _no_result(
     if outcome["reason"] == "signal":
         how = f"crashed ({outcome['signal'] or outcome['code']})"
     because = f": {said.summary}" if said.summary else ""
+    piece = culprit(variant.ttir, said)
+    if piece is not None:
+        return _record(variant, f"{how}{stage}{because}, in {piece}", ASSEMBLY)
     return _record(variant, how + stage + because, REPORT)
 
 
@@ -64,7 +89,12 @@ def _exception(
     # MLIR's own words say more than the "PassManager::run failed" that follows from them.
     reason = said.errors[0] if said.errors else f"{result['exception']}: {text}"
     hint = "mend the kernel, or try other options"
-    if said.errors and reply_stage in CODE_STAGES:
+    piece = culprit(variant.ttir, said)
+    if piece is not None:
+        reason, hint = f"{reason}, in {piece}", ASSEMBLY
+    elif "triton.language.extra.cuda" in text:
+        hint = LIBDEVICE
+    elif said.errors and reply_stage in CODE_STAGES:
         hint = FOREIGN
     elif "ld.lld" in text:
         hint = "this Triton links with an external lld: set TRITON_HIP_LLD_PATH to one"

@@ -56,6 +56,26 @@ def canonical(text: str) -> str:
     return NUMBERED.sub(renumber, strip_locations(text))
 
 
+def spelled_out(text: str) -> str:
+    """The text with layout aliases spelled out where they are used, their definitions dropped.
+
+    Versions of Triton number the aliases differently.
+    """
+    aliases: dict[str, str] = {}
+
+    def spell(match: re.Match[str]) -> str:
+        return aliases.get(match[0], match[0])
+
+    lines = []
+    for line in text.splitlines():
+        definition = ALIAS_LINE.match(line)
+        if definition is not None:
+            aliases[definition[1]] = ALIAS.sub(spell, definition[2])
+        else:
+            lines.append(ALIAS.sub(spell, line) if "#" in line else line)
+    return "\n".join(lines)
+
+
 def unified_diff(before: str, after: str, label_before: str, label_after: str) -> str:
     """A unified diff that ignores locations, renumbered values and renamed layout aliases.
 

@@ -28,7 +28,7 @@ from kinspect.inspector.compiler.toolchain import Toolchain, toolchain
 from kinspect.inspector.compiler.worker import GRACE_SECONDS, Worker, WorkerLostError
 from kinspect.inspector.model import Artifact, ErrorRecord, Variant
 
-TTIR = "kernel.ttir"
+INPUT = "kernel.{stage}"
 METADATA = "metadata.json"
 PASSES = "passes.mlir"
 STDERR = "stderr.txt"
@@ -192,6 +192,7 @@ class Compiler:
             triton_key=self.toolchain().triton_key,
             environment=self._relevant,
             passes=self.settings.passes if passes is None else passes,
+            stage=variant.stage,
         )
 
     def compile(self, variant: Variant) -> CompileResult:
@@ -216,11 +217,13 @@ class Compiler:
         return entry
 
     def _compile_in(self, folder: Path, variant: Variant, key: str) -> CompileResult:
-        (folder / TTIR).write_bytes(variant.ttir.encode())
+        source = INPUT.format(stage=variant.stage)
+        (folder / source).write_bytes(variant.ttir.encode())
         (folder / STDERR).touch()
         request = {
             "op": "compile",
             "folder": str(folder),
+            "stage": variant.stage,
             "arch": variant.arch,
             "wave_size": variant.wave_size,
             "options": dict(variant.options),
@@ -248,7 +251,12 @@ class Compiler:
             return CompileResult(
                 variant, error=failure, notes=said.warnings, stderr=stderr[-STDERR_TAIL:]
             )
-        files = {"ttir": TTIR, **reply["result"]["files"], "metadata": METADATA, "stderr": STDERR}
+        files = {
+            variant.stage: source,
+            **reply["result"]["files"],
+            "metadata": METADATA,
+            "stderr": STDERR,
+        }
         if self.settings.passes and (folder / PASSES).exists():
             files["passes"] = PASSES
         facts = {"stages": reply["result"]["stages"], "notes": list(said.warnings)}
@@ -264,11 +272,12 @@ def compile_variant(variant: Variant, settings: CompileSettings) -> CompileResul
     Arguments and result are picklable. Each process keeps one `Compiler` per settings until it
     ends. The artifacts lie in that process's store: on another machine, that machine's.
     """
-    return _compiler_of_process(settings).compile(variant)
+    return compiler_of_process(settings).compile(variant)
 
 
 @functools.lru_cache(maxsize=8)
-def _compiler_of_process(settings: CompileSettings) -> Compiler:
+def compiler_of_process(settings: CompileSettings) -> Compiler:
+    """The one compiler that this process keeps for these settings, until it ends."""
     compiler = Compiler(settings)
     atexit.register(compiler.abort)
     return compiler

@@ -3,11 +3,16 @@
 An entry is a folder of files with a manifest that states the size and hash of each. It appears
 whole, by one rename, or not at all, so that neither a crash nor two writers of one key can leave
 half of one. Everything in the store can be made again: deleting any of it is safe.
+
+What is being written lies in a staging folder beside the entries. Its owner holds a lock on a file
+of the same name, which the kernel releases when the owner ends, however it ends: so what a killed
+run left behind is known for certain, and the next run removes it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -29,8 +34,10 @@ MANIFEST = "manifest.json"
 STAGING = "staging"
 MOST_BYTES = 8 << 30
 """What the store may hold: beyond that the oldest entries go after a run that added some."""
+LOCK = ".lock"
 STALE_SECONDS = 24 * 3600.0
-"""Age at which a staging folder belongs to nobody: no compile runs for a day."""
+"""Age at which a staging folder belongs to nobody where locks do not tell: on a file system without
+them, or left by a version that took none. No compile runs for a day."""
 PUT_ATTEMPTS = 5
 CHUNK = 1 << 20
 
@@ -53,6 +60,7 @@ def artifact_key(
     triton_key: str,
     environment: Mapping[str, str],
     passes: bool,
+    stage: str = "ttir",
 ) -> str:
     """The key of a compile: a hash over everything that its result depends on.
 
@@ -64,6 +72,7 @@ def artifact_key(
         triton_key: identity of Triton, its backend and its device libraries.
         environment: the compile-relevant variables.
         passes: whether the pass dump is among the artifacts.
+        stage: what `ttir` holds, if not TTIR.
 
     Raises:
         TypeError: an option that is not a JSON value.
@@ -77,6 +86,7 @@ def artifact_key(
         "triton_key": triton_key,
         "environment": dict(environment),
         "passes": passes,
+        **({"stage": stage} if stage != "ttir" else {}),
     }
     text = json.dumps(stated, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -138,13 +148,33 @@ class Store:
         """
         try:
             self._staging.mkdir(parents=True, exist_ok=True)
-            folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=self._staging))
+            lock, name = self._owned()
         except OSError as error:
             raise self._unwritable(error) from error
+        # The name without the lock's suffix is free: whoever uses it holds the lock.
+        folder = Path(name.removesuffix(LOCK))
         try:
+            try:
+                folder.mkdir(mode=0o700)
+            except OSError as error:
+                raise self._unwritable(error) from error
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            os.close(lock)
+
+    def _owned(self) -> tuple[int, str]:
+        """A new lock file that this process holds: its descriptor and its path."""
+        while True:
+            lock, name = tempfile.mkstemp(LOCK, f"{os.getpid()}-", self._staging)
+            try:
+                if _locked(lock) and os.fstat(lock).st_nlink:
+                    return lock, name
+            except OSError:  # a file system without locks: there the age of a folder decides
+                return lock, name
+            os.close(lock)  # another process tidied it away before the lock was ours
 
     def put(
         self,
@@ -204,6 +234,28 @@ class Store:
                 time.sleep(0.01 * (attempt + 1))
         raise failure or OSError(f"the entry {target} was removed as it was made")
 
+    def note(self, key: str, name: str, data: bytes) -> None:
+        """Puts a small file beside an entry's own: something worked out from them.
+
+        It goes when the entry goes, is not part of it (`get` does not list it), and is replaced
+        whole. Not to be able to write it is no error: it can be worked out again.
+
+        Args:
+            key: see `artifact_key`.
+            name: the file's name; whatever the content depends on besides the entry is in it.
+            data: the content.
+        """
+        with contextlib.suppress(OSError, KinspectError), self.stage() as folder:
+            (folder / name).write_bytes(data)
+            os.replace(folder / name, self._folder(key) / name)
+
+    def noted(self, key: str, name: str) -> bytes | None:
+        """What `note` put there; None where there is nothing."""
+        try:
+            return (self._folder(key) / name).read_bytes()
+        except OSError:
+            return None
+
     def remove(self, key: str) -> None:
         """Removes an entry, if there is one."""
         self._set_aside(self._folder(key))
@@ -214,7 +266,7 @@ class Store:
         Returns:
             The number of bytes freed.
         """
-        freed = self._sweep_staging()
+        freed = self.tidy()
         found = []
         for folder in self._entries.glob("*/*"):
             with contextlib.suppress(OSError):
@@ -243,14 +295,62 @@ class Store:
         with self.stage() as bin_folder, contextlib.suppress(OSError):
             os.rename(folder, bin_folder / "removed")
 
-    def _sweep_staging(self) -> int:
+    def tidy(self) -> int:
+        """Removes what runs that were killed left in the staging folder.
+
+        Returns:
+            The number of bytes freed.
+        """
         freed = 0
-        for folder in self._staging.glob("*"):
+        for path in sorted(self._staging.glob("*")):
             with contextlib.suppress(OSError):
-                if time.time() - folder.stat().st_mtime > STALE_SECONDS:
-                    freed += sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
-                    shutil.rmtree(folder, ignore_errors=True)
+                if path.suffix == LOCK:
+                    freed += _take_over(path)
+                elif not path.with_name(path.name + LOCK).exists() and _is_old(path):
+                    freed += _remove_folder(path)
         return freed
+
+
+def _take_over(path: Path) -> int:
+    """Removes a lock file and its folder if nobody holds the lock; returns the bytes freed."""
+    lock = os.open(path, os.O_RDWR)
+    try:
+        try:
+            free = _locked(lock)
+        except OSError:
+            free = _is_old(path)
+        if not free:
+            return 0
+        # The lock goes last: what cannot be removed now is found again by the next run.
+        freed = _remove_folder(path.with_suffix(""))
+        if not path.with_suffix("").exists():
+            path.unlink()
+        return freed
+    finally:
+        os.close(lock)
+
+
+def _locked(lock: int) -> bool:
+    """Takes the lock of an open file if it is free.
+
+    Raises:
+        OSError: this file system knows no locks.
+    """
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_old(path: Path) -> bool:
+    return time.time() - path.stat().st_mtime > STALE_SECONDS
+
+
+def _remove_folder(folder: Path) -> int:
+    freed = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+    shutil.rmtree(folder, ignore_errors=True)
+    return freed
 
 
 def _sha256(path: Path) -> str:

@@ -12,16 +12,16 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kinspect.inspector.compiler.store import Store
 from kinspect.inspector.compiler.worker import START_SECONDS, Worker
 from kinspect.inspector.errors import KinspectError
 
-FORMAT = 1
+FORMAT = 2
 FOLDER = f"toolchains-v{FORMAT}"
 PATH_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONUSERBASE", "HOME")
 """Variables that decide where an interpreter finds Triton."""
@@ -36,12 +36,14 @@ class Toolchain:
         python_version: e.g. `3.11.7`.
         triton_version: e.g. `3.9.0`.
         triton_key: identity of Triton's compiler; vendor builds share version numbers.
+        options: names of the AMD backend's compile options.
     """
 
     python: str
     python_version: str
     triton_version: str
     triton_key: str
+    options: tuple[str, ...] = ()
 
 
 def ask(worker: Worker) -> dict[str, Any]:
@@ -76,6 +78,7 @@ def toolchain(worker: Worker, cache: Path | None) -> Toolchain:
         python_version=str(answer["python"]),
         triton_version=str(answer["triton"]),
         triton_key=str(answer["triton_key"]),
+        options=tuple(map(str, answer["options"])),
     )
 
 
@@ -91,7 +94,7 @@ def _cached(path: Path) -> dict[str, Any] | None:
     try:
         answer = json.loads(path.read_bytes())
         fresh = bool(answer["witnesses"]) and all(_unchanged(w) for w in answer["witnesses"])
-        complete = all(answer[name] for name in ("python", "triton", "triton_key"))
+        complete = all(answer[name] for name in ("python", "triton", "triton_key", "options"))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return dict(answer) if fresh and complete else None
@@ -108,13 +111,12 @@ def _unchanged(witness: list[Any]) -> bool:
 
 def _remember(path: Path, answer: Mapping[str, Any]) -> None:
     """Writes the answer in one step; a cache that cannot be written is not worth an error."""
-    with contextlib.suppress(OSError):
+    # Staged by the store, which knows what a killed run leaves behind.
+    with (
+        contextlib.suppress(OSError, KinspectError),
+        Store(path.parent.parent).stage() as folder,
+    ):
+        partial = folder / path.name
+        partial.write_text(json.dumps(answer), encoding="utf-8")
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                json.dump(answer, stream)
-            os.replace(name, path)
-        except OSError:
-            os.unlink(name)
-            raise
+        os.replace(partial, path)

@@ -23,6 +23,8 @@ def describe() -> dict[str, Any]:
     hashes its Python files and `libtriton`, the backend's hash and the device libraries, which
     `triton_key()` leaves out.
 
+    `options` are the names of the AMD backend's compile options.
+
     `witnesses` lists the files and folders (with modification time in ns, and size) from which the
     answer follows: as long as they stand unchanged the host need not ask again.
     """
@@ -31,6 +33,7 @@ def describe() -> dict[str, Any]:
         "executable": sys.executable,
         "triton": None,
         "triton_key": None,
+        "options": [],
         "problem": None,
         "hint": "",
         "witnesses": [],
@@ -53,6 +56,7 @@ def describe() -> dict[str, Any]:
         return reply
     folder = os.path.dirname(os.path.abspath(triton.__file__))
     reply["triton_key"] = _key(backends["amd"].compiler, folder)
+    reply["options"] = _options(backends["amd"].compiler)
     reply["witnesses"] = _witnesses(folder)
     return reply
 
@@ -68,9 +72,8 @@ def triton_key() -> str:
 
 def _key(backend_class: Any, folder: str) -> str:
     digest = hashlib.sha256(triton_key().encode())
-    target = importlib.import_module("triton.backends.compiler").GPUTarget("hip", "gfx942", 64)
     try:
-        digest.update(str(backend_class(target).hash()).encode())
+        digest.update(str(backend_class(_some_target()).hash()).encode())
     except Exception as error:
         # Triton 3.4 asks an external linker for its version here. Without one nothing compiles,
         # and compiling says so; the front end works all the same.
@@ -79,6 +82,15 @@ def _key(backend_class: Any, folder: str) -> str:
         with open(path, "rb") as stream:
             digest.update(hashlib.sha256(stream.read()).digest())
     return digest.hexdigest()
+
+
+def _options(backend_class: Any) -> list[str]:
+    """The options by name. They are the same for all targets; only their defaults differ."""
+    return sorted(backend_class(_some_target()).parse_options({}).__dict__)
+
+
+def _some_target() -> Any:
+    return importlib.import_module("triton.backends.compiler").GPUTarget("hip", "gfx942", 64)
 
 
 def _witnesses(folder: str) -> list[list[Any]]:

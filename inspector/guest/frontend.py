@@ -8,12 +8,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .cases.case import Case, Parameter, Specialization, TuningConfig
 from .cases.options import check_options
 from .lowering import parse_options, target
+from .records import one_line
 
 STATED = ("num_warps", "num_stages")
 """Options that a variant states even when the case leaves them to Triton's defaults."""
@@ -139,8 +141,9 @@ def lower(source: Any, arch: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
         wanted: the options that were asked for; the backend fills in the others.
 
     Returns:
-        The fields of a variant: `ttir`, `options` (those that were asked for, and those of
-        `STATED`), `signature`, `constexprs`, `attrs`, `arch` and `wave_size`.
+        The fields of a variant: `ttir`, `stage` (what that holds), `notes` (warnings), `options`
+        (those that were asked for, and those of `STATED`), `signature`, `constexprs`, `attrs`,
+        `arch` and `wave_size`.
 
     Raises:
         UnknownOptionError: see `lowering.parse_options`.
@@ -163,14 +166,20 @@ def lower(source: Any, arch: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     }
     # `target` joined make_ir's parameters with Triton 3.5.
     wanted_by_name = inspect.signature(source.make_ir).parameters
-    module = source.make_ir(**{name: available[name] for name in wanted_by_name})
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, source.language)
-    module = stages["ttir"](module, {"target": gpu, **options.__dict__})
+    # The first stage: `ttir`, or `ttgir` of a kernel written in Gluon, which states its layouts.
+    stage, run = next(iter(stages.items()))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        module = source.make_ir(**{name: available[name] for name in wanted_by_name})
+        module = run(module, {"target": gpu, **options.__dict__})
     stated = {name: getattr(options, name) for name in STATED if hasattr(options, name)}
     names = source.fn.arg_names
     return {
         "ttir": str(module),
+        "stage": stage,
+        "notes": list(dict.fromkeys(one_line(w.message) for w in caught)),
         "arch": gpu.arch,
         "wave_size": gpu.warp_size,
         "options": {name: plain(value) for name, value in {**wanted, **stated}.items()},

@@ -17,7 +17,7 @@ from typing import Any
 
 from .about import TRITON_KEY_MODULES
 
-TTIR = "kernel.ttir"
+INPUT = "kernel.{stage}"
 """Name of the input in the job's folder. Relative: it ends up in the debug locations."""
 SCRATCH = ".scratch"
 RESULT = "result.json"
@@ -39,7 +39,7 @@ class UnknownOptionError(Exception):
 
 
 def compile_ttir(request: dict[str, Any]) -> None:
-    """Compiles `kernel.ttir` of the folder `request["folder"]`, in that folder.
+    """Compiles `kernel.ttir` or `kernel.ttgir` of the folder `request["folder"]`, in that folder.
 
     Leaves one file `kernel.<stage>` per later stage, `metadata.json`, `passes.mlir` when
     `request["passes"]`, and `result.json`. `progress.jsonl` tells which stage was running when a
@@ -126,10 +126,11 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
         module = importlib.import_module(name)
         if hasattr(module, "triton_key"):
             module.triton_key = functools.partial(str, request["triton_key"])  # type: ignore[attr-defined]
-    compiled = triton.compile(TTIR, target=gpu, options=options)
+    given = request["stage"]  # Triton goes on from there
+    compiled = triton.compile(INPUT.format(stage=given), target=gpu, options=options)
     files = {}
     for stage, content in compiled.asm.items():
-        if stage == "ttir":
+        if stage == given:
             continue  # the input stands as it was handed in
         name = files[stage] = f"kernel.{stage}"
         with open(name, "wb") as stream:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kinspect.inspector.metrics import (
+    dots,
+    inline_asm,
     launch,
     matrix,
     memory,
@@ -38,6 +40,8 @@ METRICS: tuple[Family, ...] = (
     Family(memory.SPECS, region=memory.compute),
     Family(waits.SPECS, region=waits.compute),
     Family(matrix.SPECS, region=matrix.compute),
+    Family(dots.SPECS, kernel=dots.compute),
+    Family(inline_asm.SPECS, kernel=inline_asm.compute),
     Family(unroll.SPECS),
 )
 

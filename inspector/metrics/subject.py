@@ -36,12 +36,16 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One kernel with everything the metrics may look at."""
+    """One kernel with everything the metrics may look at.
+
+    `ttir` is what the kernel asks for, `ttgir` what the compiler made of it before LLVM.
+    """
 
     function: Function
     machine: Machine | None
     facts: Facts
     ttgir: TtgirModule | None = None
+    ttir: TtgirModule | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, TextIO
 
 from kinspect.inspector.compiler.builds import Build, BuildsReport, KernelComparison
 from kinspect.inspector.compiler.compare import Comparison, Figure
-from kinspect.inspector.compiler.passdiff import PassDifference
+from kinspect.inspector.compiler.passdiff import PassDifference, PassStep
 from kinspect.inspector.model import ErrorRecord, MetricValue
 from kinspect.inspector.render.table import Column, rows_of
 from kinspect.inspector.render.view import place, show
@@ -16,6 +17,15 @@ from kinspect.inspector.render.view import place, show
 SCHEMA_VERSION = 1
 WIDEST = 140
 """Columns of a diff's line before it is cut."""
+MOST_IN_FULL = 4
+"""Comparisons beyond which only those that failed are shown in full."""
+SUMMARY = (
+    ("VGPRs", "vgpr_allocated"),
+    ("spills", "vgpr_spill_count"),
+    ("LDS", "lds_bytes"),
+    ("waves/EU", "occupancy.waves_per_eu"),
+    ("code", "code_bytes"),
+)
 _STATE = {True: "same", False: "differs", None: "?"}
 
 
@@ -29,13 +39,15 @@ def write_text(report: BuildsReport, stream: TextIO) -> None:
 
 
 def _lines(report: BuildsReport) -> Iterator[str]:
-    for number, kernel in enumerate(report.kernels):
-        if number:
+    in_full = len(report.kernels) <= MOST_IN_FULL
+    for kernel in report.kernels:
+        if in_full or kernel.comparison is None:
+            yield from _kernel(kernel, report.builds)
             yield ""
-        yield from _kernel(kernel, report.builds)
     if len(report.kernels) > 1:
-        yield ""
         yield from _summary(report)
+    if not in_full:
+        yield "one kernel in full: --kernel NAME"
 
 
 def _summary(report: BuildsReport) -> Iterator[str]:
@@ -43,10 +55,20 @@ def _summary(report: BuildsReport) -> Iterator[str]:
         Column("kernel", lambda k: k.kernel),
         Column("arch", lambda k: k.arch),
         Column("Tritons", lambda k: _pair(k, report.builds)),
-        Column("first difference", _first),
-        Column("made by", lambda k: k.comparison.cause if k.comparison is not None else ""),
+        *(Column(title, partial(_both, name=name), right=True) for title, name in SUMMARY),
+        Column("first to differ", _first),
+        Column("by", lambda k: k.comparison.cause if k.comparison is not None else ""),
     ]
     yield from rows_of(columns, report.kernels)
+
+
+def _both(kernel: KernelComparison, name: str) -> str:
+    """A figure on both sides: once where it is the same."""
+    figures = kernel.comparison.figures if kernel.comparison is not None else ()
+    for one in figures:
+        if (one.name, one.scope) == (name, "kernel"):
+            return show(one.left) if one.same else f"{show(one.left)} | {show(one.right)}"
+    return ""
 
 
 def _first(kernel: KernelComparison) -> str:
@@ -85,13 +107,23 @@ def _comparison(found: Comparison) -> Iterator[str]:
     elif found.stage is None:
         yield "  every stage says the same; figures differ"
     else:
-        yield f"  first difference: {found.stage}, made by {found.cause}"
+        yield f"  first stage that differs: {found.stage}, by {found.cause}"
     for one in found.passes[:-1]:
-        until = "" if one.lasts else ", then agreed again"
-        yield f"  before that they differed by {one.words(found.left, found.right)}{until}"
+        then = " but for the order of operations" if one.lasts else ""
+        then = "" if one.order_only and one.lasts else f", then agreed again{then}"
+        yield f"  earlier they differed by {one.words(found.left, found.right)}{then}"
     yield "  stages: " + ", ".join(f"{s.stage} {_STATE[s.same]}" for s in found.stages)
     for note in found.notes:
         yield f"  note: {note}"
+    steps = list(_steps(found.steps))
+    if steps:
+        yield ""
+        columns = [
+            Column("operations that only one has after", lambda p: p.name),
+            Column(found.left, lambda p: str(p.left), right=True),
+            Column(found.right, lambda p: str(p.right), right=True),
+        ]
+        yield from ("  " + line for line in rows_of(columns, steps))
     changed = [f for f in found.figures if not f.same]
     if changed:
         yield ""
@@ -110,6 +142,15 @@ def _comparison(found: Comparison) -> Iterator[str]:
         yield ""
         for line in found.excerpt.splitlines():
             yield "  " + (line if len(line) <= WIDEST else line[: WIDEST - 1] + "…")
+
+
+def _steps(steps: Sequence[PassStep]) -> Iterator[PassStep]:
+    """Those at which the numbers change."""
+    before = (0, 0)
+    for step in steps:
+        if (step.left, step.right) != before:
+            yield step
+        before = (step.left, step.right)
 
 
 def _shown(figure: Figure) -> bool:
@@ -176,6 +217,9 @@ def _comparison_json(found: Comparison) -> dict[str, Any]:
         "made_by": found.cause or None,
         "stages": [{"stage": s.stage, "same": s.same} for s in found.stages],
         "passes": [_pass_json(p) for p in found.passes],
+        "steps": [
+            {"pass": p.name, "at": list(p.at), "only": [p.left, p.right]} for p in found.steps
+        ],
         "excerpt": found.excerpt,
         "figures": [
             {

@@ -31,6 +31,8 @@ STORES = frozenset(
     )
 )
 LOOPS = frozenset(("scf.for", "scf.while"))
+INLINE_ASSEMBLY = frozenset(("tt.elementwise_inline_asm",))
+LONGEST_ASSEMBLY = 60
 _FP4_PER_BYTE = 2
 
 
@@ -79,6 +81,17 @@ def loads(module: TtgirModule) -> tuple[TtgirOp, ...]:
 def stores(module: TtgirModule) -> tuple[TtgirOp, ...]:
     """Writes of global memory; atomics are not among them."""
     return named(module, STORES)
+
+
+def inline_assembly(module: TtgirModule) -> tuple[TtgirOp, ...]:
+    """Pieces of inline assembly; each has `asm_string`, `constraints` and `pure` as attributes."""
+    return named(module, INLINE_ASSEMBLY)
+
+
+def assembly_text(op: TtgirOp) -> str:
+    """The text of a piece of inline assembly in one line, cut where it is long."""
+    line = " ".join(str(op.attributes.get("asm_string", "")).split())
+    return line if len(line) <= LONGEST_ASSEMBLY else line[: LONGEST_ASSEMBLY - 3] + "..."
 
 
 def loops(module: TtgirModule) -> tuple[TtgirLoop, ...]:

@@ -67,6 +67,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     pair, faulty = 0, 0
     seen: dict[tuple[str, str], int] = {}
     elsewhere: list[Case] = []
+    axes: Mapping[str, Sequence[Any]] = request.get("axes") or {}
     for index, raw in asked:
         try:
             case = read_case(index, raw)
@@ -85,7 +86,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         meant = list(filter(case.wants, archs))
         if not meant:
             elsewhere.append(case)
-        for arch, point in itertools.product(meant, points(request.get("axes") or {}, case)):
+        for arch, point in itertools.product(meant, points(axes, _constexprs(kernels, case))):
             pair += 1
             if pair <= done:
                 continue
@@ -97,14 +98,23 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         emit(error("capture", f"{path}: {message}", hint))
 
 
-def points(axes: Mapping[str, Sequence[Any]], case: Case) -> Iterator[dict[str, Any]]:
-    """The combinations of the axes that are constexprs of this case; an empty one without any.
+def points(
+    axes: Mapping[str, Sequence[Any]], constexprs: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """The combinations of the axes that are constexprs of a kernel; an empty one without any.
 
     The other axes are options, for which the front end need not run again: the host's business.
     """
-    named = [name for name in axes if name in case.constexprs]
+    named = [name for name in axes if name in constexprs]
     for values in itertools.product(*(axes[name] for name in named)):
         yield dict(zip(named, values))
+
+
+def _constexprs(kernels: TritonKernels, case: Case) -> list[str]:
+    """Those that the case states, and those that it leaves to defaults or the autotuner."""
+    kernel = kernels.by_name.get(case.kernel)
+    declared = [p.name for p in parameters(kernel) if p.constexpr] if kernel is not None else []
+    return [*declared, *(name for name in case.constexprs if name not in declared)]
 
 
 def _one(
@@ -136,7 +146,8 @@ def _one(
         )
     except Exception as failure:
         functions = kernels.reachable()
-        return front_end_error(failure, case.kernel, case.name, arch, functions, path)
+        name = ", ".join([case.name, *(f"{k}={v}" for k, v in point.items())])
+        return front_end_error(failure, case.kernel, name, arch, functions, path)
     variant.update(
         kernel=case.kernel,
         case=case.name,

@@ -20,7 +20,7 @@ from .calls import Launch, launches_of, numels, sizes_of
 from .functions import KernelFile
 from .grids import grid_of
 from .metadata import Arguments, MetadataError, arguments, device_name, device_type, triton_meta
-from .source import KernelSource, SourceError, heuristic_of, kernels_of, parsed
+from .source import KernelSource, SourceError, kernels_of, parsed
 from .tuning import Configs, TuningError, configs_of, split
 
 STATED_OPTIONS = ("enable_fp_fusion",)
@@ -216,16 +216,17 @@ def _definition(kernel: KernelSource) -> ast.FunctionDef:
     return next(
         node
         for node in ast.parse(kernel.text).body
-        if isinstance(node, ast.FunctionDef) and heuristic_of(node) is not None
+        if isinstance(node, ast.FunctionDef) and node.name == kernel.function
     )
 
 
 def _wanted(kernels: Sequence[KernelSource], patterns: Sequence[str]) -> list[KernelSource]:
-    literal = [pattern.replace("[", "[[]") for pattern in patterns]
+    """The kernels whose names match; `kernel[label]` waits for the label, which the host gives."""
+    names = [pattern.partition("[")[0] for pattern in patterns]
     return [
         kernel
         for kernel in kernels
-        if all(any(fnmatchcase(n, one) for n in (kernel.name, kernel.function)) for one in literal)
+        if all(any(fnmatchcase(n, one) for n in (kernel.name, kernel.function)) for one in names)
     ]
 
 

@@ -84,8 +84,9 @@ def kernels_of(text: str, path: str) -> Iterator[KernelSource | SourceError]:
     sources = list(_sources(tree))
     for variable, call, inner in sources:
         yield _wrapped(path, lines, variable, call, inner)
-    if not sources and _decorated(tree) is not None:
-        yield _described(_function_name(tree), text, 1, True, tree, path, None, "")
+    if not sources:
+        for node in _decorated(tree):
+            yield _described(node.name, text, 1, True, node, path, None, "")
 
 
 def parsed(text: str, path: str, line: int) -> ast.Module:
@@ -140,8 +141,14 @@ def _wrapped(
     stored = next((m["path"] for m in map(KERNEL_PATH.search, above) if m), None)
     origins = next((m["ops"] for m in map(ORIGINS.search, above) if m), "")
     try:
-        tree = parsed(text, path, inner.lineno)
-        return _described(variable, text, inner.lineno, verbatim, tree, path, stored, origins)
+        found = _decorated(parsed(text, path, inner.lineno))
+        if not found:
+            raise SourceError(
+                f"{path}:{inner.lineno}: no function with one of Inductor's decorators in its "
+                "source",
+                "kinspect reads sources made by torch 2.0 or newer for Triton",
+            )
+        return _described(variable, text, inner.lineno, verbatim, found[0], path, stored, origins)
     except SourceError as error:
         return SourceError(f"kernel {variable}: {error.message}", error.hint, call.lineno)
 
@@ -151,18 +158,13 @@ def _described(
     text: str,
     line: int,
     verbatim: bool,
-    tree: ast.Module,
+    node: ast.FunctionDef,
     path: str,
     stored: str | None,
     origins: str,
 ) -> KernelSource:
-    node = _decorated(tree)
-    decorator = heuristic_of(node) if node is not None else None
-    if node is None or decorator is None:
-        raise SourceError(
-            f"{path}:{line}: no function with one of Inductor's decorators in this source",
-            "kinspect reads sources made by torch 2.0 or newer for Triton",
-        )
+    decorator = heuristic_of(node)
+    assert decorator is not None  # `_decorated` has chosen it for that
     try:
         call = read(decorator)
     except UnreadableError as error:
@@ -189,16 +191,8 @@ def _described(
     )
 
 
-def _decorated(tree: ast.Module) -> ast.FunctionDef | None:
-    return next(
-        (n for n in tree.body if isinstance(n, ast.FunctionDef) and heuristic_of(n) is not None),
-        None,
-    )
-
-
-def _function_name(tree: ast.Module) -> str:
-    node = _decorated(tree)
-    return node.name if node is not None else ""
+def _decorated(tree: ast.Module) -> list[ast.FunctionDef]:
+    return [n for n in tree.body if isinstance(n, ast.FunctionDef) and heuristic_of(n) is not None]
 
 
 def _stands_at(lines: list[str], line: int, text: str) -> bool:

@@ -178,7 +178,7 @@ class Recorder:
                 line=line,
                 call_site=self._sites.current(),
                 tuning=dict(origin.tuning) if origin.tuning else None,
-                notes=list(origin.notes),
+                notes=[*variant["notes"], *origin.notes],
             )
             spec.pending = variant
             self.captured += 1

@@ -106,6 +106,7 @@ class Script:
         return error("capture", f"{path} launched nothing; it defines {names}", hint)
 
     def _run(self) -> None:
+        _ignore_breakpoints()
         path = self._project.path
         if imports_relatively(path):
             self._module = import_file(path)
@@ -144,6 +145,17 @@ class Script:
         return sorted(
             {f.__name__ for f in known if os.path.realpath(f.fn.__code__.co_filename) == path}
         )
+
+
+def _ignore_breakpoints() -> None:
+    """There is nobody at the keyboard: a debugger would read an empty stdin and give up."""
+
+    def pass_by(*args: Any, **kwargs: Any) -> None:
+        return None
+
+    sys.breakpointhook = pass_by
+    debugger: Any = importlib.import_module("pdb")
+    debugger.set_trace = debugger.Pdb.set_trace = pass_by
 
 
 def _required(function: FunctionType) -> list[str]:

@@ -42,13 +42,18 @@ class Definitions:
     Args:
         running: makes a context in which the user's code may run.
         folders: where to look for files that are no longer where they were recorded.
+        scratch: an existing folder for files whose text the trace holds.
     """
 
     def __init__(
-        self, running: Callable[[], AbstractContextManager[None]], folders: Iterable[str]
+        self,
+        running: Callable[[], AbstractContextManager[None]],
+        folders: Iterable[str],
+        scratch: str,
     ) -> None:
         self._running = running
         self._folders = list(folders)
+        self._scratch = scratch
         self._made: dict[str, list[Any]] = {}
         self._wanted: Mapping[tuple[str, str], str] = {}
         self._tried: dict[str, Exception | None] = {}
@@ -155,6 +160,16 @@ class Definitions:
             )
         return found
 
+    def _written(self, kernel: Mapping[str, Any]) -> str | None:
+        """The file of a kernel whose text the trace holds, written anew."""
+        text = kernel.get("text")
+        if text is None:
+            return None
+        path = os.path.join(self._scratch, os.path.basename(str(kernel["file"])))
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        return path
+
     def _load(self, kernel: Mapping[str, Any]) -> None:
         name, file = str(kernel["module"]), str(kernel["file"])
         with self._running(), contextlib.suppress(CompleteError):
@@ -166,14 +181,14 @@ class Definitions:
                     if not os.path.exists(file):
                         return
                 except ImportError as failure:
-                    located = self._located(file)
+                    located = self._located(file) or self._written(kernel)
                     if located is None:
                         raise MissingKernelError(
                             f"{name} cannot be imported: {failure}, and {file} is not there",
                             "run where it can be imported, or name the interpreter that has it "
                             "with --python",
                         ) from failure
-            located = self._located(file)
+            located = self._located(file) or self._written(kernel)
             if located is None:
                 raise MissingKernelError(
                     f"{file} is not there",

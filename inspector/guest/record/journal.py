@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -93,36 +94,36 @@ class Tally:
         self.reset()
 
     def reset(self) -> None:
-        """Starts again: in a forked child."""
+        """Starts again: in a forked child, where a lock of the parent's may be held by nobody."""
+        self._lock = threading.RLock()
         self._count = 0
         self._tuning = 0
-        self._grids: dict[tuple[int, ...], int] = {}
+        self._grids: dict[Any, int] = {}
         self._other_grids = 0
         self._small: list[list[list[Any]]] = []
         self._written = 0
         self._next = 1
 
     def note(self, grid: Any, args: tuple[Any, ...], tuning: bool) -> None:
-        """Counts one launch.
+        """Counts one launch; on the way of every launch, so it does little.
 
         Args:
             grid: one to three numbers of workgroups.
             args: the kernel's arguments.
             tuning: an autotuner makes this launch in order to time it.
         """
-        shape = tuple(int(n) for n in grid)
-        shape += (1,) * (3 - len(shape))
-        self._count += 1
-        self._tuning += tuning
-        fresh = False
-        if shape in self._grids:
-            self._grids[shape] += 1
-        elif len(self._grids) < MOST_GRIDS:
-            self._grids[shape] = 1
-            fresh = True
-        else:
-            self._other_grids += 1
-        if fresh or self._count >= self._next:
+        if type(grid) is not tuple:
+            grid = tuple(grid)
+        with self._lock:
+            self._count += 1
+            self._tuning += tuning
+            known = self._grids.get(grid)
+            if known is not None:
+                self._grids[grid] = known + 1
+                if self._count < self._next:
+                    return
+            else:
+                self._fresh(tuple(int(n) for n in grid))
             # A specialisation's storages seldom change sides of a limit: looking now and then
             # keeps a launch cheap.
             small = self._pointers(args)
@@ -130,10 +131,21 @@ class Tally:
                 self._small.append(small)
             self.flush()
 
+    def _fresh(self, grid: tuple[int, ...]) -> None:
+        """Counts a launch whose grid was not seen in this form (numbers may be of any type)."""
+        if grid in self._grids or len(self._grids) < MOST_GRIDS:
+            self._grids[grid] = self._grids.get(grid, 0) + 1
+        else:
+            self._other_grids += 1
+
     def flush(self) -> None:
         """Writes the counts as they stand, if they changed."""
         if self._count == self._written:
             return
+        grids: dict[tuple[int, ...], int] = {}
+        for grid, n in self._grids.items():
+            whole = (*grid, 1, 1)[:3]
+            grids[whole] = grids.get(whole, 0) + n
         self._written = self._count
         self._next = self._count + max(1, self._count // 8)
         self._write(
@@ -142,7 +154,7 @@ class Tally:
                     "id": self._name,
                     "count": self._count,
                     "tuning": self._tuning,
-                    "grids": [[list(g), n] for g, n in self._grids.items()],
+                    "grids": [[list(grid), n] for grid, n in grids.items()],
                     "other_grids": self._other_grids,
                     "small": self._small,
                 }

@@ -40,6 +40,8 @@ SMALL_STORAGE = 2**31 - 1
 (`HIPBackend.is_within_2gb` in triton/backends/amd/compiler.py)."""
 SET_BY_RUN = ("debug", "instrumentation_mode", "fpsan_homomorphic_casts")
 """Options that `JITFunction.run` adds to what the launch asked for."""
+INDUCTOR = "torch._inductor."
+"""Prefix of the modules under which Inductor loads the kernels that it generates."""
 MOST_FRAMES = 200
 TALLY = "_kinspect_tally"
 
@@ -66,7 +68,7 @@ class Recorder:
         self._journal = Journal(folder, self._describe)
         self._triton_version = str(getattr(triton, "__version__", "?"))
         self._lock = threading.RLock()
-        self._state = threading.local()
+        self._tuning: set[int] = set()  # threads in which an autotuner is timing
         self._pending: dict[tuple[int, Any], dict[str, Any]] = {}
         self._seen: set[str] = set()
         self._tallies: list[Tally] = []
@@ -108,13 +110,16 @@ class Recorder:
 
     def watch_launches(self, compiled_kernel: Any) -> None:
         """Counts the launches of the kernels that `watch_specializations` saw compiled."""
-        original = compiled_kernel.launch_metadata
+        original, tuning = compiled_kernel.launch_metadata, self._tuning
 
         @functools.wraps(original)
         def launch_metadata(kernel: Any, grid: Any, stream: Any, *args: Any) -> Any:
             tally = kernel.__dict__.get(TALLY)
             if tally is not None:
-                self._guarded(self._launch, tally, grid, args)
+                try:
+                    tally.note(grid, args, bool(tuning) and threading.get_ident() in tuning)
+                except Exception as error:
+                    self._failure("counting launches", error)
             return original(kernel, grid, stream, *args)
 
         compiled_kernel.launch_metadata = launch_metadata
@@ -125,12 +130,14 @@ class Recorder:
 
         @functools.wraps(original)
         def bench(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-            depth = getattr(self._state, "tuning", 0)
-            self._state.tuning = depth + 1
+            thread = threading.get_ident()
+            inner = thread in self._tuning
+            self._tuning.add(thread)
             try:
                 return original(tuner, *args, **kwargs)
             finally:
-                self._state.tuning = depth
+                if not inner:
+                    self._tuning.discard(thread)
 
         autotuner._bench = bench
 
@@ -154,13 +161,17 @@ class Recorder:
             with self._lock:
                 action(*args)
         except Exception as error:
-            if not self._failed:
-                self._failed = True
-                text = f"{type(error).__name__}: {error}"
-                try:
-                    self._journal.write({"problem": {"doing": action.__name__, "message": text}})
-                except Exception as second:
-                    sys.stderr.write(f"kinspect: recording failed: {text}; {second!r}\n")
+            self._failure(action.__name__, error)
+
+    def _failure(self, doing: str, error: Exception) -> None:
+        if self._failed:
+            return
+        self._failed = True
+        text = f"{type(error).__name__}: {error}"
+        try:
+            self._journal.write({"problem": {"doing": doing, "message": text}})
+        except Exception as second:
+            sys.stderr.write(f"kinspect: recording failed: {text}; {second!r}\n")
 
     def _specialization(self, kernel: Any, named: Mapping[str, Any]) -> None:
         handle = (id(kernel), named["key"])
@@ -253,6 +264,7 @@ class Recorder:
             "triton": self._triton_version,
         }
         text = json.dumps(record, sort_keys=True)
+        record["kernel"]["text"] = _passing_text(kernel)
         record["id"] = hashlib.sha256(text.encode()).hexdigest()[:16]
         record.update(
             via=via, storages=storages, call_site=frames["call_site"], tuning=frames["tuning"]
@@ -282,9 +294,6 @@ class Recorder:
     def _is_users(self, file: str) -> bool:
         return not (file.startswith(("<", *self._not_user)) or _in_torch(file))
 
-    def _launch(self, tally: Tally, grid: Any, args: tuple[Any, ...]) -> None:
-        tally.note(grid, args, getattr(self._state, "tuning", 0) > 0)
-
     def _finish(self) -> None:
         for tally in self._tallies:
             tally.flush()
@@ -303,8 +312,27 @@ class Recorder:
             "python": platform.python_version(),
             "triton": self._triton_version,
             "torch": str(torch.__version__) if hasattr(torch, "__version__") else None,
+            "device": _device(),
             "sys_path": [os.path.abspath(entry) for entry in sys.path if isinstance(entry, str)],
         }
+
+
+def _device() -> dict[str, Any] | None:
+    """What Triton's driver says of the device in use (`get_device_properties` of its driver.c)."""
+    try:
+        driver = importlib.import_module("triton.runtime.driver").driver.active
+        facts = driver.utils.get_device_properties(driver.get_current_device())
+        return {str(n): v for n, v in facts.items() if isinstance(v, (int, str))}
+    except Exception:
+        return None
+
+
+def _passing_text(kernel: Any) -> str | None:
+    """The whole source file of a kernel that Inductor generated: such files do not last."""
+    if not str(kernel.fn.__module__).startswith(INDUCTOR):
+        return None
+    with open(kernel.fn.__code__.co_filename, encoding="utf-8") as stream:
+        return stream.read()
 
 
 def _stack() -> Iterator[FrameType]:

@@ -63,7 +63,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     world = worlds.install(Device.of(device), request["folder"])
     extend_path(processes)
     home = request.get("home") or os.getcwd()
-    definitions = Definitions(world.running, [os.path.dirname(path), home])
+    definitions = Definitions(world.running, [os.path.dirname(path), home], request["folder"])
     definitions.install()
     definitions.load([s["kernel"] for s in asked])
     for arch in archs:
@@ -147,9 +147,7 @@ class Replay:
             source = self._ast_source(kernel, signature, constants, attrs)
             variant = lower(source, self._arch, options)
         except Exception as failure:
-            self._emit(
-                front_end_error(failure, name, None, self._arch, [kernel], f"{file}:{line}")
-            )
+            self._emit(front_end_error(failure, name, None, self._arch, [kernel], f"{file}:{line}"))
             return
         tuning = spec["tuning"]
         variant.update(
@@ -179,8 +177,10 @@ class Replay:
         stated = spec["asked"]
         if stated is None:
             stated = {n: v for n, v in spec["options"].items() if n in ALWAYS_KNOWN}
-            notes.append("the options that the launch asked for are not known: num_warps and "
-                         "num_stages are those of the recording machine")
+            notes.append(
+                "the options that the launch asked for are not known: num_warps and "
+                "num_stages are those of the recording machine"
+            )
         same = spec["target"]["backend"] == HIP
         kept, left = {}, []
         for name, value in stated.items():
@@ -191,7 +191,9 @@ class Replay:
         if left:
             notes.append(f"options that AMD's backend does not have: {', '.join(sorted(left))}")
         if spec["at_least"] and spec["launches"]:
-            notes.append("a recorded process was killed: up to an eighth of its launches is missing")
+            notes.append(
+                "a recorded process was killed: up to an eighth of its launches is missing"
+            )
         return kept, notes
 
     def _attributes(

@@ -1,4 +1,4 @@
-"""Autocast on the device: to torch's C++ device tensors are CPU tensors, so it is switched there."""
+"""Autocast on the device: device tensors are the CPU's to torch's C++, so it is switched there."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def run_once(
 def install(note: Callable[[str], None]) -> None:
     """Replaces Triton's benchmark helpers and profiler in this process."""
     os.environ.setdefault("MPLBACKEND", "Agg")
-    testing = importlib.import_module("triton.testing")
+    testing: Any = importlib.import_module("triton.testing")
     for name in ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton"):
         if hasattr(testing, name):
             setattr(testing, name, run_once)

@@ -27,11 +27,11 @@ def install(torch: Any) -> None:
     internal = sys.modules.get("torch.testing._internal.common_utils")
     if internal is not None:
         internal.TestCase.assertEqual = _pass
-    testing = importlib.import_module("triton.testing")
+    testing: Any = importlib.import_module("triton.testing")
     if hasattr(testing, "assert_close"):
         testing.assert_close = _pass
     try:
-        numpy = importlib.import_module("numpy")
+        numpy: Any = importlib.import_module("numpy")
     except ImportError:
         return
     for name in dir(numpy.testing):

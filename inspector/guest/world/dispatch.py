@@ -13,9 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import payloads, unknowns
 from .plans import OVERWRITING, Plan, plan_of
+from .shapes import META, Shapes
 from .tensors import Addresses, DeviceTensor, Memory, bytes_of, fits, host_dtype
 
-META = torch.device("meta")
 CPU = torch.device("cpu")
 DEVICE_TYPES = ("cuda", "hip")
 KERNEL_KEYS = ("CUDA", "CompositeExplicitAutograd", "CPU", "CompositeImplicitAutograd")
@@ -51,6 +51,7 @@ class Dispatcher:
         self._note = note
         self._plans: dict[Any, Plan] = {}
         self._addresses = Addresses()
+        self._shapes = Shapes()
         self._target: torch.device | None = None
         self.tensor_class: type[DeviceTensor] = type(
             "DeviceTensor", (DeviceTensor,), {"dispatcher": self}
@@ -59,12 +60,10 @@ class Dispatcher:
 
     # ----- making tensors
 
-    def wrap(
-        self, payload: torch.Tensor, claim: torch.device, memory: Memory | None = None
-    ) -> DeviceTensor:
-        """A tensor that claims to be on `claim`, over a payload; in memory of its own by default."""
+    def wrap(self, payload: torch.Tensor, claim: torch.device, memory: Memory | None = None) -> Any:
+        """A tensor that claims to be on `claim`, in memory of its own unless some is given."""
         if payload.layout != torch.strided:  # sparse: nothing that a kernel takes
-            return payload  # type: ignore[return-value]
+            return payload
         outer = torch.Tensor._make_wrapper_subclass(
             self.tensor_class,
             payload.size(),
@@ -77,7 +76,7 @@ class Dispatcher:
         outer._payload = payload
         outer._claim = claim
         outer._memory = memory or self._addresses.allocate(bytes_of(payload))
-        return outer  # type: ignore[no-any-return]
+        return outer
 
     @staticmethod
     def device_of(device: Any, default: str = "cpu") -> torch.device:
@@ -140,13 +139,13 @@ class Dispatcher:
             moved = torch.ops.aten._to_copy.default(tensor, **wanted)
         finally:
             self._target = before
-        return moved  # type: ignore[no-any-return]
+        return moved
 
     def replace(self, tensor: DeviceTensor, new: torch.Tensor) -> None:
         """Lets `tensor` be what `new` is, as `tensor.data = new` does."""
         if not isinstance(new, DeviceTensor):
             new = self.wrap(new.detach(), tensor._claim if new.is_cpu else new.device)
-        torch._C.TensorBase.data.__set__(tensor, new)  # type: ignore[attr-defined]
+        torch._C.TensorBase.data.__set__(tensor, new)
         tensor._payload, tensor._claim = new._payload, new._claim
         tensor._memory = new._memory
 
@@ -198,12 +197,16 @@ class Dispatcher:
         if device is not None and device.type in DEVICE_TYPES:
             claim = self.device_of(device)
             kwargs = {**kwargs, "device": CPU}
+        at = plan.device_position
+        if at is not None and at < len(args) and getattr(args[at], "type", None) in DEVICE_TYPES:
+            claim = self.device_of(args[at])
+            args = (*args[:at], CPU, *args[at + 1 :])
         if kwargs.get("pin_memory"):
             kwargs = {**kwargs, "pin_memory": False}
         outers = list(self._outers(args, kwargs))
         if claim is None and plan.name == "_to_copy" and self._target is not None:
             claim = self._target
-        elif claim is None and not (device is not None and plan.like):
+        elif claim is None:
             claim = next((t._claim for t in outers if t.is_cuda), None)
         if claim is None and not outers:
             return self._on_host(func, plan, args, kwargs)
@@ -226,7 +229,7 @@ class Dispatcher:
         if plan.name in ("is_pinned", "_pin_memory"):
             return plan.name == "_pin_memory" and args[0]
         if plan.factory and not plan.mutates and plan.name != "_to_copy":
-            made = self._shape_of(func, plan, args, kwargs)
+            made = self._shape_or_none(func, plan, args, kwargs)
             if isinstance(made, torch.Tensor) and not fits(made):
                 return self.wrap(made, CPU)
         return func(*args, **kwargs)
@@ -246,13 +249,15 @@ class Dispatcher:
         if outers and plan.name in unknowns.READS:
             return unknowns.READS[plan.name](outers[0], unknown)
         inner_args = payloads.each(args, payloads.payload)
-        inner_kwargs = {k: payloads.one(v, payloads.payload) for k, v in kwargs.items()} if kwargs else kwargs
+        inner_kwargs = (
+            {k: payloads.one(v, payloads.payload) for k, v in kwargs.items()} if kwargs else kwargs
+        )
         if plan.view:
             results = func(*inner_args, **inner_kwargs)
         elif hollow and plan.returns_arguments and not plan.changes_shape:
             results = None
         elif hollow:
-            results = self._shape_of(func, plan, inner_args, inner_kwargs)
+            results = self._shapes.of(func, plan, inner_args, inner_kwargs)
         else:
             results = self._computed(func, plan, inner_args, inner_kwargs)
         if plan.mutates:
@@ -286,7 +291,7 @@ class Dispatcher:
         """A result with contents if it is small, else its shape alone. No operand is hollow."""
         shape = None
         if plan.uninitialised:
-            shape = self._shape_of(func, plan, args, kwargs)
+            shape = self._shapes.of(func, plan, args, kwargs)
             return payloads.filled(shape) if fits(shape) else shape
         if not plan.mutates and not payloads.surely_small(plan, args):
             shape = self._shape_or_none(func, plan, args, kwargs)
@@ -305,26 +310,14 @@ class Dispatcher:
 
     def _shape_or_none(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
         try:
-            return self._shape_of(func, plan, args, kwargs)
+            return self._shapes.of(func, plan, args, kwargs)
         except Exception:  # no meta kernel, or one that needs values: the real one will tell
             return None
-
-    def _shape_of(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
-        """The result's shape, as meta tensors, however large the operands are."""
-        shape = unknowns.SHAPES.get(plan.name)
-        if shape is not None and any(t.is_meta for t in payloads.tensors((args, list(kwargs.values())))):
-            return shape(*args, **kwargs)
-        changed = {k: payloads.one(v, payloads.shape_alone) for k, v in kwargs.items()}
-        if plan.factory:
-            changed["device"] = META
-        if plan.generator:
-            changed.pop("generator", None)
-        return func(*payloads.each(args, payloads.shape_alone), **changed)
 
     def _written(
         self, plan: Plan, args: Any, kwargs: Any, outers: list[DeviceTensor], unknown: bool
     ) -> None:
-        """Follows what an operator wrote to its arguments: shapes, and whether contents are true."""
+        """Follows what an operator did to its arguments: shapes, and whether contents are true."""
         for position, name in plan.mutates:
             target = kwargs.get(name) if name in kwargs else None
             if target is None and position < len(args):
@@ -362,7 +355,7 @@ class Dispatcher:
 
     def _library(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
         """An operator of a library: its Python kernel, which may launch Triton kernels, is run."""
-        registered = torch.library._impls  # type: ignore[attr-defined]
+        registered = torch.library._impls
         schema = func._schema
         name = schema.name.replace("::", "/") + (
             f".{schema.overload_name}" if schema.overload_name else ""

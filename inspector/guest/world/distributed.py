@@ -28,7 +28,7 @@ ENVIRONMENT = {
 def install(dispatcher: Dispatcher) -> None:
     """Replaces `init_process_group` and `multiprocessing.spawn` in this process."""
     with contextlib.suppress(ImportError, AttributeError):
-        spawning = importlib.import_module("torch.multiprocessing")
+        spawning: Any = importlib.import_module("torch.multiprocessing")
         spawning.spawn = functools.partial(_spawn)
     package = torch.distributed
     if not package.is_available():

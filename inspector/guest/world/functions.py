@@ -1,4 +1,4 @@
-"""Torch functions that look at devices before any operator runs, rewritten for the claimed device."""
+"""Torch functions that look at devices before any operator runs, for the claimed device."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from .tensors import DeviceTensor
 
 FROM_DATA = ("tensor", "as_tensor", "asarray")
 """Make a tensor from Python values and move it in C++, which needs a real device."""
+LIKE = ("empty", "zeros", "ones", "full", "rand", "randn", "randint")
+"""`torch.NAME_like` makes a tensor like another."""
+NEW = ("new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided")
+"""Methods that do."""
 HOST_MADE = ("one_hot",)
 """Of `torch.nn.functional`: composites whose C++ makes their result on the device that it sees."""
 LEGACY_TYPES = {
@@ -78,6 +82,7 @@ class _Rewriter:
             return torch.tensor(data, *args, device=device, **kwargs)
 
         functools.update_wrapper(new, new_tensor)
+
         def to(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             return dispatcher.to(tensor, *args, **kwargs)
 
@@ -102,13 +107,18 @@ class _Rewriter:
             made = self._from_data(original) if name in FROM_DATA else _ordinal(original, device_of)
             setattr(torch, name, made)
             self._rewritten[original] = made
+        for name in LIKE:
+            original = getattr(torch, f"{name}_like")
+            setattr(torch, f"{name}_like", self._elsewhere(original))
+        for name in NEW:
+            setattr(torch.Tensor, name, self._elsewhere(getattr(torch.Tensor, name)))
         for name in HOST_MADE:
             original = getattr(torch.nn.functional, name)
             setattr(torch.nn.functional, name, self._following(original))
         for name, dtype in LEGACY_TYPES.items():
             setattr(torch.cuda, name, _legacy_type(name, dtype))
 
-    def _from_data(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _from_data(self, original: Any) -> Callable[..., Any]:
         dispatcher = self._dispatcher
         copies = original.__name__ == "tensor"
 
@@ -128,6 +138,25 @@ class _Rewriter:
                 if device is not None:
                     result = dispatcher.move(result, dispatcher.device_of(device))
             return result.requires_grad_() if grad else result
+
+        return made
+
+    def _elsewhere(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Made where the first argument is; then moved to the host if that was asked for.
+
+        Torch's C++ asks for the CPU as well, and means the device: so only Python's word counts.
+        """
+        move, device_of = self._dispatcher.move, self._dispatcher.device_of
+
+        @functools.wraps(original)
+        def made(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            device = kwargs.get("device")
+            if device is None:
+                return original(tensor, *args, **kwargs)
+            claim = device_of(device)
+            if claim.type != "cpu" or not isinstance(tensor, DeviceTensor):
+                return original(tensor, *args, **{**kwargs, "device": claim})
+            return move(original(tensor, *args, **{**kwargs, "device": None}), claim)
 
         return made
 
@@ -173,7 +202,7 @@ class _Rewriter:
         torch.nn.Module.to = to
 
     def replacing(self) -> None:
-        """`tensor.data = other` between plain tensors and device tensors, which C++ takes for alike."""
+        """`tensor.data = other` between plain and device tensors, which C++ takes for alike."""
         compatible = torch._has_compatible_shallow_copy_type
         plain_data = torch.Tensor.data
 
@@ -259,7 +288,7 @@ def _is_ordinal(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _ordinal(original: Callable[..., Any], device_of: Callable[..., Any]) -> Callable[..., Any]:
+def _ordinal(original: Any, device_of: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def made(*args: Any, **kwargs: Any) -> Any:
         if _is_ordinal(kwargs.get("device")):

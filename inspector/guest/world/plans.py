@@ -55,12 +55,11 @@ class Plan:
         returns_arguments: every result is one of those arguments, or there is none.
         returns_nothing: there is none.
         changes_shape: it may change the shape of an argument in place.
-        factory: it takes a device and can do without a tensor.
-        like: it is a factory that looks at a tensor, such as `zeros_like`.
+        factory: it takes a device.
+        device_position: where among its arguments, None where it takes none.
         uninitialised: its result's contents are not defined.
         pointwise: the result has the shape of its inputs broadcast.
         sized: it takes sizes, so the result may be of any size.
-        generator: it may draw random numbers.
         native: torch's own; else a library's, whose kernels may be Python that launches kernels.
         truth: see `Truth`.
     """
@@ -72,11 +71,10 @@ class Plan:
     returns_nothing: bool
     changes_shape: bool
     factory: bool
-    like: bool
+    device_position: int | None
     uninitialised: bool
     pointwise: bool
     sized: bool
-    generator: bool
     native: bool
     truth: Truth
 
@@ -103,11 +101,10 @@ def plan_of(func: Any) -> Plan:
         returns_nothing=not aliases,
         changes_shape=torch.Tag.inplace_view in func.tags or "out" in names or name == "resize_",
         factory="device" in names,
-        like=name.endswith("_like") or name.startswith("new_"),
+        device_position=next((i for i, a in enumerate(arguments) if a.name == "device"), None),
         uninitialised=name in UNINITIALISED,
         pointwise=torch.Tag.pointwise in func.tags,
         sized=any("SymInt" in t for t in types) or "device" in names,
-        generator="generator" in names,
         native=namespace in NATIVE,
         truth=_truth(base),
     )

@@ -1,4 +1,4 @@
-"""Inert stand-ins for modules that are not installed: they import, and whatever is called does nothing.
+"""Inert stand-ins for modules that are not installed: they import, and their calls do nothing.
 
 A script that plots, logs or compares with another library then reaches its kernels all the same.
 """
@@ -63,8 +63,8 @@ class Inert(metaclass=InertMeta):
     def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, *exception: Any) -> bool:
-        return False
+    def __exit__(self, *exception: Any) -> None:
+        pass
 
     def __getitem__(self, key: Any) -> Any:
         return Inert()
@@ -128,4 +128,4 @@ def install(names: Sequence[str]) -> None:
     if wrong:
         raise ValueError(f"{', '.join(wrong)} cannot be stubbed")
     if names:
-        sys.meta_path.insert(0, StubFinder(names))  # type: ignore[arg-type]
+        sys.meta_path.insert(0, StubFinder(names))

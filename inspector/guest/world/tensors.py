@@ -130,19 +130,19 @@ class DeviceTensor(torch.Tensor):
     # ----- where it is
 
     @property
-    def device(self) -> torch.device:  # type: ignore[override]
+    def device(self) -> torch.device:
         """The device that it claims."""
         return self._claim
 
     @property
-    def is_cuda(self) -> bool:  # type: ignore[override]
+    def is_cuda(self) -> bool:
         """True on the device, which ROCm builds of torch call cuda too."""
-        return self._claim.type == "cuda"
+        return bool(self._claim.type == "cuda")
 
     @property
-    def is_cpu(self) -> bool:  # type: ignore[override]
+    def is_cpu(self) -> bool:
         """True for a large tensor in host memory."""
-        return self._claim.type == "cpu"
+        return bool(self._claim.type == "cpu")
 
     def get_device(self) -> int:
         """The device's ordinal; -1 in host memory."""
@@ -151,7 +151,7 @@ class DeviceTensor(torch.Tensor):
     def data_ptr(self) -> int:
         """Where its first element would be."""
         payload = self._payload
-        return self._memory.address + payload.storage_offset() * payload.element_size()
+        return int(self._memory.address + payload.storage_offset() * payload.element_size())
 
     def const_data_ptr(self) -> int:
         """The same as `data_ptr`."""
@@ -190,7 +190,7 @@ class DeviceTensor(torch.Tensor):
         return self.dispatcher.move(self, self.dispatcher.device_of(device, default="cuda"))
 
     @property
-    def data(self) -> Any:  # type: ignore[override]
+    def data(self) -> Any:
         """The same memory without a history."""
         return self.detach()
 
@@ -283,7 +283,7 @@ def element_limit(dtype: torch.dtype) -> int:
 
 def fits(tensor: torch.Tensor) -> bool:
     """Whether a tensor of this shape and type has contents."""
-    return tensor.numel() <= element_limit(tensor.dtype)
+    return bool(tensor.numel() <= element_limit(tensor.dtype))
 
 
 def bytes_of(payload: torch.Tensor) -> int:

@@ -114,8 +114,8 @@ class Entered:
     def __enter__(self) -> Any:
         return self._given
 
-    def __exit__(self, *exception: Any) -> bool:
-        return False
+    def __exit__(self, *exception: Any) -> None:
+        pass
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return function
@@ -240,7 +240,9 @@ def _modules(cuda: Any) -> None:
                 setattr(module, attribute, getattr(cuda, attribute))
     for name in ("nvtx", "profiler", "tunable", "jiterator", "gds"):
         module = sys.modules.get(f"torch.cuda.{name}")
-        for attribute in dir(module) if module is not None else ():
+        if module is None:
+            continue
+        for attribute in dir(module):
             value = getattr(module, attribute)
             if callable(value) and getattr(value, "__module__", None) == module.__name__:
                 setattr(module, attribute, Inert())

@@ -47,6 +47,7 @@ class TorchWorld:
 
     def __init__(self, device: Device, note: Callable[[str], None]) -> None:
         self._dispatcher = Dispatcher(note)
+        torch.set_num_threads(1)  # payloads are small, and the machine compiles at the same time
         dynamo.install()
         torch_patches.install(device)
         functions.install(self._dispatcher)
@@ -61,9 +62,9 @@ class TorchWorld:
         start = threading.Thread.run
         mode = self._dispatcher.mode
 
-        def run(thread: threading.Thread) -> None:
+        def run(self: threading.Thread) -> None:
             with mode:
-                start(thread)
+                start(self)
 
         threading.Thread.run = run  # type: ignore[method-assign]
         try:

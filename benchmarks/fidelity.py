@@ -1,0 +1,409 @@
+"""Whether capture without a GPU finds what a GPU really runs: `python -m benchmarks.fidelity`.
+
+On a machine with a GPU, `kinspect record -- python SCRIPT` wrote a trace of every script. Here the
+same files go through capture, for an AMD target, and the specialisations are held against each
+other: kernel, signature, constexprs, divisibility, num_warps, num_stages where the launch names
+it, and grids. What differs is named, with what explains it if something does.
+
+    python -m benchmarks.fidelity --scripts DIR --traces DIR --python PATH [--write]
+
+DIR of the scripts holds a folder OWNER+NAME for each repository, with its commit in the file
+`.commit`; files that only define kernels are called by drivers in its folder `drivers`. The
+interpreter should have the Triton that recorded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kinspect.inspector.capture.options import CaptureOptions
+from kinspect.inspector.capture.script import Ended, Found, Plan, capture_file
+from kinspect.inspector.capture.trace import Specialization, Trace, read_trace
+from kinspect.inspector.compiler.pool import Compiler, CompileSettings
+from kinspect.inspector import machines
+from kinspect.inspector.model import Variant
+
+ARCH = "gfx942"
+REPORT = Path(__file__).parent / "fidelity.md"
+DRIVERS = "drivers"
+DEFAULT_STAGES = 2
+"""`num_stages` of a launch that names none, for AMD (`HIPOptions` in triton/backends/amd)."""
+ASKS_VENDOR = re.compile(
+    rb"is_cuda|is_hip|get_current_target|version\.hip|version\.cuda|get_device_capability"
+)
+"""Words of files that ask whose device they run on."""
+DEVICE = "device figures"
+VENDOR = "chosen by vendor"
+SAMPLING = "benchmark's x value"
+SAMPLED = re.compile(r"benchmark|x value", re.I)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is compared of a specialisation."""
+
+    kernel: str
+    signature: tuple[tuple[str, str], ...]
+    constexprs: tuple[tuple[str, str], ...]
+    divisible: frozenset[str]
+    warps: int
+    stages: int
+
+
+@dataclass
+class Launched:
+    """A specialisation's grids and how it came about."""
+
+    spec: Spec
+    grids: set[tuple[int, ...]]
+    tuned: bool
+    all_grids: bool = True
+
+
+@dataclass
+class Row:
+    """The comparison of one script."""
+
+    repo: str
+    path: str
+    commit: str
+    recorded: int = 0
+    captured: int = 0
+    equal: int = 0
+    explained: Counter[str] = field(default_factory=Counter)
+    unexplained: list[str] = field(default_factory=list)
+    grids: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+
+class Listening:
+    """A guest that also keeps the launch counts it sends.
+
+    Args:
+        worker: the guest.
+    """
+
+    def __init__(self, worker: Any) -> None:
+        self.launches: dict[str, Any] = {}
+        self.keys: list[str] = []
+        self._worker = worker
+
+    def stream(self, message: Mapping[str, Any], time_limit: float) -> Iterator[dict[str, Any]]:
+        """The worker's own, with an ear to it."""
+        for reply in self._worker.stream(message, time_limit):
+            record = reply.get("record") or {}
+            self.launches.update(record.get("launches") or {})
+            if "variant" in record:
+                self.keys.append(record["variant"]["key"])
+            yield reply
+
+    def close(self) -> None:
+        """Ends the guest process."""
+        self._worker.close()
+
+
+def main() -> None:
+    """Compares every trace of a folder with a capture of its script."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scripts", type=Path, required=True)
+    parser.add_argument("--traces", type=Path, required=True)
+    parser.add_argument("--python", required=True, help="interpreter whose Triton recorded")
+    parser.add_argument("--only", default="", help="part of the names of traces to compare")
+    parser.add_argument("--write", action="store_true", help=f"write {REPORT.name}")
+    options = parser.parse_args()
+    rows, versions, targets = [], set(), set()
+    with Compiler(CompileSettings(python=options.python)) as compiler:
+        ours = compiler.toolchain().triton_version
+        for path in sorted(options.traces.glob("*.kitrace")):
+            if options.only not in path.name:
+                continue
+            trace = read_trace(path)
+            versions |= {s.triton for s in trace.specializations}
+            targets |= {f"{s.target.backend} {s.target.arch}" for s in trace.specializations}
+            row = compare(trace, options.scripts, compiler)
+            rows.append(row)
+            print(line_of(row), flush=True)
+            for text in row.unexplained:
+                print("   ", text, flush=True)
+    if options.write:
+        REPORT.write_text(report(rows, sorted(versions), sorted(targets), str(ours)))
+
+
+def compare(trace: Trace, scripts: Path, compiler: Compiler) -> Row:
+    """One script's trace against its capture."""
+    script = located(Path(trace.head.command[-1]), scripts)
+    files = [located(Path(s.kernel.file), scripts) for s in trace.specializations]
+    files = [f for f in dict.fromkeys(files) if scripts in f.parents]
+    row = named(script, files, scripts)
+    recorded = [from_trace(s) for s in trace.specializations if s.via != "compile"]
+    if len(recorded) < len(trace.specializations):
+        others = len(trace.specializations) - len(recorded)
+        row.notes.append(f"{others} kernels of Inductor's are left out")
+    captured, notes = capture(script, compiler, amd_device())
+    row.notes += notes
+    really = {one.spec: one for one in recorded}
+    found = {one.spec: one for one in captured}
+    row.recorded, row.captured = len(really), len(found)
+    row.equal = len(really.keys() & found.keys())
+    sampled = any(SAMPLED.search(note) for note in notes)
+    for spec in really.keys() & found.keys():
+        row.grids[same_grids(really[spec], found[spec], sampled)] += 1
+    if really.keys() != found.keys():
+        asks = any(ASKS_VENDOR.search(f.read_bytes()) for f in [script, *files])
+        facts = next((p.device for p in trace.processes if p.device), None)
+        again: set[Spec] = set()
+        if facts is not None:
+            again = {one.spec for one in capture(script, compiler, as_recorded(facts))[0]}
+        explain(row, really, found, again, asks, sampled)
+    return row
+
+
+def explain(
+    row: Row,
+    recorded: Mapping[Spec, Launched],
+    captured: Mapping[Spec, Launched],
+    again: set[Spec],
+    asks: bool,
+    sampled: bool,
+) -> None:
+    """Says of each specialisation that only one side has why that is so, if that is known.
+
+    Args:
+        row: takes the result.
+        recorded: what really ran.
+        captured: what capture found.
+        again: what it finds when the device has the recording machine's figures.
+        asks: the script asks which vendor's device it runs on.
+        sampled: capture ran a benchmark at some of its x values.
+    """
+    for spec in recorded.keys() - captured.keys():
+        apart = nearest(spec, captured)
+        if spec in again:
+            row.explained[DEVICE] += 1
+        elif asks and of_config(apart):
+            row.explained[VENDOR] += 1
+        elif sampled:
+            row.explained[SAMPLING] += 1
+        else:
+            row.unexplained.append(f"recorded only: {spec.kernel}: {', '.join(apart)}")
+    for spec in captured.keys() - recorded.keys():
+        apart = nearest(spec, recorded)
+        if spec not in again:
+            row.explained[DEVICE] += 1
+        elif asks and of_config(apart):
+            row.explained[VENDOR] += 1
+        else:
+            row.unexplained.append(f"captured only: {spec.kernel}: {', '.join(apart)}")
+
+
+def nearest(spec: Spec, others: Mapping[Spec, Launched]) -> list[str]:
+    """In what a specialisation differs from the nearest one of the same kernel."""
+    found = [differences(spec, other) for other in others if other.kernel == spec.kernel]
+    return min(found, key=len, default=["kernel"])
+
+
+def of_config(apart: Sequence[str]) -> bool:
+    """Whether the differences are those that a list of configurations makes."""
+    return all(text.startswith(("constexpr", "num_", "kernel")) for text in apart)
+
+
+def amd_device() -> dict[str, Any]:
+    """What scripts may ask of the target."""
+    machine = machines.load(ARCH)
+    return {
+        "arch": ARCH,
+        "wave_size": machine.wave_sizes[0],
+        "compute_units": machine.cus,
+        "lds_bytes": machine.lds_max,
+    }
+
+
+def as_recorded(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The AMD device with the figures of the recording machine's."""
+    figures = {
+        "compute_units": facts.get("multiprocessor_count"),
+        "compute_units_per_multiprocessor": 1,
+        "lds_bytes": facts.get("max_shared_mem"),
+        "registers_per_block": facts.get("max_num_regs"),
+        "wave_size": facts.get("warpSize"),
+    }
+    known = {name: value for name, value in figures.items() if value is not None}
+    return {**amd_device(), **known}
+
+
+def differences(one: Spec, other: Spec) -> list[str]:
+    """The parts in which two specialisations of a kernel differ."""
+    found = [
+        f"signature {name}: {a} / {b}"
+        for name, a, b in unequal(dict(one.signature), dict(other.signature))
+    ]
+    found += [
+        f"constexpr {name}: {a} / {b}"
+        for name, a, b in unequal(dict(one.constexprs), dict(other.constexprs))
+    ]
+    apart = one.divisible ^ other.divisible
+    found += [f"divisibility {name}" for name in sorted(apart)]
+    if one.warps != other.warps:
+        found.append(f"num_warps: {one.warps} / {other.warps}")
+    if one.stages != other.stages:
+        found.append(f"num_stages: {one.stages} / {other.stages}")
+    return found
+
+
+def unequal(one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[tuple[str, Any, Any]]:
+    for name in dict.fromkeys((*one, *other)):
+        if one.get(name) != other.get(name):
+            yield name, one.get(name), other.get(name)
+
+
+def same_grids(recorded: Launched, captured: Launched, sampled: bool) -> str:
+    """How the grids of an equal specialisation compare."""
+    if recorded.grids == captured.grids:
+        return "equal"
+    if captured.grids <= recorded.grids:
+        return "part of the recorded" if sampled or recorded.tuned else "fewer"
+    if recorded.tuned:
+        return "of another winner"
+    return "different"
+
+
+def from_trace(one: Specialization) -> Launched:
+    """A recorded specialisation in the form that is compared."""
+    names = list(one.signature)
+    asked = one.asked or {}
+    divisible = {
+        argument(names, path)
+        for path, pairs in one.attrs
+        if ["tt.divisibility", 16] in [list(p) for p in pairs]
+    }
+    spec = Spec(
+        one.kernel.qualname,
+        tuple((name, type_text(kind)) for name, kind in one.signature.items()),
+        tuple(sorted((argument(names, p), value_text(v)) for p, v in one.constexprs)),
+        frozenset(divisible),
+        int(one.options["num_warps"]),
+        int(asked.get("num_stages", DEFAULT_STAGES)),
+    )
+    grids = {tuple(grid) for grid, _ in one.grids}
+    return Launched(spec, grids, one.tuning is not None, not one.other_grids)
+
+
+def from_capture(one: Variant, facts: Mapping[str, Any] | None) -> Launched:
+    """A captured specialisation, with its launches, in the form that is compared."""
+    divisible = {name for name, attrs in one.attrs.items() if attrs.get("tt.divisibility") == 16}
+    spec = Spec(
+        one.qualname or one.kernel,
+        tuple(one.signature.items()),
+        tuple(sorted((name, plain_text(v)) for name, v in one.constexprs.items())),
+        frozenset(divisible),
+        int(one.options["num_warps"]),
+        int(one.options["num_stages"]),
+    )
+    grids = {(*grid, 1, 1)[:3] for grid, _ in (facts or {}).get("grids", ())}
+    return Launched(spec, grids, one.tuning is not None)
+
+
+def capture(
+    script: Path, compiler: Compiler, device: Mapping[str, Any]
+) -> tuple[list[Launched], list[str]]:
+    """What a capture of the script finds on a device, and its notes and errors."""
+    found: list[Variant] = []
+    notes: list[str] = []
+    with compiler.worker() as worker, tempfile.TemporaryDirectory() as folder:
+        plan = Plan(
+            path=script,
+            mode="script",
+            archs=(ARCH,),
+            devices={ARCH: device},
+            folder=Path(folder),
+            options=CaptureOptions(max_configs=None, time_limit=240),
+        )
+        guest = Listening(worker)
+        for item in capture_file(guest, plan):
+            if isinstance(item, Found):
+                found.append(item.variant)
+            elif isinstance(item, Ended):
+                notes += [*item.notes, *(e.message for e in item.errors)]
+    pairs = zip(found, guest.keys, strict=True)
+    return [from_capture(v, guest.launches.get(key)) for v, key in pairs], notes
+
+
+def located(path: Path, scripts: Path) -> Path:
+    """A file of the recording machine in the folder of scripts here."""
+    parts = path.parts
+    if scripts.name not in parts:
+        return path
+    return scripts.joinpath(*parts[parts.index(scripts.name) + 1 :])
+
+
+def named(script: Path, files: Sequence[Path], scripts: Path) -> Row:
+    """The row of a script: its own place, or for a driver that of the kernels it calls."""
+    ours = script.relative_to(scripts).parts[0] == DRIVERS
+    shown = sorted(f for f in files if f.exists()) if ours else [script]
+    relative = [f.relative_to(scripts) for f in shown]
+    folder = relative[0].parts[0]
+    commit = (scripts / folder / ".commit").read_text().strip()
+    path = ", ".join(str(Path(*r.parts[1:])) for r in relative)
+    return Row(folder.replace("+", "/"), path, commit)
+
+
+def argument(names: Sequence[str], path: Sequence[int | str]) -> str:
+    """`x`, or `x[1]` for an element of a tuple."""
+    first, *rest = path
+    name = names[first] if isinstance(first, int) else first
+    return "".join([name, *(f"[{n}]" for n in rest)])
+
+
+def type_text(kind: Any) -> str:
+    """A recorded type as the front end's report spells it."""
+    if isinstance(kind, dict):
+        return "(" + ", ".join(map(type_text, kind["tuple"])) + ")"
+    return str(kind)
+
+
+def value_text(value: Any) -> str:
+    """A recorded constant as text that equals `plain_text` of the captured one."""
+    if not isinstance(value, dict):
+        return repr(value)
+    for name in ("tuple", "list", "items"):
+        if name in value:
+            return "[" + ", ".join(map(value_text, value[name])) + "]"
+    if "constexpr" in value:
+        return value_text(value["constexpr"])
+    if "object" in value:
+        return repr(value["object"]["qualname"].rpartition(".")[2])
+    texts = [v for v in value.values() if isinstance(v, str)]
+    return repr(texts[0]) if texts else repr(value)
+
+
+def plain_text(value: Any) -> str:
+    """A captured constant as text."""
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(plain_text, value)) + "]"
+    return repr(value)
+
+
+def line_of(row: Row) -> str:
+    explained = ", ".join(f"{n} {why}" for why, n in sorted(row.explained.items()))
+    grids = ", ".join(f"{n} {how}" for how, n in sorted(row.grids.items()))
+    return (
+        f"{row.repo} {row.path}: recorded {row.recorded} captured {row.captured} equal {row.equal}"
+        f" unexplained {len(row.unexplained)} [{explained}] grids [{grids}] {row.notes}"
+    )
+
+
+def report(rows: Sequence[Row], versions: Sequence[str], targets: Sequence[str], ours: str) -> str:
+    """The result as Markdown."""
+    raise NotImplementedError
+
+
+if __name__ == "__main__":
+    main()

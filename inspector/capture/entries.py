@@ -1,0 +1,202 @@
+"""Kernels that Triton compiled: an entry of its cache or of a dump, one file per stage.
+
+An entry that was compiled for an AMD target is read as it is. For another target, and where NVIDIA
+was the target, its TTIR is compiled again: it is the whole input of a compile but for what the
+front end specialised for the first target, which the variant then says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kinspect.inspector.capture.targets import CODE_OBJECT, STAGES, Kind, Target, triton_metadata
+from kinspect.inspector.errors import KinspectError
+
+GROUP = "__grp__"
+"""How Triton's lists of an entry's files begin."""
+CODE: tuple[tuple[str, Kind], ...] = (("amdgcn", "asm"), ("hsaco", "code_object"))
+"""Stages that are read as they are, the more telling first."""
+INPUTS: tuple[tuple[str, Kind], ...] = (("ttir", "ttir"), ("ttgir", "ttgir"))
+"""Stages that can be compiled, the earlier first."""
+_TTGIR_TARGET = re.compile(r"\bttg\.target\s*=\s*\"(\w+):(\w+)\"")
+_ASM_TARGET = re.compile(r"\.amdgcn_target\s+\"[^\"]*--(gfx[0-9a-f]+)")
+_TTGIR_WARPS = re.compile(r"\"(?:ttg|triton_gpu)\.num-warps\" = (\d+)")
+_HEAD_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class MadeFor:
+    """What an entry was compiled for: `hip` and `gfx942`, or `cuda` and `90`."""
+
+    backend: str
+    arch: str
+
+    @property
+    def amd(self) -> bool:
+        """Whether that is an AMD target."""
+        return self.backend == "hip"
+
+    def __str__(self) -> str:
+        return self.arch if self.amd else f"{self.backend}:{self.arch}"
+
+
+def for_archs(target: Target, archs: Sequence[str]) -> list[Target]:
+    """A compiled kernel as the targets that the asked-for archs make of it.
+
+    Args:
+        target: any target; only one of which Triton's own files say what it was compiled for is
+            changed.
+        archs: gfx names that were asked for.
+    """
+    if target.kind not in ("asm", "code_object", "ttir", "ttgir") or target.fault is not None:
+        return [target]
+    files = {**target.siblings, _stage_of(target): target.path}
+    own = made_for(files)
+    if own is None:
+        return [target]
+    readable = target.kind in ("asm", "code_object") and own.amd
+    if not archs:
+        if readable or not own.amd:
+            return [target]
+        return [replace(target, archs=(own.arch,))]
+    found = []
+    if readable and own.arch in archs:
+        found.append(replace(target, archs=(own.arch,)))
+    others = tuple(arch for arch in archs if not (readable and arch == own.arch))
+    if others:
+        found.append(_compiled_again(target, others))
+    return found
+
+
+def made_for(files: Mapping[str, Path]) -> MadeFor | None:
+    """What an entry was compiled for, by its metadata, code or TTGIR; None where none says.
+
+    Args:
+        files: by stage, see `targets.STAGES`.
+    """
+    metadata = triton_metadata(files.get("metadata"))
+    if metadata is not None:
+        stated = metadata.get("target")
+        if isinstance(stated, dict) and "backend" in stated and "arch" in stated:
+            return MadeFor(str(stated["backend"]), str(stated["arch"]))
+        if isinstance(stated, dict) and "capability" in stated:  # Triton 2.1 and 2.2
+            return MadeFor("cuda", str(stated["capability"]))
+    if "amdgcn" in files:
+        match = _ASM_TARGET.search(_head(files["amdgcn"]))
+        if match:
+            return MadeFor("hip", match[1])
+    if "ttgir" in files:
+        match = _TTGIR_TARGET.search(_head(files["ttgir"]))
+        if match:
+            return MadeFor(*match.groups())
+    if "ptx" in files or "cubin" in files:
+        return MadeFor("cuda", "unknown")
+    return None
+
+
+def stated_beside(files: Mapping[str, Path]) -> dict[str, Any] | None:
+    """What stands beside a TTIR about its compile, as Triton's metadata spell it.
+
+    A dump has no metadata, but its TTGIR says what it was compiled for, and with how many warps.
+
+    Args:
+        files: by stage, see `targets.STAGES`.
+    """
+    metadata = triton_metadata(files.get("metadata"))
+    if metadata is not None or "ttgir" not in files:
+        return metadata
+    head = _head(files["ttgir"])
+    warps = _TTGIR_WARPS.search(head)
+    own = made_for(files)
+    found: dict[str, Any] = {"num_warps": int(warps[1])} if warps else {}
+    if own is not None:
+        found["target"] = {"backend": own.backend, "arch": own.arch}
+    return found or None
+
+
+def entries_of(files: Sequence[Path], archs: Sequence[str]) -> Iterator[Target]:
+    """The kernels that the files of one folder make, one target for each with all its stages.
+
+    Args:
+        files: of one folder.
+        archs: gfx names that were asked for.
+    """
+    stage_of = {suffix: stage for stage, suffix in STAGES.items()}
+    groups: dict[str, dict[str, Path]] = {}
+    for path in files:
+        stage = stage_of.get(path.suffix)
+        if stage is not None and not path.name.startswith(GROUP):
+            groups.setdefault(path.stem, {})[stage] = path
+    for group in groups.values():
+        stages = set(group) - {"metadata"}
+        if stages or ("metadata" in group and _of_triton(group["metadata"])):
+            yield from for_archs(_entry(group), archs)
+
+
+def _entry(group: dict[str, Path]) -> Target:
+    for stage, kind in (*CODE, *INPUTS):
+        if stage in group and _has_content(group[stage], CODE_OBJECT if stage == "hsaco" else b""):
+            others = {s: p for s, p in group.items() if s != stage and _has_content(p)}
+            return Target(group[stage], kind, None, others)
+    path = next(iter(group.values()))
+    there = " ".join(sorted(p.suffix for p in group.values()))
+    return Target(
+        path,
+        "asm",
+        fault=KinspectError(
+            f"{path.with_suffix('')}: a damaged or half-written entry of Triton's: only {there}, "
+            "and none of .amdgcn .hsaco .ttir .ttgir that can be read",
+            "delete its folder and run the kernel again",
+        ),
+    )
+
+
+def _compiled_again(target: Target, archs: tuple[str, ...]) -> Target:
+    if target.kind == "ttir":
+        return replace(target, archs=archs)
+    ttir = target.siblings.get("ttir")
+    if ttir is None:
+        # Said by whoever reads it, with the target it is for: nothing else can be made of it.
+        return replace(target, archs=archs)
+    files = {s: p for s, p in target.siblings.items() if s != "ttir"}
+    return Target(ttir, "ttir", target.kernel, {**files, _stage_of(target): target.path}, archs)
+
+
+def _stage_of(target: Target) -> str:
+    kinds = {kind: stage for stage, kind in (*CODE, *INPUTS)}
+    return kinds[target.kind]
+
+
+def _of_triton(path: Path) -> bool:
+    """Whether a JSON file without its siblings is Triton's metadata, or what is left of it."""
+    metadata = triton_metadata(path)
+    if metadata is not None:
+        return "num_warps" in metadata
+    try:
+        text = path.read_text("utf-8", "replace")
+        json.loads(text)
+    except (OSError, ValueError, RecursionError):
+        return '"num_warps"' in text or '"target"' in text
+    return False
+
+
+def _has_content(path: Path, begins: bytes | tuple[bytes, ...] = b"") -> bool:
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(24)
+    except OSError:
+        return False
+    return bool(start) and start.startswith(begins)
+
+
+def _head(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(_HEAD_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""

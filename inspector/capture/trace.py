@@ -1,0 +1,400 @@
+"""Traces: what `kinspect record` wrote on a machine with a GPU.
+
+A trace (`.kitrace`) is JSON lines, one object with one key per line:
+
+    {"trace": {"schema_version": 1, "kinspect", "command", "cwd", "status"}}     the first line
+    {"process": {"pid", "parent", "argv", "cwd", "executable", "python", "triton", "torch",
+                 "device",        what Triton's driver says of the device, or null
+                 "sys_path", "complete"}}
+    {"specialization": {
+        "id",                     hash over all that follows up to `triton`
+        "kernel": {"module", "qualname", "file", "line", "sha256", "gluon",
+                   "text"},       the whole file where Inductor generated it, else null
+        "signature": {name: type},
+        "constexprs": [[path, value], ...],        path: [index] or [index, element, ...]
+        "attrs": [[path, [[name, value], ...]], ...],
+        "options": {...},         as the recording machine's backend filled them in
+        "asked": {...} | null,    those that the launch named; null: not known
+        "target": {"backend", "arch", "warp_size"},
+        "triton",
+        "via": "launch" | "warmup" | "compile",    compile: by a caller of `triton.compile`
+        "storages": [[path, bytes | null], ...] | null,        of the first launch's pointers
+        "call_site": {"file", "line"} | null,      outside of Triton, torch and kinspect
+        "tuning": {"config", "configs", "key"} | null,
+        "compiled": bool,
+        "launches": int | null,   null: others than Triton launch it
+        "tuning_launches": int,   those of them that an autotuner made to time them
+        "at_least": bool,         a process was killed: up to an eighth of its launches is missing
+        "grids": [[[x, y, z], launches], ...], "other_grids": int,
+        "small": [[path, ...], ...]}}              sets of pointers with storages < 2 GiB
+    {"problem": {"pid", "doing", "message"}}       what could not be recorded
+    {"end": {"specializations": int}}              the last line
+
+Values that JSON has no form for are written as `guest/record/values.py` says. Processes write
+journals of their own (`guest/record/journal.py`); `merge` makes one trace of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.version import VERSION
+
+SCHEMA_VERSION = 1
+SUFFIX = ".kitrace"
+
+ArgumentPath = list[int | str]
+
+
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A mistyped, missing or unknown field is an error."""
+
+
+class Head(_Strict):
+    """The first line."""
+
+    schema_version: int
+    kinspect: str
+    command: list[str]
+    cwd: str
+    status: int | None
+
+
+class Process(_Strict):
+    """A process that asked for at least one specialisation."""
+
+    schema_version: int
+    pid: int
+    parent: int
+    argv: list[str]
+    cwd: str
+    executable: str
+    python: str
+    triton: str
+    torch: str | None
+    sys_path: list[str]
+    device: dict[str, int | str] | None = None
+    complete: bool = False
+
+
+class Kernel(_Strict):
+    """Where a kernel comes from; `sha256` is over its source and that of what it calls."""
+
+    module: str
+    qualname: str
+    file: str
+    line: int
+    sha256: str
+    gluon: bool
+    text: str | None = None
+
+
+class GpuTarget(_Strict):
+    """What the recording machine compiled for."""
+
+    backend: str
+    arch: str
+    warp_size: int
+
+
+class CallSite(_Strict):
+    """A line of the user's that launched a kernel."""
+
+    file: str
+    line: int
+
+
+class Tuning(_Strict):
+    """The autotuner's configuration that a specialisation belongs to."""
+
+    config: dict[str, Any]
+    configs: int
+    key: list[str]
+
+
+class Specialization(_Strict):
+    """One specialisation that was really asked for, with its launches in all processes."""
+
+    id: str
+    kernel: Kernel
+    signature: dict[str, Any]
+    constexprs: list[tuple[ArgumentPath, Any]]
+    attrs: list[tuple[ArgumentPath, list[tuple[str, Any]]]]
+    options: dict[str, Any]
+    asked: dict[str, Any] | None
+    target: GpuTarget
+    triton: str
+    via: str
+    storages: list[tuple[ArgumentPath, int | None]] | None
+    call_site: CallSite | None
+    tuning: Tuning | None
+    compiled: bool = False
+    launches: int | None = None
+    tuning_launches: int = 0
+    at_least: bool = False
+    grids: list[tuple[list[int], int]] = []
+    other_grids: int = 0
+    small: list[list[ArgumentPath]] = []
+
+
+class Problem(_Strict):
+    """Something that could not be recorded, in process `pid`."""
+
+    doing: str
+    message: str
+    pid: int | None = None
+
+
+class Trace(_Strict):
+    """A whole trace. `notes` says what is missing from it."""
+
+    head: Head
+    processes: tuple[Process, ...]
+    specializations: tuple[Specialization, ...]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def launches(self) -> int:
+        """Launches that were counted, those of autotuners included."""
+        return sum(s.launches or 0 for s in self.specializations)
+
+
+class _Launches(_Strict):
+    """A journal's running count; the last one of a process holds."""
+
+    id: str
+    count: int
+    tuning: int
+    grids: list[tuple[list[int], int]]
+    other_grids: int
+    small: list[list[ArgumentPath]]
+
+
+S = TypeVar("S", bound=_Strict)
+
+
+def merge(folder: Path, command: Sequence[str], status: int | None) -> Trace:
+    """One trace of the journals that a command's processes left.
+
+    Args:
+        folder: where the journals lie.
+        command: what ran.
+        status: how it ended; None where that is not known.
+
+    Returns:
+        The trace; its notes name journals that were cut off.
+
+    Raises:
+        KinspectError: a journal is not one.
+    """
+    journals = [_Journal(path) for path in sorted(folder.glob("*.jsonl"))]
+    notes = [f"the last line of process {j.pid} was cut off" for j in journals if j.torn]
+    found: dict[str, Specialization] = {}
+    for journal in journals:
+        for one in journal.specializations.values():
+            known = found.get(one.id)
+            found[one.id] = _added(known, one) if known is not None else one
+    head = Head(SCHEMA_VERSION, VERSION, list(command), str(Path.cwd()), status)
+    return Trace(
+        head,
+        tuple(p for journal in journals for p in journal.processes),
+        tuple(found.values()),
+        tuple(p for journal in journals for p in journal.problems),
+        tuple(notes),
+    )
+
+
+def write_trace(trace: Trace, path: Path) -> None:
+    """Writes a trace; the file appears only when it is complete.
+
+    Raises:
+        KinspectError: it cannot be written.
+    """
+    lines: list[dict[str, object]] = [{"trace": trace.head}]
+    lines += [{"process": one} for one in trace.processes]
+    lines += [{"specialization": one} for one in trace.specializations]
+    lines += [{"problem": one} for one in trace.problems]
+    lines += [{"end": {"specializations": len(trace.specializations)}}]
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        partial.replace(path)
+    except OSError as error:
+        raise KinspectError(
+            f"{path}: cannot be written ({error.strerror})", "name another file with -o"
+        ) from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_trace(path: Path) -> Trace:
+    """Reads a trace.
+
+    Returns:
+        The trace. A last line that was cut off, or a missing end, is a note: what stands before
+        it is whole.
+
+    Raises:
+        KinspectError: it is no trace, one of another version, or damaged before its last line.
+    """
+    try:
+        records, torn = _lines(path)
+    except OSError as error:
+        raise KinspectError(
+            f"{path}: cannot be read ({error.strerror})", "check the path"
+        ) from None
+    first = records[0][1] if records else {}
+    if "trace" not in first or not isinstance(first["trace"], dict):
+        raise KinspectError(f"{path}: not a trace", "make one with `kinspect record -- COMMAND`")
+    version = first["trace"].get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise KinspectError(
+            f"{path}: a trace of version {version!r}; this kinspect reads {SCHEMA_VERSION}",
+            "record it again, or read it with the kinspect that wrote it",
+        )
+    parts: dict[str, list[Any]] = {"process": [], "specialization": [], "problem": []}
+    kinds: dict[str, type[_Strict]] = {
+        "process": Process,
+        "specialization": Specialization,
+        "problem": Problem,
+    }
+    complete = False
+    for line, record in records[1:]:
+        (name, content), *more = record.items()
+        if name == "end" and not more:
+            complete = content == {"specializations": len(parts["specialization"])}
+        elif name in kinds and not more:
+            parts[name].append(_convert(content, kinds[name], path, line))
+        else:
+            raise _damaged(path, line, f"unknown record {name!r}")
+    notes = ["the last line was cut off"] if torn else []
+    if not complete and not torn:
+        notes.append("the trace does not come to its end: something is missing")
+    return Trace(
+        _convert(first["trace"], Head, path, 1),
+        tuple(parts["process"]),
+        tuple(parts["specialization"]),
+        tuple(parts["problem"]),
+        tuple(f"{path}: {note}" for note in notes),
+    )
+
+
+class _Journal:
+    """One process's journal, or what is left of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.pid = path.stem.partition("-")[0]
+        records, self.torn = _lines(path)
+        self.processes: list[Process] = []
+        self.problems: list[Problem] = []
+        self.specializations: dict[str, Specialization] = {}
+        complete = False
+        counts: dict[str, _Launches] = {}
+        compiled = set()
+        for line, record in records:
+            (name, content), *_ = record.items()
+            if name == "process":
+                self.processes.append(_convert(content, Process, path, line))
+            elif name == "specialization":
+                one = _convert(content, Specialization, path, line)
+                self.specializations[one.id] = one
+            elif name == "compiled":
+                compiled.add(content["id"])
+            elif name == "launches":
+                count = _convert(content, _Launches, path, line)
+                counts[count.id] = count
+            elif name == "problem":
+                pid = int(self.pid) if self.pid.isdecimal() else None
+                self.problems.append(_convert({**content, "pid": pid}, Problem, path, line))
+            elif name == "end":
+                complete = True
+            else:
+                raise _damaged(path, line, f"unknown record {name!r}")
+        self.processes = [msgspec.structs.replace(p, complete=complete) for p in self.processes]
+        for name, one in self.specializations.items():
+            self.specializations[name] = _counted(one, counts.get(name), name in compiled, complete)
+
+
+def _counted(
+    one: Specialization, count: _Launches | None, compiled: bool, complete: bool
+) -> Specialization:
+    """A specialisation with its launches in one process."""
+    if count is None:
+        launches = None if one.via == "compile" else 0
+        return msgspec.structs.replace(
+            one, compiled=compiled, launches=launches, at_least=not complete
+        )
+    return msgspec.structs.replace(
+        one,
+        compiled=compiled,
+        launches=count.count,
+        tuning_launches=count.tuning,
+        at_least=not complete,
+        grids=count.grids,
+        other_grids=count.other_grids,
+        small=count.small,
+    )
+
+
+def _added(one: Specialization, other: Specialization) -> Specialization:
+    """The launches of the same specialisation in two processes, together."""
+    grids = {tuple(grid): n for grid, n in one.grids}
+    for grid, n in other.grids:
+        grids[tuple(grid)] = grids.get(tuple(grid), 0) + n
+    launches = [s.launches for s in (one, other) if s.launches is not None]
+    return msgspec.structs.replace(
+        one,
+        compiled=one.compiled or other.compiled,
+        launches=sum(launches) if launches else None,
+        tuning_launches=one.tuning_launches + other.tuning_launches,
+        at_least=one.at_least or other.at_least,
+        grids=[(list(grid), n) for grid, n in grids.items()],
+        other_grids=one.other_grids + other.other_grids,
+        small=one.small + [s for s in other.small if s not in one.small],
+    )
+
+
+def _lines(path: Path) -> tuple[list[tuple[int, Mapping[str, Any]]], bool]:
+    """The records with their line numbers, and whether a last line was cut off.
+
+    Raises:
+        KinspectError: another line is not a record.
+        OSError: the file cannot be read.
+    """
+    found = list(_read(path))
+    torn = bool(found) and found[-1][1] is None
+    if torn:
+        found.pop()
+    records = []
+    for line, record in found:
+        if record is None:
+            raise _damaged(path, line, "not a JSON object")
+        records.append((line, record))
+    return records, torn
+
+
+def _read(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
+    with path.open("rb") as stream:
+        for line, text in enumerate(stream, 1):
+            try:
+                record = json.loads(text) if text.endswith(b"\n") else None
+            except (ValueError, RecursionError):
+                record = None
+            yield line, record if isinstance(record, dict) and record else None
+
+
+def _convert(content: Any, kind: type[S], path: Path, line: int) -> S:
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        raise _damaged(path, line, str(error)) from None
+
+
+def _damaged(path: Path, line: int, message: str) -> KinspectError:
+    return KinspectError(f"{path}:{line}: damaged trace: {message}", "record it again")

@@ -1,0 +1,74 @@
+"""`kinspect analyze --triton A --triton B`: the same kernels compiled by several Tritons."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kinspect.inspector.cli.options import result_stream
+from kinspect.inspector.comparing import compare_builds
+from kinspect.inspector.compiler.builds import BuildsReport
+from kinspect.inspector.compiler.tritons import resolve
+from kinspect.inspector.compiling import Request
+from kinspect.inspector.errors import KinspectError
+
+FORMATS = ("text", "json")
+
+
+def python_of(python: str | None, tritons: Sequence[str]) -> str | None:
+    """The one interpreter that `--python` or a single `--triton` names; None where neither does.
+
+    Raises:
+        KinspectError: an unknown label, or both options are given.
+    """
+    if not tritons:
+        return python
+    if python is not None:
+        raise KinspectError(
+            "--python and --triton name the same thing", "name the interpreters with --triton alone"
+        )
+    return resolve(tritons[0]).python
+
+
+def compare_tritons(
+    request: Request, tritons: Sequence[str], form: str, output: Path | None
+) -> int:
+    """Compares and prints; the exit status: 2 where something could not be compared.
+
+    Raises:
+        KinspectError: see `comparing.compare_builds`; or there is no such format of it.
+    """
+    if form not in FORMATS:
+        raise KinspectError(
+            f"--format {form} does not exist for a comparison of Tritons",
+            f"use {' or '.join(FORMATS)}",
+        )
+    live = sys.stderr.isatty()
+
+    def progress(done: int, of: int) -> None:
+        if live:
+            sys.stderr.write(f"\r\x1b[K  compiled {done} of {of}")
+            sys.stderr.flush()
+
+    try:
+        report = compare_builds(request, tritons, progress)
+    finally:
+        if live:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+    from kinspect.inspector.render import compare
+
+    with result_stream(output) as stream:
+        (compare.write_json if form == "json" else compare.write_text)(report, stream)
+    return _status(report)
+
+
+def _status(report: BuildsReport) -> int:
+    for error in report.errors:
+        where = " ".join(part for part in (error.file, error.kernel) if part)
+        hint = f"; {error.hint}" if error.hint else ""
+        line = " ".join(f"{where}: {error.stage}: {error.message}{hint}".split())
+        sys.stderr.write(f"kinspect: error: {line}\n")
+    failed = any(kernel.comparison is None for kernel in report.kernels)
+    return 2 if report.errors or failed else 0

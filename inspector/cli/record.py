@@ -1,0 +1,133 @@
+"""`kinspect record`: which kernels a program really launches, on a machine with a GPU."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import click
+from kinspect.inspector.capture.trace import SUFFIX, Trace, merge, write_trace
+from kinspect.inspector.errors import KinspectError
+
+SOURCES = Path(__file__).parent.parent / "guest" / "record"
+STARTUP = "sitecustomize.py"
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path(f"trace{SUFFIX}"),
+    show_default=True,
+    help="The trace to write.",
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def record(output: Path, command: tuple[str, ...]) -> int:
+    """Run COMMAND and write every Triton kernel that it launches to a trace.
+
+    COMMAND runs unchanged, with its own interpreter: `kinspect record -- python train.py --lr 3`,
+    `kinspect record -- torchrun --nproc-per-node 8 train.py`. All its Python processes are
+    recorded, on AMD and NVIDIA machines. `kinspect analyze trace.kitrace --arch gfx942` then
+    compiles what was launched. The exit status is that of COMMAND.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="kinspect-record-"))
+    try:
+        startup, journals = folder / "startup", folder / "journals"
+        startup.mkdir()
+        journals.mkdir()
+        shutil.copyfile(SOURCES / "startup.py", startup / STARTUP)
+        status = _run(command, _environment(os.environ, startup, journals))
+        trace = merge(journals, command, status)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if status:
+        _say(f"the command ended with status {status}: {' '.join(command)}")
+    if not trace.processes:
+        if status:
+            _say("nothing was recorded")
+            return status
+        raise KinspectError(
+            "nothing was recorded: no Python process of the command launched a Triton kernel",
+            "check that it runs on a GPU, without python -I, -E or -S, TRITON_INTERPRET=1, or a"
+            " PYTHONPATH of its own making",
+        )
+    write_trace(trace, output)
+    _summarize(trace, output)
+    return status
+
+
+def _environment(environment: Mapping[str, str], startup: Path, journals: Path) -> dict[str, str]:
+    """What makes every Python process below this one load the recorder."""
+    ours = str(startup)
+    theirs = environment.get("PYTHONPATH")
+    return {
+        **environment,
+        "PYTHONPATH": f"{ours}{os.pathsep}{theirs}" if theirs else ours,
+        "KINSPECT_RECORD_FOLDER": str(journals),
+        "KINSPECT_RECORD_SOURCES": str(SOURCES),
+    }
+
+
+def _run(command: Sequence[str], environment: dict[str, str]) -> int:
+    """Runs the command to its end; a signal that ended it becomes 128 + its number."""
+    sys.stdout.flush()
+    try:
+        process = subprocess.Popen(command, env=environment)
+    except OSError as error:
+        hint = "name a program, as you would without kinspect"
+        if command[0].endswith(".py"):
+            hint = f"did you mean `kinspect record -- python {' '.join(command)}`?"
+        reason = error.strerror or str(error)
+        raise KinspectError(f"{command[0]}: cannot be run ({reason})", hint) from None
+    with _signals_for(process):
+        status = process.wait()
+    return 128 - status if status < 0 else status
+
+
+@contextmanager
+def _signals_for(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Ctrl-C reaches the command by itself and is waited out here; SIGTERM is passed on."""
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        process.send_signal(number)
+
+    def wait(number: int, frame: FrameType | None) -> None:
+        """The terminal told the command too: what it leaves is still to be merged."""
+
+    handlers = {signal.SIGINT: wait, signal.SIGTERM: pass_on, signal.SIGHUP: pass_on}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _summarize(trace: Trace, output: Path) -> None:
+    found = trace.specializations
+    kernels = len({(s.kernel.module, s.kernel.qualname) for s in found})
+    killed = sum(not p.complete for p in trace.processes)
+    at_least = "at least " if any(s.at_least for s in found) else ""
+    _say(
+        f"{len(found)} specialisations of {kernels} kernels, {at_least}{trace.launches} launches,"
+        f" {len(trace.processes)} processes -> {output}"
+    )
+    if killed:
+        _say(f"{killed} processes did not come to their end: their last launches are not counted")
+    for problem in trace.problems:
+        _say(f"process {problem.pid}: could not be recorded: {problem.message}")
+    for note in trace.notes:
+        _say(note)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"kinspect: {text}\n")

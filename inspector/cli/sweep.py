@@ -1,0 +1,260 @@
+"""`kinspect sweep`: many configurations of a kernel in one table."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+from click.core import ParameterSource
+from kinspect.inspector.capture.options import CaptureOptions
+from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
+from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
+from kinspect.inspector.compiling import Request, settings_of
+from kinspect.inspector.sweep.axes import axes_of
+from kinspect.inspector.sweep.table import Sweep, only_front, sort_key, sorted_lines
+from kinspect.inspector.sweeping import (
+    MOST_POINTS,
+    Done,
+    Event,
+    Planned,
+    SweepRequest,
+    gather,
+    gathering,
+    sweep,
+)
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from kinspect.inspector.sweeping import Work
+
+BAR_WIDTH = 24
+INTERRUPTED = 128 + signal.SIGINT
+
+
+@click.command("sweep", cls=ScriptCommand)
+@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=V[,V...]",
+    help="An axis: an option of the backend (num_warps=4,8) or a parameter of the kernel"
+    " (BLOCK_M=64,128). Ranges: 1..4, 16..64+16, 32..256*2.",
+)
+@click.option("--autotune", is_flag=True, help="Go over the file's own autotune configurations.")
+@click.option("--arch", "archs", metavar="A[,B...]", help="Targets to compile for.  [gfx942]")
+@click.option("--kernel", help="Only this kernel (also as TARGET::KERNEL), or cases like NAME*.")
+@format_option("text", "csv", "json")
+@output_option
+@click.option("--sort", metavar="COLUMN", help="Sort by a column; -COLUMN: falling.")
+@click.option("--only-pareto", is_flag=True, help="Only the points on the Pareto front.")
+@click.option(
+    "--max-points",
+    type=click.IntRange(1),
+    default=MOST_POINTS,
+    show_default=True,
+    help="Refuse to compile more than this.",
+)
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Compiles at a time.  [CPUs]"
+)
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Compile on this Dask cluster, e.g. tcp://host:8786 (kinspect[dask]).",
+)
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="Interpreter whose Triton compiles.  [the one that runs kinspect]",
+)
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(1),
+    default=300.0,
+    show_default=True,
+    help="Seconds that one point's compile may take.",
+)
+@click.option("--color/--no-color", default=None, help="Force colour on or off.")
+@capture_options
+def command(
+    targets: tuple[str, ...],
+    settings: tuple[str, ...],
+    autotune: bool,
+    archs: str | None,
+    kernel: str | None,
+    form: str,
+    output: Path | None,
+    sort: str | None,
+    only_pareto: bool,
+    max_points: int,
+    jobs: int | None,
+    scheduler: str | None,
+    python: str | None,
+    time_limit: float,
+    color: bool | None,
+    capture: CaptureOptions,
+) -> int:
+    """Compile a kernel in many configurations and compare the code.
+
+    One table per kernel and target: registers, spills in loops, LDS, resident occupancy, matrix
+    instructions and full waits of the main loop, and which points cannot launch. Points on the
+    Pareto front are marked. No time is predicted: measure what is left.
+
+    TARGET: a .py script or a file with KINSPECT_CASES (or file.py::kernel), or a .ttir file (whose
+    backend options can be swept). What follows -- is passed to the script.
+
+    What was compiled once comes from the store; after Ctrl-C the same command goes on.
+    """
+    axes = axes_of(settings)
+    if autotune and _left_to_default("max_configs"):
+        capture = replace(capture, max_configs=None)
+    if sort is not None:
+        sort_key(sort, None if autotune else [axis.name for axis in axes])
+    run = Request(
+        targets=targets,
+        archs=split_list(archs),
+        kernel=kernel,
+        python=python or sys.executable,
+        jobs=jobs or os.cpu_count() or 1,
+        passes=False,
+        time_limit=time_limit,
+        capture=capture,
+    )
+    request = SweepRequest(run, axes, autotune, max_points)
+    with _where(scheduler, run, python) as (executor, work):
+        result, interrupted = _run(request, executor, work)
+    if sort is not None and result.tables:
+        sort_key(sort, [name for table in result.tables for name in table.names])
+    with result_stream(output) as stream:
+        _write(_arranged(result, sort, only_pareto), form, stream, color)
+    return _status(result, interrupted)
+
+
+def _run(request: SweepRequest, executor: Executor | None, work: Work | None) -> tuple[Sweep, bool]:
+    """What was done until the end or Ctrl-C, and whether it was that."""
+    started = time.perf_counter()
+    found = gathering(request)
+    progress = _Progress()
+    interrupted = False
+    try:
+        for event in sweep(request, executor, work):
+            gather(found, event)
+            progress.saw(event)
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        progress.close()
+    return found.result(time.perf_counter() - started), interrupted
+
+
+@contextmanager
+def _where(
+    scheduler: str | None, run: Request, python: str | None
+) -> Iterator[tuple[Executor | None, Work | None]]:
+    """The executor and its tasks: this machine's threads, or a cluster."""
+    if scheduler is None:
+        yield None, None
+        return
+    from kinspect.inspector import cluster
+    from kinspect.inspector.compiler.pool import Compiler
+
+    with Compiler(settings_of(run)) as compiler:
+        work = cluster.work_for(compiler.toolchain().triton_key, python)
+    with cluster.connected(scheduler) as found:
+        yield found.executor, work
+
+
+def _arranged(result: Sweep, sort: str | None, only_pareto: bool) -> Sweep:
+    tables = result.tables
+    if only_pareto:
+        tables = tuple(only_front(table) for table in tables)
+    if sort is not None:
+        tables = tuple(sorted_lines(table, sort) for table in tables)
+    return replace(result, tables=tables)
+
+
+def _write(result: Sweep, form: str, stream: TextIO, color: bool | None) -> None:
+    if form == "text":
+        from kinspect.inspector.render import sweep as text
+
+        text.write(result, stream, color=color)
+        return
+    from kinspect.inspector.render import sweep_data
+
+    writer = {"csv": sweep_data.write_csv, "json": sweep_data.write_json}[form]
+    writer(result, stream)
+
+
+def _status(result: Sweep, interrupted: bool) -> int:
+    """130 after Ctrl-C; 2 if nothing could be compiled or captured; failed points are results."""
+    for error in result.errors:
+        hint = f"; {error.hint}" if error.hint else ""
+        line = f"{error.file}: {error.stage}: {error.message.removeprefix(f'{error.file}: ')}{hint}"
+        sys.stderr.write(f"kinspect: error: {' '.join(line.split())}\n")
+    if interrupted:
+        missing = "some" if result.missing is None else str(result.missing)
+        sys.stderr.write(
+            f"kinspect: error: interrupted: {missing} points are missing; the same command goes on"
+            " from here\n"
+        )
+        return INTERRUPTED
+    rows = result.rows
+    if result.errors or (rows and all(row.error is not None for row in rows)):
+        return 2
+    return 0
+
+
+def _left_to_default(name: str) -> bool:
+    source = click.get_current_context().get_parameter_source(name)
+    return source in (ParameterSource.DEFAULT, None)
+
+
+class _Progress:
+    """A bar on stderr, on a terminal only."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+        self._shown = False
+        self._planned = self._done = self._stored = 0
+        self._complete = False
+        self._started = time.monotonic()
+
+    def saw(self, event: Event) -> None:
+        if isinstance(event, Planned):
+            self._planned, self._complete = event.points, event.complete
+        elif isinstance(event, Done):
+            self._done += 1
+            self._stored += event.row.from_store
+        if not self._live or not self._planned:
+            return
+        filled = BAR_WIDTH * self._done // self._planned
+        bar = "━" * filled + "╌" * (BAR_WIDTH - filled)
+        more = "" if self._complete else " so far"
+        seconds = time.monotonic() - self._started
+        sys.stderr.write(
+            f"\r\x1b[K  {bar} {self._done} of {self._planned} points{more},"
+            f" {self._stored} from the store, {seconds:.0f} s{self._left(seconds)}"
+        )
+        sys.stderr.flush()
+        self._shown = True
+
+    def _left(self, seconds: float) -> str:
+        fresh = self._done - self._stored
+        if not self._complete or not fresh or self._done == self._planned:
+            return ""
+        return f", about {seconds / fresh * (self._planned - self._done):.0f} s to go"
+
+    def close(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

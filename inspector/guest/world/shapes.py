@@ -1,0 +1,96 @@
+"""The shape of an operator's result, from its meta kernel; asked once for equal operands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import payloads, unknowns
+from .plans import Plan
+
+META = torch.device("meta")
+MOST_KNOWN = 20_000
+
+
+class Shapes:
+    """Runs operators on meta tensors and remembers what came out."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
+
+    def of(self, func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) -> Any:
+        """The result as meta tensors, however large the operands are.
+
+        Raises:
+            Exception: the meta kernel's, which the real one would raise as well; or there is none.
+        """
+        shape = unknowns.SHAPES.get(plan.name)
+        if shape is not None and any(
+            t.is_meta for t in payloads.tensors((args, list(kwargs.values())))
+        ):
+            return shape(*args, **kwargs)
+        key = None if plan.mutates else _key(func, args, kwargs)
+        if key is not None:
+            known = self._known.get(key)
+            if known is not None:
+                return _made(known)
+        result = self._asked(func, plan, args, kwargs)
+        if key is not None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = _described(result)
+        return result
+
+    @staticmethod
+    def _asked(func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) -> Any:
+        changed = {k: payloads.one(v, payloads.shape_alone) for k, v in kwargs.items()}
+        operands = list(payloads.each(args, payloads.shape_alone))
+        if plan.device_position is not None:
+            if len(operands) > plan.device_position:
+                operands[plan.device_position] = META
+            else:
+                changed["device"] = META
+        changed.pop("generator", None)
+        return func(*operands, **changed)
+
+
+def _key(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """What the shape depends on; None where that cannot be told."""
+    try:
+        key = (func, *[_operand(v) for v in args], *[(k, _operand(v)) for k, v in kwargs.items()])
+        hash(key)
+    except (TypeError, RuntimeError):
+        return None
+    return key
+
+
+def _operand(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided:
+            raise TypeError("a layout whose shape is not all there is to know")
+        return value.shape, value.stride(), value.dtype
+    if type(value) in (list, tuple):
+        return tuple([_operand(inner) for inner in value])
+    if isinstance(value, torch.Generator):
+        return None
+    return type(value), value  # 1, 1.0 and True are equal, but not to an operator
+
+
+class _Described(tuple):  # type: ignore[type-arg]
+    """Size, strides and type of one tensor."""
+
+    __slots__ = ()
+
+
+def _described(result: Any) -> Any:
+    return payloads.one(result, lambda t: _Described((t.size(), t.stride(), t.dtype)))
+
+
+def _made(described: Any) -> Any:
+    if type(described) is _Described:
+        size, stride, dtype = described
+        return torch.empty_strided(size, stride, dtype=dtype, device=META)
+    if isinstance(described, (list, tuple)):
+        return type(described)([_made(inner) for inner in described])
+    return described

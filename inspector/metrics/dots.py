@@ -1,0 +1,146 @@
+"""Whether the matrix unit computes the source's dots, and in the type that was asked for.
+
+A compile succeeds either way: 8-bit floats that the target's matrix unit does not take are widened
+without a word, and a dot that no matrix instruction fits is left to the vector unit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from kinspect.inspector.metrics.subject import MATRIX_CLASSES, Subject
+from kinspect.inspector.model import Machine, Metric, MetricSpec, Scalar, SourceLoc
+from kinspect.inspector.ttgir.lowered import DotFate, element_bits, fates
+
+SPECS = (
+    MetricSpec(
+        "matrix.upcast",
+        "mapping",
+        "derived",
+        "kernel",
+        "Dots whose operands are multiplied in a wider type than the source has: `dots` of `of`, "
+        "`asked` type and `used` type, by which `instruction`, `at` which line",
+    ),
+    MetricSpec(
+        "matrix.off_unit",
+        "mapping",
+        "derived",
+        "kernel",
+        "Dots that the vector unit computes and not the matrix unit: `dots` of `of`, of which "
+        "`element` type, `supported`: whether this GPU has matrix instructions for it, `at` which "
+        "line",
+    ),
+)
+
+TRITON_NAMES: Mapping[str, str] = {
+    "f8E4M3FN": "float8e4nv (OCP e4m3)",
+    "f8E5M2": "float8e5 (OCP e5m2)",
+    "f8E4M3FNUZ": "float8e4b8 (fnuz e4m3)",
+    "f8E5M2FNUZ": "float8e5b16 (fnuz e5m2)",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "i8": "int8",
+}
+"""MLIR's element types as Triton's users know them."""
+
+_SMALL_BITS = 8
+# v_mfma_f32_32x32x8bf16_1k, v_mfma_f32_4x4x4_16b_f16, v_wmma_f32_16x16x16_fp8_bf8: what is
+# multiplied stands after the shape.
+_MULTIPLIED = re.compile(
+    r"v_(?:mfma|smfmac|wmma|swmmac)_(?:scale\d*_)?\w+?_\d+x\d+x\d+_?(?:\d+b_)?(?P<types>\w+?)(?:_1k)?"
+)
+_SPELLED: Mapping[str, tuple[str, ...]] = {
+    "f32": ("f32", "xf32"),
+    "i8": ("i8", "iu8"),
+    "i4": ("iu4",),
+}
+
+
+def compute(subject: Subject) -> Iterator[Metric]:
+    """Both figures; None with a note where TTIR or TTGIR is not at hand."""
+    if subject.ttir is None or subject.ttgir is None:
+        note = "needs the kernel's TTIR and TTGIR"
+        yield Metric("matrix.upcast", None, "mapping", "derived", note)
+        yield Metric("matrix.off_unit", None, "mapping", "derived", note)
+        return
+    found = fates(subject.ttir, subject.ttgir)
+    yield Metric("matrix.upcast", _upcast(subject, found), "mapping", "derived")
+    yield Metric("matrix.off_unit", _off_unit(subject.machine, found), "mapping", "derived")
+
+
+def _upcast(subject: Subject, found: Sequence[DotFate]) -> dict[str, Scalar]:
+    # The vector unit multiplies fp16 in fp32 as a matter of course: that is the other metric's.
+    wide = [
+        f
+        for f in found
+        if f.widened and (f.on_matrix_unit or (element_bits(f.asked) or 0) <= _SMALL_BITS)
+    ]
+    first = wide[0] if wide else None
+    return {
+        "dots": len(wide),
+        "of": len(found),
+        "asked": named(first.asked) if first else None,
+        "used": named(first.used) if first else None,
+        "instruction": _instruction(subject, first) if first else None,
+        "at": _place(first.loc) if first else None,
+    }
+
+
+def _off_unit(machine: Machine | None, found: Sequence[DotFate]) -> dict[str, Scalar]:
+    off = [f for f in found if not f.on_matrix_unit]
+    # One for which the hardware has an instruction is the one that can be mended.
+    off.sort(key=lambda f: not _supported(machine, f))
+    first = off[0] if off else None
+    return {
+        "dots": len(off),
+        "of": len(found),
+        "element": named(first.asked) if first else None,
+        "supported": _supported(machine, first) if first else None,
+        "at": _place(first.loc) if first else None,
+    }
+
+
+def named(element: str) -> str:
+    return TRITON_NAMES.get(element, element)
+
+
+def multiplied(mnemonic: str) -> str | None:
+    """The operand type in the name of a matrix instruction: `bf16`, `fp8_fp8`, `f8f6f4`."""
+    match = _MULTIPLIED.fullmatch(mnemonic)
+    return match["types"] if match is not None else None
+
+
+def _instruction(subject: Subject, fate: DotFate) -> str:
+    """The instruction that multiplies in the type used, the most frequent of several."""
+    if not fate.on_matrix_unit:
+        return "vector instructions"
+    names = Counter(
+        i.op.name for i in subject.function.instructions if i.cls in MATRIX_CLASSES
+    ).most_common()
+    spelled = _SPELLED.get(fate.used, (fate.used,))
+    fitting = [name for name, _ in names if multiplied(name) in spelled]
+    return next(iter(fitting), "no instruction that was found")
+
+
+def _supported(machine: Machine | None, fate: DotFate) -> bool | None:
+    """Whether the machine has a matrix instruction for the type asked for.
+
+    An 8-bit float that was widened counts as unsupported: names say `fp8` for either format.
+    """
+    if machine is None or not machine.mfma_cycles:
+        return False if machine is not None else None
+    if fate.widened and (element_bits(fate.asked) or 0) <= _SMALL_BITS:
+        return False
+    spelled = _SPELLED.get(fate.asked, (fate.asked,))
+    return any(multiplied(name.partition(":")[0]) in spelled for name in machine.mfma_cycles)
+
+
+def _place(loc: SourceLoc | None) -> str | None:
+    if loc is None:
+        return None
+    user = loc.in_user_code
+    return f"{user.file.rpartition('/')[2]}:{user.line}"

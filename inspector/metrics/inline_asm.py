@@ -1,0 +1,106 @@
+"""Inline assembly of the source that is not in the code.
+
+LLVM drops assembly that it cannot translate and goes on; the compile "succeeds". Its complaint on
+stderr fails the compile; this looks at the code itself, whatever was said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from kinspect.inspector.isa.mnemonics import lookup
+from kinspect.inspector.metrics.subject import Subject
+from kinspect.inspector.model import Metric, MetricSpec, Scalar, TtgirOp
+from kinspect.inspector.ttgir.queries import assembly_text, inline_assembly
+
+SPECS = (
+    MetricSpec(
+        "inline_asm.dropped",
+        "mapping",
+        "derived",
+        "kernel",
+        "Inline assembly with side effects whose instructions are not in the code: `pieces` of "
+        "`of`, the first one's `text`, `at` which line",
+    ),
+    MetricSpec(
+        "inline_asm.optimised_away",
+        "mapping",
+        "derived",
+        "kernel",
+        "Pure inline assembly whose instructions are not in the code: `pieces` of `of`, the first "
+        "one's `text`, `at` which line",
+    ),
+)
+
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|;[^\n]*", re.S)
+_LABEL = re.compile(r"^\s*[\w.$]+:(?!\w)")
+# What these assemble to does not stand in the text.
+_MACRO = re.compile(r"^\s*\.(?:macro|rept|rep|irpc?|if\w*|altmacro|long|quad|short|byte)\b", re.M)
+
+
+def compute(subject: Subject) -> Iterator[Metric]:
+    names = [spec.name for spec in SPECS]
+    function = subject.function
+    note = ""
+    if subject.ttgir is None:
+        note = "needs the kernel's TTGIR"
+    elif not function.instructions:
+        note = "no code was read"
+    elif function.calls:
+        note = "the kernel calls other functions, which may hold it"
+    if note or subject.ttgir is None:
+        for name in names:
+            yield Metric(name, None, "mapping", "derived", note)
+        return
+    pieces = inline_assembly(subject.ttgir)
+    code = [inst.op.name for inst in function.instructions] if pieces else []
+    missing = [op for op in pieces if not _found(mnemonics(_text(op)), code)]
+    for name, pure in zip(names, (False, True), strict=True):
+        those = [op for op in missing if bool(op.attributes.get("pure", False)) is pure]
+        yield Metric(name, _value(those, len(pieces)), "mapping", "derived")
+
+
+def _value(missing: Sequence[TtgirOp], of: int) -> dict[str, Scalar]:
+    first = missing[0] if missing else None
+    loc = first.loc.in_user_code if first is not None and first.loc is not None else None
+    return {
+        "pieces": len(missing),
+        "of": of,
+        "text": assembly_text(first) if first is not None else None,
+        "at": f"{loc.file.rpartition('/')[2]}:{loc.line}" if loc is not None else None,
+    }
+
+
+def mnemonics(text: str) -> tuple[str, ...] | None:
+    """The instructions of a piece of inline assembly, without encoding suffixes.
+
+    Returns:
+        Their names in order, empty where there is none (a compiler barrier); None where the text
+        does not tell: macros, data, names put together from operands.
+    """
+    if _MACRO.search(text):
+        return None
+    found = []
+    for raw in _COMMENT.sub("", text).splitlines():
+        line = _LABEL.sub("", raw).strip().lstrip("{").strip()
+        if not line or line[0] in ".}":
+            continue
+        name = line.split(None, 1)[0]
+        if "$" in name:
+            return None
+        found.append(lookup(name).name)
+    return tuple(found)
+
+
+def _text(op: TtgirOp) -> str:
+    return str(op.attributes.get("asm_string", ""))
+
+
+def _found(wanted: tuple[str, ...] | None, code: Sequence[str]) -> bool:
+    """Whether the instructions stand in the code one after the other, as LLVM leaves them."""
+    if not wanted:
+        return True
+    size = len(wanted)
+    starts = (i for i, name in enumerate(code) if name == wanted[0])
+    return any(tuple(code[i : i + size]) == wanted for i in starts)

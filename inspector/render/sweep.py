@@ -1,0 +1,136 @@
+"""A sweep for people at a terminal: one table per kernel and target, the Pareto front marked."""
+
+from __future__ import annotations
+
+from typing import Any, TextIO
+
+from kinspect.inspector.render import view
+from kinspect.inspector.render.paper import Line as Text
+from kinspect.inspector.render.paper import Paper, paper_for, wrapped
+from kinspect.inspector.render.table import Column, rows_of
+from kinspect.inspector.sweep.figures import COLUMNS
+from kinspect.inspector.sweep.pareto import Objective
+from kinspect.inspector.sweep.table import Line, Sweep, Table
+
+SHOWN = (
+    "vgprs",
+    "agprs",
+    "sgprs",
+    "vgpr_spills",
+    "scratch_in_loops",
+    "lds_bytes",
+    "waves_per_eu",
+    "limiter",
+    "matrix_per_iteration",
+    "full_waits_per_iteration",
+    "full_waits_per_1000_matrix_cycles",
+    "code_bytes",
+)
+"""The columns of the text table; the other formats have them all."""
+MARK = "*"
+NONE = "–"
+MOST_NOTE = 72
+_SIZES = frozenset({"lds_bytes", "code_bytes", "scratch_bytes"})
+_NOT_TIMES = (
+    "They are facts of the compiled code, not a time and not a ranking: measure the marked points."
+)
+
+
+def write(sweep: Sweep, stream: TextIO, *, color: bool | None = None) -> None:
+    """Prints the tables as they are, then what they rest on."""
+    paper = paper_for(stream, color)
+    for table in sweep.tables:
+        _table(paper, table)
+        paper.print(Text())
+    for objectives in dict.fromkeys(t.objectives for t in sweep.tables if t.objectives):
+        _wrapped(paper, f"{MARK} {_front(objectives)}. {_NOT_TIMES}")
+    for error in sweep.errors:
+        _wrapped(paper, f"not captured: {error.message}")
+    for note in sweep.notes:
+        _wrapped(paper, f"note: {note}")
+    _wrapped(paper, summary(sweep))
+
+
+def summary(sweep: Sweep) -> str:
+    """How many points there are, and what became of them."""
+    rows = sweep.rows
+    failed = sum(row.error is not None for row in rows)
+    stored = sum(row.from_store for row in rows)
+    parts = [f"{view.plural(len(rows), 'point')} in {sweep.seconds:.1f} s"]
+    parts.append(f"{stored} from the store")
+    if failed:
+        parts.append(f"{failed} failed")
+    if sweep.missing is None:
+        parts.append("interrupted before all points were known")
+    elif sweep.missing:
+        parts.append(f"{sweep.missing} missing")
+    return ", ".join(parts)
+
+
+def _table(paper: Paper, table: Table) -> None:
+    title = Text(f"{table.kernel}[{table.case}]" if table.case else table.kernel, "bold")
+    title.append(f"  {table.arch}  {view.file_name(table.file)}  {' '.join(table.types)}")
+    for part in wrapped(title, paper.width, "  "):
+        paper.print(part)
+    columns = [
+        Column("", lambda line: MARK if line.pareto else "", right=True),
+        Column("#", lambda line: str(line.number), right=True),
+        *(_value_column(name) for name in table.names),
+        *(_figure_column(name) for name in SHOWN),
+        Column("", _note),
+    ]
+    for index, text in enumerate(rows_of(columns, table.lines)):
+        front = index > 0 and table.lines[index - 1].pareto
+        paper.print(Text(f"  {text}", style="bold" if index == 0 or front else ""))
+
+
+def _value_column(name: str) -> Column:
+    return Column(name, lambda line: view.show(line.values[name]), right=True)
+
+
+def _figure_column(name: str) -> Column:
+    column = next(c for c in COLUMNS if c.name == name)
+    words = name == "limiter"
+    return Column(column.title, lambda line: _figure(line, name), right=not words)
+
+
+def _figure(line: Line, name: str) -> str:
+    figures = line.row.figures
+    if figures is None:
+        return ""
+    value: Any = getattr(figures, name)
+    if name in _SIZES:
+        return view.kib(value)
+    if value is None:
+        # Per iteration of a loop that is not there, or per cycle of a unit that is not used.
+        return NONE if "per_" in name and name != "waves_per_eu" else view.UNKNOWN
+    return view.show(value)
+
+
+def _note(line: Line) -> str:
+    row = line.row
+    if row.error is not None:
+        text = f"failed in {row.error.stage}: {row.error.message}"
+    elif row.figures is not None and row.figures.cannot_launch is not None:
+        text = f"cannot launch: {row.figures.cannot_launch}"
+    elif line.same_as is not None:
+        text = f"same code as #{line.same_as}"
+    else:
+        return ""
+    text = " ".join(text.split())
+    return text if len(text) <= MOST_NOTE else f"{text[: MOST_NOTE - 1]}…"
+
+
+def _front(objectives: tuple[Objective, ...]) -> str:
+    named = ", ".join(o.text for o in objectives[:-1])
+    last = objectives[-1].text
+    aims = f"{named} and {last}" if named else last
+    return (
+        "on the Pareto front: no other point is at least as good in all of these and better in"
+        f" one: {aims}"
+    )
+
+
+def _wrapped(paper: Paper, text: str) -> None:
+    for part in wrapped(Text(f"  {text}", "dim"), paper.width, "    "):
+        paper.print(part)

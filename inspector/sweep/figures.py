@@ -1,0 +1,187 @@
+"""The figures of one point of a sweep: what its kernel's report comes down to.
+
+Facts of the compiled code and what follows from them. No time is predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import msgspec
+from kinspect.inspector.model import KernelReport, LoopReport, Metric
+
+FORMAT = 1
+"""Raised when figures of an unchanged report would change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """None is unknown, or does not exist: what happens in the main loop of a kernel without one.
+
+    `cannot_launch` says why not even one workgroup fits; None where one does, or that is unknown.
+    """
+
+    vgprs: int | None = None
+    agprs: int | None = None
+    sgprs: int | None = None
+    vgpr_spills: int | None = None
+    scratch_in_loops: int | None = None
+    scratch_bytes: int | None = None
+    lds_bytes: int | None = None
+    waves_per_workgroup: int | None = None
+    waves_per_eu: int | float | None = None
+    limiter: str | None = None
+    matrix_per_iteration: int | None = None
+    matrix_cycles_per_iteration: int | None = None
+    full_waits_per_iteration: int | None = None
+    full_waits_per_1000_matrix_cycles: float | None = None
+    unroll: int | None = None
+    code_bytes: int | None = None
+    cannot_launch: str | None = None
+    isa_sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A figure as the renderers show it: `name` is its field, `title` the heading for people."""
+
+    name: str
+    title: str
+    unit: str
+    meaning: str
+
+
+COLUMNS = (
+    Column("vgprs", "VGPRs", "registers", "VGPRs per lane, AGPRs included"),
+    Column("agprs", "AGPRs", "registers", "accumulation VGPRs per lane"),
+    Column("sgprs", "SGPRs", "registers", "SGPRs per wave"),
+    Column("vgpr_spills", "spilled", "registers", "VGPRs that were spilled"),
+    Column(
+        "scratch_in_loops",
+        "in loops",
+        "instructions",
+        "scratch loads and stores in loops: spill traffic where it costs",
+    ),
+    Column("scratch_bytes", "scratch", "bytes", "scratch memory per lane"),
+    Column("lds_bytes", "LDS", "bytes", "LDS per workgroup"),
+    Column("waves_per_workgroup", "waves", "waves", "waves per workgroup"),
+    Column("waves_per_eu", "waves/EU", "waves", "resident waves per EU (SIMD), whole workgroups"),
+    Column("limiter", "limited by", "", "the resource that limits the resident waves"),
+    Column(
+        "matrix_per_iteration",
+        "MFMA/iter",
+        "instructions",
+        "MFMA or WMMA instructions per iteration of the main loop",
+    ),
+    Column(
+        "matrix_cycles_per_iteration",
+        "cycles/iter",
+        "cycles",
+        "cycles for which those occupy the SIMD's matrix unit, one wave",
+    ),
+    Column(
+        "full_waits_per_iteration",
+        "full waits",
+        "instructions",
+        "waits that drain a counter to 0, per iteration of the main loop",
+    ),
+    Column(
+        "full_waits_per_1000_matrix_cycles",
+        "waits/kcycle",
+        "instructions",
+        "full waits per 1000 cycles of the matrix unit in the main loop",
+    ),
+    Column("unroll", "unroll", "iterations", "source iterations per iteration of the main loop"),
+    Column("code_bytes", "code", "bytes", "size of the kernel's code"),
+)
+"""What can be shown and sorted by, in the order of the table."""
+
+
+def figures_of(report: KernelReport) -> Figures:
+    """The figures of a kernel's report."""
+    m = report.metrics
+    main = next((loop for loop in report.loops if loop.id == report.main_loop), None)
+    inside = main.metrics if main is not None else {}
+    matrix = _sum(inside, ("count.mfma", "count.wmma"))
+    cycles = _integer(inside, "cycles.mfma")
+    waits = _integer(inside, "count.full_wait")
+    per_cycles = None
+    if waits is not None and cycles:
+        per_cycles = round(1000 * waits / cycles, 3)
+    assembly = report.artifacts.get("amdgcn")
+    return Figures(
+        vgprs=_integer(m, "vgpr_count"),
+        agprs=_integer(m, "agpr_count"),
+        sgprs=_integer(m, "sgpr_count"),
+        vgpr_spills=_integer(m, "vgpr_spill_count"),
+        scratch_in_loops=_scratch_in_loops(report.loops, m),
+        scratch_bytes=_integer(m, "scratch_bytes"),
+        lds_bytes=_integer(m, "lds_bytes"),
+        waves_per_workgroup=_integer(m, "waves_per_workgroup"),
+        waves_per_eu=_number(m, "occupancy.waves_per_eu"),
+        limiter=_text(m, "occupancy.limiter"),
+        matrix_per_iteration=matrix,
+        matrix_cycles_per_iteration=cycles,
+        full_waits_per_iteration=waits,
+        full_waits_per_1000_matrix_cycles=per_cycles,
+        unroll=main.unroll if main is not None else None,
+        code_bytes=_integer(m, "code_bytes"),
+        cannot_launch=_cannot_launch(m),
+        isa_sha256=assembly.sha256 if assembly is not None else None,
+    )
+
+
+def encode(figures: Figures) -> bytes:
+    """The figures as JSON, for the store."""
+    return msgspec.json.encode(figures)
+
+
+def decode(data: bytes) -> Figures | None:
+    """Figures from the store; None where they are damaged."""
+    try:
+        return msgspec.json.decode(data, type=Figures)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def as_dict(figures: Figures) -> dict[str, Any]:
+    """Field -> value."""
+    return {field.name: getattr(figures, field.name) for field in fields(figures)}
+
+
+def _cannot_launch(metrics: Mapping[str, Metric]) -> str | None:
+    if _integer(metrics, "occupancy.workgroups_per_cu") != 0:
+        return None
+    return metrics["occupancy.waves_per_eu"].note or "a resource is over its limit"
+
+
+def _scratch_in_loops(loops: Iterable[LoopReport], kernel: Mapping[str, Metric]) -> int | None:
+    if "count.scratch_load" not in kernel:
+        return None  # no code was read
+    counts = [_sum(loop.metrics, ("count.scratch_load", "count.scratch_store")) for loop in loops]
+    return sum(n for n in counts if n is not None)
+
+
+def _sum(metrics: Mapping[str, Metric], names: Iterable[str]) -> int | None:
+    known = [n for n in (_integer(metrics, name) for name in names) if n is not None]
+    return sum(known) if known else None
+
+
+def _integer(metrics: Mapping[str, Metric], name: str) -> int | None:
+    metric = metrics.get(name)
+    value = metric.value if metric is not None else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(metrics: Mapping[str, Metric], name: str) -> int | float | None:
+    metric = metrics.get(name)
+    value = metric.value if metric is not None else None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _text(metrics: Mapping[str, Metric], name: str) -> str | None:
+    metric = metrics.get(name)
+    value = metric.value if metric is not None else None
+    return value if isinstance(value, str) else None

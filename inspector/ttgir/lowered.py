@@ -1,0 +1,129 @@
+"""What became of the source's matrix products: TTIR says what was asked, TTGIR what is computed.
+
+TTIR holds a dot as the kernel states it. The passes that make TTGIR may widen its operands (an
+8-bit float that the target's matrix unit does not take becomes fp16 or bf16, a scaled dot bf16),
+may copy it (pipelining peels iterations off) and may leave it to the vector unit (a blocked
+layout). Copies keep the position in the source, which is how the two are matched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kinspect.inspector.model import SourceLoc, TtgirModule, TtgirOp
+from kinspect.inspector.ttgir.queries import dots
+
+MATRIX_LAYOUTS = frozenset(("amd_mfma", "amd_wmma"))
+_CONVERSIONS = frozenset(("tt.fp_to_fp", "arith.extf", "arith.truncf"))
+_SMALL_FLOAT = re.compile(r"[a-z]*e(\d)m(\d)")  # e2m1, e4m3: sign, exponent, mantissa
+_SIZED = re.compile(r"[a-z]*?(\d+)")  # f16, bf16, i8, f8E4M3FN
+# The elements of `tt.dot_scaled`, which MLIR's generic form prints as numbers (ScaleDotElemType).
+_SCALED_ELEMENTS = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "bf16", "f16")
+
+
+@dataclass(frozen=True, slots=True)
+class DotFate:
+    """One dot of the source and how it is computed.
+
+    Attributes:
+        loc: its place in the source.
+        asked: element type of its operands in the source, of the wider one: `f8E4M3FN`, `e2m1`.
+        used: element type of the operands that are multiplied in the end.
+        on_matrix_unit: whether MFMA or WMMA computes it; else the vector unit does.
+    """
+
+    loc: SourceLoc | None
+    asked: str
+    used: str
+    on_matrix_unit: bool
+
+    @property
+    def widened(self) -> bool:
+        """Whether the operands are multiplied in a wider type than asked for."""
+        asked, used = element_bits(self.asked), element_bits(self.used)
+        return asked is not None and used is not None and used > asked
+
+
+def fates(source: TtgirModule, lowered: TtgirModule) -> tuple[DotFate, ...]:
+    """The dots of TTIR with what TTGIR makes of them, one entry for each place in the source.
+
+    A dot that cannot be matched for certain is left out: without positions, or with several kinds
+    of dot at one place, unless all dots of the source ask for the same.
+
+    Args:
+        source: the TTIR.
+        lowered: the TTGIR that was made of it.
+    """
+    asked: dict[SourceLoc | None, set[str]] = {}
+    for op in dots(source):
+        asked.setdefault(op.loc, set()).add(_asked(op, source))
+    every: set[str] = set().union(*asked.values())
+    found: dict[SourceLoc | int, DotFate] = {}
+    for op in dots(lowered):
+        kinds = asked.get(op.loc, every) if op.loc is not None else every
+        if len(kinds) != 1 or op.result_types[0].layout is None:
+            continue
+        fate = DotFate(
+            op.loc,
+            next(iter(kinds)),
+            widest(_elements(op)),
+            op.result_types[0].layout.kind in MATRIX_LAYOUTS,
+        )
+        key = op.index if op.loc is None else op.loc
+        found[key] = _worse(found.get(key), fate)
+    return tuple(found.values())
+
+
+def element_bits(element: str) -> int | None:
+    """Bits of an element type: `f8E4M3FN` 8, `e2m1` 4, `bf16` 16; None where the name is odd."""
+    small = _SMALL_FLOAT.fullmatch(element)
+    if small is not None:
+        return 1 + int(small[1]) + int(small[2])
+    sized = _SIZED.match(element)
+    return int(sized[1]) if sized is not None else None
+
+
+def widest(elements: Iterable[str]) -> str:
+    """The widest of some element types, the first of several."""
+    return max(elements, key=lambda e: element_bits(e) or 0)
+
+
+def _worse(one: DotFate | None, other: DotFate) -> DotFate:
+    """Of two copies of a dot the one off the matrix unit, else the one in the wider type."""
+    if one is None:
+        return other
+    pair = sorted((one, other), key=lambda f: (not f.on_matrix_unit, element_bits(f.used) or 0))
+    return pair[-1]
+
+
+def _elements(op: TtgirOp) -> tuple[str, str]:
+    """The element types of a dot's operands as the operation has them."""
+    if op.name == "tt.dot_scaled":
+        stated = [
+            op.attributes.get(custom, op.attributes.get(generic))
+            for custom, generic in (("lhs", "a_elem_type"), ("rhs", "b_elem_type"))
+        ]
+        named = [_SCALED_ELEMENTS[s] if isinstance(s, int) else str(s) for s in stated]
+        return named[0], named[1]
+    return op.operand_types[0].element, op.operand_types[1].element
+
+
+def _asked(op: TtgirOp, source: TtgirModule) -> str:
+    """What a dot of TTIR asks for.
+
+    Triton's front end converts operands of types that it calls deprecated for a target (fnuz
+    floats on gfx950) before the dot. Such a conversion stands at the dot's own place in the source,
+    column included, where one that the user wrote (`x.to(tl.float16)`) has its own.
+    """
+    if op.name == "tt.dot_scaled" or op.loc is None:
+        return widest(_elements(op))
+    made_here = {
+        result: other.operand_types[0].element
+        for other in source.ops
+        if other.name in _CONVERSIONS and other.loc == op.loc
+        for result in other.results
+    }
+    own = _elements(op)
+    return widest(made_here.get(op.operands[i], own[i]) for i in (0, 1))
