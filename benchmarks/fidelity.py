@@ -15,12 +15,11 @@ interpreter should have the Triton that recorded.
 from __future__ import annotations
 
 import argparse
-import itertools
 import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +35,43 @@ REPORT = Path(__file__).parent / "fidelity.md"
 DRIVERS = "drivers"
 DEFAULT_STAGES = 2
 """`num_stages` of a launch that names none, for AMD (`HIPOptions` in triton/backends/amd)."""
-ASKS_VENDOR = re.compile(
-    rb"is_cuda|is_hip|get_current_target|version\.hip|version\.cuda|get_device_capability"
+EVERY_X = re.compile(
+    r"^( *)(\w+)\.run\((?:show_plots|save_path|print_data|return_df)\b[^)]*\)", re.M
 )
-"""Words of files that ask whose device they run on."""
+"""A benchmark's run (`triton.testing.Mark.run`): capture does it at three of its x values."""
+EVERY_X_FUNCTION = """\
+def _every_x(mark):
+    import triton.testing as testing
+    one = isinstance(mark.benchmarks, testing.Benchmark)
+    for benchmark in [mark.benchmarks] if one else mark.benchmarks:
+        for x in benchmark.x_vals:
+            at = x if isinstance(x, (list, tuple)) else [x] * len(benchmark.x_names)
+            for line in benchmark.line_vals:
+                stated = dict(zip(benchmark.x_names, at), **{benchmark.line_arg: line})
+                try:
+                    mark.fn(**stated, **benchmark.args)
+                except Exception:
+                    pass
+"""
+ANSWERS = (
+    (re.compile(r"triton\.runtime\.driver\.active\.get_current_target\(\)\.backend"), '"cuda"'),
+    (re.compile(r"torch\.version\.hip"), "None"),
+    (re.compile(r"torch\.cuda\.get_device_capability\(\)"), "(9, 0)"),
+)
+"""A script's questions for the vendor and what they are answered on an H100 or H200."""
 DEVICE = "device figures"
-VENDOR = "chosen by vendor"
-SAMPLING = "benchmark's x value"
-SAMPLED = re.compile(r"benchmark|x value", re.I)
+SAMPLING = "x values of benchmarks"
+VENDOR = "vendor asked for"
+WINNER = "autotuner's winner"
+ENDED = "run ended early"
+REASONS = {
+    DEVICE: "gone once the device has the recording GPU's number of compute units, shared memory, "
+    "registers and wave size",
+    SAMPLING: "gone once benchmarks run at all their x values; capture takes three of each",
+    VENDOR: "gone once the script's own questions for the vendor are answered as on NVIDIA",
+    WINNER: "the same but for what the autotuner chooses by timing, which capture does not do",
+    ENDED: "captured only, and the recorded run did not come to its end",
+}
 
 
 @dataclass(frozen=True)
@@ -60,12 +88,11 @@ class Spec:
 
 @dataclass
 class Launched:
-    """A specialisation's grids and how it came about."""
+    """A specialisation with its grids; `tuned` are the constexprs that an autotuner set."""
 
     spec: Spec
     grids: set[tuple[int, ...]]
-    tuned: bool
-    all_grids: bool = True
+    tuned: frozenset[str]
 
 
 @dataclass
@@ -152,67 +179,99 @@ def compare(trace: Trace, scripts: Path, compiler: Compiler) -> Row:
     really = {one.spec: one for one in recorded}
     found = {one.spec: one for one in captured}
     row.recorded, row.captured = len(really), len(found)
-    row.equal = len(really.keys() & found.keys())
-    sampled = any(SAMPLED.search(note) for note in notes)
-    for spec in really.keys() & found.keys():
-        row.grids[same_grids(really[spec], found[spec], sampled)] += 1
+    both = really.keys() & found.keys()
+    row.equal = len(both)
+    for spec in both:
+        row.grids[same_grids(really[spec], found[spec], EVERY_X.search(script.read_text()))] += 1
+    if trace.head.status:
+        row.notes.append(f"the recorded run ended early (status {trace.head.status})")
     if really.keys() != found.keys():
-        asks = any(ASKS_VENDOR.search(f.read_bytes()) for f in [script, *files])
-        facts = next((p.device for p in trace.processes if p.device), None)
-        again: set[Spec] = set()
-        if facts is not None:
-            again = {one.spec for one in capture(script, compiler, as_recorded(facts))[0]}
-        explain(row, really, found, again, asks, sampled)
+        facts = next((p.device for p in trace.processes if p.device), None) or {}
+        explain(row, really, found, experiments(script, facts, compiler), trace.head.status)
     return row
+
+
+def experiments(
+    script: Path, facts: Mapping[str, Any], compiler: Compiler
+) -> Iterator[tuple[str, dict[Spec, Launched]]]:
+    """Captures again, each time with one more thing as it was on the recording machine.
+
+    Yields:
+        What was made the same, and what capture then finds.
+    """
+    device = {**amd_device(), **as_recorded(facts)}
+    yield DEVICE, {one.spec: one for one in capture(script, compiler, device)[0]}
+    text = script.read_text()
+    for why, changed in ((SAMPLING, all_x(text)), (VENDOR, all_x(as_nvidia(text)))):
+        if changed == text:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / script.name
+            copy.write_text(changed)
+            yield why, {one.spec: one for one in capture(copy, compiler, device)[0]}
 
 
 def explain(
     row: Row,
     recorded: Mapping[Spec, Launched],
     captured: Mapping[Spec, Launched],
-    again: set[Spec],
-    asks: bool,
-    sampled: bool,
+    again: Iterator[tuple[str, dict[Spec, Launched]]],
+    status: int | None,
 ) -> None:
     """Says of each specialisation that only one side has why that is so, if that is known.
 
-    Args:
-        row: takes the result.
-        recorded: what really ran.
-        captured: what capture found.
-        again: what it finds when the device has the recording machine's figures.
-        asks: the script asks which vendor's device it runs on.
-        sampled: capture ran a benchmark at some of its x values.
+    It is known where the difference goes away in an experiment; where the two differ in nothing
+    but an autotuner's choice; and where the recorded run did not come to its end.
     """
-    for spec in recorded.keys() - captured.keys():
-        apart = nearest(spec, captured)
-        if spec in again:
-            row.explained[DEVICE] += 1
-        elif asks and of_config(apart):
-            row.explained[VENDOR] += 1
-        elif sampled:
-            row.explained[SAMPLING] += 1
-        else:
-            row.unexplained.append(f"recorded only: {spec.kernel}: {', '.join(apart)}")
-    for spec in captured.keys() - recorded.keys():
-        apart = nearest(spec, recorded)
-        if spec not in again:
-            row.explained[DEVICE] += 1
-        elif asks and of_config(apart):
-            row.explained[VENDOR] += 1
-        else:
-            row.unexplained.append(f"captured only: {spec.kernel}: {', '.join(apart)}")
+    missing = recorded.keys() - captured.keys()
+    extra = captured.keys() - recorded.keys()
+    final = captured
+    for why, found in again:
+        cleared = (missing & found.keys()) | (extra - found.keys())
+        row.explained[why] += len(cleared)
+        missing, extra, final = missing - cleared, extra - cleared, found
+        if not missing and not extra:
+            break
+    ours = {left_open(one) for one in final.values()}
+    theirs = {left_open(one) for one in recorded.values()}
+    for where, specs, side, others in (
+        ("recorded", missing, recorded, ours),
+        ("captured", extra, captured, theirs),
+    ):
+        for spec in specs:
+            if side[spec].tuned and left_open(side[spec]) in others:
+                row.explained[WINNER] += 1
+            elif where == "captured" and status:
+                row.explained[ENDED] += 1
+            else:
+                apart = nearest(spec, final if where == "recorded" else recorded)
+                row.unexplained.append(f"{where} only: {spec.kernel}: {', '.join(apart)}")
+
+
+def left_open(one: Launched) -> Spec:
+    """A specialisation without what its autotuner chose."""
+    spec = one.spec
+    constexprs = tuple(pair for pair in spec.constexprs if pair[0] not in one.tuned)
+    return replace(spec, constexprs=constexprs, warps=0, stages=0) if one.tuned else spec
+
+
+def all_x(text: str) -> str:
+    """The script with its benchmarks run at every x value, as they are on a GPU."""
+    changed = EVERY_X.sub(r"\1_every_x(\2)", text)
+    return EVERY_X_FUNCTION + changed if changed != text else text
+
+
+def as_nvidia(text: str) -> str:
+    """The script with its questions for the vendor answered as on an NVIDIA machine."""
+    for question, answer in ANSWERS:
+        text = question.sub(answer, text)
+    return text
 
 
 def nearest(spec: Spec, others: Mapping[Spec, Launched]) -> list[str]:
     """In what a specialisation differs from the nearest one of the same kernel."""
     found = [differences(spec, other) for other in others if other.kernel == spec.kernel]
     return min(found, key=len, default=["kernel"])
-
-
-def of_config(apart: Sequence[str]) -> bool:
-    """Whether the differences are those that a list of configurations makes."""
-    return all(text.startswith(("constexpr", "num_", "kernel")) for text in apart)
 
 
 def amd_device() -> dict[str, Any]:
@@ -264,15 +323,21 @@ def unequal(one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[tuple[
             yield name, one.get(name), other.get(name)
 
 
-def same_grids(recorded: Launched, captured: Launched, sampled: bool) -> str:
-    """How the grids of an equal specialisation compare."""
+def same_grids(recorded: Launched, captured: Launched, benchmarks: object) -> str:
+    """How the grids of an equal specialisation compare.
+
+    Args:
+        recorded: as it really ran.
+        captured: the same as capture found it.
+        benchmarks: whether the script has benchmarks, of which capture leaves out most x values.
+    """
     if recorded.grids == captured.grids:
         return "equal"
-    if captured.grids <= recorded.grids:
-        return "part of the recorded" if sampled or recorded.tuned else "fewer"
-    if recorded.tuned:
-        return "of another winner"
-    return "different"
+    if recorded.tuned:  # later launches go to the winner alone, which may be another
+        return WINNER
+    if benchmarks and captured.grids <= recorded.grids:
+        return SAMPLING
+    return "unexplained"
 
 
 def from_trace(one: Specialization) -> Launched:
@@ -293,7 +358,7 @@ def from_trace(one: Specialization) -> Launched:
         int(asked.get("num_stages", DEFAULT_STAGES)),
     )
     grids = {tuple(grid) for grid, _ in one.grids}
-    return Launched(spec, grids, one.tuning is not None, not one.other_grids)
+    return Launched(spec, grids, frozenset(one.tuning.config if one.tuning else ()))
 
 
 def from_capture(one: Variant, facts: Mapping[str, Any] | None) -> Launched:
@@ -308,7 +373,7 @@ def from_capture(one: Variant, facts: Mapping[str, Any] | None) -> Launched:
         int(one.options["num_stages"]),
     )
     grids = {(*grid, 1, 1)[:3] for grid, _ in (facts or {}).get("grids", ())}
-    return Launched(spec, grids, one.tuning is not None)
+    return Launched(spec, grids, frozenset(one.tuning or ()))
 
 
 def capture(
@@ -400,9 +465,67 @@ def line_of(row: Row) -> str:
     )
 
 
-def report(rows: Sequence[Row], versions: Sequence[str], targets: Sequence[str], ours: str) -> str:
+def report(rows: Sequence[Row], versions: Sequence[str], gpus: Sequence[str], ours: str) -> str:
     """The result as Markdown."""
-    raise NotImplementedError
+    total = Row("", "", "")
+    for row in rows:
+        total.recorded += row.recorded
+        total.captured += row.captured
+        total.equal += row.equal
+        total.explained += row.explained
+        total.unexplained += row.unexplained
+        total.grids += row.grids
+    exact = sum(not row.unexplained and not row.grids["unexplained"] for row in rows)
+    reasons = [r for r in REASONS if total.explained[r] or total.grids[r]]
+    lines = [
+        "# Fidelity: captured without a GPU against recorded on one",
+        "",
+        f"Recorded by `kinspect record` with Triton {', '.join(versions)} on {', '.join(gpus)}; "
+        f"captured by kinspect with Triton {ours} for {ARCH}, on a machine without a GPU, all "
+        "autotune configurations. Written by `python -m benchmarks.fidelity`, which says what is "
+        "compared. None of the scripts is part of this repository.",
+        "",
+        f"{len(rows)} scripts: {total.recorded} specialisations recorded, {total.captured} "
+        f"captured, {total.equal} on both sides, {sum(total.explained.values())} differences "
+        f"explained, {len(total.unexplained)} not. Of the specialisations on both sides "
+        f"{total.grids['equal']} were launched with the same grids, "
+        f"{total.equal - total.grids['equal'] - total.grids['unexplained']} with others that are "
+        f"explained, {total.grids['unexplained']} with others that are not. In {exact} scripts "
+        "everything is equal or explained.",
+        "",
+        "An explanation is an experiment or a rule, in this order:",
+        "",
+        *(
+            f"- {reason} ({total.explained[reason]} specialisations, {total.grids[reason]} grids):"
+            f" {REASONS[reason]}"
+            for reason in reasons
+        ),
+        "",
+        "| repository | path | commit | recorded | captured | equal | explained | unexplained "
+        "| grids equal / explained / not |",
+        "|---|---|---|--:|--:|--:|---|--:|--:|",
+        *(table_line(row) for row in rows),
+        "",
+    ]
+    left = [f"- {row.path}: {text}" for row in rows for text in row.unexplained]
+    left += [
+        f"- {row.path}: {row.grids['unexplained']} specialisations with other grids"
+        for row in rows
+        if row.grids["unexplained"]
+    ]
+    lines += ["## Not explained", "", *(left or ["Nothing."]), ""]
+    notes = [f"- {row.path}: {note}" for row in rows for note in row.notes]
+    return "\n".join([*lines, "## Notes", "", *(notes or ["None."]), ""])
+
+
+def table_line(row: Row) -> str:
+    explained = ", ".join(f"{n} {why}" for why, n in sorted(row.explained.items()) if n)
+    same, other = row.grids["equal"], row.grids["unexplained"]
+    grids = f"{same} / {row.equal - same - other} / {other}"
+    return (
+        f"| {row.repo} | {row.path} | {row.commit[:12]} | {row.recorded} | {row.captured} "
+        f"| {row.equal} | {explained} | {len(row.unexplained)} | {grids} |"
+    )
 
 
 if __name__ == "__main__":

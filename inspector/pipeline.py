@@ -8,75 +8,29 @@ the run goes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kinspect.inspector import analysis, machines
 from kinspect.inspector.analysis import Context
-from kinspect.inspector.capture.script import Found
 from kinspect.inspector.capture.targets import Target, resolve, triton_metadata
 from kinspect.inspector.compiling import (
-    Job,
-    Outcome,
     Request,
-    captured,
-    compile_and_report,
-    job_record,
     matches,
     read_text,
     record,
-    settings_of,
     wanted_of,
-    where,
 )
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import ErrorRecord, KernelReport, Report, Variant
+from kinspect.inspector.events import Captured, Event, Failed, Reported
+from kinspect.inspector.model import ErrorRecord, KernelReport, Report
 from kinspect.inspector.version import VERSION
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Executor
 
 COMPILED = frozenset({"script", "ttir", "inductor", "trace"})
 """Kinds of targets that are compiled; the others are only read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Captured:
-    """All of a target's specialisations are known; their compiles are under way."""
-
-    target: str
-    variants: tuple[Variant, ...]
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """A variant has been compiled (or found in the store)."""
-
-    variant: Variant
-    seconds: float
-    from_store: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Reported:
-    """A kernel's report; `order` is its place in the run."""
-
-    order: tuple[int, int]
-    report: KernelReport
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """Something could not be reported; everything else still is."""
-
-    order: tuple[int, int]
-    error: ErrorRecord
-
-
-Event = Captured | Compiled | Reported | Failed
 
 
 def collect(request: Request, on_event: Callable[[Event], None] | None = None) -> Report:
@@ -84,19 +38,25 @@ def collect(request: Request, on_event: Callable[[Event], None] | None = None) -
 
     Raises:
         KinspectError: the request itself is wrong (no such file, unknown target).
+        KeyboardInterrupt: interrupted before there was anything to report.
     """
     kernels: list[tuple[tuple[int, int], KernelReport]] = []
     errors: list[tuple[tuple[int, int], ErrorRecord]] = []
     notes: dict[str, None] = {}
-    for event in analyze(request):
-        if on_event is not None:
-            on_event(event)
-        if isinstance(event, Reported):
-            kernels.append((event.order, event.report))
-        elif isinstance(event, Failed):
-            errors.append((event.order, event.error))
-        elif isinstance(event, Captured):
-            notes.update(dict.fromkeys(event.notes))
+    try:
+        for event in analyze(request):
+            if on_event is not None:
+                on_event(event)
+            if isinstance(event, Reported):
+                kernels.append((event.order, event.report))
+            elif isinstance(event, Failed):
+                errors.append((event.order, event.error))
+            elif isinstance(event, Captured):
+                notes.update(dict.fromkeys(event.notes))
+    except KeyboardInterrupt:
+        # What was done by then is still a report; its last error says what is missing.
+        if not errors:
+            raise
     return Report(
         target=" ".join(request.targets),
         tool={"name": "kinspect", "version": VERSION, "analysis": str(analysis.ANALYSIS_VERSION)},
@@ -123,7 +83,10 @@ def analyze(request: Request, executor: Executor | None = None) -> Iterator[Even
         else:
             yield from _read_target(index, target, request)
     if scripts:
-        yield from _compile_targets(scripts, request, executor)
+        # Only targets that are compiled need the workers' machinery.
+        from kinspect.inspector.compiles import compile_targets
+
+        yield from compile_targets(scripts, request, executor)
 
 
 # --------------------------------------------------------------------------- read, not compiled
@@ -197,78 +160,3 @@ def _reports(target: Target, request: Request) -> Sequence[KernelReport]:
     if target.kind == "ttgir":
         return analysis.analyze_ttgir(text, context)
     return analysis.analyze_text(text, context)
-
-
-# --------------------------------------------------------------------------- compiled
-
-
-def _compile_targets(
-    targets: Sequence[tuple[int, Target]], request: Request, executor: Executor | None
-) -> Iterator[Event]:
-    # Only targets that are compiled need the workers' machinery.
-    from concurrent.futures import ThreadPoolExecutor, as_completed
-
-    from kinspect.inspector.compiler.pool import Compiler
-
-    with Compiler(settings_of(request)) as compiler:
-        own = ThreadPoolExecutor(request.jobs, "kinspect") if executor is None else None
-        pool = executor or own
-        assert pool is not None
-        # Threads share this compiler; another process makes its own from the settings.
-        run = partial(compile_and_report, compiler=compiler) if own else compile_and_report
-        futures: dict[Future[Outcome], Job] = {}
-        named: dict[tuple[int, int], Variant] = {}
-        try:
-            for index, target in targets:
-                path = str(target.path)
-                found = 0
-                for item in captured(target, request, compiler):
-                    if isinstance(item, Found):
-                        # Compiled while the script still runs; how it is called is known later.
-                        order = (index, found)
-                        job = Job(order, path, item.variant, compiler.settings, request.overrides)
-                        futures[pool.submit(run, job)] = job
-                        found += 1
-                        continue
-                    named.update({(index, n): v for n, v in enumerate(item.variants)})
-                    for number, error in enumerate(item.errors):
-                        yield Failed((index, number), error)
-                    if item.variants or item.notes:
-                        yield Captured(path, item.variants, item.notes)
-            fresh = 0
-            for future in as_completed(futures):
-                job = futures[future]
-                job = replace(job, variant=named.get(job.order, job.variant))
-                for event in _events(job, future):
-                    fresh += isinstance(event, Compiled) and not event.from_store
-                    yield event
-            if fresh:
-                compiler.store.prune()
-        except BaseException:
-            # Interrupted, or nobody wants the rest: compiles at work are ended, not waited for.
-            compiler.abort()
-            raise
-        finally:
-            for future in futures:
-                future.cancel()
-            if own is not None:
-                own.shutdown(wait=True, cancel_futures=True)
-
-
-def _events(job: Job, future: Future[Outcome]) -> Iterator[Event]:
-    try:
-        outcome = future.result()
-    except KinspectError as error:
-        yield Failed(job.order, job_record(job, "compile", error))
-        return
-    except Exception as error:
-        # A bug in the analysis of one kernel must not take the others' reports with it.
-        bug = KinspectError(f"internal error: {type(error).__name__}: {error}", "please report it")
-        yield Failed(job.order, job_record(job, "analyze", bug))
-        return
-    yield Compiled(job.variant, outcome.seconds, outcome.from_store)
-    for report in outcome.reports:
-        notes = (*report.notes, *(n for n in job.variant.notes if n not in report.notes))
-        yield Reported(job.order, replace(report, variant=job.variant, notes=notes))
-    if outcome.error is not None:
-        yield Failed(job.order, replace(outcome.error, kernel=where(job.variant)))

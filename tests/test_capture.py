@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -189,6 +191,7 @@ def test_scripts_may_look_at_compiled_kernels(capture: Any) -> None:
     x = torch.randn(4096, device="cuda")
     kernel = copy.warmup(x, x, 4096, BLOCK=512, grid=(1,))
     kernel._init_handles()
+    assert_shared = {kernel.metadata.shared: 1}[kernel.shared]
     blocks = 65536 // max(kernel.metadata.shared, 1) + kernel.n_regs
     assert_text = {"amdgcn" in kernel.asm: 1}[True]
     kernel[(blocks, 1, 1)](x, x, 4096)
@@ -387,6 +390,27 @@ def test_kernels_that_cannot_be_lowered(capture: Any) -> None:
     assert kernels(report) == ["copy", "copy"]
     notes = [n for k in report["kernels"] for n in k["variant"]["notes"]]
     assert len([n for n in notes if "slice_k_tile" in n]) == 1
+
+
+def test_an_interrupt_keeps_what_is_done(tmp_path: Path) -> None:
+    body = "import time\nrun_copy(torch.randn(64, device='cuda'))\ntime.sleep(300)\n"
+    (tmp_path / "script.py").write_text(KERNELS + body)
+    command = [sys.executable, "-m", "kinspect.inspector.cli", "analyze", "script.py"]
+    done = subprocess.Popen(
+        [*command, "--format", "json"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with pytest.raises(subprocess.TimeoutExpired):
+        done.communicate(timeout=25)
+    done.send_signal(signal.SIGTERM)
+    stdout, stderr = done.communicate(timeout=30)
+    report = json.loads(stdout)
+    assert kernels(report) == ["copy"], stderr
+    assert "interrupted: 1 specialisations captured, 0 not compiled" in stderr
+    assert done.returncode == 2
 
 
 def test_a_user_s_own_folder_only_when_asked(capture: Any, tmp_path: Path) -> None:

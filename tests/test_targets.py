@@ -262,6 +262,17 @@ def test_half_written_entries_are_one_error_each(
     assert "\n" not in fault.message
 
 
+def test_cut_assembly_gives_way_to_the_code_object(made: Path, tmp_path: Path) -> None:
+    folder = copied(entry(made / "cache", "hsaco"), tmp_path / "E")
+    path = folder / "scale.amdgcn"
+    path.write_bytes(path.read_bytes()[:3000])
+    (target,) = resolve(str(folder))
+    assert (target.kind, target.fault) == ("code_object", None)
+    (folder / "scale.hsaco").write_bytes(b"")
+    (target,) = resolve(str(folder))
+    assert target.kind == "ttir"
+
+
 def test_cut_metadata_do_not_hide_the_code(made: Path, tmp_path: Path) -> None:
     folder = copied(entry(made / "cache", "hsaco"), tmp_path / "E")
     path = folder / "scale.json"
@@ -319,7 +330,7 @@ def compiled(root: Path, name: str, key: str, backend: str, *, located: bool = T
     (folder / "t.json").write_text(json.dumps(target))
     (folder / "t.ttir").write_text(loc + "module {\n  tt.func public @t() {}\n}\n")
     if backend == "hip":
-        (folder / "t.amdgcn").write_text("t:\n  s_endpgm\n")
+        (folder / "t.amdgcn").write_text("t:\n  s_endpgm\n.end_amdgpu_metadata\n")
     else:
         (folder / "t.ptx").write_text(".version 8.0\n")
     return folder

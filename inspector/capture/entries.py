@@ -23,6 +23,8 @@ CODE: tuple[tuple[str, Kind], ...] = (("amdgcn", "asm"), ("hsaco", "code_object"
 """Stages that are read as they are, the more telling first."""
 INPUTS: tuple[tuple[str, Kind], ...] = (("ttir", "ttir"), ("ttgir", "ttgir"))
 """Stages that can be compiled, the earlier first."""
+ASM_END = b".end_amdgpu_metadata"
+"""What comes after the last instruction of every kernel's assembly, but before debug sections."""
 _TTGIR_TARGET = re.compile(r"\bttg\.target\s*=\s*\"(\w+):(\w+)\"")
 _ASM_TARGET = re.compile(r"\.amdgcn_target\s+\"[^\"]*--(gfx[0-9a-f]+)")
 _TTGIR_WARPS = re.compile(r"\"(?:ttg|triton_gpu)\.num-warps\" = (\d+)")
@@ -140,7 +142,7 @@ def entries_of(files: Sequence[Path], archs: Sequence[str]) -> Iterator[Target]:
 
 def _entry(group: dict[str, Path]) -> Target:
     for stage, kind in (*CODE, *INPUTS):
-        if stage in group and _has_content(group[stage], CODE_OBJECT if stage == "hsaco" else b""):
+        if stage in group and _is_whole(group[stage], stage, alone=len(group) == 1):
             others = {s: p for s, p in group.items() if s != stage and _has_content(p)}
             return Target(group[stage], kind, None, others)
     path = next(iter(group.values()))
@@ -183,6 +185,21 @@ def _of_triton(path: Path) -> bool:
     except (OSError, ValueError, RecursionError):
         return '"num_warps"' in text or '"target"' in text
     return False
+
+
+def _is_whole(path: Path, stage: str, alone: bool) -> bool:
+    """Whether a stage was written to its end, as far as that is quickly told.
+
+    Assembly that stands alone may be anybody's: whoever reads it says what is wrong with it.
+    """
+    if stage == "hsaco":
+        return _has_content(path, CODE_OBJECT)
+    if stage == "amdgcn" and not alone:
+        try:
+            return ASM_END in path.read_bytes()
+        except OSError:
+            return False
+    return _has_content(path)
 
 
 def _has_content(path: Path, begins: bytes | tuple[bytes, ...] = b"") -> bool:

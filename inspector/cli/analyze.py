@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -15,8 +16,9 @@ from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
 from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
 from kinspect.inspector.compiling import Request
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.events import Captured, Compiled, Event
 from kinspect.inspector.model import KernelReport, Report
-from kinspect.inspector.pipeline import Captured, Compiled, Event, collect
+from kinspect.inspector.pipeline import collect
 
 MOST_OUTPUT = 15
 """Lines of a script's output that are shown when it failed."""
@@ -102,6 +104,8 @@ def analyze(
         capture=capture,
     )
     progress = _Progress()
+    # A job that is stopped by a time limit gives what it has, as after Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         report = collect(request, progress.saw)
     finally:

@@ -54,8 +54,8 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         return
     kernels = [one for one in found if isinstance(one, KernelSource)]
     wanted = _wanted(kernels, request.get("wanted") or ())
-    for failure in (one for one in found if isinstance(one, SourceError)):
-        emit(error("capture", failure.message, failure.hint))
+    for unread in (one for one in found if isinstance(one, SourceError)):
+        emit(error("capture", unread.message, unread.hint))
     if kernels and not wanted:
         names = ", ".join(dict.fromkeys(k.name for k in kernels))
         asked = " and ".join(request["wanted"])

@@ -66,7 +66,7 @@ class Arguments:
                     raise MetadataError(f"nothing says what argument {name} is")
                 constants[name] = defaults[name]
             signature[name] = "constexpr"
-        attributes = {
+        attributes: dict[tuple[int, ...], Any] = {
             (at,): [list(pair) for pair in pairs]
             for at, pairs in self.attributes.items()
             if at < len(names) and signature[names[at]] != "constexpr"

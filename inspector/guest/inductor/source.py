@@ -116,8 +116,8 @@ def heuristic_of(node: ast.FunctionDef) -> ast.Call | None:
     return None
 
 
-def _sources(tree: ast.Module) -> Iterator[tuple[str, ast.Call, ast.Constant]]:
-    """Variable, call and source of every `x = async_compile.triton([name,] source)`."""
+def _sources(tree: ast.Module) -> Iterator[tuple[str, ast.Call, tuple[str, int]]]:
+    """Variable, call, source and its line of every `x = async_compile.triton([name,] source)`."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
             continue
@@ -126,29 +126,32 @@ def _sources(tree: ast.Module) -> Iterator[tuple[str, ast.Call, ast.Constant]]:
         if dotted(call.func) != "async_compile.triton" or not isinstance(target, ast.Name):
             continue
         texts = [*call.args, *(k.value for k in call.keywords if k.arg == "source_code")]
-        strings = [a for a in texts if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        strings = [
+            (a.value, a.lineno)
+            for a in texts
+            if isinstance(a, ast.Constant) and isinstance(a.value, str)
+        ]
         if strings:
             # Before torch 2.1 the source was the only argument; then the name came first.
-            yield target.id, call, max(strings, key=lambda s: len(s.value))
+            yield target.id, call, max(strings, key=lambda s: len(s[0]))
 
 
 def _wrapped(
-    path: str, lines: list[str], variable: str, call: ast.Call, inner: ast.Constant
+    path: str, lines: list[str], variable: str, call: ast.Call, inner: tuple[str, int]
 ) -> KernelSource | SourceError:
-    text = inner.value
-    verbatim = _stands_at(lines, inner.lineno, text)
+    text, line = inner
+    verbatim = _stands_at(lines, line, text)
     above = _comment_above(lines, call.lineno)
     stored = next((m["path"] for m in map(KERNEL_PATH.search, above) if m), None)
     origins = next((m["ops"] for m in map(ORIGINS.search, above) if m), "")
     try:
-        found = _decorated(parsed(text, path, inner.lineno))
+        found = _decorated(parsed(text, path, line))
         if not found:
             raise SourceError(
-                f"{path}:{inner.lineno}: no function with one of Inductor's decorators in its "
-                "source",
+                f"{path}:{line}: no function with one of Inductor's decorators in its source",
                 "kinspect reads sources made by torch 2.0 or newer for Triton",
             )
-        return _described(variable, text, inner.lineno, verbatim, found[0], path, stored, origins)
+        return _described(variable, text, line, verbatim, found[0], path, stored, origins)
     except SourceError as error:
         return SourceError(f"kernel {variable}: {error.message}", error.hint, call.lineno)
 

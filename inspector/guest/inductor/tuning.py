@@ -194,7 +194,7 @@ def _by_heuristics(source: KernelSource, names: Sequence[str], device: Device) -
         ) from None
     # Before the first import: its limits are constants that rest on it. This child ends after it.
     torch.version.hip = torch.version.hip or "6"
-    module = importlib.import_module(HEURISTICS_MODULE)
+    module: Any = importlib.import_module(HEURISTICS_MODULE)
     hints = importlib.import_module("torch._inductor.runtime.hints")
     answers: list[list[Any]] = []
 

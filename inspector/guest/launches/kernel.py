@@ -76,7 +76,10 @@ class StandInKernel:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(self._real(), name)
+        real = self._real()
+        # `kernel.shared`, `kernel.num_warps`: attributes of the kernel itself in Triton 2.
+        holder = real if hasattr(real, name) else real.metadata
+        return getattr(holder, name)
 
     def _figure(self, pattern: re.Pattern[str]) -> int:
         found = pattern.search(str(self.asm["amdgcn"]))

@@ -13,10 +13,6 @@ from typing import Any
 from .stubs import Inert
 
 MILLISECONDS = 1.0
-PROFILER_CALLS = (
-    *("start", "finalize", "activate", "deactivate", "profile", "enter_scope", "exit_scope"),
-    *("scope", "cpu_timed_scope", "enter_state", "exit_state", "state"),
-)
 
 
 def run_once(
@@ -42,7 +38,7 @@ def run_once(
 
 
 def install(note: Callable[[str], None]) -> None:
-    """Replaces Triton's benchmark helpers and profiler in this process."""
+    """Replaces Triton's benchmark helpers in this process."""
     os.environ.setdefault("MPLBACKEND", "Agg")
     testing: Any = importlib.import_module("triton.testing")
     for name in ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton"):
@@ -54,11 +50,6 @@ def install(note: Callable[[str], None]) -> None:
             setattr(triton, name, run_once)
     testing.set_gpu_clock = _set_gpu_clock
     testing.Mark.run = _mark_run(testing.Benchmark, note)
-    with contextlib.suppress(ImportError):
-        profiler = importlib.import_module("triton.profiler")
-        for name in PROFILER_CALLS:
-            if hasattr(profiler, name):
-                setattr(profiler, name, Inert())
     _vendor_libraries()
 
 

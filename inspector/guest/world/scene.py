@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..lowering import target
-from . import benchmarking, rocm
+from . import arrivals, benchmarking, rocm
 from . import stubs as stub_modules
 from .device import Device
 from .driver import TargetDriver, activate
@@ -107,4 +107,5 @@ def install(device: Device, folder: str, *, stubs: Sequence[str] = ()) -> World:
             device, world.note
         )
     benchmarking.install(world.note)
+    arrivals.install()
     return world

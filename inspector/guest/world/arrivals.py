@@ -1,0 +1,65 @@
+"""Adjusts a few modules right after the script imports them, if it ever does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib.machinery import ModuleSpec
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+from .stubs import Inert
+
+PROFILER_CALLS = (
+    *("start", "finalize", "activate", "deactivate", "profile", "enter_scope", "exit_scope"),
+    *("scope", "cpu_timed_scope", "enter_state", "exit_state", "state"),
+)
+
+
+def _profiler(module: ModuleType) -> None:
+    """Triton's profiler needs a GPU; what kernels use of it (`profiler.language`) stays."""
+    for name in PROFILER_CALLS:
+        if hasattr(module, name):
+            setattr(module, name, Inert())
+
+
+ADJUSTMENTS: Mapping[str, Callable[[ModuleType], None]] = MappingProxyType(
+    {"triton.profiler": _profiler}
+)
+
+
+class ArrivalFinder:
+    """Finds the modules to be adjusted where they really are, and adjusts them once loaded."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """The spec that the other finders give, with the adjustment after its loader's work."""
+        adjust = ADJUSTMENTS.get(name)
+        if adjust is None:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+                    _after(spec.loader, adjust)
+                return spec
+        return None
+
+
+def _after(loader: Any, adjust: Callable[[ModuleType], None]) -> None:
+    load = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        load(module)
+        adjust(module)
+
+    loader.exec_module = exec_module
+
+
+def install() -> None:
+    """Adjusts what is loaded already, and the others when they come."""
+    for name, adjust in ADJUSTMENTS.items():
+        if name in sys.modules:
+            adjust(sys.modules[name])
+    sys.meta_path.insert(0, ArrivalFinder())
