@@ -23,11 +23,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kinspect.inspector import machines
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.script import Ended, Found, Plan, capture_file
 from kinspect.inspector.capture.trace import Specialization, Trace, read_trace
 from kinspect.inspector.compiler.pool import Compiler, CompileSettings
-from kinspect.inspector import machines
 from kinspect.inspector.model import Variant
 
 ARCH = "gfx942"

@@ -373,6 +373,14 @@ def test_lds_over_the_limit_and_nothing_left(
     assert rules(nothing) == {"KI004"}
 
 
+def test_warnings_of_the_front_end_reach_the_report(
+    kernels: dict[tuple[str, str], KernelReport],
+) -> None:
+    """Triton warns of the one conversion that its front end makes; of the others nobody does."""
+    assert any("fp8e4b8" in note for note in kernels["e4m3fnuz", "gfx950"].notes)
+    assert not any("fp8" in note for note in kernels["e4m3", "gfx942"].notes)
+
+
 def test_sound_kernels_have_no_such_finding(
     kernels: dict[tuple[str, str], KernelReport], run: Report
 ) -> None:

@@ -192,11 +192,11 @@ class Recorder:
         resolved = vars(named["options"])
         asked = storages = None
         if run is not None:
-            own = {*kernel.arg_names, "grid", "warmup"}
+            # A parameter of the kernel may share its name with an option: then it is both.
             asked = {
                 name: encode(value)
                 for name, value in run["kwargs"].items()
-                if name not in own and (value or name not in SET_BY_RUN)
+                if name in resolved and (value or name not in SET_BY_RUN)
             }
             arguments = tuple(run["bound_args"].values())
             kinds = list(named["signature"].values())
