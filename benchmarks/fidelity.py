@@ -15,10 +15,11 @@ interpreter should have the Triton that recorded.
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def _every_x(mark):
 """
 ANSWERS = (
     (re.compile(r"triton\.runtime\.driver\.active\.get_current_target\(\)\.backend"), '"cuda"'),
-    (re.compile(r"torch\.version\.hip"), "None"),
+    (re.compile(r"torch\.version\.hip\b"), "None"),
     (re.compile(r"torch\.cuda\.get_device_capability\(\)"), "(9, 0)"),
 )
 """A script's questions for the vendor and what they are answered on an H100 or H200."""
@@ -187,28 +188,41 @@ def compare(trace: Trace, scripts: Path, compiler: Compiler) -> Row:
         row.notes.append(f"the recorded run ended early (status {trace.head.status})")
     if really.keys() != found.keys():
         facts = next((p.device for p in trace.processes if p.device), None) or {}
-        explain(row, really, found, experiments(script, facts, compiler), trace.head.status)
+        folders = {scripts / f.relative_to(scripts).parts[0] for f in [script, *files]}
+        again = experiments(script, folders, facts, compiler)
+        explain(row, really, found, again, trace.head.status)
     return row
 
 
 def experiments(
-    script: Path, facts: Mapping[str, Any], compiler: Compiler
+    script: Path, folders: Iterable[Path], facts: Mapping[str, Any], compiler: Compiler
 ) -> Iterator[tuple[str, dict[Spec, Launched]]]:
     """Captures again, each time with one more thing as it was on the recording machine.
+
+    Args:
+        script: what is captured.
+        folders: the repositories that it needs.
+        facts: what the recording machine's driver says of its device.
+        compiler: lends the guest.
 
     Yields:
         What was made the same, and what capture then finds.
     """
     device = {**amd_device(), **as_recorded(facts)}
     yield DEVICE, {one.spec: one for one in capture(script, compiler, device)[0]}
-    text = script.read_text()
-    for why, changed in ((SAMPLING, all_x(text)), (VENDOR, all_x(as_nvidia(text)))):
-        if changed == text:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / script.name
-            copy.write_text(changed)
-            yield why, {one.spec: one for one in capture(copy, compiler, device)[0]}
+    root = min(folders).parent
+    for why, change in ((SAMPLING, all_x), (VENDOR, lambda text: all_x(as_nvidia(text)))):
+        with tempfile.TemporaryDirectory() as copy:
+            changed = 0
+            for path in itertools.chain.from_iterable(f.rglob("*.py") for f in folders):
+                there = Path(copy) / path.relative_to(root)
+                there.parent.mkdir(parents=True, exist_ok=True)
+                text = path.read_text("utf-8", "replace")
+                there.write_text(change(text))
+                changed += there.read_text() != text
+            if changed:
+                there = Path(copy) / script.relative_to(root)
+                yield why, {one.spec: one for one in capture(there, compiler, device)[0]}
 
 
 def explain(

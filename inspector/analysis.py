@@ -176,7 +176,9 @@ def kernel_id(path: str, name: str, arch: str | None, variant: Variant | None) -
     The file is named from the current folder where it lies in it, so that ids and the fingerprints
     that rest on them are the same in every checkout.
     """
-    base = f"{_portable(path)}::{name}@{arch or 'unknown'}"
+    # The source's name: generated code may give every kernel's symbol the same.
+    named = variant.kernel if variant is not None else name
+    base = f"{_portable(path)}::{named}@{arch or 'unknown'}"
     if variant is None:
         return base
     import hashlib  # loads OpenSSL: only where there is something to hash

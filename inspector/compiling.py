@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from kinspect.inspector import analysis, machines
 from kinspect.inspector.analysis import Context, Overrides
+from kinspect.inspector.capture.entries import stated_beside
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.script import Ended, Found, Plan, capture_file, mode_of
-from kinspect.inspector.capture.targets import Target, triton_metadata
+from kinspect.inspector.capture.targets import Target
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Artifact, ErrorRecord, KernelReport, Machine, Variant
 
@@ -144,11 +145,11 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
         A `Found` for each specialisation, and one `Ended`. A target that cannot be captured at all
         is an error of that.
     """
-    archs = request.archs or (DEFAULT_ARCH,)
+    archs = target.archs or request.archs or (DEFAULT_ARCH,)
     wanted = wanted_of(target, request)
     try:
         version = compiler.toolchain().triton_version
-        if target.kind == "ttir":
+        if target.kind in ("ttir", "ttgir"):
             variants = _of_ttir(target, archs, wanted)
             yield from map(Found, variants)
             yield Ended(tuple(variants), (), ())
@@ -252,7 +253,7 @@ def matches(wanted: Sequence[str], name: str, variant: Variant | None) -> bool:
 def _ttir_variant(target: Target, arch: str) -> Variant:
     from kinspect.inspector.capture.ttir import variant_of
 
-    metadata = triton_metadata(target.siblings.get("metadata"))
+    metadata = stated_beside(target.siblings)
     return variant_of(read_text(target.path), str(target.path), machines.load(arch), metadata)
 
 

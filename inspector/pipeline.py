@@ -75,10 +75,10 @@ def analyze(request: Request, executor: Executor | None = None) -> Iterator[Even
     """
     for arch in request.archs:
         machines.load(arch)  # an unknown target is an error before anything is compiled
-    targets = [found for text in request.targets for found in resolve(text)]
+    targets = [found for text in request.targets for found in resolve(text, request.archs)]
     scripts = []
     for index, target in enumerate(targets):
-        if target.kind in COMPILED:
+        if target.kind in COMPILED or _compilable(target):
             scripts.append((index, target))
         else:
             yield from _read_target(index, target, request)
@@ -89,11 +89,22 @@ def analyze(request: Request, executor: Executor | None = None) -> Iterator[Even
         yield from compile_targets(scripts, request, executor)
 
 
+def _compilable(target: Target) -> bool:
+    """TTGIR for an AMD target is compiled on to code; other TTGIR is only read."""
+    if target.kind != "ttgir":
+        return False
+    from kinspect.inspector.capture.ttir import compilable_ttgir
+
+    return compilable_ttgir(read_text(target.path))
+
+
 # --------------------------------------------------------------------------- read, not compiled
 
 
 def _read_target(index: int, target: Target, request: Request) -> Iterator[Event]:
     try:
+        if target.fault is not None:
+            raise target.fault
         if target.kind in ("report", "archive"):
             yield from _saved(index, target, request)
             return
@@ -140,17 +151,19 @@ def load_saved(path: Path) -> Report:
 
 
 def _reports(target: Target, request: Request) -> Sequence[KernelReport]:
-    if len(request.archs) > 1:
+    archs = target.archs or request.archs
+    if len(archs) > 1:
         raise KinspectError(
             f"{target.path}: it has one target only", "pass a single --arch, or none"
         )
-    ttgir = target.siblings.get("ttgir")
+    ttgir, ttir = target.siblings.get("ttgir"), target.siblings.get("ttir")
     context = Context(
         path=str(target.path),
-        arch=request.archs[0] if request.archs else None,
+        arch=archs[0] if archs else None,
         wanted=wanted_of(target, request),
         metadata=triton_metadata(target.siblings.get("metadata")),
         ttgir=ttgir.read_text("utf-8", "replace") if ttgir else None,
+        ttir=ttir.read_text("utf-8", "replace") if ttir else None,
         code_object=target.siblings.get("hsaco") if target.kind == "asm" else None,
         overrides=request.overrides,
     )

@@ -165,6 +165,12 @@ class Trace(_Strict):
         return sum(s.launches or 0 for s in self.specializations)
 
 
+class _Compiled(_Strict):
+    """A journal's word that a specialisation came out of the compiler."""
+
+    id: str
+
+
 class _Launches(_Strict):
     """A journal's running count; the last one of a process holds."""
 
@@ -196,8 +202,10 @@ def merge(folder: Path, command: Sequence[str], status: int | None) -> Trace:
     journals = [_Journal(path) for path in sorted(folder.glob("*.jsonl"))]
     notes = [f"the last line of process {j.pid} was cut off" for j in journals if j.torn]
     found: dict[str, Specialization] = {}
+    # A forked child launches what its parent compiled, and what the parent's journal describes.
+    described = {s.id: s for journal in journals for s in journal.described.values()}
     for journal in journals:
-        for one in journal.specializations.values():
+        for one in journal.counted(described):
             known = found.get(one.id)
             found[one.id] = _added(known, one) if known is not None else one
     head = Head(SCHEMA_VERSION, VERSION, list(command), str(Path.cwd()), status)
@@ -293,32 +301,47 @@ class _Journal:
         records, self.torn = _lines(path)
         self.processes: list[Process] = []
         self.problems: list[Problem] = []
-        self.specializations: dict[str, Specialization] = {}
-        complete = False
-        counts: dict[str, _Launches] = {}
-        compiled = set()
+        self.described: dict[str, Specialization] = {}
+        self._counts: dict[str, _Launches] = {}
+        self._compiled: set[str] = set()
+        self._complete = False
         for line, record in records:
-            (name, content), *_ = record.items()
-            if name == "process":
-                self.processes.append(_convert(content, Process, path, line))
-            elif name == "specialization":
-                one = _convert(content, Specialization, path, line)
-                self.specializations[one.id] = one
-            elif name == "compiled":
-                compiled.add(content["id"])
-            elif name == "launches":
-                count = _convert(content, _Launches, path, line)
-                counts[count.id] = count
-            elif name == "problem":
-                pid = int(self.pid) if self.pid.isdecimal() else None
-                self.problems.append(_convert({**content, "pid": pid}, Problem, path, line))
-            elif name == "end":
-                complete = True
-            else:
-                raise _damaged(path, line, f"unknown record {name!r}")
-        self.processes = [msgspec.structs.replace(p, complete=complete) for p in self.processes]
-        for name, one in self.specializations.items():
-            self.specializations[name] = _counted(one, counts.get(name), name in compiled, complete)
+            self._take(record, path, line)
+        self.processes = [
+            msgspec.structs.replace(p, complete=self._complete) for p in self.processes
+        ]
+
+    def counted(self, described: Mapping[str, Specialization]) -> Iterator[Specialization]:
+        """The specialisations of this process with its launches.
+
+        Args:
+            described: those that any process's journal describes, by id.
+        """
+        for name in dict.fromkeys((*self.described, *self._counts)):
+            one = described.get(name)
+            if one is not None:
+                compiled = name in self._compiled or name not in self.described
+                yield _counted(one, self._counts.get(name), compiled, self._complete)
+
+    def _take(self, record: Mapping[str, Any], path: Path, line: int) -> None:
+        (name, content), *_ = record.items()
+        if name == "process":
+            self.processes.append(_convert(content, Process, path, line))
+        elif name == "specialization":
+            one = _convert(content, Specialization, path, line)
+            self.described[one.id] = one
+        elif name == "compiled":
+            self._compiled.add(_convert(content, _Compiled, path, line).id)
+        elif name == "launches":
+            count = _convert(content, _Launches, path, line)
+            self._counts[count.id] = count
+        elif name == "problem":
+            pid = int(self.pid) if self.pid.isdecimal() else None
+            self.problems.append(_convert({**content, "pid": pid}, Problem, path, line))
+        elif name == "end":
+            self._complete = True
+        else:
+            raise _damaged(path, line, f"unknown record {name!r}")
 
 
 def _counted(

@@ -49,6 +49,13 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
     help="Interpreter whose Triton compiles.  [the one that runs kinspect]",
 )
 @click.option(
+    "--triton",
+    "tritons",
+    multiple=True,
+    metavar="PATH|LABEL",
+    help="Triton that compiles: an interpreter, or a label such as 3.6.  Twice: compare them.",
+)
+@click.option(
     "--time-limit",
     type=click.FloatRange(1),
     default=300.0,
@@ -74,6 +81,7 @@ def analyze(
     no_passes: bool,
     jobs: int | None,
     python: str | None,
+    tritons: tuple[str, ...],
     time_limit: float,
     capture: CaptureOptions,
     lds: int | None,
@@ -92,6 +100,14 @@ def analyze(
         raise KinspectError(f"--save {save}: not a .kinspect file", f"name it {save}.kinspect")
     if save is not None and not save.parent.is_dir():
         raise KinspectError(f"{save.parent}: no such folder", "check --save")
+    if tritons:
+        from kinspect.inspector.cli import compare
+
+        if len(tritons) == 1:
+            python = compare.python_of(python, tritons)
+        elif python is not None or save is not None:
+            other = "--python" if python is not None else "--save"
+            raise KinspectError(f"{other} and two --triton exclude each other", f"drop {other}")
     request = Request(
         targets=targets,
         archs=split_list(archs),
@@ -103,6 +119,8 @@ def analyze(
         overrides=Overrides(lds, waves, None, cu_mode),
         capture=capture,
     )
+    if len(tritons) > 1:
+        return compare.compare_tritons(request, tritons, form, output)
     progress = _Progress()
     # A job that is stopped by a time limit gives what it has, as after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -5,7 +5,7 @@ Torch's C++ sees CPU and meta tensors only. Which device a tensor claims is this
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -190,6 +190,8 @@ class Dispatcher:
         plan = self._plans.get(func)
         if plan is None:
             plan = self._plans[func] = plan_of(func)
+        if plan.view and args and type(args[0]) is self.tensor_class:
+            return self._view(func, args, kwargs)
         if not plan.native:
             return self._library(func, plan, args, kwargs)
         claim = None
@@ -203,26 +205,41 @@ class Dispatcher:
             args = (*args[:at], CPU, *args[at + 1 :])
         if kwargs.get("pin_memory"):
             kwargs = {**kwargs, "pin_memory": False}
-        outers = list(self._outers(args, kwargs))
-        if claim is None and plan.name == "_to_copy" and self._target is not None:
-            claim = self._target
-        elif claim is None:
-            claim = next((t._claim for t in outers if t.is_cuda), None)
+        outers = self._outers(args, kwargs)
+        if claim is None:
+            if self._target is not None and plan.name == "_to_copy":
+                claim = self._target
+            else:
+                for tensor in outers:
+                    if tensor._claim.type == "cuda":
+                        claim = tensor._claim
+                        break
         if claim is None and not outers:
             return self._on_host(func, plan, args, kwargs)
         if claim is None or claim.type == "cpu":
             claim = CPU
         return self._on_device(func, plan, args, kwargs, outers, claim)
 
-    def _outers(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[DeviceTensor]:
+    def _outers(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[DeviceTensor]:
         wanted = self.tensor_class
+        found: list[DeviceTensor] = []
         for value in (*args, *kwargs.values()) if kwargs else args:
-            if isinstance(value, wanted):
-                yield value
-            elif type(value) in (list, tuple):
-                for inner in value:
-                    if isinstance(inner, wanted):
-                        yield inner
+            if type(value) is wanted:
+                found.append(value)
+            elif isinstance(value, (list, tuple)):
+                found += [inner for inner in value if type(inner) is wanted]
+        return found
+
+    def _view(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Other shapes over the same memory: by far the most frequent operators."""
+        tensor = args[0]
+        inner = tensor._payload
+        results = func(inner, *args[1:], **kwargs)
+        if isinstance(results, torch.Tensor):
+            if results is inner:
+                return tensor
+            return self.wrap(results, tensor._claim, tensor._memory)
+        return payloads.one(results, lambda t: self.wrap(t, tensor._claim, tensor._memory))
 
     def _on_host(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
         """An operator on plain CPU tensors: done for real, unless it would make a large one."""
@@ -244,14 +261,23 @@ class Dispatcher:
         claim: torch.device,
     ) -> Any:
         """An operator whose result, or one of whose operands, is on the device or large."""
-        hollow = any(t._payload.is_meta for t in outers)
-        unknown = hollow or any(t._memory.unknown for t in outers)
-        if outers and plan.name in unknowns.READS:
-            return unknowns.READS[plan.name](outers[0], unknown)
-        inner_args = payloads.each(args, payloads.payload)
-        inner_kwargs = (
-            {k: payloads.one(v, payloads.payload) for k, v in kwargs.items()} if kwargs else kwargs
-        )
+        hollow = unknown = False
+        for tensor in outers:
+            hollow = hollow or tensor._payload.is_meta
+            unknown = unknown or tensor._memory.unknown
+        unknown = unknown or hollow
+        if outers and plan.read is not None:
+            return plan.read(outers[0], unknown)
+        wanted = self.tensor_class
+        inner_args = [
+            v._payload
+            if type(v) is wanted
+            else (payloads.one(v, payloads.payload) if isinstance(v, (list, tuple)) else v)
+            for v in args
+        ]
+        inner_kwargs = kwargs
+        if kwargs:
+            inner_kwargs = {k: payloads.one(v, payloads.payload) for k, v in kwargs.items()}
         if plan.view:
             results = func(*inner_args, **inner_kwargs)
         elif hollow and plan.returns_arguments and not plan.changes_shape:
@@ -265,6 +291,8 @@ class Dispatcher:
             if plan.returns_nothing:
                 return None
             if results is None:
+                return payloads.arguments(plan, args, kwargs)
+            if plan.returns_arguments and isinstance(results, torch.Tensor):
                 return payloads.arguments(plan, args, kwargs)
         memory = outers[0]._memory if plan.view and outers else None
         known = {id(t._payload): t for t in outers}
@@ -366,6 +394,6 @@ class Dispatcher:
                     return func._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
         if schema.name.startswith("c10d"):
             return func._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)
-        outers = list(self._outers(args, kwargs))
+        outers = self._outers(args, kwargs)
         claim = next((t._claim for t in outers if t.is_cuda), CPU)
         return self._on_device(func, plan, args, kwargs, outers, claim)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from .unknowns import READS
 
 UNINITIALISED = frozenset(
     ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
@@ -62,6 +65,7 @@ class Plan:
         sized: it takes sizes, so the result may be of any size.
         native: torch's own; else a library's, whose kernels may be Python that launches kernels.
         truth: see `Truth`.
+        read: what the host gets from a device tensor, where the operator reads one; see `READS`.
     """
 
     name: str
@@ -77,6 +81,7 @@ class Plan:
     sized: bool
     native: bool
     truth: Truth
+    read: Callable[[Any, bool], Any] | None
 
 
 def plan_of(func: Any) -> Plan:
@@ -107,6 +112,7 @@ def plan_of(func: Any) -> Plan:
         sized=any("SymInt" in t for t in types) or "device" in names,
         native=namespace in NATIVE,
         truth=_truth(base),
+        read=READS.get(name),
     )
 
 
