@@ -374,8 +374,11 @@ def test_kernels_that_cannot_be_lowered(capture: Any) -> None:
         tl.store(x, y)
 
     x = torch.randn(64, device="cuda")
-    pointers[(1,)](x, BLOCK=64)
+    configs = [triton.Config({"BLOCK": b}) for b in (16, 32, 64)]
+    triton.autotune(configs, key=[])(pointers)[(1,)](x)
     strict[(1,)](x, BLOCK=32)
+    configs = [triton.Config({"BLOCK": b}) for b in (32, 128)]
+    triton.autotune(configs, key=[])(strict)[(1,)](x)
     foreign[(1,)](x)
     run_copy(x, slice_k_tile=4)
     run_copy(x, num_warps=8)
@@ -385,9 +388,12 @@ def test_kernels_that_cannot_be_lowered(capture: Any) -> None:
     assert sorted(errors) == ["foreign", "pointers", "strict"]
     assert "--python" in errors["pointers"]["hint"]
     assert "script.py:" in errors["pointers"]["message"]
+    assert "3 of its specialisations" in errors["pointers"]["message"]
     assert "too small" in errors["strict"]["message"]
     assert errors["foreign"]["stage"] == "compile"
-    assert kernels(report) == ["copy", "copy"]
+    assert sorted(kernels(report)) == ["copy", "copy", "strict"]
+    refused = [n for n in report["notes"] if "is refused by the kernel itself" in n]
+    assert len(refused) == 1  # autotuners pass over such a configuration
     notes = [n for k in report["kernels"] for n in k["variant"]["notes"]]
     assert len([n for n in notes if "slice_k_tile" in n]) == 1
 

@@ -104,7 +104,7 @@ if __name__ == "__main__":
         apply[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](
             x, y, 1000, pair, OP=twice, TYPES=(tl.int8, tl.float16))  # the call
     for n in (1, 16, 17, 18):
-        kernel = fill[(n, 2)](x, n, BLOCK=32, num_stages=4, num_warps=4, maxnreg=None)
+        kernel = fill[(n, 2)](x, n, BLOCK=32, num_stages=4, num_warps=4)
     if os.environ.get("AMD"):
         open(os.environ["AMD"], "w").write(kernel.asm["ttir"])
 """
@@ -385,7 +385,7 @@ def changed(line: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
         (2, lambda r: r["specialization"].pop("signature"), "missing required field `signature`"),
         (2, lambda r: r.update(other=r.pop("specialization")), "unknown record 'other'"),
         (0, lambda r: r["trace"].update(schema_version=7), "a trace of version 7"),
-        (0, lambda r: r.pop("trace"), "not a trace"),
+        (0, lambda r: r.update(other=r.pop("trace")), "not a trace"),
     ],
 )
 def test_what_is_no_trace_is_refused(
@@ -486,7 +486,6 @@ def test_replay_compiles_what_an_amd_machine_would_have_compiled(
     assert apply.tuning["BLOCK"] == 64
     assert apply.call_site is not None
     assert (fill.options["num_warps"], fill.options["num_stages"]) == (4, 4)
-    assert "maxnreg" not in fill.options
     assert fill.launches == 2
     # The same program on an AMD machine: its own compile of the last launch.
     real = tmp_path / "real.ttir"
@@ -537,22 +536,16 @@ def test_kernels_that_are_not_what_they_were(machine: Machine, worker: Worker) -
 
 def test_a_script_without_a_main_guard_is_not_run_again(machine: Machine, worker: Worker) -> None:
     body = """
-    copy[(4,)](Tensor(), Tensor(), 100, BLOCK=128)
-    if os.path.exists("ran"):
+    copy[(4,)](Tensor(), Tensor(size=1 << 31), 100, BLOCK=128, maxnreg=64, num_warps=8)
+    if os.path.exists(__file__ + ".ran"):
         raise RuntimeError("ran twice")
-    open("ran", "w").close()
+    open(__file__ + ".ran", "w").close()
     """
     machine.traced(COPY + textwrap.dedent(body))
-    (machine.folder / "w").mkdir()
-    (one,), errors = replay(worker, machine.trace, machine.folder / "w", "gfx942")
+    (one,), errors = replay(worker, machine.trace, machine.folder / "w", "gfx1100")
     assert not errors
     assert one.kernel == "copy"
-
-
-def test_options_that_amd_lacks_are_named(machine: Machine, worker: Worker) -> None:
-    launch = "copy[(4,)](Tensor(), Tensor(size=1 << 31), 100, BLOCK=128, maxnreg=64, num_warps=8)\n"
-    machine.traced(COPY + launch)
-    (one,), _ = replay(worker, machine.trace, machine.folder / "w", "gfx1100")
+    # What the vendors have of their own: NVIDIA options are named, AMD's attribute is added.
     assert one.options["num_warps"] == 8
     assert any("maxnreg" in note for note in one.notes)
     assert "tt.pointer_range" in one.attrs["x_ptr"]

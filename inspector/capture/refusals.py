@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,25 @@ class Refusal:
             message = f"{self.place}: {doing}{self.text}"
         label = f"{self.kernel}[{self.case}]" if self.kernel and self.case else self.kernel
         return ErrorRecord(str(path), label, self.stage, message, self.hint, output)
+
+
+def joined(failures: Mapping[Refusal, Sequence[str]]) -> dict[Refusal, list[str]]:
+    """One failure in place of several that differ in the case alone, as autotune configs do.
+
+    Args:
+        failures: each with the targets that it is about.
+    """
+    groups: dict[Refusal, list[Refusal]] = {}
+    for failure in failures:
+        key = replace(failure, case=None) if failure.stage == "frontend" else failure
+        groups.setdefault(key, []).append(failure)
+    out: dict[Refusal, list[str]] = {}
+    for group in groups.values():
+        first, count = group[0], len(group)
+        if count > 1:
+            first = replace(first, case=None, text=f"{count} of its specialisations: {first.text}")
+        out[first] = list(dict.fromkeys(arch for one in group for arch in failures[one]))
+    return out
 
 
 def refusal(error: Mapping[str, Any]) -> Refusal:

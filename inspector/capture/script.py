@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from kinspect.inspector.capture import stated
 from kinspect.inspector.capture.labels import labelled
 from kinspect.inspector.capture.options import CaptureOptions, physical_memory
-from kinspect.inspector.capture.refusals import Refusal, lost, refusal
+from kinspect.inspector.capture.refusals import Refusal, joined, lost, refusal
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, SourceLoc, Variant
 
@@ -152,10 +152,8 @@ def capture_file(worker: Guest, plan: Plan) -> Iterator[Found | Ended]:
         for variant, key in zip(variants, keys, strict=True)
     ]
     errors = [
-        failure.as_record(
-            plan.path, list(dict.fromkeys(alike)), output if failure.stage == "capture" else ""
-        )
-        for failure, alike in failures.items()
+        failure.as_record(plan.path, alike, output if failure.stage == "capture" else "")
+        for failure, alike in joined(failures).items()
     ]
     yield Ended(tuple(labelled(counted)), tuple(errors), tuple(notes))
 

@@ -111,7 +111,12 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         if record is not None:
             emit(record)
             return
-    if not recorder.captured and not errors:
+    if recorder.captured or errors:
+        return
+    if recorder.refused:
+        message = f"all {recorder.refused} configurations are refused by the kernel's static_assert"
+        emit(error("capture", message, "see the notes", place=path))
+    else:
         emit(script.nothing_launched(names.others, names.patterns))
 
 

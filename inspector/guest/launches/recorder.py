@@ -18,7 +18,7 @@ from ..cases.case import did_you_mean
 from ..failures import front_end_error
 from ..frontend import definition, lower
 from ..lowering import UnknownOptionError, target
-from ..records import Emit, error
+from ..records import Emit, error, note
 from .kernel import StandInKernel
 from .sites import Sites
 
@@ -75,6 +75,7 @@ class Recorder:
         self.arch = arch
         self.captured = 0
         self.failed = 0
+        self.refused = 0
         self.busy = False
         self._emit = emit
         self._suspended = suspended
@@ -165,8 +166,11 @@ class Recorder:
             # The script is not told: without its result it would not come to its other kernels.
             record = front_end_error(failure, name, _short(origin.tuning), self.arch, [function])
             if type(failure).__name__ == "CompileTimeAssertionFailure" and origin.tuning:
-                self._fail(record)
-                raise  # a real autotuner passes over this configuration
+                # A real autotuner passes over this configuration without a word.
+                said = f"{name}[{record['error']['case']}] is refused by the kernel itself"
+                self.refused += 1
+                self._emit(note(f"{said}: {record['error']['message']}"))
+                raise
             self._fail(record)
         else:
             variant.update(

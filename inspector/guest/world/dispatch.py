@@ -62,7 +62,7 @@ class Dispatcher:
 
     def wrap(self, payload: torch.Tensor, claim: torch.device, memory: Memory | None = None) -> Any:
         """A tensor that claims to be on `claim`, in memory of its own unless some is given."""
-        if payload.layout != torch.strided:  # sparse: nothing that a kernel takes
+        if payload.layout != torch.strided or payload.is_nested:  # nothing that a kernel takes
             return payload
         outer = torch.Tensor._make_wrapper_subclass(
             self.tensor_class,

@@ -126,7 +126,7 @@ def first_line(error: Exception) -> str:
 
 def arguments(plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The arguments that an operator writes to, as it returns them."""
-    written = [kwargs[n] if n in kwargs else args[i] for i, n in plan.mutates]
+    written = [kwargs[n] if n in kwargs else args[i] for i, n in plan.returned]
     return written[0] if len(written) == 1 else tuple(written)
 
 

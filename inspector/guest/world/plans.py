@@ -55,6 +55,7 @@ class Plan:
         name: without namespace and overload.
         view: its results share its first tensor's memory.
         mutates: positions and names of the arguments that it writes to.
+        returned: those of them that it returns.
         returns_arguments: every result is one of those arguments, or there is none.
         returns_nothing: there is none.
         changes_shape: it may change the shape of an argument in place.
@@ -71,6 +72,7 @@ class Plan:
     name: str
     view: bool
     mutates: tuple[tuple[int, str], ...]
+    returned: tuple[tuple[int, str], ...]
     returns_arguments: bool
     returns_nothing: bool
     changes_shape: bool
@@ -95,6 +97,7 @@ def plan_of(func: Any) -> Plan:
         if a.alias_info is not None and a.alias_info.is_write
     )
     aliases = [r.alias_info for r in schema.returns]
+    returned_sets = [a.before_set for a in aliases if a is not None]
     types = {str(a.type) for a in arguments}
     names = {a.name for a in arguments}
     base = name.rstrip("_") if not name.startswith("__") else name
@@ -102,6 +105,12 @@ def plan_of(func: Any) -> Plan:
         name=name,
         view=name in VIEWS_IN_EFFECT or any(a is not None and not a.is_write for a in aliases),
         mutates=mutates,
+        returned=tuple(
+            (i, a.name)
+            for i, a in enumerate(arguments)
+            if a.alias_info is not None
+            and any(a.alias_info.before_set & returned for returned in returned_sets)
+        ),
         returns_arguments=bool(mutates) and all(a is not None and a.is_write for a in aliases),
         returns_nothing=not aliases,
         changes_shape=torch.Tag.inplace_view in func.tags or "out" in names or name == "resize_",
