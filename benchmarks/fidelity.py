@@ -176,7 +176,7 @@ def compare(trace: Trace, scripts: Path, compiler: Compiler) -> Row:
         others = len(trace.specializations) - len(recorded)
         row.notes.append(f"{others} kernels of Inductor's are left out")
     captured, notes = capture(script, compiler, amd_device())
-    row.notes += notes
+    row.notes += [note.replace(f"{scripts}/", "") for note in notes]
     really = {one.spec: one for one in recorded}
     found = {one.spec: one for one in captured}
     row.recorded, row.captured = len(really), len(found)

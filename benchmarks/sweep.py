@@ -2,7 +2,8 @@
 
 64 configurations of the bundled GEMM, compiled by kinspect and by a plain script around
 `triton.compile`, in turn, in one run, on the same number of processes, each with a fresh cache;
-then kinspect's sweep again, answered from the store.
+then kinspect's sweep again, answered from the store. Last both at the same time, on one process
+each: whatever else the machine does then slows both alike.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from kinspect.inspector.compiling import Request
@@ -45,6 +46,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     print_sweep(options.rounds, options.jobs)
+    print_side_by_side()
 
 
 def print_sweep(rounds: int, jobs: int) -> None:
@@ -54,12 +56,9 @@ def print_sweep(rounds: int, jobs: int) -> None:
     ratios, repeats = [], []
     for number in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
-            before = processor_seconds()
             bare = bare_seconds(Path(folder) / "triton", jobs)
-            between = processor_seconds()
             os.environ["KINSPECT_CACHE_DIR"] = str(Path(folder) / "store")
             first = ours(jobs)
-            after = processor_seconds()
             second = ours(jobs)
         assert all(row.figures is not None for row in first.rows)
         assert all(row.from_store for row in second.rows)
@@ -71,8 +70,7 @@ def print_sweep(rounds: int, jobs: int) -> None:
             f"  round {number + 1}: bare {bare:6.2f} s = {points / bare:.2f}/s;"
             f" kinspect {took:6.2f} s = {points / took:.2f}/s with analysis"
             f" (capture {first.capture_seconds:.2f} s); again {again:.3f} s"
-            f" (capture {second.capture_seconds:.2f} s); of the processors, everything included:"
-            f" bare {between - before:.1f} s, kinspect {after - between:.1f} s"
+            f" (capture {second.capture_seconds:.2f} s)"
         )
     print(
         f"  throughput, median: {statistics.median(ratios):.2f} x that of bare compiles"
@@ -93,23 +91,49 @@ def ours(jobs: int) -> Sweep:
 
 def bare_seconds(cache: Path, jobs: int) -> float:
     """The same by a script without kinspect."""
-    script = Path(__file__).with_name("bare_sweep.py")
-    axes = json.dumps({axis.name: axis.values for axis in AXES})
-    command = [sys.executable, str(script), str(KERNELS), CASE, ARCH, str(jobs), str(cache), axes]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(bare_command(cache, jobs), capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"the bare script failed: {done.stderr}")
     return float(done.stdout)
 
 
-def processor_seconds() -> float:
-    """What this process and all those that it has waited for took of the processors.
+def bare_command(cache: Path, jobs: int) -> list[str]:
+    """See `bare_sweep.py`."""
+    script = Path(__file__).with_name("bare_sweep.py")
+    axes = json.dumps({axis.name: axis.values for axis in AXES})
+    return [sys.executable, str(script), str(KERNELS), CASE, ARCH, str(jobs), str(cache), axes]
 
-    On a machine that others use too it tells more than the clock on the wall.
-    """
-    return sum(
-        used.ru_utime + used.ru_stime
-        for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+def print_side_by_side() -> None:
+    """Points that each finishes while both are at work, start-up excluded."""
+    with tempfile.TemporaryDirectory() as folder:
+        store, cache = Path(folder) / "store", Path(folder) / "triton"
+        settings = [f"{axis.name}={','.join(map(str, axis.values))}" for axis in AXES]
+        command = [sys.executable, "-m", "kinspect.inspector.cli", "sweep", str(KERNELS)]
+        command += ["--kernel", f"gemm_kernel[{CASE}]", "--arch", ARCH, "-j", "1"]
+        command += [part for text in settings for part in ("--set", text)]
+        environment = {**os.environ, "KINSPECT_CACHE_DIR": str(store)}
+        both = [
+            subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL),
+            subprocess.Popen(bare_command(cache, 1), stdout=subprocess.DEVNULL),
+        ]
+
+        def done() -> tuple[int, int]:
+            ours = len(list(store.glob("artifacts-*/*/*/figures-*")))
+            return ours, len(list(cache.glob("*/*.hsaco")))
+
+        while min(done()) == 0 and all(process.poll() is None for process in both):
+            time.sleep(0.02)
+        before, started = done(), time.perf_counter()
+        while all(process.poll() is None for process in both):
+            time.sleep(0.02)
+        after, seconds = done(), time.perf_counter() - started
+        for process in both:
+            process.wait()
+    ours, bare = (b - a for a, b in zip(before, after, strict=True))
+    print(
+        f"  side by side, one process each, {seconds:.1f} s: kinspect {ours} points with analysis,"
+        f" bare {bare}: {ours / bare:.2f} x"
     )
 
 

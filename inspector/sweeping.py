@@ -188,21 +188,23 @@ def run_point(job: Job, compiler: Compiler | None = None) -> Outcome:
 
     compiler = compiler_of_process(job.settings) if compiler is None else compiler
     started = time.perf_counter()
-    key = compiler.key(job.variant)
+    # A compile with its pass dump serves as well, and may be all there is.
+    keys = (compiler.key(job.variant), compiler.key(job.variant, passes=True))
     # Typed LDS and the like are in no key: figures that rest on them are not noted.
     notable = job.overrides == Overrides() and compiler.settings.read_store
     if notable:
-        data = compiler.store.noted(key, NOTE)
-        known = figures_room.decode(data) if data is not None else None
-        if known is not None:
-            return Outcome(known, None, True, time.perf_counter() - started)
+        for data in filter(None, (compiler.store.noted(key, NOTE) for key in keys)):
+            known = figures_room.decode(data)
+            if known is not None:
+                return Outcome(known, None, True, time.perf_counter() - started)
     outcome = compile_and_report(job, compiler)
     seconds = time.perf_counter() - started
     if not outcome.reports:
         return Outcome(None, outcome.error, outcome.from_store, seconds)
     figures = figures_of(outcome.reports[0])  # a TTIR module holds one kernel
     if notable:
-        compiler.store.note(key, NOTE, figures_room.encode(figures))
+        for key in keys:  # where there is no such entry this does nothing
+            compiler.store.note(key, NOTE, figures_room.encode(figures))
     return Outcome(figures, None, outcome.from_store, seconds)
 
 
@@ -236,7 +238,7 @@ class _Run:
 
         from kinspect.inspector.compiler.pool import Compiler
 
-        run = self._request.run
+        run = replace(self._request.run, passes=False)  # nobody reads the dumps of a sweep
         with Compiler(settings_of(run)) as compiler:
             own = ThreadPoolExecutor(run.jobs, "kinspect") if self._executor is None else None
             executor = self._executor or own
@@ -307,7 +309,7 @@ class _Run:
             max_configs=run.capture.max_configs if self._request.autotune else 1,
             all_configs=self._request.autotune,
         )
-        return replace(run, capture=capture, passes=False)
+        return replace(run, capture=capture)
 
     def _expanded(
         self, variant: Variant, place: tuple[int, int], target: Target

@@ -81,7 +81,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_whole_product_in_the_order_it_was_typed(gemm: Sweep) -> None:
-    assert gemm.missing == 0
+    assert gemm.counts.missing == 0
     assert not gemm.errors
     (table,) = gemm.tables
     assert (table.kernel, table.case, table.arch) == ("gemm", "square", "gfx942")
@@ -148,8 +148,23 @@ def test_a_second_sweep_is_answered_from_the_store(gemm: Sweep) -> None:
     assert [li.pareto for li in again.tables[0].lines] == [li.pareto for li in gemm.tables[0].lines]
 
 
+def test_a_compile_with_its_pass_dump_serves_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KINSPECT_CACHE_DIR", str(tmp_path))
+    request = request_of(KERNELS, "num_warps=4", kernel="row_sum")
+    with Compiler(CompileSettings(passes=True)) as compiler, compiler.worker() as worker:
+        (variant,), _ = capture_script(worker, KERNELS, ["gfx942"], ["row_sum"])
+        compiler.compile(replace(variant, options={**variant.options, "num_warps": 4}))
+    first, second = collect(request), collect(request)
+    assert [row.from_store for row in first.rows + second.rows] == [True, True]
+    assert first.rows[0].figures == second.rows[0].figures
+    assert len(list(tmp_path.glob("artifacts-*/*/*"))) == 1  # and no other compile was made
+    assert len(list(tmp_path.glob("artifacts-*/*/*/figures-*"))) == 1
+
+
 def test_damaged_notes_are_worked_out_again(gemm: Sweep) -> None:
-    point = gemm.rows[0].point
+    point = gemm.rows[2].point
     with Compiler(CompileSettings()) as compiler:
         folder = compiler.store.get(compiler.key(point.variant)).artifacts["ttir"].path.parent  # type: ignore[union-attr]
         (note,) = folder.glob("figures-*")
@@ -159,7 +174,7 @@ def test_damaged_notes_are_worked_out_again(gemm: Sweep) -> None:
 
         job = Job((0, 0), point.file, point.variant, compiler.settings, Overrides())
         outcome = run_point(job, compiler)
-        assert outcome.figures == gemm.rows[0].figures
+        assert outcome.figures == gemm.rows[2].figures
         assert outcome.from_store  # the compile itself was there
         assert note.read_bytes().endswith(b"}")
 
@@ -182,9 +197,8 @@ def test_the_front_end_does_not_read_what_is_set_behind_it(name: str, tmp_path: 
     path = tmp_path / "kernels.py"
     text = KERNELS.read_text()
     assert '"options": {"num_warps": 4}' in text
-    path.write_text(
-        text.replace('"options": {"num_warps": 4}', f'"options": {{"{name}": {other!r}}}')
-    )
+    options = f'"options": {{"{name}": {other!r}}}'
+    path.write_text(text.replace('"options": {"num_warps": 4}', options))
     with Compiler(CompileSettings()) as compiler, compiler.worker() as worker:
         if name not in compiler.toolchain().options:
             pytest.skip("this Triton has no such option")

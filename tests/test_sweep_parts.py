@@ -126,7 +126,8 @@ def test_same_code_needs_the_same_launch() -> None:
 
 
 def test_sorting_keeps_numbers_and_puts_the_unknown_last() -> None:
-    (table,) = tables_of(rows_of([Figures(vgprs=v) for v in (9, None, 3, 5)]), (Axis("n", (0,)),))
+    rows = rows_of([Figures(vgprs=v) for v in (9, None, 3, 5)])
+    (table,) = tables_of(rows, (Axis("n", (0, 1, 2, 3)),))
     numbers = [
         [li.number for li in sorted_lines(table, n).lines] for n in ("vgprs", "-vgprs", "-n")
     ]

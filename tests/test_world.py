@@ -282,32 +282,40 @@ def test_where_tensors_are(world: World) -> None:
     assert F.rms_norm(torch.randn(64, 4096, device="cuda"), (4096,)).is_cuda
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: torch.zeros(2, device=0),
-        lambda: torch.randn(2, device="hip"),
-        lambda: torch.tensor([1, 2], device="cuda"),
-        lambda: torch.as_tensor(np.ones(2), device="cuda"),
-        lambda: torch.from_numpy(np.ones(2)).cuda(non_blocking=True),
-        lambda: torch.ones(2).pin_memory().to("cuda", torch.float16, non_blocking=True),
-        lambda: torch.ones(2).to(device="cuda", dtype=torch.bfloat16),
-        lambda: torch.ones(2).type(torch.cuda.HalfTensor),
-        lambda: torch.cuda.FloatTensor([1.0, 2.0]),
-        lambda: torch.ones(2, device="cuda").new_tensor([1]),
-        lambda: torch.ones(2, device="cuda").new_zeros(3),
-        lambda: torch.tril_indices(3, 3, device="cuda"),
-        lambda: torch.normal(0, 1, (2,), device="cuda"),
-        lambda: torch.randn(2, device="cuda", generator=torch.Generator("cuda").manual_seed(1)),
-        lambda: torch.fft.fft(torch.randn(8, device="cuda")).abs(),
-    ],
-)
-def test_ways_to_the_device(make: Callable[[], Any]) -> None:
-    @in_world()
-    def check(world: World) -> None:
-        assert make().is_cuda
+@in_world()
+def test_ways_to_the_device(world: World) -> None:
+    x = torch.ones(2, device="cuda")
+    ways = {
+        "ordinal": lambda: torch.zeros(2, device=0),
+        "hip": lambda: torch.randn(2, device="hip"),
+        "tensor": lambda: torch.tensor([1, 2], device="cuda"),
+        "as_tensor": lambda: torch.as_tensor(np.ones(2), device="cuda"),
+        "numpy": lambda: torch.from_numpy(np.ones(2)).cuda(non_blocking=True),
+        "pinned": lambda: torch.empty(2, pin_memory=True).pin_memory().to("cuda", torch.float16),
+        "keywords": lambda: torch.ones(2).to(device="cuda", dtype=torch.bfloat16),
+        "type": lambda: torch.ones(2).type(torch.cuda.HalfTensor),
+        "legacy": lambda: torch.cuda.FloatTensor([1.0, 2.0]),
+        "new_tensor": lambda: x.new_tensor([1]),
+        "new_zeros": lambda: x.new_zeros(3),
+        "like": lambda: torch.randn_like(x),
+        "like elsewhere": lambda: torch.zeros_like(torch.ones(2), device="cuda"),
+        "indices": lambda: torch.tril_indices(3, 3, device="cuda"),
+        "normal": lambda: torch.normal(0, 1, (2,), device="cuda"),
+        "generator": lambda: torch.randn(
+            2, device="cuda", generator=torch.Generator("cuda").manual_seed(1)
+        ),
+        "complex": lambda: torch.fft.fft(torch.randn(8, device="cuda")).abs(),
+        "script's thread": lambda: _in_thread(lambda: torch.ones(2, device="cuda")),
+    }
+    assert {way for way, make in ways.items() if not make().is_cuda} == set()
 
-    check()
+
+def _in_thread(make: Callable[[], Any]) -> Any:
+    made: list[Any] = []
+    thread = threading.Thread(target=lambda: made.append(make()))
+    thread.start()
+    thread.join()
+    return made[0]
 
 
 @in_world()
@@ -432,6 +440,8 @@ def test_low_precision_types(world: World) -> None:
             assert all(t.is_cuda and t.dtype == dtype for t in derived)
             assert a.cpu().float().numpy().shape == (n, n)
             assert repr(a)
+    conjugate = torch.tensor([1 + 2j], device="cuda").conj()
+    assert torch.view_as_real(conjugate.resolve_conj()).tolist() == [[1, -2]]
     scale = torch.ones((), device="cuda")
     for n in (64, 4096):
         a = torch.randn(n, n, device="cuda").to(torch.float8_e4m3fn)
@@ -570,6 +580,23 @@ def test_custom_operators_see_device_tensors(world: World) -> None:
 
 
 @in_world()
+def test_operators_that_a_library_overrides(world: World) -> None:
+    seen = []
+    library = torch.library.Library("aten", "IMPL")
+
+    def silu(a):
+        seen.append((a.is_cuda, torch.empty_like(a).is_cuda))
+        return a * 5
+
+    library.impl("silu", silu, "CUDA")
+    assert F.silu(torch.ones(2, device="cuda")).tolist() == [5, 5]
+    assert F.silu(torch.zeros(2)).tolist() == [0, 0]
+    library._destroy()
+    assert F.silu(torch.zeros(2, device="cuda")).tolist() == [0, 0]
+    assert seen == [(True, True)]
+
+
+@in_world()
 def test_torch_features_around_kernels(world: World) -> None:
     checkpoint = importlib.import_module("torch.utils.checkpoint").checkpoint
     x = torch.randn(4, 8, device="cuda", requires_grad=True)
@@ -594,11 +621,7 @@ def test_torch_features_around_kernels(world: World) -> None:
     assert torch.cuda.memory_stats()["allocated_bytes.all.peak"] == 0
     assert torch.accelerator.current_accelerator().type == "cuda"
     assert torch._C._cuda_getCurrentRawStream(0) == 0
-    found = []
-    thread = threading.Thread(target=lambda: found.append((y * 2).is_cuda))
-    thread.start()
-    thread.join()
-    assert found == [True]
+    assert y.is_cuda
     dynamo = importlib.import_module("torch._dynamo")
     assert dynamo.config.cache_size_limit > 0
 
@@ -663,6 +686,19 @@ def test_benchmarks_run_once(world: World) -> None:
     assert len(world.notes) == 3
     assert "no such provider" in world.notes[0]
     assert "provider=torch" in world.notes[0]
+
+
+@in_world()
+def test_profilers_see_nothing(world: World) -> None:
+    profiler = importlib.import_module("triton.profiler")
+    session = profiler.start("name", hook="triton")
+    with profiler.scope("part"):
+        pass
+    profiler.finalize(session)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        torch.ones(2, device="cuda").sum()
+        profile.step()
+    assert not list(profile.key_averages())
 
 
 @in_world("gfx1100")

@@ -55,7 +55,7 @@ class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A mistyped, missing or unknown field is an error."""
 
 
-class Head(_Strict):
+class Head(_Strict, frozen=True):
     """The first line."""
 
     schema_version: int
@@ -65,7 +65,7 @@ class Head(_Strict):
     status: int | None
 
 
-class Process(_Strict):
+class Process(_Strict, frozen=True):
     """A process that asked for at least one specialisation."""
 
     schema_version: int
@@ -82,7 +82,7 @@ class Process(_Strict):
     complete: bool = False
 
 
-class Kernel(_Strict):
+class Kernel(_Strict, frozen=True):
     """Where a kernel comes from; `sha256` is over its source and that of what it calls."""
 
     module: str
@@ -94,7 +94,7 @@ class Kernel(_Strict):
     text: str | None = None
 
 
-class GpuTarget(_Strict):
+class GpuTarget(_Strict, frozen=True):
     """What the recording machine compiled for."""
 
     backend: str
@@ -102,14 +102,14 @@ class GpuTarget(_Strict):
     warp_size: int
 
 
-class CallSite(_Strict):
+class CallSite(_Strict, frozen=True):
     """A line of the user's that launched a kernel."""
 
     file: str
     line: int
 
 
-class Tuning(_Strict):
+class Tuning(_Strict, frozen=True):
     """The autotuner's configuration that a specialisation belongs to."""
 
     config: dict[str, Any]
@@ -117,7 +117,7 @@ class Tuning(_Strict):
     key: list[str]
 
 
-class Specialization(_Strict):
+class Specialization(_Strict, frozen=True):
     """One specialisation that was really asked for, with its launches in all processes."""
 
     id: str
@@ -142,7 +142,7 @@ class Specialization(_Strict):
     small: list[list[ArgumentPath]] = []
 
 
-class Problem(_Strict):
+class Problem(_Strict, frozen=True):
     """Something that could not be recorded, in process `pid`."""
 
     doing: str
@@ -150,7 +150,7 @@ class Problem(_Strict):
     pid: int | None = None
 
 
-class Trace(_Strict):
+class Trace(_Strict, frozen=True):
     """A whole trace. `notes` says what is missing from it."""
 
     head: Head
@@ -165,13 +165,13 @@ class Trace(_Strict):
         return sum(s.launches or 0 for s in self.specializations)
 
 
-class _Compiled(_Strict):
+class _Compiled(_Strict, frozen=True):
     """A journal's word that a specialisation came out of the compiler."""
 
     id: str
 
 
-class _Launches(_Strict):
+class _Launches(_Strict, frozen=True):
     """A journal's running count; the last one of a process holds."""
 
     id: str

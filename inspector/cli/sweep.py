@@ -202,16 +202,14 @@ def _status(result: Sweep, interrupted: bool) -> int:
         line = f"{error.file}: {error.stage}: {error.message.removeprefix(f'{error.file}: ')}{hint}"
         sys.stderr.write(f"kinspect: error: {' '.join(line.split())}\n")
     if interrupted:
-        missing = "some" if result.missing is None else str(result.missing)
+        missing = "some" if result.counts.missing is None else str(result.counts.missing)
         sys.stderr.write(
             f"kinspect: error: interrupted: {missing} points are missing; the same command goes on"
             " from here\n"
         )
         return INTERRUPTED
-    rows = result.rows
-    if result.errors or (rows and all(row.error is not None for row in rows)):
-        return 2
-    return 0
+    nothing = result.counts.failed == result.counts.done
+    return 2 if result.errors or nothing else 0
 
 
 def _left_to_default(name: str) -> bool:

@@ -238,13 +238,16 @@ class Store:
         """Puts a small file beside an entry's own: something worked out from them.
 
         It goes when the entry goes, is not part of it (`get` does not list it), and is replaced
-        whole. Not to be able to write it is no error: it can be worked out again.
+        whole. Where there is no entry nothing is written, and not to be able to write is no
+        error: it can be worked out again.
 
         Args:
             key: see `artifact_key`.
             name: the file's name; whatever the content depends on besides the entry is in it.
             data: the content.
         """
+        if not self._folder(key).is_dir():
+            return
         with contextlib.suppress(OSError, KinspectError), self.stage() as folder:
             (folder / name).write_bytes(data)
             os.replace(folder / name, self._folder(key) / name)

@@ -53,17 +53,15 @@ def write(sweep: Sweep, stream: TextIO, *, color: bool | None = None) -> None:
 
 def summary(sweep: Sweep) -> str:
     """How many points there are, and what became of them."""
-    rows = sweep.rows
-    failed = sum(row.error is not None for row in rows)
-    stored = sum(row.from_store for row in rows)
-    parts = [f"{view.plural(len(rows), 'point')} in {sweep.seconds:.1f} s"]
-    parts.append(f"{stored} from the store")
-    if failed:
-        parts.append(f"{failed} failed")
-    if sweep.missing is None:
+    counts = sweep.counts
+    parts = [f"{view.plural(counts.done, 'point')} in {sweep.seconds:.1f} s"]
+    parts.append(f"{counts.from_store} from the store")
+    if counts.failed:
+        parts.append(f"{counts.failed} failed")
+    if counts.missing is None:
         parts.append("interrupted before all points were known")
-    elif sweep.missing:
-        parts.append(f"{sweep.missing} missing")
+    elif counts.missing:
+        parts.append(f"{counts.missing} missing")
     return ", ".join(parts)
 
 

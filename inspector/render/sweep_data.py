@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import asdict
 from typing import Any, TextIO
 
 from kinspect.inspector.model import ErrorRecord
@@ -25,19 +26,13 @@ def write_json(sweep: Sweep, stream: TextIO) -> None:
 
 def to_dict(sweep: Sweep) -> dict[str, Any]:
     """The sweep as plain JSON values."""
-    rows = sweep.rows
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": dict(sweep.tool),
         "targets": list(sweep.targets),
         "axes": [{"name": a.name, "values": list(a.values)} for a in sweep.axes],
         "columns": [{"name": c.name, "unit": c.unit, "meaning": c.meaning} for c in COLUMNS],
-        "points": {
-            "done": len(rows),
-            "failed": sum(row.error is not None for row in rows),
-            "from_store": sum(row.from_store for row in rows),
-            "missing": sweep.missing,
-        },
+        "points": asdict(sweep.counts),
         "seconds": {"capture": round(sweep.capture_seconds, 3), "total": round(sweep.seconds, 3)},
         "tables": [_table(table) for table in sweep.tables],
         "errors": [_error(error) for error in sweep.errors],

@@ -84,6 +84,23 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of the points, those left out of the tables included.
+
+    Args:
+        done: all that came to an end, failed ones too.
+        failed: gave no figures.
+        from_store: nothing was compiled for them.
+        missing: were not done; None where even their number is not known.
+    """
+
+    done: int
+    failed: int
+    from_store: int
+    missing: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Sweep:
     """The result, whole or interrupted.
 
@@ -92,9 +109,9 @@ class Sweep:
         tool: name -> version of what made it.
         axes: as typed.
         tables: one per kernel and target.
+        counts: of the points.
         errors: what could not be captured.
         notes: about the run as a whole.
-        missing: points that were not done; None where even their number is not known.
         capture_seconds: until everything was captured.
         seconds: all of it.
     """
@@ -103,9 +120,9 @@ class Sweep:
     tool: Mapping[str, str]
     axes: tuple[Axis, ...]
     tables: tuple[Table, ...]
+    counts: Counts
     errors: tuple[ErrorRecord, ...] = ()
     notes: tuple[str, ...] = ()
-    missing: int | None = 0
     capture_seconds: float = 0.0
     seconds: float = 0.0
 
@@ -279,9 +296,14 @@ class Gathering:
             tool=self.tool,
             axes=self.axes,
             tables=tables_of(self.rows, self.axes),
+            counts=Counts(
+                done=len(self.rows),
+                failed=sum(row.error is not None for row in self.rows),
+                from_store=sum(row.from_store for row in self.rows),
+                missing=missing if self.complete else None,
+            ),
             errors=tuple(self.errors),
             notes=tuple(notes),
-            missing=missing if self.complete else None,
             capture_seconds=self.capture_seconds,
             seconds=seconds,
         )

@@ -8,6 +8,7 @@ what was recorded already.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import os
 import sys
@@ -58,8 +59,9 @@ class Definitions:
         self._wanted: Mapping[tuple[str, str], str] = {}
         self._tried: dict[str, Exception | None] = {}
 
-    def install(self) -> None:
-        """Watches `triton.jit`; from now on nothing is launched."""
+    def install(self, driver: Any) -> None:
+        """Watches `triton.jit`; from now on nothing is launched, and the driver stays."""
+        _keep(driver)
         jit_function = importlib.import_module("triton.runtime.jit").JITFunction
         made = jit_function.__init__
 
@@ -228,6 +230,21 @@ def extend_path(processes: Iterable[Mapping[str, Any]]) -> None:
         ours = not any(part in entry for part in INSTALLED)
         if ours and entry not in sys.path and os.path.isdir(entry):
             sys.path.insert(0, entry)
+
+
+def _keep(driver: Any) -> None:
+    """Makes a search for the active driver find this one: Inductor's files start with that."""
+
+    class Kept:
+        @classmethod
+        def is_active(cls) -> bool:
+            return True
+
+        def __new__(cls) -> Any:
+            return driver
+
+    backends = importlib.import_module("triton.backends").backends
+    backends["amd"] = dataclasses.replace(backends["amd"], driver=Kept)
 
 
 def _not_compiled() -> Any:

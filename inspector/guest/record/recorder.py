@@ -301,7 +301,7 @@ class Recorder:
             self._journal.write({"end": {}})
 
     def _describe(self) -> dict[str, Any]:
-        torch = sys.modules.get("torch")
+        torch_version = getattr(sys.modules.get("torch"), "__version__", None)
         return {
             "schema_version": SCHEMA_VERSION,
             "pid": os.getpid(),
@@ -311,7 +311,7 @@ class Recorder:
             "executable": sys.executable,
             "python": platform.python_version(),
             "triton": self._triton_version,
-            "torch": str(torch.__version__) if hasattr(torch, "__version__") else None,
+            "torch": str(torch_version) if torch_version is not None else None,
             "device": _device(),
             "sys_path": [os.path.abspath(entry) for entry in sys.path if isinstance(entry, str)],
         }

@@ -64,7 +64,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     extend_path(processes)
     home = request.get("home") or os.getcwd()
     definitions = Definitions(world.running, [os.path.dirname(path), home], request["folder"])
-    definitions.install()
+    definitions.install(world.driver)
     definitions.load([s["kernel"] for s in asked])
     for arch in archs:
         world.driver.target = target(arch)
@@ -155,7 +155,7 @@ class Replay:
             kernel=name,
             qualname=recorded["qualname"],
             case=None,
-            file=file,
+            file=recorded["file"] if recorded.get("text") else file,
             line=line,
             grid=spec["grids"][0][0] if spec["grids"] else None,
             call_site=spec["call_site"],
@@ -182,6 +182,12 @@ class Replay:
                 "num_stages are those of the recording machine"
             )
         same = spec["target"]["backend"] == HIP
+        if (
+            not same
+            and not spec["small"]
+            and any("*" in str(k) for k in spec["signature"].values())
+        ):
+            notes.append("sizes of storages are not known: compiled without tt.pointer_range")
         kept, left = {}, []
         for name, value in stated.items():
             if name in self._known and (same or name not in BOUND_TO_TARGET):

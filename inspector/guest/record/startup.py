@@ -3,6 +3,8 @@
 `kinspect record` copies this file into an empty folder and puts that folder first on PYTHONPATH.
 It costs a process that never imports Triton one entry in `sys.meta_path`; where Triton is imported
 the recorder is loaded right after it. Whatever goes wrong here, the user's program runs on.
+
+Old interpreters run this file too, those that have no Triton: hence its plain syntax.
 """
 
 import os
@@ -33,7 +35,7 @@ class AfterTriton:
             spec = find(name, path, target) if find is not None else None
             if spec is not None:
                 if hasattr(spec.loader, "exec_module"):
-                    spec.loader = Completing(spec.loader, self.then)
+                    spec.loader = Completing(spec.loader, self.then)  # type: ignore[no-untyped-call]
                 return spec
         sys.meta_path.insert(0, self)  # not installed here: the program may yet extend sys.path
         return None
@@ -93,5 +95,5 @@ def hand_over():  # type: () -> None
 
 
 if FOLDER_VARIABLE in os.environ and SOURCES_VARIABLE in os.environ:
-    sys.meta_path.insert(0, AfterTriton(record))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, AfterTriton(record))  # type: ignore[no-untyped-call]
 hand_over()

@@ -21,6 +21,9 @@ DEVICE_TYPES = ("cuda", "hip")
 KERNEL_KEYS = ("CUDA", "CompositeExplicitAutograd", "CPU", "CompositeImplicitAutograd")
 """Where a library's operator may keep its Python kernel, the likeliest first."""
 
+OVERRIDE_KEYS = ("CUDA", "AutogradCUDA")
+"""Where libraries put Triton kernels in the place of torch's own."""
+
 
 class DeviceMode(TorchDispatchMode):
     """Sends every operator to the dispatcher while the script runs."""
@@ -64,6 +67,9 @@ class Dispatcher:
         """A tensor that claims to be on `claim`, in memory of its own unless some is given."""
         if payload.layout != torch.strided or payload.is_nested:  # nothing that a kernel takes
             return payload
+        if payload.dtype.is_complex and (payload.is_conj() or payload.is_neg()):
+            # Torch marks these on the outer tensor, where the mark would be missing: carry it out.
+            payload, memory = payload.resolve_conj().resolve_neg(), None
         outer = torch.Tensor._make_wrapper_subclass(
             self.tensor_class,
             payload.size(),
@@ -190,7 +196,7 @@ class Dispatcher:
         plan = self._plans.get(func)
         if plan is None:
             plan = self._plans[func] = plan_of(func)
-        if plan.view and args and type(args[0]) is self.tensor_class:
+        if plan.view and plan.native and args and type(args[0]) is self.tensor_class:
             return self._view(func, args, kwargs)
         if not plan.native:
             return self._library(func, plan, args, kwargs)
@@ -218,6 +224,12 @@ class Dispatcher:
             return self._on_host(func, plan, args, kwargs)
         if claim is None or claim.type == "cpu":
             claim = CPU
+        else:
+            for key in OVERRIDE_KEYS:
+                if f"{plan.registered}/{key}" in torch.library._impls:
+                    if device is not None:
+                        kwargs = {**kwargs, "device": claim}
+                    return self._python_kernel(func, key, args, kwargs)
         return self._on_device(func, plan, args, kwargs, outers, claim)
 
     def _outers(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[DeviceTensor]:
@@ -381,18 +393,16 @@ class Dispatcher:
         memory.unknown = True
         memory.truth = truth
 
+    def _python_kernel(self, func: Any, key: str, args: Any, kwargs: Any) -> Any:
+        with self.mode:
+            return func._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
+
     def _library(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
         """An operator of a library: its Python kernel, which may launch Triton kernels, is run."""
-        registered = torch.library._impls
-        schema = func._schema
-        name = schema.name.replace("::", "/") + (
-            f".{schema.overload_name}" if schema.overload_name else ""
-        )
         for key in KERNEL_KEYS:
-            if f"{name}/{key}" in registered:
-                with self.mode:
-                    return func._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
-        if schema.name.startswith("c10d"):
+            if f"{plan.registered}/{key}" in torch.library._impls:
+                return self._python_kernel(func, key, args, kwargs)
+        if plan.registered.startswith("c10d"):
             return func._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)
         outers = self._outers(args, kwargs)
         claim = next((t._claim for t in outers if t.is_cuda), CPU)

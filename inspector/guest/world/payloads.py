@@ -16,6 +16,7 @@ UNSUPPORTED = (
     "not supported",
     "only supports",
     "unsupported",
+    "expected scalar type",
     "not compiled",
 )
 """What torch says of an operator that this build or this CPU cannot compute for the given types."""

@@ -53,6 +53,7 @@ class Plan:
 
     Args:
         name: without namespace and overload.
+        registered: its name where torch.library keeps count of Python kernels, less the key.
         view: its results share its first tensor's memory.
         mutates: positions and names of the arguments that it writes to.
         returned: those of them that it returns.
@@ -70,6 +71,7 @@ class Plan:
     """
 
     name: str
+    registered: str
     view: bool
     mutates: tuple[tuple[int, str], ...]
     returned: tuple[tuple[int, str], ...]
@@ -103,6 +105,9 @@ def plan_of(func: Any) -> Plan:
     base = name.rstrip("_") if not name.startswith("__") else name
     return Plan(
         name=name,
+        registered="/".join(
+            (namespace, name + (f".{schema.overload_name}" if schema.overload_name else ""))
+        ),
         view=name in VIEWS_IN_EFFECT or any(a is not None and not a.is_write for a in aliases),
         mutates=mutates,
         returned=tuple(
