@@ -269,7 +269,7 @@ def _options() -> argparse.Namespace:
     add("--file", action="append", default=[], metavar="GLOB", help="only files like this")
     add("--arch", default="gfx942")
     add("--jobs", type=int, default=1, help="compiles at a time")
-    add("--timeout", type=float, default=300.0, help="seconds a file may take")
+    add("--timeout", type=float, default=600.0, help="seconds a file may take")
     add("--rerun", action="store_true", help="run files again that have an outcome")
     add("--rerun-failed", action="store_true", help="run those again that are not in order")
     return parser.parse_args()

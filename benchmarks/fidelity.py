@@ -34,6 +34,8 @@ from kinspect.inspector.model import Variant
 ARCH = "gfx942"
 REPORT = Path(__file__).parent / "fidelity.md"
 DRIVERS = "drivers"
+TIME_LIMIT = 900.0
+"""Seconds for one run of a script: this compares what there is, and machines are busy."""
 DEFAULT_STAGES = 2
 """`num_stages` of a launch that names none, for AMD (`HIPOptions` in triton/backends/amd)."""
 EVERY_X = re.compile(
@@ -64,6 +66,7 @@ DEVICE = "device figures"
 SAMPLING = "x values of benchmarks"
 VENDOR = "vendor asked for"
 WINNER = "autotuner's winner"
+FAILED = "fails there too"
 ENDED = "run ended early"
 REASONS = {
     DEVICE: "gone once the device has the recording GPU's number of compute units, shared memory, "
@@ -71,6 +74,7 @@ REASONS = {
     SAMPLING: "gone once benchmarks run at all their x values; capture takes three of each",
     VENDOR: "gone once the script's own questions for the vendor are answered as on NVIDIA",
     WINNER: "the same but for what the autotuner chooses by timing, which capture does not do",
+    FAILED: "asked for on the GPU, where it did not compile either",
     ENDED: "captured only, and the recorded run did not come to its end",
 }
 
@@ -89,11 +93,15 @@ class Spec:
 
 @dataclass
 class Launched:
-    """A specialisation with its grids; `tuned` are the constexprs that an autotuner set."""
+    """A specialisation with its grids.
+
+    `tuned` are the constexprs that an autotuner set; `compiled` says whether a compile succeeded.
+    """
 
     spec: Spec
     grids: set[tuple[int, ...]]
     tuned: frozenset[str]
+    compiled: bool = True
 
 
 @dataclass
@@ -177,8 +185,7 @@ def compare(trace: Trace, scripts: Path, compiler: Compiler) -> Row:
         row.notes.append(f"{others} kernels of Inductor's are left out")
     captured, notes = capture(script, compiler, amd_device())
     row.notes += [note.replace(f"{scripts}/", "") for note in notes]
-    really = {one.spec: one for one in recorded}
-    found = {one.spec: one for one in captured}
+    really, found = by_spec(recorded), by_spec(captured)
     row.recorded, row.captured = len(really), len(found)
     both = really.keys() & found.keys()
     row.equal = len(both)
@@ -209,7 +216,7 @@ def experiments(
         What was made the same, and what capture then finds.
     """
     device = {**amd_device(), **as_recorded(facts)}
-    yield DEVICE, {one.spec: one for one in capture(script, compiler, device)[0]}
+    yield DEVICE, by_spec(capture(script, compiler, device)[0])
     root = min(folders).parent
     for why, change in ((SAMPLING, all_x), (VENDOR, lambda text: all_x(as_nvidia(text)))):
         with tempfile.TemporaryDirectory() as copy:
@@ -222,7 +229,20 @@ def experiments(
                 changed += there.read_text() != text
             if changed:
                 there = Path(copy) / script.relative_to(root)
-                yield why, {one.spec: one for one in capture(there, compiler, device)[0]}
+                yield why, by_spec(capture(there, compiler, device)[0])
+
+
+def by_spec(launched: Iterable[Launched]) -> dict[Spec, Launched]:
+    """Joins those that are told apart by nothing that is compared (paths of libraries, say)."""
+    found: dict[Spec, Launched] = {}
+    for one in launched:
+        known = found.get(one.spec)
+        if known is not None:
+            one = replace(
+                one, grids=one.grids | known.grids, compiled=one.compiled or known.compiled
+            )
+        found[one.spec] = one
+    return found
 
 
 def explain(
@@ -255,6 +275,8 @@ def explain(
         for spec in specs:
             if side[spec].tuned and left_open(side[spec]) in others:
                 row.explained[WINNER] += 1
+            elif not side[spec].compiled:
+                row.explained[FAILED] += 1
             elif where == "captured" and status:
                 row.explained[ENDED] += 1
             else:
@@ -372,7 +394,8 @@ def from_trace(one: Specialization) -> Launched:
         int(asked.get("num_stages", DEFAULT_STAGES)),
     )
     grids = {tuple(grid) for grid, _ in one.grids}
-    return Launched(spec, grids, frozenset(one.tuning.config if one.tuning else ()))
+    tuned = frozenset(one.tuning.config if one.tuning else ())
+    return Launched(spec, grids, tuned, one.compiled)
 
 
 def from_capture(one: Variant, facts: Mapping[str, Any] | None) -> Launched:
@@ -403,7 +426,7 @@ def capture(
             archs=(ARCH,),
             devices={ARCH: device},
             folder=Path(folder),
-            options=CaptureOptions(max_configs=None, time_limit=240),
+            options=CaptureOptions(max_configs=None, time_limit=TIME_LIMIT),
         )
         guest = Listening(worker)
         for item in capture_file(guest, plan):
@@ -471,7 +494,7 @@ def plain_text(value: Any) -> str:
 
 
 def line_of(row: Row) -> str:
-    explained = ", ".join(f"{n} {why}" for why, n in sorted(row.explained.items()))
+    explained = ", ".join(f"{n} {why}" for why, n in sorted(row.explained.items()) if n)
     grids = ", ".join(f"{n} {how}" for how, n in sorted(row.grids.items()))
     return (
         f"{row.repo} {row.path}: recorded {row.recorded} captured {row.captured} equal {row.equal}"

@@ -21,6 +21,8 @@ from kinspect.inspector import analysis
 from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.compiler.pool import Compiler, CompileSettings
 
+from benchmarks.sweep import print_sweep
+
 ROOT = Path(__file__).parent.parent
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 
@@ -52,6 +54,8 @@ def main() -> None:
         small = Path(folder) / "small.s"
         small.write_text(min(samples, key=lambda s: abs(s.size - 60_000)).text)
         print_processes(small, big, runs)
+    if not options.quick:
+        print_sweep(rounds=1, jobs=2)
 
 
 def suite(archs: Sequence[str]) -> list[Sample]:

@@ -229,9 +229,11 @@ def write_trace(trace: Trace, path: Path) -> None:
     lines += [{"specialization": one} for one in trace.specializations]
     lines += [{"problem": one} for one in trace.problems]
     lines += [{"end": {"specializations": len(trace.specializations)}}]
+    # Not msgspec's encoder: constants may be integers of any size, paths may hold any bytes.
+    texts = [json.dumps(msgspec.to_builtins(line), separators=(",", ":")) for line in lines]
     partial = path.with_name(f".{path.name}.partial")
     try:
-        partial.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        partial.write_text("".join(f"{text}\n" for text in texts), encoding="ascii")
         partial.replace(path)
     except OSError as error:
         raise KinspectError(

@@ -117,16 +117,23 @@ def _summarize(trace: Trace, output: Path) -> None:
     kernels = len({(s.kernel.module, s.kernel.qualname) for s in found})
     killed = sum(not p.complete for p in trace.processes)
     at_least = "at least " if any(s.at_least for s in found) else ""
+    launches = trace.launches
     _say(
-        f"{len(found)} specialisations of {kernels} kernels, {at_least}{trace.launches} launches,"
-        f" {len(trace.processes)} processes -> {output}"
+        f"{_count(len(found), 'specialisation')} of {_count(kernels, 'kernel')},"
+        f" {at_least}{launches} launch{'' if launches == 1 else 'es'},"
+        f" {_count(len(trace.processes), 'process', 'es')} -> {output}"
     )
     if killed:
-        _say(f"{killed} processes did not come to their end: their last launches are not counted")
+        who = _count(killed, "process", "es")
+        _say(f"{who} ended without warning: of the last launches, up to an eighth is not counted")
     for problem in trace.problems:
         _say(f"process {problem.pid}: could not be recorded: {problem.message}")
     for note in trace.notes:
         _say(note)
+
+
+def _count(n: int, noun: str, plural: str = "s") -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}{plural}"
 
 
 def _say(text: str) -> None:

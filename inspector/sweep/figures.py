@@ -91,7 +91,8 @@ COLUMNS = (
         "full_waits_per_1000_matrix_cycles",
         "waits/kcycle",
         "instructions",
-        "full waits per 1000 cycles of the matrix unit in the main loop",
+        "full waits per 1000 cycles of the matrix unit in the main loop; instructions that repeat"
+        " another wave's work count among those cycles",
     ),
     Column("unroll", "unroll", "iterations", "source iterations per iteration of the main loop"),
     Column("code_bytes", "code", "bytes", "size of the kernel's code"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from dataclasses import dataclass
@@ -41,13 +42,15 @@ def retry_after(failure: BaseException, project: Project, stubs: list[str]) -> R
     while cause is not None:
         if isinstance(cause, ModuleNotFoundError) and cause.name:
             top = cause.name.partition(".")[0]
-            if top not in ("triton", "torch", *stubs) and not _beside(project.path, top):
+            if top not in stubs and not _is_there(project.path, top):
                 return Retry(stub=top)
         if isinstance(cause, FileNotFoundError) and isinstance(cause.filename, (str, os.PathLike)):
             name = os.fspath(cause.filename)
             if isinstance(name, str) and not os.path.isabs(name):
                 return Retry(copy=name)
-        cause = cause.__cause__ or cause.__context__
+        # What was being handled when an exception came up is its reason only among imports.
+        context = cause.__context__ if isinstance(cause, ImportError) else None
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else context)
     return None
 
 
@@ -97,10 +100,15 @@ def place_in(failure: BaseException, project: Project) -> str | None:
     return found
 
 
-def _beside(path: str, name: str) -> bool:
-    """Whether a module of that name lies beside the script: then it is broken, not missing."""
+def _is_there(path: str, name: str) -> bool:
+    """Whether a module of that name can be found: then something in it is missing, not it."""
     stem = os.path.join(os.path.dirname(path), name)
-    return os.path.isdir(stem) or os.path.exists(stem + ".py")
+    if os.path.isdir(stem) or os.path.exists(stem + ".py") or name in sys.modules:
+        return True
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def _record(message: str, hint: str, place: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.machinery
 import os
 import sys
@@ -58,7 +59,7 @@ class Project:
         loader.get_code = without_asserts  # type: ignore[method-assign, assignment]
 
     def compiled(self, path: str, source: bytes | None = None) -> CodeType:
-        """The byte code of a file, less its asserts.
+        """The byte code of a file, less its asserts and `raise AssertionError`.
 
         Raises:
             SyntaxError: it is not Python that this interpreter knows.
@@ -66,4 +67,17 @@ class Project:
         if source is None:
             with open(path, "rb") as stream:
                 source = stream.read()
-        return compile(source, path, "exec", dont_inherit=True, optimize=1)
+        if b"raise AssertionError" not in source:
+            return compile(source, path, "exec", dont_inherit=True, optimize=1)
+        tree = _WithoutAssertions().visit(ast.parse(source, path))
+        return compile(tree, path, "exec", dont_inherit=True, optimize=1)
+
+
+class _WithoutAssertions(ast.NodeTransformer):
+    """Drops `raise AssertionError(...)`, the long way of writing an assert."""
+
+    def visit_Raise(self, node: ast.Raise) -> ast.stmt:
+        raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        if isinstance(raised, ast.Name) and raised.id == "AssertionError":
+            return ast.copy_location(ast.Pass(), node)
+        return node

@@ -94,6 +94,7 @@ def hand_over():  # type: () -> None
         spec.loader.exec_module(module)
 
 
-if FOLDER_VARIABLE in os.environ and SOURCES_VARIABLE in os.environ:
-    sys.meta_path.insert(0, AfterTriton(record))  # type: ignore[no-untyped-call]
-hand_over()
+if sys.version_info[0] >= 3:  # noqa: UP036  (whatever the command starts)
+    if FOLDER_VARIABLE in os.environ and SOURCES_VARIABLE in os.environ:
+        sys.meta_path.insert(0, AfterTriton(record))  # type: ignore[no-untyped-call]
+    hand_over()

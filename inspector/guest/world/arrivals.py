@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import sys
 from collections.abc import Callable, Mapping
 from importlib.machinery import ModuleSpec
@@ -15,6 +17,8 @@ PROFILER_CALLS = (
     *("scope", "cpu_timed_scope", "enter_state", "exit_state", "state"),
 )
 
+VIEWER_CALLS = ("parse", "read", "get_raw_metrics", "print_tree", "apply_diff_profile")
+
 
 def _profiler(module: ModuleType) -> None:
     """Triton's profiler needs a GPU; what kernels use of it (`profiler.language`) stays."""
@@ -23,8 +27,22 @@ def _profiler(module: ModuleType) -> None:
             setattr(module, name, Inert())
 
 
+def _viewer(module: ModuleType) -> None:
+    """There is no profile to look at."""
+    for name in VIEWER_CALLS:
+        if hasattr(module, name):
+            setattr(module, name, Inert())
+
+
+def _aiter(module: ModuleType) -> None:
+    """Its types, which are missing where AITER_TRITON_ONLY (see `rocm`) keeps it from building."""
+    if not hasattr(module, "dtypes"):
+        with contextlib.suppress(ImportError):
+            module.dtypes = importlib.import_module("aiter.utility.dtypes")  # type: ignore[attr-defined]
+
+
 ADJUSTMENTS: Mapping[str, Callable[[ModuleType], None]] = MappingProxyType(
-    {"triton.profiler": _profiler}
+    {"triton.profiler": _profiler, "triton.profiler.viewer": _viewer, "aiter": _aiter}
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import autocasting, comparisons, distributed, dynamo, functions, torch_patches
+from . import autocasting, comparisons, distributed, functions, slow_imports, torch_patches
 from .device import Device
 from .dispatch import Dispatcher
 from .tensors import rebuild, rebuild_parameter
@@ -48,7 +48,7 @@ class TorchWorld:
     def __init__(self, device: Device, note: Callable[[str], None]) -> None:
         self._dispatcher = Dispatcher(note)
         torch.set_num_threads(1)  # payloads are small, and the machine compiles at the same time
-        dynamo.install()
+        slow_imports.install()
         torch_patches.install(device)
         functions.install(self._dispatcher)
         autocasting.install()
