@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -361,6 +362,10 @@ def test_a_trace_is_read_as_it_was_written(rich: tuple[Machine, Trace], tmp_path
     copy = tmp_path / "copy.kitrace"
     write_trace(rich[1], copy)
     assert copy.read_bytes() == rich[0].trace.read_bytes()
+    one = msgspec.structs.replace(rich[1].specializations[0], constexprs=[([4], 1 << 80)])
+    changed = msgspec.structs.replace(rich[1], specializations=(one,))
+    write_trace(changed, copy)
+    assert read_trace(copy) == changed
 
 
 def test_a_cut_off_trace_is_read_up_to_there(rich: tuple[Machine, Trace], tmp_path: Path) -> None:

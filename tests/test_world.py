@@ -32,6 +32,7 @@ nn = torch.nn
 F = torch.nn.functional
 tl = importlib.import_module("triton.language")
 LIMIT_SECONDS = 60
+LOADED_BEFORE = frozenset(sys.modules)
 
 
 def in_world(
@@ -622,8 +623,25 @@ def test_torch_features_around_kernels(world: World) -> None:
     assert torch.accelerator.current_accelerator().type == "cuda"
     assert torch._C._cuda_getCurrentRawStream(0) == 0
     assert y.is_cuda
+    inside = importlib.import_module("torch._dynamo.exc")  # the stand-in is a package
+    assert issubclass(inside.TorchDynamoException, Exception)
+    symbolic = importlib.import_module("torch.fx.experimental.symbolic_shapes")
+    assert symbolic.guard_or_false(True) is True
+    assert symbolic.sym_eq([1, (2, 3)], [1, (2, 3)]) is True
+    assert symbolic.ShapeEnv().create_unbacked_symint() is not None
     dynamo = importlib.import_module("torch._dynamo")
     assert dynamo.config.cache_size_limit > 0
+
+
+@in_world()
+def test_plain_operators_import_nothing_slow(world: World) -> None:
+    x = torch.randn(64, 64, device="cuda", dtype=torch.float16)
+    y = (x @ x).float().softmax(-1) + torch.arange(64, device="cuda")
+    large = torch.zeros(8192, 8192, device="cuda")
+    assert (large @ large).sum(0).shape == (8192,)
+    assert y[:, 3:].contiguous().stride() == (61, 1)
+    for name in ("sympy", "torch._dynamo.eval_frame"):
+        assert name in LOADED_BEFORE or name not in sys.modules, name
 
 
 @in_world()

@@ -51,7 +51,9 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         hint = "record it again, or read it with the kinspect that wrote it"
         emit(error("capture", f"{path}: not a trace of version {SCHEMA_VERSION}", hint))
         return
-    processes, specializations = trace
+    processes, specializations, whole = trace
+    if not whole:
+        emit(note(f"{path}: the trace does not come to its end: what stands before is replayed"))
     names = Names(request.get("wanted") or ())
     asked = [s for s in specializations if names.wanted(_name(s), s["kernel"]["qualname"])]
     if not asked:
@@ -255,15 +257,19 @@ def _name(spec: Mapping[str, Any]) -> str:
     return str(spec["kernel"]["qualname"]).rpartition(".")[2]
 
 
-def _read(path: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:
-    """Processes and specialisations of a trace; the host has looked at it more strictly."""
-    processes, specializations = [], []
+def _read(path: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]], bool] | None:
+    """Processes and specialisations of a trace, and whether it comes to its end.
+
+    The host's `capture/trace.py` reads more strictly.
+    """
+    processes: list[dict[str, Any]] = []
+    specializations: list[dict[str, Any]] = []
     with open(path, encoding="utf-8") as stream:
         for number, line in enumerate(stream):
             try:
                 record = json.loads(line)
             except ValueError:  # the last line was cut off
-                break
+                return processes, specializations, False
             if number == 0:
                 if record.get("trace", {}).get("schema_version") != SCHEMA_VERSION:
                     return None
@@ -271,4 +277,6 @@ def _read(path: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None
                 processes.append(record["process"])
             elif "specialization" in record:
                 specializations.append(record["specialization"])
-    return processes, specializations
+            elif "end" in record:
+                return processes, specializations, True
+    return processes, specializations, False

@@ -19,6 +19,7 @@ import torch
 
 DYNAMO = "torch._dynamo"
 SYMBOLIC = "torch.fx.experimental.symbolic_shapes"
+PACKAGES = (DYNAMO,)
 Answer = Callable[..., Any]
 
 
@@ -40,7 +41,8 @@ class LazyModule(ModuleType):
         self._answers = {**answers, **{n: self._guarded(n, answer) for n, answer in plain.items()}}
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # asked by the import system, of modules that are only there
+        # The import system asks. `__path__`: it wants to import something inside.
+        if name.startswith("__") and not (name == "__path__" and self.__name__ in PACKAGES):
             raise AttributeError(name)
         if self._real is None and name in self._answers:
             return self._answers[name]
@@ -84,7 +86,7 @@ def install() -> None:
     plain = dict.fromkeys(SAME, _same)
     plain.update(is_nested_int=_never, sym_eq=_equal, sym_and=_all, sym_or=_any)
     LazyModule(SYMBOLIC, {}, plain).install()
-    torch._dynamo = sys.modules[DYNAMO]  # type: ignore[assignment]
+    torch._dynamo = sys.modules[DYNAMO]
 
 
 SAME = (
