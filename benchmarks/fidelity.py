@@ -75,7 +75,7 @@ def main() -> None:
             trace = read_trace(path)
             versions |= {s.triton for s in trace.specializations}
             targets |= {f"{s.target.backend} {s.target.arch}" for s in trace.specializations}
-            row = compare(trace, options.scripts, compiler)
+            row = compare(trace, options.scripts.resolve(), compiler)
             rows.append(row)
             print(line_of(row), flush=True)
             for text in row.unexplained:

@@ -18,10 +18,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from kinspect.inspector.compiling import Request
+from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.runs.sweeping import SweepRequest, collect
 from kinspect.inspector.sweep.axes import Axis, count
 from kinspect.inspector.sweep.table import Sweep
-from kinspect.inspector.sweeping import SweepRequest, collect
 
 ROOT = Path(__file__).parent.parent
 KERNELS = ROOT / "kernels" / "gemm_all_types.py"

@@ -14,23 +14,21 @@ from typing import TYPE_CHECKING
 from kinspect.inspector import analysis, machines
 from kinspect.inspector.analysis import Context
 from kinspect.inspector.capture.targets import Target, resolve, triton_metadata
-from kinspect.inspector.compiling import (
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import ErrorRecord, KernelReport, Report
+from kinspect.inspector.runs.capturing import COMPILED
+from kinspect.inspector.runs.events import Captured, Event, Failed, Reported
+from kinspect.inspector.runs.jobs import (
     Request,
     matches,
     read_text,
     record,
     wanted_of,
 )
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.events import Captured, Event, Failed, Reported
-from kinspect.inspector.model import ErrorRecord, KernelReport, Report
 from kinspect.inspector.version import VERSION
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-
-COMPILED = frozenset({"script", "ttir", "inductor", "trace"})
-"""Kinds of targets that are compiled; the others are only read."""
 
 
 def collect(request: Request, on_event: Callable[[Event], None] | None = None) -> Report:
@@ -84,7 +82,7 @@ def analyze(request: Request, executor: Executor | None = None) -> Iterator[Even
             yield from _read_target(index, target, request)
     if scripts:
         # Only targets that are compiled need the workers' machinery.
-        from kinspect.inspector.compiles import compile_targets
+        from kinspect.inspector.runs.streaming import compile_targets
 
         yield from compile_targets(scripts, request, executor)
 

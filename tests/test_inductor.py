@@ -16,7 +16,6 @@ import pytest
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.targets import kind_of, resolve
 from kinspect.inspector.compiler.pool import Compiler, CompileSettings
-from kinspect.inspector.compiling import Request, variants_of
 from kinspect.inspector.guest.inductor.grids import grid_of
 from kinspect.inspector.guest.inductor.literals import (
     Construction,
@@ -25,6 +24,7 @@ from kinspect.inspector.guest.inductor.literals import (
     read,
 )
 from kinspect.inspector.model import ErrorRecord, Variant
+from kinspect.inspector.runs.jobs import Request, variants_of
 
 pytest.importorskip("triton")
 WRAPPER = Path(__file__).parent / "data" / "inductor" / "wrapper.py.txt"

@@ -236,6 +236,19 @@ def test_a_warm_triton_cache_hides_nothing(machine: Machine) -> None:
     assert second.specializations[0].compiled
 
 
+def test_what_others_than_launches_compile_is_recorded_too(machine: Machine) -> None:
+    """Inductor compiles so."""
+    body = """
+    from triton.compiler import ASTSource
+    source = ASTSource(copy, {"x_ptr": "*fp32", "y_ptr": "*fp32", "n": "i32"}, {"BLOCK": 128})
+    triton.compile(source, target=triton.runtime.driver.active.target, options={"num_warps": 2})
+    """
+    (one,) = machine.traced(COPY + textwrap.dedent(body)).specializations
+    assert (one.via, one.launches, one.compiled) == ("compile", None, True)
+    assert one.constexprs == [([3], 128)]
+    assert one.asked == {"num_warps": 2}
+
+
 def test_processes_are_merged(machine: Machine) -> None:
     body = """
     import subprocess

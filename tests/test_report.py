@@ -12,10 +12,10 @@ from typing import Any
 import jsonschema
 import pytest
 from kinspect.inspector import saved
-from kinspect.inspector.compiling import Request
 from kinspect.inspector.model import Report
 from kinspect.inspector.pipeline import collect
 from kinspect.inspector.render import json_v1
+from kinspect.inspector.runs.jobs import Request
 
 HERE = Path(__file__).parent
 SCHEMA = json.loads((HERE.parent / "inspector" / "render" / "report.schema.json").read_text())

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.compiling import Request
 from kinspect.inspector.model import SourceLoc
 from kinspect.inspector.pipeline import collect
+from kinspect.inspector.runs.jobs import Request
 
 KERNELS = """
 import triton

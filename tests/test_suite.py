@@ -15,13 +15,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.compiling import Request
 from kinspect.inspector.isa.objects.codeobject import read_code_object
 from kinspect.inspector.isa.objects.crosscheck import compare
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.metrics.subject import MATRIX_CLASSES
 from kinspect.inspector.model import KernelReport, LoopReport, Report
 from kinspect.inspector.pipeline import collect
+from kinspect.inspector.runs.jobs import Request
 from objdump_reference import OBJDUMP, check_against_objdump
 
 ROOT = Path(__file__).parent.parent

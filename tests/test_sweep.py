@@ -16,11 +16,11 @@ from kinspect.inspector import render
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.compiler.pool import Compiler, CompileSettings
-from kinspect.inspector.compiling import Request
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.runs.sweeping import SweepRequest, collect, run_point
 from kinspect.inspector.sweep.axes import BACKEND_ONLY, Axis, axes_of
 from kinspect.inspector.sweep.table import Sweep
-from kinspect.inspector.sweeping import SweepRequest, collect, run_point
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.xdist_group("sweep")
@@ -170,7 +170,7 @@ def test_damaged_notes_are_worked_out_again(gemm: Sweep) -> None:
         (note,) = folder.glob("figures-*")
         note.write_bytes(note.read_bytes()[:-5])
         from kinspect.inspector.analysis import Overrides
-        from kinspect.inspector.compiling import Job
+        from kinspect.inspector.runs.jobs import Job
 
         job = Job((0, 0), point.file, point.variant, compiler.settings, Overrides())
         outcome = run_point(job, compiler)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector import cluster
 from kinspect.inspector.compiler.pool import Compiler, CompileSettings
-from kinspect.inspector.compiling import Request
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.runs import cluster
+from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.runs.sweeping import Done, SweepRequest, collect, sweep
 from kinspect.inspector.sweep.axes import axes_of
-from kinspect.inspector.sweeping import Done, SweepRequest, collect, sweep
 
 pytest.importorskip("triton")
 distributed = pytest.importorskip("distributed")

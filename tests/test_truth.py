@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.compiler.assembly import culprit
 from kinspect.inspector.compiler.diagnostics import scan
-from kinspect.inspector.compiling import Request
 from kinspect.inspector.metrics.dots import multiplied
 from kinspect.inspector.metrics.inline_asm import mnemonics
 from kinspect.inspector.model import ErrorRecord, KernelReport, Report, SourceLoc
 from kinspect.inspector.pipeline import collect
+from kinspect.inspector.runs.jobs import Request
 from kinspect.inspector.ttgir.lowered import element_bits, fates
 from kinspect.inspector.ttgir.parser import parse_ttgir
 

@@ -21,17 +21,17 @@ import pytest
 from kinspect.inspector.analysis import Context, analyze_text
 from kinspect.inspector.capture.targets import Target
 from kinspect.inspector.cli.compare import compare_tritons
-from kinspect.inspector.comparing import compare_builds
 from kinspect.inspector.compiler import codetext
 from kinspect.inspector.compiler.builds import Build, BuildsReport, KernelComparison
 from kinspect.inspector.compiler.compare import Comparison, Side, compare
 from kinspect.inspector.compiler.passes import read_passes
 from kinspect.inspector.compiler.pool import Compiler, CompileResult, CompileSettings
 from kinspect.inspector.compiler.tritons import VARIABLE, known_tritons, resolve
-from kinspect.inspector.compiling import Request, variants_of
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, SourceLoc, Variant
 from kinspect.inspector.render import compare as render
+from kinspect.inspector.runs.comparing import compare_builds
+from kinspect.inspector.runs.jobs import Request, variants_of
 
 pytest.importorskip("triton")
 KERNELS = Path(__file__).parent / "data" / "guest_kernels.py"

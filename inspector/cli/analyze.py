@@ -14,11 +14,11 @@ from kinspect.inspector.analysis import Overrides
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
 from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
-from kinspect.inspector.compiling import Request
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.events import Captured, Compiled, Event
 from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.pipeline import collect
+from kinspect.inspector.runs.events import Captured, Compiled, Event
+from kinspect.inspector.runs.jobs import Request
 
 MOST_OUTPUT = 15
 """Lines of a script's output that are shown when it failed."""

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kinspect.inspector.cli.options import result_stream
-from kinspect.inspector.comparing import compare_builds
 from kinspect.inspector.compiler.builds import BuildsReport
 from kinspect.inspector.compiler.tritons import resolve
-from kinspect.inspector.compiling import Request
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.runs.comparing import compare_builds
+from kinspect.inspector.runs.jobs import Request
 
 FORMATS = ("text", "json")
 

@@ -13,11 +13,12 @@ from kinspect.inspector.capture.targets import resolve
 from kinspect.inspector.cli.options import format_option, output_option, result_stream
 from kinspect.inspector.compiler.passes import Pass, PassDump, diff, read_passes
 from kinspect.inspector.compiler.pool import Compiler
-from kinspect.inspector.compiling import Request, label_of, settings_of, variants_of
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Variant
 from kinspect.inspector.pipeline import asked_for, load_saved
 from kinspect.inspector.render.table import Column, rows_of
+from kinspect.inspector.runs.capturing import variants_of
+from kinspect.inspector.runs.jobs import Request, label_of, settings_of
 
 
 @click.command()

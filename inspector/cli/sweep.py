@@ -17,10 +17,8 @@ from click.core import ParameterSource
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
 from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
-from kinspect.inspector.compiling import Request, settings_of
-from kinspect.inspector.sweep.axes import axes_of
-from kinspect.inspector.sweep.table import Sweep, only_front, sort_key, sorted_lines
-from kinspect.inspector.sweeping import (
+from kinspect.inspector.runs.jobs import Request, settings_of
+from kinspect.inspector.runs.sweeping import (
     MOST_POINTS,
     Done,
     Event,
@@ -30,11 +28,13 @@ from kinspect.inspector.sweeping import (
     gathering,
     sweep,
 )
+from kinspect.inspector.sweep.axes import axes_of
+from kinspect.inspector.sweep.table import Sweep, only_front, sort_key, sorted_lines
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from kinspect.inspector.sweeping import Work
+    from kinspect.inspector.runs.sweeping import Work
 
 BAR_WIDTH = 24
 INTERRUPTED = 128 + signal.SIGINT
@@ -165,8 +165,8 @@ def _where(
     if scheduler is None:
         yield None, None
         return
-    from kinspect.inspector import cluster
     from kinspect.inspector.compiler.pool import Compiler
+    from kinspect.inspector.runs import cluster
 
     with Compiler(settings_of(run)) as compiler:
         work = cluster.work_for(compiler.toolchain().triton_key, python)

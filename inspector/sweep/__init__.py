@@ -1,4 +1,4 @@
 """What a sweep is made of: axes, points, figures, tables, the Pareto front. Pure values.
 
-`inspector/sweeping.py` compiles one; `render/sweep*.py` print one.
+`inspector/runs/sweeping.py` compiles one; `render/sweep*.py` print one.
 """

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
-from kinspect.inspector.compiling import Request
 from kinspect.inspector.model import Report
 from kinspect.inspector.pipeline import collect
 from kinspect.inspector.render import json_v1, md, text
+from kinspect.inspector.runs.jobs import Request
 
 HERE = Path(__file__).parent
 INPUT = HERE.parent / "data" / "small_gfx942.s"

@@ -83,8 +83,13 @@ def install() -> None:
     """Puts stand-ins in the places of both modules."""
     answers = {"disable": _disable, "graph_break": _nothing}
     LazyModule(DYNAMO, answers, {}).install()
-    plain = dict.fromkeys(SAME, _same)
-    plain.update(is_nested_int=_never, sym_eq=_equal, sym_and=_all, sym_or=_any)
+    plain: dict[str, Answer] = {
+        **dict.fromkeys(SAME, _same),
+        "is_nested_int": _never,
+        "sym_eq": _equal,
+        "sym_and": _all,
+        "sym_or": _any,
+    }
     LazyModule(SYMBOLIC, {}, plain).install()
     torch._dynamo = sys.modules[DYNAMO]
 

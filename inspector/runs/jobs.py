@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kinspect.inspector import analysis, machines
+from kinspect.inspector import analysis
 from kinspect.inspector.analysis import Context, Overrides
-from kinspect.inspector.capture.entries import stated_beside
 from kinspect.inspector.capture.options import CaptureOptions
-from kinspect.inspector.capture.script import Ended, Found, Plan, capture_file, mode_of
 from kinspect.inspector.capture.targets import Target
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import Artifact, ErrorRecord, KernelReport, Machine, Variant
+from kinspect.inspector.model import Artifact, ErrorRecord, KernelReport, Variant
 
 if TYPE_CHECKING:
     from kinspect.inspector.compiler.pool import Compiler, CompileSettings
@@ -133,108 +131,6 @@ def _assumed(job: Job) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[Found | Ended]:
-    """The specialisations a target would launch, those that were asked for, as they come.
-
-    Args:
-        target: what to capture.
-        request: for which targets, and how.
-        compiler: lends the process that runs the user's code.
-
-    Yields:
-        A `Found` for each specialisation, and one `Ended`. A target that cannot be captured at all
-        is an error of that.
-    """
-    archs = target.archs or request.archs or (DEFAULT_ARCH,)
-    wanted = wanted_of(target, request)
-    try:
-        version = compiler.toolchain().triton_version
-        if target.kind in ("ttir", "ttgir"):
-            variants = _of_ttir(target, archs, wanted)
-            yield from map(Found, variants)
-            yield Ended(tuple(variants), (), ())
-            return
-        mode = {"inductor": "inductor", "trace": "trace"}.get(target.kind)
-        with compiler.worker() as worker, compiler.store.stage() as folder:
-            plan = Plan(
-                path=target.path,
-                mode=mode or mode_of(target.path, request.capture),
-                archs=archs,
-                devices={arch: _device(machines.load(arch)) for arch in archs},
-                wanted=wanted,
-                folder=folder,
-                options=request.capture,
-                triton_version=version,
-            )
-            yield from _chosen(capture_file(worker, plan), wanted, target)
-    except KinspectError as error:
-        yield Ended((), (record(target, "capture", error),), ())
-
-
-def variants_of(
-    target: Target, request: Request, compiler: Compiler
-) -> tuple[list[Variant], list[ErrorRecord]]:
-    """All of them at once, and what could not be captured."""
-    for item in captured(target, request, compiler):
-        if isinstance(item, Ended):
-            return list(item.variants), list(item.errors)
-    return [], []
-
-
-def _chosen(
-    items: Iterator[Found | Ended], wanted: Sequence[str], target: Target
-) -> Iterator[Found | Ended]:
-    """Those that match. Where labels decide, which are known last, nothing comes before."""
-    by_label = any("[" in pattern for pattern in wanted)
-    found: list[Variant] = []
-    for item in items:
-        if isinstance(item, Found):
-            found.append(item.variant)
-            if not by_label:
-                yield item
-            continue
-        if not by_label:
-            yield item
-            continue
-        # By the label, or by the case that the file itself names: a sweep adds its values to that.
-        pairs = [
-            (raw, named)
-            for raw, named in zip(found, item.variants, strict=True)
-            if matches(wanted, named.kernel, named) or matches(wanted, raw.kernel, raw)
-        ]
-        kept = tuple(named for _, named in pairs)
-        errors = item.errors
-        if not kept and item.variants:
-            names = [label_of(v) for v in item.variants]
-            known = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
-            message = f"no kernel matches {' and '.join(map(repr, wanted))}"
-            none = KinspectError(message, f"there is {known}")
-            errors = (*errors, record(target, "capture", none))
-        yield from (Found(raw) for raw, _ in pairs)
-        yield replace(item, variants=kept, errors=errors)
-
-
-def _device(machine: Machine) -> dict[str, object]:
-    """What a script may ask of the GPU it runs on; see `guest/world/device.py`."""
-    return {
-        "arch": machine.arch,
-        "wave_size": machine.wave_sizes[0],
-        "name": f"AMD {machine.name.split(',')[0]}",
-        "compute_units": machine.cus,
-        "lds_bytes": machine.lds_max,
-        "clock_khz": machine.clock_mhz * 1000 if machine.clock_mhz is not None else None,
-    }
-
-
-def _of_ttir(target: Target, archs: Sequence[str], wanted: Sequence[str]) -> list[Variant]:
-    variants = [_ttir_variant(target, arch) for arch in archs]
-    kept = [v for v in variants if matches(wanted, v.kernel, v)]
-    if not kept:
-        asked = " and ".join(wanted)
-        raise KinspectError(f"no kernel matches {asked}", f"it has {variants[0].kernel}")
-    return kept
-
-
 def wanted_of(target: Target, request: Request) -> tuple[str, ...]:
     """What was asked for by `TARGET::NAME` and by --kernel: both must hold."""
     return tuple(name for name in (target.kernel, request.kernel) if name is not None)
@@ -248,13 +144,6 @@ def matches(wanted: Sequence[str], name: str, variant: Variant | None) -> bool:
         if variant.case:
             names.append(label_of(variant))
     return analysis.named(wanted, names)
-
-
-def _ttir_variant(target: Target, arch: str) -> Variant:
-    from kinspect.inspector.capture.ttir import variant_of
-
-    metadata = stated_beside(target.siblings)
-    return variant_of(read_text(target.path), str(target.path), machines.load(arch), metadata)
 
 
 def _text(artifact: Artifact | None) -> str | None:

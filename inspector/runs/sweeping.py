@@ -21,16 +21,16 @@ from kinspect.inspector import machines
 from kinspect.inspector.analysis import ANALYSIS_VERSION, Overrides
 from kinspect.inspector.capture.script import Found
 from kinspect.inspector.capture.targets import Target, resolve
-from kinspect.inspector.compiling import (
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import ErrorRecord, Variant
+from kinspect.inspector.runs.capturing import captured
+from kinspect.inspector.runs.jobs import (
     Job,
     Request,
-    captured,
     compile_and_report,
     job_record,
     settings_of,
 )
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import ErrorRecord, Variant
 from kinspect.inspector.sweep import figures as figures_room
 from kinspect.inspector.sweep.axes import BACKEND_ONLY, Axis, count
 from kinspect.inspector.sweep.figures import Figures, figures_of

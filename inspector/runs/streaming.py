@@ -11,19 +11,19 @@ from kinspect.inspector.capture.labels import labelled
 from kinspect.inspector.capture.script import Found
 from kinspect.inspector.capture.targets import Target
 from kinspect.inspector.compiler.pool import Compiler
-from kinspect.inspector.compiling import (
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import ErrorRecord, Variant
+from kinspect.inspector.runs.capturing import captured
+from kinspect.inspector.runs.events import Captured, Compiled, Event, Failed, Reported
+from kinspect.inspector.runs.jobs import (
     Job,
     Outcome,
     Request,
-    captured,
     compile_and_report,
     job_record,
     settings_of,
     where,
 )
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.events import Captured, Compiled, Event, Failed, Reported
-from kinspect.inspector.model import ErrorRecord, Variant
 
 
 def compile_targets(

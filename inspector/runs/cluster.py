@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kinspect.inspector.compiling import Job
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.sweeping import Outcome, run_point
+from kinspect.inspector.runs.jobs import Job
+from kinspect.inspector.runs.sweeping import Outcome, run_point
 from kinspect.inspector.version import VERSION
 
 if TYPE_CHECKING:

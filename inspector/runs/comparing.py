@@ -21,18 +21,17 @@ from kinspect.inspector.compiler.failures import PARSE
 from kinspect.inspector.compiler.pool import Compiler
 from kinspect.inspector.compiler.tritons import Interpreter
 from kinspect.inspector.compiler.tritons import resolve as interpreter
-from kinspect.inspector.compiling import (
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import ErrorRecord, Variant
+from kinspect.inspector.runs.capturing import COMPILED, variants_of
+from kinspect.inspector.runs.jobs import (
     Job,
     Outcome,
     Request,
     compile_and_report,
     label_of,
     settings_of,
-    variants_of,
 )
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import ErrorRecord, Variant
-from kinspect.inspector.pipeline import COMPILED
 from kinspect.inspector.version import VERSION
 
 Progress = Callable[[int, int], None]
