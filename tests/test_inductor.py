@@ -24,7 +24,8 @@ from kinspect.inspector.guest.inductor.literals import (
     read,
 )
 from kinspect.inspector.model import ErrorRecord, Variant
-from kinspect.inspector.runs.jobs import Request, variants_of
+from kinspect.inspector.runs.capturing import variants_of
+from kinspect.inspector.runs.jobs import Request
 
 pytest.importorskip("triton")
 WRAPPER = Path(__file__).parent / "data" / "inductor" / "wrapper.py.txt"

@@ -273,7 +273,7 @@ def test_processes_are_merged(machine: Machine) -> None:
 
 @pytest.mark.parametrize(
     ("ending", "status"),
-    [("sys.exit(3)", 3), ("os._exit(4)", 4), ("os.kill(os.getpid(), 9)", 137), ("1 / 0", 1)],
+    [("sys.exit(3)", 3), ("os._exit(4)", 4), ("os.kill(os.getpid(), 9)", 137)],
 )
 def test_a_failing_command_keeps_its_status_and_its_trace(
     machine: Machine, ending: str, status: int
@@ -286,7 +286,7 @@ def test_a_failing_command_keeps_its_status_and_its_trace(
     trace = read_trace(machine.trace)
     (one,) = trace.specializations
     assert trace.head.status == status
-    whole = status in (1, 3)
+    whole = status == 3
     assert one.at_least is not whole
     assert one.launches == 100 if whole else 88 <= one.launches <= 100
 

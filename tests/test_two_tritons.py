@@ -30,8 +30,9 @@ from kinspect.inspector.compiler.tritons import VARIABLE, known_tritons, resolve
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, SourceLoc, Variant
 from kinspect.inspector.render import compare as render
+from kinspect.inspector.runs.capturing import variants_of
 from kinspect.inspector.runs.comparing import compare_builds
-from kinspect.inspector.runs.jobs import Request, variants_of
+from kinspect.inspector.runs.jobs import Request
 
 pytest.importorskip("triton")
 KERNELS = Path(__file__).parent / "data" / "guest_kernels.py"

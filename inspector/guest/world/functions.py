@@ -22,6 +22,8 @@ NEW = ("new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided")
 """Methods that do."""
 HOST_MADE = ("one_hot",)
 """Of `torch.nn.functional`: composites whose C++ makes their result on the device that it sees."""
+PHILOX_BYTES = 16
+"""Size of the state of torch's generators on a GPU."""
 LEGACY_TYPES = {
     "FloatTensor": torch.float32,
     "DoubleTensor": torch.float64,
@@ -238,8 +240,32 @@ class _Rewriter:
             def __init__(self, device: Any = "cpu") -> None:
                 super().__init__()
                 self._claim = device_of(device)
+                self._offset = 0
 
             device = property(lambda generator: generator._claim)
+
+            def get_state(self) -> torch.Tensor:
+                """Philox's: the seed and an offset, 16 bytes; a CPU generator's own elsewhere."""
+                if self._claim.type not in DEVICE_TYPES:
+                    return super().get_state()
+                state = torch.tensor([_signed(self.initial_seed()), self._offset])
+                return state.view(torch.uint8)
+
+            def set_state(self, state: torch.Tensor) -> Any:
+                if state.numel() != PHILOX_BYTES:
+                    return super().set_state(state)
+                seed, self._offset = state.cpu().contiguous().view(torch.int64).tolist()
+                return self.manual_seed(seed)
+
+            def get_offset(self) -> int:
+                """Random numbers drawn so far, in Philox's steps: never advanced here."""
+                return self._offset
+
+            def set_offset(self, offset: int) -> None:
+                self._offset = int(offset)
+
+            graphsafe_get_state = get_state
+            graphsafe_set_state = set_state
 
         torch.Generator = Generator
         torch.cuda.default_generators = (Generator("cuda"),)
@@ -282,6 +308,11 @@ class Profile(Inert):
 
     def __init__(self, *args: Any, on_trace_ready: Any = None, **kwargs: Any) -> None:
         super().__init__()
+
+
+def _signed(seed: int) -> int:
+    """A seed, which is unsigned in torch, as the bits of an int64."""
+    return seed - (1 << 64) if seed >= 1 << 63 else seed
 
 
 def _is_ordinal(value: Any) -> bool:

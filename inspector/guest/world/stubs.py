@@ -5,6 +5,7 @@ A script that plots, logs or compares with another library then reaches its kern
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec
@@ -13,6 +14,8 @@ from typing import Any
 
 PROTECTED = frozenset(("triton", "torch", "numpy"))
 """Never stubbed: without them nothing that a script does means anything."""
+NOWHERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "not installed")
+"""Where the stubs would lie: scripts ask for a package's folder to look into it."""
 
 
 class InertMeta(type):
@@ -107,7 +110,9 @@ class StubFinder:
         """A spec for a name in the list or below one, else None."""
         parts = name.split(".")
         if any(".".join(parts[:n]) in self._names for n in range(1, len(parts) + 1)):
-            return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+            spec = ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+            spec.submodule_search_locations = [os.path.join(NOWHERE, *parts)]
+            return spec
         return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
