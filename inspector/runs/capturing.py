@@ -52,6 +52,11 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
             yield Ended(tuple(variants), (), ())
             return
         mode = {"inductor": "inductor", "trace": "trace"}.get(target.kind)
+        if mode == "trace":
+            # Read strictly here, where it can be said what is wrong; the guest takes what it can.
+            from kinspect.inspector.capture.trace import read_trace
+
+            read_trace(target.path)
         with compiler.worker() as worker, compiler.store.stage() as folder:
             plan = Plan(
                 path=target.path,
