@@ -139,6 +139,7 @@ def run(entry: Entry, options: argparse.Namespace) -> dict[str, Any]:
         if entry.args:
             command += ["--", *entry.args]
         environment = {**os.environ, **entry.env, "KINSPECT_CACHE_DIR": f"{scratch}/store"}
+        environment["TRITON_CACHE_DIR"] = f"{scratch}/triton"  # libraries may ask it for winners
         environment["PYTHONPATH"] = os.pathsep.join(
             str((root / folder).resolve()) for folder in entry.pythonpath
         )

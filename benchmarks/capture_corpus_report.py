@@ -16,6 +16,8 @@ FRONT = "front end"
 COMPILE = "compile"
 SCRIPT = "script"
 REVIEWED = "fails by itself"
+STOPPED = "stopped: nothing new was launched"
+"""What kinspect notes when it takes a script for done: launches may be missing."""
 STAGES = {"frontend": FRONT, "compile": COMPILE}
 """Where a launch may fail after it was captured; every other stage is the script's own run."""
 
@@ -24,7 +26,11 @@ MOST_TEXT = 150
 
 @dataclass(frozen=True, slots=True)
 class Class:
-    """A reason of failures: found by `pattern` in the message; `lies_in` the file or the tool."""
+    """A reason of failures, found by `pattern` in the message.
+
+    `lies_in` is `kernel` (it cannot be compiled for the target by this Triton), `file` (it needs
+    what is not there, or does not run with a GPU either) or `tool`.
+    """
 
     name: str
     lies_in: str
@@ -36,7 +42,7 @@ class Failure:
     """One error of a report, sorted."""
 
     name: str
-    lies_in_file: bool
+    lies_in: str
     launch: bool
     text: str
 
@@ -61,10 +67,15 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        """Every launched specialisation is compiled, or refused for a reason in the file."""
+        """Nothing that fails is kinspect's doing."""
         return (self.captured > 0 or bool(self.failures)) and all(
-            f.lies_in_file for f in self.failures
+            f.lies_in != "tool" for f in self.failures
         )
+
+    @property
+    def refused(self) -> bool:
+        """All that is launched is compiled, or cannot be for a reason in the kernel."""
+        return self.captured > 0 and all(f.lies_in == "kernel" for f in self.failures)
 
     @property
     def complete(self) -> bool:
@@ -75,8 +86,10 @@ class Outcome:
     def verdict(self) -> str:
         if self.complete:
             return "complete"
+        if self.refused:
+            return "refused"
         if self.good:
-            return "refused by the file"
+            return "cannot run"
         return "partial" if self.compiled else "failed"
 
     def classes(self) -> str:
@@ -95,15 +108,18 @@ def outcome(result: Result, classes: Sequence[Class]) -> Outcome:
     failures = [_failure(error, classes) for error in result["errors"]]
     if result["reviewed"]:
         failures = [
-            f if f.launch else Failure(REVIEWED, True, False, result["reviewed"]) for f in failures
+            f if f.launch else Failure(REVIEWED, "file", False, result["reviewed"])
+            for f in failures
         ]
     if result["timed_out"]:
-        failures.append(Failure("time limit", False, False, "the whole command was ended"))
+        failures.append(Failure("time limit", "tool", False, "the whole command was ended"))
     elif not result["reported"]:
         last = result["stderr"].strip().splitlines()[-1:] or ["no output"]
-        failures.append(Failure("no report", False, False, last[0]))
+        failures.append(Failure("no report", "tool", False, last[0]))
+    elif STOPPED in result["stderr"]:
+        failures.append(Failure("stopped while idle", "tool", False, STOPPED))
     elif not result["kernels"] and not failures:
-        failures.append(Failure("nothing launched", False, False, "no kernel was launched"))
+        failures.append(Failure("nothing launched", "tool", False, "no kernel was launched"))
     compiled = result["kernels"]
     launches = compiled + sum(f.launch for f in failures)
     return Outcome(launches, compiled, tuple(failures), result["seconds"], result["cpu_seconds"])
@@ -114,8 +130,8 @@ def _failure(error: Mapping[str, Any], classes: Sequence[Class]) -> Failure:
     stage = STAGES.get(error["stage"], SCRIPT)
     for known in classes:
         if re.search(known.pattern, error["message"]):
-            return Failure(known.name, known.lies_in == "file", stage != SCRIPT, text)
-    return Failure(stage, False, stage != SCRIPT, text)
+            return Failure(known.name, known.lies_in, stage != SCRIPT, text)
+    return Failure(stage, "tool", stage != SCRIPT, text)
 
 
 def write(
@@ -163,10 +179,10 @@ def _summary(found: Sorted) -> list[str]:
         "all": lambda r: True,
     }
     lines = [
-        "| part | files | complete | complete or refused by the file | partial | failed "
-        "| specialisations captured | compiled | median seconds a file | slowest "
+        "| part | files | complete | complete or refused | and those that cannot run | partial "
+        "| failed | specialisations captured | compiled | median seconds a file | slowest "
         "| median CPU seconds a file |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for name, belongs in parts.items():
         some = [o for r, o in found if belongs(r)]
@@ -176,6 +192,7 @@ def _summary(found: Sorted) -> list[str]:
         seconds = [o.seconds for o in some]
         lines.append(
             f"| {name} | {len(some)} | {_share(sum(o.complete for o in some), len(some))} "
+            f"| {_share(sum(o.refused for o in some), len(some))} "
             f"| {_share(sum(o.good for o in some), len(some))} | {verdicts['partial']} "
             f"| {verdicts['failed']} | {sum(o.captured for o in some)} "
             f"| {sum(o.compiled for o in some)} | {statistics.median(seconds):.1f} "
@@ -184,10 +201,11 @@ def _summary(found: Sorted) -> list[str]:
     return [
         *lines,
         "",
-        "*Complete*: the file ran to its end and all that it launches is compiled. "
-        "*Refused by the file*: what is not compiled cannot be, for a reason that lies in the file "
-        "(the table below names the reasons). *Partial* and *failed* (nothing compiled) count "
-        "against kinspect. Seconds are the wall time of the whole command with an empty store, "
+        "*Complete*: the file ran to its end and all that it launches is compiled. *Refused*: what "
+        "is not compiled cannot be compiled for an AMD GPU by this Triton (block pointers, PTX, "
+        "NVIDIA's library). *Cannot run*: the file needs what is not there (another Triton, a GPU "
+        "library) or fails in the same way with a GPU. *Partial* and *failed* (nothing compiled) "
+        "count against kinspect. Seconds are the wall time of the command with an empty store, "
         "imports included, one compile at a time, on a machine that did other work as well: CPU "
         "seconds say what that comes to on an idle one.",
         "",
@@ -197,7 +215,8 @@ def _summary(found: Sorted) -> list[str]:
 def _classes(found: Sorted, classes: Sequence[Class]) -> list[str]:
     per_class: Counter[str] = Counter()
     files: Counter[str] = Counter()
-    in_file = {c.name for c in classes if c.lies_in == "file"}
+    places = {"kernel": "the kernel", "file": "the file"}
+    lies_in = {c.name: places.get(c.lies_in, "kinspect") for c in classes}
     for _, one in found:
         per_class.update(f.name for f in one.failures)
         files.update({f.name for f in one.failures})
@@ -206,7 +225,7 @@ def _classes(found: Sorted, classes: Sequence[Class]) -> list[str]:
     lines = ["## Failures by class", ""]
     lines += ["| class | lies in | files | failures |", "|---|---|--:|--:|"]
     for name, count in sorted(files.items(), key=lambda item: (-item[1], item[0])):
-        where = "the file" if name in in_file else "kinspect or its surroundings"
+        where = lies_in.get(name, "kinspect")
         lines.append(f"| {name} | {where} | {count} | {per_class[name]} |")
     return [*lines, ""]
 
@@ -215,7 +234,7 @@ def _projects(document: Mapping[str, Any], found: Sorted) -> list[str]:
     lines = [
         "## By project",
         "",
-        "| project | files run | complete or refused by the file | captured | compiled "
+        "| project | files run | complete, refused or cannot run | captured | compiled "
         "| median seconds | median CPU seconds |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
@@ -271,7 +290,7 @@ def _files(document: Mapping[str, Any], found: Sorted) -> list[str]:
             _, one = by_file[project["repo"], item["path"]]
             kind = "call" if item["kind"] == "library" else item["kind"]
             part = "held out" if item.get("held_out") else "dev"
-            first = next((f for f in one.failures if not f.lies_in_file), None)
+            first = next((f for f in one.failures if f.lies_in == "tool"), None)
             first = first or next(iter(one.failures), None)
             why = _cell(first.text) if first is not None else ""
             rows.append(

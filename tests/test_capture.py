@@ -419,6 +419,17 @@ def test_an_interrupt_keeps_what_is_done(tmp_path: Path) -> None:
     assert done.returncode == 2
 
 
+def test_no_winner_is_left_in_the_user_s_cache(
+    capture: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TRITON_CACHE_AUTOTUNING", "1")
+    tuned = AUTOTUNED.replace('key=["n"],', 'key=["n"], cache_results=True,')
+    for _ in range(2):
+        assert len(capture(tuned, "--max-configs", "4")[0]["kernels"]) == 4
+    assert not list((tmp_path / "home").rglob("*"))
+
+
 def test_a_user_s_own_folder_only_when_asked(capture: Any, tmp_path: Path) -> None:
     body = "open('here.txt', 'w').write('x'); run_copy(torch.randn(64, device='cuda'))\n"
     capture(body, "--cwd", str(tmp_path))

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from ..records import Emit, error, one_line
-from .endings import IdleError, OutOfTimeError
+from .endings import OutOfTimeError
 from .layers import EnoughError
 
 MOST_TEXT = 200
@@ -19,7 +19,7 @@ USAGE_ERROR = 4
 MISSING = re.compile(r"No module named '([\w.]+)'")
 NOT_RAISED = re.compile(r"DID NOT RAISE .*AssertionError")
 """Asserts are compiled away, so that a test which wants one to fail is not a failure."""
-INTERRUPTS = (EnoughError, IdleError, OutOfTimeError)
+INTERRUPTS = (EnoughError, OutOfTimeError)
 
 
 def is_test_file(path: str, source: bytes) -> bool:

@@ -111,6 +111,7 @@ class Tuning:
                 self.say(f"{kernel}: its autotune key names no argument {names}: left out")
                 key = [name for name in key if name in arg_names]
             init(tuner, fn, arg_names, configs, key, *rest, **kwargs)
+            tuner.cache_results = False  # its winners are none, and one would hide the others
 
         tuner.__init__ = tolerant
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
 from collections.abc import Callable, Mapping
 from importlib.machinery import ModuleSpec
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from .stubs import Inert
+from .stubs import Inert, InertModule
 
 PROFILER_CALLS = (
     *("start", "finalize", "activate", "deactivate", "profile", "enter_scope", "exit_scope"),
     *("scope", "cpu_timed_scope", "enter_state", "exit_state", "state"),
 )
 
-VIEWER_CALLS = ("parse", "read", "get_raw_metrics", "print_tree", "apply_diff_profile")
+VIEWER_CALLS = MappingProxyType(
+    {"parse": 2, "read": 4, "get_raw_metrics": 4, "print_tree": 0, "apply_diff_profile": 0}
+)
+"""How many values each of them gives; 0: a single one."""
 
 
 def _profiler(module: ModuleType) -> None:
@@ -29,16 +33,32 @@ def _profiler(module: ModuleType) -> None:
 
 def _viewer(module: ModuleType) -> None:
     """There is no profile to look at."""
-    for name in VIEWER_CALLS:
+    for name, count in VIEWER_CALLS.items():
         if hasattr(module, name):
-            setattr(module, name, Inert())
+            setattr(module, name, _inert(count))
+
+
+def _inert(count: int) -> Callable[..., Any]:
+    """A function that gives so many values of no meaning."""
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return tuple(Inert() for _ in range(count)) if count else Inert()
+
+    return function
 
 
 def _aiter(module: ModuleType) -> None:
-    """Its types, which are missing where AITER_TRITON_ONLY (see `rocm`) keeps it from building."""
-    if not hasattr(module, "dtypes"):
-        with contextlib.suppress(ImportError):
-            module.dtypes = importlib.import_module("aiter.utility.dtypes")  # type: ignore[attr-defined]
+    """Its types, which are missing where AITER_TRITON_ONLY (see `rocm`) keeps it from building.
+
+    Two of their names are enumerations of its C++ library; they have no meaning for Triton.
+    """
+    if hasattr(module, "dtypes"):
+        return
+    for folder in module.__path__:
+        sys.path.append(os.path.join(folder, "jit", "utils"))  # as aiter.jit.core does
+    sys.modules.setdefault("aiter.ops.enum", InertModule("aiter.ops.enum"))
+    with contextlib.suppress(ImportError):
+        module.dtypes = importlib.import_module("aiter.utility.dtypes")  # type: ignore[attr-defined]
 
 
 ADJUSTMENTS: Mapping[str, Callable[[ModuleType], None]] = MappingProxyType(
