@@ -176,7 +176,7 @@ def test_a_known_variant_needs_no_guest(
     def refuse(worker: Worker) -> None:
         raise AssertionError("a guest was started")
 
-    monkeypatch.setattr(Worker, "_start", refuse)
+    monkeypatch.setattr(Worker, "start", refuse)
     with Compiler(CompileSettings(cache_dir=cache)) as other:
         again = other.compile(gemm)
         assert again.from_store

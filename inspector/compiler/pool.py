@@ -149,6 +149,18 @@ class Compiler:
             worker.terminate()
         self.close()
 
+    def prestart(self, count: int) -> None:
+        """Starts idle workers, which import Triton while something else is being captured.
+
+        Raises:
+            KinspectError: the interpreter cannot be started.
+        """
+        for _ in range(count):
+            worker = Worker(self.settings.python, self._environment)
+            worker.start(warm=True)
+            with self._lock:
+                self._idle.append(worker)
+
     @contextmanager
     def worker(self) -> Iterator[Worker]:
         """Lends a worker to the calling thread."""

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -50,6 +50,7 @@ class Worker:
             guest_environment(os.environ) if environment is None else environment
         )
         self._process: subprocess.Popen[bytes] | None = None
+        self._asked = False
         self._requests_fd = -1
         self._replies_fd = -1
         self._stderr: IO[bytes] | None = None
@@ -99,7 +100,8 @@ class Worker:
             KinspectError: the interpreter cannot be started, or the guest failed at the request.
         """
         deadline = time.monotonic() + time_limit
-        self._start()
+        self.start()
+        self._asked = True
         ended = False
         try:
             self._send(json.dumps(message).encode() + b"\n")
@@ -116,6 +118,21 @@ class Worker:
             # Whatever it was, a late reply must not be taken for that of the next request.
             if not ended:
                 self.close()
+
+    def start(self, warm: bool = False) -> None:
+        """Starts the guest, unless it runs: requests do so themselves.
+
+        Args:
+            warm: let it import Triton now, while it waits for its first request.
+
+        Raises:
+            KinspectError: the interpreter cannot be started.
+        """
+        if self._process is not None:
+            if self._process.poll() is None:
+                return
+            self.close()
+        self._start(["warm"] if warm else [])
 
     def terminate(self) -> None:
         """Ends the guest and its job from another thread; the request at work then fails."""
@@ -134,7 +151,7 @@ class Worker:
                 os.close(fd)
         # The closed channel tells the guest to end its job and itself.
         try:
-            process.wait(CLOSE_SECONDS)
+            process.wait(CLOSE_SECONDS if self._asked else 0)
         except subprocess.TimeoutExpired:
             with contextlib.suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -143,18 +160,14 @@ class Worker:
             self._stderr.close()
             self._stderr = None
 
-    def _start(self) -> None:
-        if self._process is not None:
-            if self._process.poll() is None:
-                return
-            self.close()
+    def _start(self, options: Sequence[str]) -> None:
         request_read, request_write = os.pipe()
         reply_read, reply_write = os.pipe()
         # Unnamed: what the guest says before it can report errors over the channel.
         stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close())
         try:
             self._process = subprocess.Popen(
-                [self.python, str(BOOTSTRAP), str(request_read), str(reply_write)],
+                [self.python, str(BOOTSTRAP), str(request_read), str(reply_write), *options],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
@@ -177,6 +190,7 @@ class Worker:
         self._requests_fd, self._replies_fd = request_write, reply_read
         self._stderr = stderr
         self._pending.clear()
+        self._asked = False
 
     def _send(self, data: bytes) -> None:
         view = memoryview(data)

@@ -1,4 +1,4 @@
-"""Entry of the guest process: `PYTHON bootstrap.py REQUESTS_FD REPLIES_FD`.
+"""Entry of the guest process: `PYTHON bootstrap.py REQUESTS_FD REPLIES_FD [warm]`.
 
 A script's folder becomes `sys.path[0]`, where this package's module names (`cases`, `server`, ...)
 would shadow the user's own. So the folder is taken off again before anything else is imported, and
@@ -37,7 +37,7 @@ def main():  # type: () -> int
     sys.modules[PACKAGE] = package
     spec.loader.exec_module(package)
     server = importlib.import_module(PACKAGE + ".server")
-    return int(server.serve(int(sys.argv[1]), int(sys.argv[2])))
+    return int(server.serve(int(sys.argv[1]), int(sys.argv[2]), warm="warm" in sys.argv[3:]))
 
 
 if __name__ == "__main__":

@@ -25,8 +25,11 @@ from .channel import Channel
 from .forked import HostGoneError, Outcome, run_forked
 
 
-def serve(requests_fd: int, replies_fd: int) -> int:
-    """Answers requests until the host closes its end; returns the exit status."""
+def serve(requests_fd: int, replies_fd: int, warm: bool = False) -> int:
+    """Answers requests until the host closes its end; returns the exit status.
+
+    `warm`: Triton is imported before the first request rather than by it.
+    """
     channel = Channel(requests_fd, replies_fd)
     server = Server(channel)
 
@@ -37,6 +40,9 @@ def serve(requests_fd: int, replies_fd: int) -> int:
 
     signal.signal(signal.SIGTERM, stop)  # ends the job at work on the way out
     try:
+        if warm:
+            with contextlib.suppress(Exception):  # the first request will tell
+                lowering.warm_front_end()
         while not channel.stopped:
             request = channel.receive()
             if request is None:

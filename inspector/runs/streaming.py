@@ -44,6 +44,8 @@ def compile_targets(
         own = ThreadPoolExecutor(request.jobs, "kinspect") if executor is None else None
         run = Compiles(request, compiler, executor or own, shared=own is not None)
         try:
+            if own is not None:
+                compiler.prestart(request.jobs)
             yield from run.events(targets)
         except KeyboardInterrupt:
             # Compiles at work are ended, not waited for.

@@ -247,6 +247,8 @@ class _Run:
             work = self._work or (partial(run_point, compiler=compiler) if own else run_point)
             submit = partial(self._submit, executor, work)
             try:
+                if own is not None and self._work is None:
+                    compiler.prestart(run.jobs)
                 yield from self._capture(compiler, submit)
                 while self._done < len(self._points):
                     yield from self._taken(self._ready.get())
