@@ -112,7 +112,7 @@ OPTIONS = (
     click.option(
         "--signature",
         metavar="TYPES",
-        help="Run nothing: compile TARGET::KERNEL for these argument types, e.g. "
+        help="Load the file, call nothing: compile TARGET::KERNEL for these argument types, e.g. "
         "'*fp16:16, *fp16:16, i32'.",
     ),
     click.option(

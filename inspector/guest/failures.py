@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import re
 from collections.abc import Iterable
@@ -32,6 +33,7 @@ HINTS = (
     ),
     (r"TMA|tma_|descriptor", "tensor descriptors of this kind may need another target or Triton"),
 )
+UNKNOWN = re.compile(r"module 'triton\.language' has no attribute '(\w+)'")
 MEND = "mend the kernel at that line, or look at it in another Triton with --python"
 
 
@@ -69,6 +71,12 @@ def front_end_error(
 
 def hint_for(text: str) -> str:
     """What to try against a front-end error of this text."""
+    unknown = UNKNOWN.search(text)
+    if unknown is not None:
+        names = dir(importlib.import_module("triton.language"))
+        near = difflib.get_close_matches(unknown[1], names, n=1, cutoff=0.7)
+        if near and not unknown[1].startswith("make_block_ptr"):
+            return f"did you mean tl.{near[0]}? Or is it another Triton's: --python names one"
     return next((hint for pattern, hint in HINTS if re.search(pattern, text)), MEND)
 
 

@@ -86,13 +86,19 @@ def imports_relatively(path: str) -> bool:
 
 def _load_in_package(path: str) -> ModuleType:
     """Imports the file under its dotted name: only there do its relative imports resolve."""
-    folder, name = os.path.split(os.path.splitext(path)[0])
-    parts = [name]
-    while os.path.exists(os.path.join(folder, "__init__.py")):
-        folder, package = os.path.split(folder)
-        parts.insert(0, package)
-    sys.path[0] = folder
-    return importlib.import_module(".".join(parts))
+    sys.path[0], package = package_of(path)
+    name = os.path.splitext(os.path.basename(path))[0]
+    return importlib.import_module(f"{package}.{name}" if package else name)
+
+
+def package_of(path: str) -> tuple[str, str]:
+    """The folder that holds a file's outermost package, and the dotted name of its package."""
+    folder = os.path.dirname(path)
+    parts: list[str] = []
+    while os.path.exists(os.path.join(folder, "__init__.py")) or not parts:
+        folder, part = os.path.split(folder)
+        parts.insert(0, part)  # a folder without __init__.py is a package too: a namespace
+    return folder, ".".join(parts)
 
 
 def _place(path: str, error: BaseException) -> str:

@@ -70,7 +70,8 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         request.get("finished") or (),
     )
     recorder.install()
-    script = Script(project, request.get("argv") or (), request.get("calls") or (), world, emit)
+    calls = request.get("calls") or ()
+    script = Script(project, request.get("argv") or (), calls, world, emit, names)
     started = script.needs_context()
 
     def finish() -> None:
@@ -139,9 +140,12 @@ class Names:
     def __init__(self, patterns: Sequence[str]) -> None:
         self.patterns = tuple(patterns)
         self.others: dict[str, None] = {}
+        self.muted = False
 
     def wanted(self, name: str, qualname: str) -> bool:
-        """Whether every pattern holds for the kernel."""
+        """Whether every pattern holds for the kernel; nothing is wanted while `muted`."""
+        if self.muted:
+            return False
         for pattern in self.patterns:
             bare = pattern.partition("[")[0]
             ways = {pattern, bare} if bare else {pattern, "*"}

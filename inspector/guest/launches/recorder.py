@@ -46,6 +46,7 @@ class Specialisation:
     """One kernel for one set of types, constants and options; `pending` until it is written out."""
 
     key: str
+    taken: bool = False
     pending: dict[str, Any] | None = None
     launches: int = 0
     grids: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -120,8 +121,9 @@ class Recorder:
             spec = self._seen.get(key)
             if spec is None:
                 spec = self._seen[key] = Specialisation(key)
-                if self._wanted(function.__name__, _qualname(function)):
-                    self._record(spec, src, function, stated)
+            if not spec.taken and self._wanted(function.__name__, _qualname(function)):
+                spec.taken = True
+                self._record(spec, src, function, stated)
         return StandInKernel(
             src.name,
             lambda grid: self._launched(spec, grid),
@@ -142,6 +144,7 @@ class Recorder:
                 "grids": [[list(grid), count] for grid, count in spec.grids.items()],
             }
             for spec in self._seen.values()
+            if spec.taken
         }
         self._emit({"launches": launches, "arch": self.arch})
 
@@ -192,6 +195,8 @@ class Recorder:
         self._emit(record)
 
     def _launched(self, spec: Specialisation, grid: tuple[int, ...]) -> None:
+        if not spec.taken:
+            return
         spec.launches += 1
         if grid in spec.grids or len(spec.grids) < MOST_GRIDS:
             spec.grids[grid] = spec.grids.get(grid, 0) + 1

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
-from ..loading import import_file, imports_relatively
+from ..loading import import_file, imports_relatively, package_of
 from ..records import Emit, error
 from .calls import make_calls, stated_calls
 from .endings import place_in
@@ -31,16 +31,24 @@ class Script:
         calls: what to call in it, instead of running it; its own comments may say so too.
         world: makes the tensors for `calls`.
         emit: takes errors of single calls and tests.
+        names: muted while a file is only loaded for its calls.
     """
 
     def __init__(
-        self, project: Project, argv: Sequence[str], calls: Sequence[str], world: Any, emit: Emit
+        self,
+        project: Project,
+        argv: Sequence[str],
+        calls: Sequence[str],
+        world: Any,
+        emit: Emit,
+        names: Any,
     ) -> None:
         self._project = project
         self._argv = list(argv)
         self._calls = list(calls)
         self._world = world
         self._emit = emit
+        self._names = names
         self._module: ModuleType | None = None
 
     def needs_context(self) -> Callable[[], None]:
@@ -108,13 +116,13 @@ class Script:
     def _run(self) -> None:
         _ignore_breakpoints()
         path = self._project.path
-        if imports_relatively(path):
-            self._module = import_file(path)
-            return
         sys.argv = [path, *self._argv]
         sys.path.insert(0, os.path.dirname(path))
         module = self._module = ModuleType("__main__")
         module.__file__ = path
+        if imports_relatively(path):  # as `python -m package.module` would
+            sys.path[0], module.__package__ = package_of(path)
+            importlib.import_module(module.__package__)
         module.__dict__["__builtins__"] = __builtins__
         sys.modules["__main__"] = module
         exec(self._project.compiled(path), module.__dict__)
@@ -125,7 +133,9 @@ class Script:
         run_tests(self._project.path, self._emit)
 
     def _call(self, calls: Sequence[str]) -> None:
+        self._names.muted = True  # what the file launches by itself was not asked for
         module = import_file(self._project.path)
+        self._names.muted = False
         sys.argv = [self._project.path, *self._argv]
         make_calls(calls, module, self._world.tensor, self._project, self._emit)
 

@@ -10,7 +10,7 @@ import re
 import sys
 from typing import Any
 
-from ..records import Emit, error, one_line
+from ..records import Emit, error, note, one_line
 from .endings import OutOfTimeError
 from .layers import EnoughError
 
@@ -48,6 +48,9 @@ def run_tests(path: str, emit: Emit) -> None:
     with contextlib.redirect_stderr(said):
         status = int(pytest.main([path, *options], plugins=[plugin]))
     sys.stderr.write(said.getvalue())
+    if plugin.kept < plugin.found:
+        said_of = f"{plugin.kept} of {plugin.found} tests are run"
+        emit(note(f"{path}: {said_of}: the first, middle and last parameters of each"))
     for stop in plugin.stopped:
         raise stop
     missing = MISSING.search(said.getvalue()) if status == USAGE_ERROR else None
@@ -73,7 +76,7 @@ class Plugin:
     """Thins out parametrised tests and keeps what went wrong."""
 
     def __init__(self) -> None:
-        self.ran = 0
+        self.ran = self.found = self.kept = 0
         self.failures: list[str] = []
         self.stopped: list[BaseException] = []
 
@@ -83,7 +86,9 @@ class Plugin:
         for item in items:
             scope = item.nodeid.partition("[")[0]
             groups.setdefault((scope, getattr(item, "originalname", item.name)), []).append(item)
+        self.found = len(items)
         items[:] = [item for group in groups.values() for item in ends_and_middle(group)]
+        self.kept = len(items)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Counts the tests and keeps the exceptions."""
