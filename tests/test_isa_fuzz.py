@@ -117,14 +117,14 @@ def damaged(draw: st.DrawFn) -> str:
 
 
 def check(text: str) -> Program | None:
-    started = time.perf_counter()
+    started = time.process_time()
     refusal: KinspectError | None = None
     program: Program | None = None
     try:
         program = parse_text(text, "damaged.s")
     except KinspectError as error:
         refusal = error
-    assert time.perf_counter() - started < LIMIT_S
+    assert time.process_time() - started < LIMIT_S
     if program is None:
         assert refusal is not None
         assert refusal.message
@@ -230,11 +230,11 @@ def test_any_location(text: str) -> None:
 
 def test_many_macro_levels_and_lines_stay_bounded() -> None:
     bomb = "".join(f".macro M{i}\n" + f"M{i + 1}\n" * 20 + ".endm\n" for i in range(12))
-    started = time.perf_counter()
+    started = time.process_time()
     program = check(f"k:\ns_nop 0\n{bomb}.macro M12\ns_nop 0\n.endm\nM0\ns_endpgm\n")
     assert program is not None
     assert any("stopped at line" in note for note in program.notes)
-    assert time.perf_counter() - started < 60
+    assert time.process_time() - started < 60
 
 
 def test_endless_repetition_is_cut() -> None:
