@@ -33,6 +33,9 @@ METADATA = "metadata.json"
 PASSES = "passes.mlir"
 STDERR = "stderr.txt"
 STDERR_TAIL = 4000
+MOST_EARLY = 2
+"""Workers that are started before it is known how much there is to compile: one that captures, one
+that compiles what comes first. A run that the store answers needs none, whatever `--jobs` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +155,13 @@ class Compiler:
     def prestart(self, count: int) -> None:
         """Starts idle workers, which import Triton while something else is being captured.
 
+        Args:
+            count: workers that may be needed; at most `MOST_EARLY` of them are started now.
+
         Raises:
             KinspectError: the interpreter cannot be started.
         """
-        for _ in range(count):
+        for _ in range(min(count, MOST_EARLY)):
             worker = Worker(self.settings.python, self._environment)
             worker.start(warm=True)
             with self._lock:
