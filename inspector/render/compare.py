@@ -10,7 +10,8 @@ from typing import Any, TextIO
 from kinspect.inspector.compiler.builds import Build, BuildsReport, KernelComparison
 from kinspect.inspector.compiler.compare import Comparison, Figure
 from kinspect.inspector.compiler.passdiff import PassDifference, PassStep
-from kinspect.inspector.model import ErrorRecord, MetricValue
+from kinspect.inspector.model import MetricValue
+from kinspect.inspector.render.json_v1 import error_fields
 from kinspect.inspector.render.table import Column, rows_of
 from kinspect.inspector.render.view import place, show
 
@@ -187,7 +188,7 @@ def as_json(report: BuildsReport) -> dict[str, Any]:
             }
             for b in report.builds
         ],
-        "errors": [_error(e) for e in report.errors],
+        "errors": [error_fields(e) for e in report.errors],
         "comparisons": [_kernel_json(k) for k in report.kernels],
     }
 
@@ -204,7 +205,7 @@ def _kernel_json(kernel: KernelComparison) -> dict[str, Any]:
         "left": kernel.left,
         "right": kernel.right,
         "same_ttir": kernel.same_ttir,
-        "errors": {label: _error(e) for label, e in kernel.errors.items()},
+        "errors": {label: error_fields(e) for label, e in kernel.errors.items()},
         "notes": list(kernel.notes),
         **(_comparison_json(kernel.comparison) if kernel.comparison is not None else {}),
     }
@@ -244,16 +245,6 @@ def _pass_json(one: PassDifference) -> dict[str, Any]:
         "differ_before": list(one.after),
         "lasts": one.lasts,
         "order_only": one.order_only,
-    }
-
-
-def _error(error: ErrorRecord) -> dict[str, Any]:
-    return {
-        "file": error.file,
-        "kernel": error.kernel,
-        "stage": error.stage,
-        "message": error.message,
-        "hint": error.hint,
     }
 
 

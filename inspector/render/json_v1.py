@@ -44,18 +44,21 @@ def to_dict(report: Report) -> dict[str, Any]:
         "tool": dict(report.tool),
         "target": report.target,
         "errors": [
-            {
-                "file": e.file,
-                "kernel": e.kernel,
-                "stage": e.stage,
-                "message": e.message,
-                "hint": e.hint,
-                **({"output": e.output} if e.output else {}),
-            }
-            for e in report.errors
+            {**error_fields(e), **({"output": e.output} if e.output else {})} for e in report.errors
         ],
         "notes": list(report.notes),
         "kernels": [_kernel(k) for k in report.kernels],
+    }
+
+
+def error_fields(error: ErrorRecord) -> dict[str, Any]:
+    """What could not be reported, as every JSON form of ours spells it."""
+    return {
+        "file": error.file,
+        "kernel": error.kernel,
+        "stage": error.stage,
+        "message": error.message,
+        "hint": error.hint,
     }
 
 

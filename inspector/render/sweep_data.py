@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from kinspect.inspector.model import ErrorRecord
+from kinspect.inspector.render.json_v1 import error_fields
 from kinspect.inspector.sweep.figures import COLUMNS, as_dict
 from kinspect.inspector.sweep.table import Line, Sweep, Table
 
@@ -35,7 +35,7 @@ def to_dict(sweep: Sweep) -> dict[str, Any]:
         "points": asdict(sweep.counts),
         "seconds": {"capture": round(sweep.capture_seconds, 3), "total": round(sweep.seconds, 3)},
         "tables": [_table(table) for table in sweep.tables],
-        "errors": [_error(error) for error in sweep.errors],
+        "errors": [error_fields(error) for error in sweep.errors],
         "notes": list(sweep.notes),
     }
 
@@ -63,19 +63,9 @@ def _row(line: Line) -> dict[str, Any]:
         "pareto": line.pareto,
         "same_as": line.same_as,
         "figures": as_dict(row.figures) if row.figures is not None else None,
-        "error": _error(row.error) if row.error is not None else None,
+        "error": error_fields(row.error) if row.error is not None else None,
         "from_store": row.from_store,
         "seconds": round(row.seconds, 6),
-    }
-
-
-def _error(error: ErrorRecord) -> dict[str, Any]:
-    return {
-        "file": error.file,
-        "kernel": error.kernel,
-        "stage": error.stage,
-        "message": error.message,
-        "hint": error.hint,
     }
 
 
