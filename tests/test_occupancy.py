@@ -117,6 +117,15 @@ def test_inflated_request_is_told_apart_from_use() -> None:
     assert "97 VGPRs are asked for, 11 used" in got.note
     assert got.next_step is not None
     assert got.next_step.reduce_by == 1  # of the request: 96 would allow 5
+    # No register of the kernel has to go: the option is what limits.
+    assert (got.limiter, got.next_step.resource) == ("waves_per_eu", "waves_per_eu")
+
+
+def test_a_request_above_a_use_that_limits_alike_is_not_to_blame() -> None:
+    got = of("gfx942", vgprs=100, vgprs_requested=120, lds_bytes=0, waves_per_workgroup=4)
+    assert (got.by_vgpr, got.limiter) == (4, "vgpr")
+    assert got.next_step is not None
+    assert (got.next_step.resource, got.next_step.reduce_by) == ("vgpr", 4)
 
 
 def test_a_request_rounded_by_the_kernel_descriptor_is_no_inflation() -> None:

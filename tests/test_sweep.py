@@ -236,6 +236,15 @@ def test_the_files_own_configurations(script: Path) -> None:
     assert len(both.rows) == 8
 
 
+@pytest.mark.parametrize("settings", [(), ("BLOCK=64",)])
+def test_configurations_left_out_are_counted(script: Path, settings: tuple[str, ...]) -> None:
+    request = request_of(script, *settings, autotune=True)
+    capture = replace(CaptureOptions(), max_configs=1)
+    found = collect(replace(request, run=replace(request.run, capture=capture)))
+    assert len(found.rows) == 1
+    assert any("the first 1 of 4 autotune configs" in note for note in found.notes), found.notes
+
+
 def test_a_value_that_the_front_end_refuses_costs_only_itself() -> None:
     found = collect(request_of(KERNELS, "BLOCK=48,256", kernel="row_sum"))
     assert values(found) == [{"BLOCK": 256}]
@@ -308,6 +317,9 @@ def test_json_follows_its_schema(tool: Callable[..., Any], gemm: Sweep) -> None:
     assert [row["point"] for row in table["rows"]] == values(gemm)
     known = {column["name"] for column in report["columns"]}
     assert known <= set(table["rows"][0]["figures"])
+    settings = table["rows"][0]["settings"]  # what all points share as well
+    assert settings.items() >= table["rows"][0]["point"].items()
+    assert set(settings) > set(table["rows"][0]["point"])
 
 
 def test_csv_has_units_and_sorts(tool: Callable[..., Any], gemm: Sweep) -> None:
@@ -315,6 +327,9 @@ def test_csv_has_units_and_sorts(tool: Callable[..., Any], gemm: Sweep) -> None:
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert len(rows) == 8
     assert "lds_bytes [bytes]" in rows[0]
+    assert {row["types"] for row in rows} == {" ".join(gemm.tables[0].types)}
+    shared = set(gemm.rows[0].point.variant.constexprs)  # whether or not it varies
+    assert shared <= set(rows[0])
     vgprs = [int(row["vgprs [registers]"]) for row in rows]
     assert vgprs == sorted(vgprs, reverse=True)
     lines = gemm.tables[0].lines

@@ -609,6 +609,8 @@ def test_torch_features_around_kernels(world: World) -> None:
 
     assert compiled(x) is x
     assert torch.compile(compiled, mode="max-autotune")(x) is x
+    (said,) = [note for note in world.notes if "torch.compile" in note]
+    assert "Inductor" in said
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         y = x + 1

@@ -15,6 +15,7 @@ from kinspect.inspector.metrics.occupancy import occupancy as work_out
 from kinspect.inspector.model import Machine
 from kinspect.inspector.render.json_v1 import metrics_dict
 from kinspect.inspector.render.table import Column, rows_of
+from kinspect.inspector.render.view import cut
 
 _NAMES = {"vgpr": "VGPRs", "sgpr": "SGPRs", "lds": "LDS"}
 
@@ -101,10 +102,7 @@ def _write(machine: Machine, demand: Demand, found: Occupancy, stream: TextIO) -
     step = found.next_step
     if step is not None:
         cuts = [(step.resource, step.reduce_by), *step.also]
-        what = " and ".join(
-            f"{by} B of LDS fewer" if name == "lds" else f"{by} fewer {_NAMES[name]}"
-            for name, by in cuts
-        )
+        what = " and ".join(cut(name, by) for name, by in cuts)
         stream.write(f"  next      {what} would give {step.gives} waves/EU\n")
     if found.note:
         stream.write(f"  note      {found.note}\n")

@@ -25,15 +25,21 @@ from kinspect.inspector.metrics.capacity import (
 )
 from kinspect.inspector.model import Machine, Metric, MetricSpec
 
-Resource = Literal["vgpr", "sgpr", "lds"]
-Limiter = Literal["vgpr", "sgpr", "lds", "workgroups", "waves"]
+Resource = Literal["vgpr", "sgpr", "lds", "waves_per_eu"]
+Limiter = Literal["vgpr", "sgpr", "lds", "workgroups", "waves", "waves_per_eu"]
+"""`waves_per_eu`: the request for VGPRs that `amdgpu-waves-per-eu` inflates, not their use."""
 
 _WAVES = "waves/EU"
 _CATALOGUE = (
     ("compiler", _WAVES, "Occupancy as LLVM counts it: the LDS it knows of, no whole workgroups"),
     ("waves_per_eu", _WAVES, "Waves resident on one SIMD"),
     ("workgroups_per_cu", "workgroups/CU", "Workgroups resident on one CU (one WGP in WGP mode)"),
-    ("limiter", "", "What keeps more from being resident: vgpr, sgpr, lds, workgroups or waves"),
+    (
+        "limiter",
+        "",
+        "What keeps more from being resident: vgpr, sgpr, lds, workgroups, waves, or waves_per_eu "
+        "(the option's inflated request for VGPRs)",
+    ),
     ("by_vgpr", _WAVES, "Waves that VGPRs alone allow"),
     ("by_sgpr", _WAVES, "Waves that SGPRs alone allow"),
     ("by_lds", _WAVES, "Waves that LDS alone allows"),
@@ -80,8 +86,10 @@ class Demand:
 class NextStep:
     """The smallest reduction that raises the resident occupancy.
 
-    `reduce_by` is in registers or bytes, `gives` in waves/EU. Where two resources limit alike,
-    reducing one is not enough and `also` holds the others with their reductions.
+    `reduce_by` is in registers or bytes, `gives` in waves/EU. `resource` is `waves_per_eu` where
+    only the request has to fall, by `reduce_by` VGPRs, and no register of the kernel has to go.
+    Where two resources limit alike, reducing one is not enough and `also` holds the others with
+    their reductions.
     """
 
     resource: Resource
@@ -167,11 +175,16 @@ def occupancy(machine: Machine, demand: Demand) -> Occupancy:
         return replace(found, note=f"{names} unknown")
     groups = _groups(unit, needed, demand.sgprs, lds, waves)
     resident = min(groups.values())
+    limiter = min(groups.items(), key=lambda item: item[1])[0]
+    used = _used(machine, demand)
+    if limiter == "vgpr" and used is not None:
+        by_use = _groups(unit, used, demand.sgprs, lds, waves)["vgpr"]
+        limiter = "waves_per_eu" if by_use > resident else limiter
     return replace(
         found,
         waves_per_eu=unit.waves_per_eu(resident, waves),
         workgroups_per_cu=resident,
-        limiter=min(groups.items(), key=lambda item: item[1])[0],
+        limiter=limiter,
         next_step=_next_step(unit, demand, needed, lds, waves, resident),
         cannot_launch=None if resident else _cannot_launch(unit, needed, lds, waves),
         note=_note(unit, demand, found.by_sgpr),
@@ -281,11 +294,11 @@ def _next_step(
     cuts: list[tuple[Resource, int]] = []
     if needed > vgprs:
         used = _used(unit.machine, demand)
-        # Where only the request is too large, no register of the kernel has to go.
-        drop = needed - vgprs
-        if used is not None and used > vgprs:
+        if used is not None and used <= vgprs:
+            cuts.append(("waves_per_eu", needed - vgprs))
+        else:
             drop = registers_to_drop(unit.machine, demand.vgprs or 0, demand.agprs, vgprs)
-        cuts.append(("vgpr", drop))
+            cuts.append(("vgpr", needed - vgprs if used is None else drop))
     if lds > bytes_:
         cuts.append(("lds", lds - bytes_))
     kept_sgprs = demand.sgprs

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from kinspect.inspector.render.json_v1 import error_fields
 from kinspect.inspector.sweep.figures import COLUMNS, as_dict
-from kinspect.inspector.sweep.table import Line, Sweep, Table
+from kinspect.inspector.sweep.table import Line, Sweep, Table, everything
 
 SCHEMA_VERSION = 1
 
@@ -60,6 +60,7 @@ def _row(line: Line) -> dict[str, Any]:
     return {
         "number": line.number,
         "point": dict(line.values),
+        "settings": everything(row),
         "pareto": line.pareto,
         "same_as": line.same_as,
         "figures": as_dict(row.figures) if row.figures is not None else None,
@@ -70,12 +71,17 @@ def _row(line: Line) -> dict[str, Any]:
 
 
 def write_csv(sweep: Sweep, stream: TextIO) -> None:
-    """Writes one header and one line per point; a cell is empty where nothing is known."""
+    """Writes one header and one line per point; a cell is empty where nothing is known.
+
+    What all points have in common stands there as well: the header does not depend on values.
+    """
     names = list(dict.fromkeys(name for table in sweep.tables for name in table.names))
+    settings = (name for row in sweep.rows for name in everything(row))
+    names = list(dict.fromkeys((*names, *settings)))
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(
         [
-            *("file", "kernel", "case", "arch", "number"),
+            *("file", "kernel", "case", "arch", "types", "number"),
             *names,
             *(f"{c.name} [{c.unit}]" if c.unit else c.name for c in COLUMNS),
             *("pareto", "same_as", "cannot_launch", "error", "from_store", "seconds [s]"),
@@ -84,11 +90,13 @@ def write_csv(sweep: Sweep, stream: TextIO) -> None:
     for table in sweep.tables:
         for line in table.lines:
             row = line.row
+            known = everything(row)
             figures = as_dict(row.figures) if row.figures is not None else {}
+            types = " ".join(table.types)
             writer.writerow(
                 [
-                    *(table.file, table.kernel, table.case, table.arch, line.number),
-                    *(line.values.get(name) for name in names),
+                    *(table.file, table.kernel, table.case, table.arch, types, line.number),
+                    *(known.get(name) for name in names),
                     *(figures.get(c.name) for c in COLUMNS),
                     *(int(line.pareto), line.same_as, figures.get("cannot_launch")),
                     row.error.message if row.error is not None else None,

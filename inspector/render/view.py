@@ -27,6 +27,7 @@ _RESOURCES = {
     "lds": "LDS",
     "workgroups": "the workgroup limit of a CU",
     "waves": "the wave limit",
+    "waves_per_eu": "waves_per_eu",
 }
 
 
@@ -145,6 +146,10 @@ def _limiter(kernel: KernelReport, limiter: str) -> str:
         allocated, pool = integer(m, "vgpr_allocated"), integer(m, "vgpr_pool")
         if allocated is not None and pool is not None:
             return f"{what} ({allocated} of {pool} per SIMD{with_waves})"
+    if limiter == "waves_per_eu":
+        asked, used = integer(m, "vgpr_allocated"), integer(m, "vgpr_count")
+        if asked is not None and used is not None:
+            return f"the option {what}: {asked} VGPRs are asked for, {used} used{with_waves}"
     if limiter == "lds":
         used, pool = integer(m, "lds_bytes"), integer(m, "lds_pool")
         return f"{what} ({kib(used)} of {kib(pool)} per {_unit(m)}{with_waves})"
@@ -162,11 +167,17 @@ def _step(step: Mapping[str, object]) -> str:
     # Where two resources limit alike, reducing one alone changes nothing: both are named.
     cuts = [(str(step.get("resource")), step.get("reduce_by"))]
     cuts += [(k.removeprefix("also_"), v) for k, v in step.items() if k.startswith("also_")]
-    what = " and ".join(
-        f"{by} B of LDS fewer" if name == "lds" else f"{by} fewer {_RESOURCES.get(name, name)}"
-        for name, by in cuts
-    )
+    what = " and ".join(cut(name, by) for name, by in cuts)
     return f"{what} would give {step.get('gives')} waves/EU"
+
+
+def cut(resource: str, by: object) -> str:
+    """How much less of a resource, in words."""
+    if resource == "lds":
+        return f"{by} B of LDS fewer"
+    if resource == "waves_per_eu":
+        return f"asking for {by} fewer VGPRs, by another waves_per_eu,"
+    return f"{by} fewer {_RESOURCES.get(resource, resource)}"
 
 
 # --------------------------------------------------------------------------- loops

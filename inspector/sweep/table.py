@@ -247,23 +247,24 @@ def _names(rows: Sequence[Row], axes: Sequence[Axis]) -> tuple[str, ...]:
 
     That is the autotuner's values, and constants that follow from them (`EVEN_K`).
     """
-    everything = [_everything(row) for row in rows]
-    typed = [a.name for a in axes if any(a.name in one for one in everything)]
-    others = dict.fromkeys(name for one in everything for name in one)
+    points = [everything(row) for row in rows]
+    typed = [a.name for a in axes if any(a.name in one for one in points)]
+    others = dict.fromkeys(name for one in points for name in one)
     differing = [
         name
         for name in others
-        if name not in typed and len({repr(one.get(name)) for one in everything}) > 1
+        if name not in typed and len({repr(one.get(name)) for one in points}) > 1
     ]
     return (*typed, *differing)
 
 
 def _values(row: Row, names: Sequence[str]) -> dict[str, Any]:
-    everything = _everything(row)
-    return {name: everything.get(name) for name in names}
+    known = everything(row)
+    return {name: known.get(name) for name in names}
 
 
-def _everything(row: Row) -> dict[str, Any]:
+def everything(row: Row) -> dict[str, Any]:
+    """All that a point is compiled with: options, constexprs and the values of its axes."""
     point = row.point
     return {**point.variant.options, **point.variant.constexprs, **point.values}
 

@@ -83,7 +83,9 @@ def ending(
         where = f"{failure.filename or path}:{failure.lineno or 1}"
         return _record(f"{type(failure).__name__}: {failure.msg}", "mend the file", where)
     text = one_line(failure)[:MOST_TEXT] or "no message"
-    hint = "see its output below; results are not real here: what depends on them may go astray"
+    hint = "see its output below"
+    if captured:
+        hint += "; results are not real here: what depends on them may go astray"
     if stubs:
         hint = f"{', '.join(stubs)} is stood in for: install it, or use --python; {hint}"
     return _record(f"the script ended{so_far}: {type(failure).__name__}: {text}", hint, place)

@@ -160,9 +160,12 @@ class Layers:
         seen = set()
         for config in tuner.configs if self._all_configs else tuner.configs[:1]:
             rest = {k: v for k, v in config.all_kwargs().items() if k not in self._point}
-            if repr(rest) not in seen:
-                seen.add(repr(rest))
-                yield config
+            if repr(rest) in seen:
+                continue
+            if self._all_configs and self._tuning.enough(len(seen), tuner):
+                return
+            seen.add(repr(rest))
+            yield config
 
     def _run_function(
         self, run: Callable[..., Any], layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -24,7 +24,6 @@ class Tuning:
     Args:
         emit: takes notes.
         most_configs: configurations of one launch to look at; None for all.
-        where: base name for what went wrong in the script.
     """
 
     def __init__(self, emit: Emit, most_configs: int | None) -> None:
@@ -72,6 +71,17 @@ class Tuning:
             self._said.add(text)
             self._emit(note(text))
 
+    def enough(self, seen: int, tuner: Any) -> bool:
+        """Whether no more configurations of this launch are looked at; says so if that is news."""
+        if self._most is None or seen < self._most:
+            return False
+        name = getattr(tuner.base_fn, "__name__", "kernel")
+        self.say(
+            f"{name}: the first {self._most} of {len(tuner.configs)} autotune configs are looked "
+            "at (--max-configs all: every one)"
+        )
+        return True
+
     def _bench(
         self, bench: Any, tuner: Any, args: tuple[Any, ...], config: Any, meta: dict[str, Any]
     ) -> Any:
@@ -80,12 +90,7 @@ class Tuning:
             seen.clear()  # a tuner that does not come through our `run` starts another round
         seen.append(config)
         name = getattr(tuner.base_fn, "__name__", "kernel")
-        if self._most is not None and len(seen) > self._most:
-            total = len(tuner.configs)
-            self.say(
-                f"{name}: the first {self._most} of {total} autotune configs are looked at "
-                "(--max-configs all: every one)"
-            )
+        if self.enough(len(seen) - 1, tuner):
             return NEVER
         self._active.append((tuner, config))
         try:

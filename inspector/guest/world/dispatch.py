@@ -51,7 +51,7 @@ class Dispatcher:
     """
 
     def __init__(self, note: Callable[[str], None]) -> None:
-        self._note = note
+        self.note = note
         self._plans: dict[Any, Plan] = {}
         self._addresses = Addresses()
         self._shapes = Shapes()
@@ -345,7 +345,7 @@ class Dispatcher:
                 shape = self._shape_or_none(func, plan, args, kwargs)
             if shape is None or not payloads.is_unsupported(error):
                 raise
-            self._note(f"{func} was not computed: {payloads.first_line(error)}")
+            self.note(f"{func} was not computed: {payloads.first_line(error)}")
             return payloads.one(shape, payloads.filled)
 
     def _shape_or_none(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:

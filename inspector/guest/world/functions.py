@@ -292,8 +292,17 @@ class _Rewriter:
 
     def compilers(self) -> None:
         """`torch.compile` and the like hand their function back; graphs and profilers are inert."""
-        torch.compile = _identity
-        torch.compiler.compile = _identity
+        note = self._dispatcher.note
+
+        def eager(model: Any = None, *args: Any, **kwargs: Any) -> Any:
+            note(
+                "torch.compile hands the function back as it is: kernels that Inductor would make "
+                "are not seen (analyze what TORCH_COMPILE_DEBUG=1 writes)"
+            )
+            return _identity(model, *args, **kwargs)
+
+        torch.compile = eager
+        torch.compiler.compile = eager
         torch.inference_mode = _inference_mode
         torch.jit.script = _identity
         torch.profiler.profile = Profile
