@@ -623,6 +623,8 @@ def test_torch_features_around_kernels(world: World) -> None:
     assert torch.cuda.memory_stats()["allocated_bytes.all.peak"] == 0
     assert torch.accelerator.current_accelerator().type == "cuda"
     assert torch._C._cuda_getCurrentRawStream(0) == 0
+    buffer = torch._C._dynamo.guards._empty_strided_cuda((2, 3), (3, 1), torch.float16)
+    assert (buffer.is_cuda, buffer.shape, buffer.dtype) == (True, (2, 3), torch.float16)
     assert y.is_cuda
     inside = importlib.import_module("torch._dynamo.exc")  # the stand-in is a package
     assert issubclass(inside.TorchDynamoException, Exception)

@@ -299,6 +299,15 @@ def _extension_module(device: Device) -> None:
     }
     _set(torch._C, {name: _always(value) for name, value in answers.items()})
     torch._C._cuda_getDeviceProperties = _always(SimpleNamespace(**device.torch_properties()))
+    # Inductor's output makes its buffers in C++, below all dispatch.
+    guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    for name in ("_empty_strided_cuda", "_empty_strided_hip"):
+        if hasattr(guards, name):
+            setattr(guards, name, _empty_strided)
+
+
+def _empty_strided(size: Any, stride: Any, dtype: Any) -> Any:
+    return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
 
 
 def _backends() -> None:
