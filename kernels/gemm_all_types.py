@@ -116,18 +116,95 @@ def gemm_kernel(
         tl.atomic_add(c_ptrs, c, mask=in_range, sem="relaxed")
 
 
-DEFAULT_CONFIG = {
-    "BLOCK_M": 64,
-    "BLOCK_N": 64,
-    "BLOCK_K": 32,
-    "GROUP_M": 8,
-    "SPLIT_K": 1,
-    "num_warps": 4,
-    "num_stages": 2,
-}
+CONFIGS = {
+    "hip": {
+        "BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP_M": 8, "SPLIT_K": 1,
+        "num_warps": 8, "num_stages": 2, "waves_per_eu": 0, "matrix_instr_nonkdim": 16,
+    },
+    "cuda": {
+        "BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP_M": 8, "SPLIT_K": 1,
+        "num_warps": 8, "num_stages": 4,
+    },
+}  # fmt: skip
 
-# The broadcast product of int32 is a BLOCK_M × BLOCK_K × BLOCK_N cube in registers: keep it small.
-INT32_CONFIG = {**DEFAULT_CONFIG, "BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 16}
+# BLOCK_M, BLOCK_N, BLOCK_K and num_warps, largest tile first: smaller ones are for results that
+# would not make a tile for each CU.
+_TILES = {
+    "hip": [(128, 128, 64, 8), (64, 64, 64, 4), (64, 64, 32, 4)],
+    "cuda": [(128, 256, 64, 8), (128, 128, 64, 4), (64, 128, 64, 4), (64, 64, 64, 4)],
+}
+# What a value of c costs in a smaller tile of "cuda", which reads a and b more often: measured
+# on an H200 in float16.
+_COST = {(128, 256): 1.0, (128, 128): 1.15, (64, 128): 1.35, (64, 64): 1.7}
+
+
+def default_config(
+    backend: str,
+    *,
+    M: int,
+    N: int,
+    dtype: str = "float16",
+    aligned: bool = True,
+    num_cus: int | None = None,
+    wave_size: int | None = None,
+) -> dict[str, Any]:
+    """Block sizes and launch options for a result [M, N].
+
+    Args:
+        backend: "hip" or "cuda".
+        M: rows of c.
+        N: columns of c.
+        dtype: that of a and b, as torch names it.
+        aligned: the strides of a and b are multiples of 16, or 1.
+        num_cus: CUs to fill; by default those of an MI300X or an H200.
+        wave_size: lanes of a wave; 64 on CDNA.
+    """
+    config = dict(CONFIGS[backend])
+    tiles = _TILES[backend]
+    if dtype == "int32":  # the product is a BLOCK_M × BLOCK_K × BLOCK_N cube in registers
+        tiles = [(32, 32, 16, 4)]
+    elif backend == "hip" and wave_size == 32:  # half the threads, and so the registers
+        tiles = [(64, 64, 32, 4)]
+        del config["matrix_instr_nonkdim"]
+    elif dtype == "float32":
+        # CUDA has no matrix instruction for float32: the operands lie in registers.
+        tiles = [(128, 128, 32, 8), (64, 64, 32, 4)] if backend == "hip" else [(64, 64, 32, 4)]
+    elif backend == "cuda" and not aligned:  # loads of single elements, many values in registers
+        tiles = [(128, 128, 32, 8), (64, 64, 32, 4)]
+    elif backend == "cuda":
+        if dtype == "int8":  # the accumulator of the largest tile leaves no room for 8-bit operands
+            tiles = tiles[1:]
+        # The last round of tiles often leaves most CUs idle: count rounds, not tiles.
+        cus = num_cus or 132
+
+        def cost(tile: tuple[int, int, int, int]) -> float:
+            rounds = triton.cdiv(triton.cdiv(M, tile[0]) * triton.cdiv(N, tile[1]), cus)
+            return rounds * tile[0] * tile[1] * _COST[tile[:2]]
+
+        tiles = [min(tiles, key=cost)]
+    enough = (num_cus or (304 if backend == "hip" else 132)) * 4 // 5
+    fits = (t for t in tiles if triton.cdiv(M, t[0]) * triton.cdiv(N, t[1]) >= enough)
+    block_m, block_n, block_k, num_warps = next(fits, tiles[-1])
+    tile = {"BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": block_k}
+    return {**config, **tile, "num_warps": num_warps}
+
+
+def device_config(a: torch.Tensor, b: torch.Tensor) -> dict[str, Any]:
+    """default_config for two matrices where they lie."""
+    import torch
+
+    strides = [x for x in (*a.stride(), *b.stride()) if x != 1]
+    known: dict[str, Any] = {
+        "dtype": str(a.dtype).removeprefix("torch."),
+        # Triton learns of a stride only whether it is a multiple of 16.
+        "aligned": all(x % 16 == 0 for x in strides),
+    }
+    if a.device.type == "cuda":
+        device = torch.cuda.get_device_properties(a.device)
+        known["num_cus"] = device.multi_processor_count
+        known["wave_size"] = device.warp_size
+    backend = "hip" if torch.version.hip else "cuda"
+    return default_config(backend, M=a.shape[0], N=b.shape[1], **known)
 
 
 def default_out_dtype(a: torch.Tensor) -> torch.dtype:
@@ -176,8 +253,7 @@ def launch(
     out_dtype = out_dtype or default_out_dtype(a)
     if out_dtype == torch.int32 and (leaky_relu or scale_a is not None):
         raise ValueError("an int32 result takes neither scales nor leaky ReLU")
-    is_int32 = a.dtype == torch.int32
-    options = {**(INT32_CONFIG if is_int32 else DEFAULT_CONFIG), **(config or {})}
+    options = {**device_config(a, b), **(config or {})}
     split_k = options["SPLIT_K"]
     if split_k > 1 and (leaky_relu or out_dtype not in (torch.float32, torch.int32)):
         raise ValueError("SPLIT_K > 1 needs a float32 or int32 result and no activation")
@@ -221,20 +297,52 @@ def reference(
     return c.to(out_dtype or default_out_dtype(a))
 
 
+def torch_operator(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    out_dtype: torch.dtype | None = None,
+    scale_a: torch.Tensor | None = None,
+    scale_b: torch.Tensor | None = None,
+    leaky_relu: bool = False,
+    config: dict[str, Any] | None = None,
+) -> torch.Tensor:
+    """torch.matmul; for 8-bit types what torch has instead, where it fits.
+
+    Raises:
+        ValueError: torch has no operator for this job.
+    """
+    import torch
+
+    if a.dtype == torch.int8 and scale_a is None and out_dtype in (None, torch.int32):
+        return torch._int_mm(a, b)
+    if a.itemsize == 1 and a.is_floating_point():
+        one = torch.ones((), device=a.device)
+        scales = {"scale_a": one if scale_a is None else scale_a}
+        scales["scale_b"] = one if scale_b is None else scale_b
+        c = torch._scaled_mm(a, b, out_dtype=out_dtype or torch.float16, **scales)
+    elif a.is_floating_point():
+        c = torch.matmul(a, b)
+    else:
+        raise ValueError(f"torch multiplies no {a.dtype} matrices to {out_dtype} with scales")
+    c = c if out_dtype is None else c.to(out_dtype)
+    return torch.nn.functional.leaky_relu(c, 0.01) if leaky_relu else c
+
+
 def make_inputs(case: dict[str, Any], device: str = "cpu") -> dict[str, Any]:
     """Tensors of a CASES or BENCH entry, as the keyword arguments of launch and reference.
 
-    `layout` names a's and b's in BLAS letters: T row-major, N column-major.
+    `layout` names a's and b's in BLAS letters: T row-major, N column-major. Sums of more than 1000
+    products are scaled to the size of one, lest the rounding of the accumulator count as error.
     """
     import torch
 
     generator = torch.Generator(device=device).manual_seed(3)
     dtype = getattr(torch, case.get("dtype", "float16"))
 
-    def matrix(rows: int, cols: int, letter: str) -> torch.Tensor:
+    def matrix(rows: int, cols: int, letter: str, scale: float = 1.0) -> torch.Tensor:
         shape = (rows, cols) if letter == "T" else (cols, rows)
         if dtype.is_floating_point:
-            x = torch.randn(shape, generator=generator, device=device).to(dtype)
+            x = torch.randn(shape, generator=generator, device=device).mul_(scale).to(dtype)
         else:
             x = torch.randint(-20, 20, shape, generator=generator, device=device).to(dtype)
         return x if letter == "T" else x.T
@@ -242,7 +350,7 @@ def make_inputs(case: dict[str, Any], device: str = "cpu") -> dict[str, Any]:
     layout_a, layout_b = case.get("layout", "TT")
     inputs: dict[str, Any] = {
         "a": matrix(case["M"], case["K"], layout_a),
-        "b": matrix(case["K"], case["N"], layout_b),
+        "b": matrix(case["K"], case["N"], layout_b, case["K"] ** -0.5 if case["K"] > 1000 else 1.0),
         "leaky_relu": case.get("leaky_relu", False),
         "config": case.get("config"),
     }
@@ -254,6 +362,19 @@ def make_inputs(case: dict[str, Any], device: str = "cpu") -> dict[str, Any]:
     return inputs
 
 
+_ITEMSIZE = {"float32": 4, "int32": 4, "float16": 2, "bfloat16": 2}  # 1 of all others
+
+
+def work(case: dict[str, Any]) -> dict[str, int | None]:
+    """Operations, and bytes when a, b and c each move once, of a CASES or BENCH entry."""
+    M, N, K = case["M"], case["N"], case["K"]
+    dtype = case.get("dtype", "float16")
+    size = _ITEMSIZE.get(dtype, 1)
+    default_out = {"int8": "int32"}.get(dtype, "float16") if size == 1 else dtype
+    out_size = _ITEMSIZE.get(case.get("out_dtype", default_out), 1)
+    return {"flop": 2 * M * N * K, "bytes": (M * K + K * N) * size + M * N * out_size}
+
+
 def _shape(M: int, N: int, K: int, **more: Any) -> dict[str, Any]:
     return {"M": M, "N": N, "K": K, **more}
 
@@ -262,6 +383,7 @@ _EXACT = {"atol": 0.0, "rtol": 0.0}
 _FP16 = {"atol": 5e-3, "rtol": 2e-3}
 _FP32 = {"atol": 1e-4, "rtol": 1e-5}
 _E4M3FNUZ = {"dtype": "float8_e4m3fnuz", "layout": "TN"}
+_FNUZ = {"needs": "fnuz", **_FP16}
 
 CASES = [
     {"name": "fp16", **_shape(128, 128, 128), **_FP16},
@@ -282,8 +404,8 @@ CASES = [
         **_shape(64, 64, 200, dtype="float16", out_dtype="float32", config={"SPLIT_K": 3}),
         **_FP32,
     },
-    {"name": "fp8_e4m3fnuz", **_shape(64, 64, 64, scales=(0.5, 0.25), **_E4M3FNUZ), **_FP16},
-    {"name": "fp8_e5m2fnuz", **_shape(64, 64, 64, dtype="float8_e5m2fnuz"), **_FP16},
+    {"name": "fp8_e4m3fnuz", **_shape(64, 64, 64, scales=(0.5, 0.25), **_E4M3FNUZ), **_FNUZ},
+    {"name": "fp8_e5m2fnuz", **_shape(64, 64, 64, dtype="float8_e5m2fnuz"), **_FNUZ},
     {"name": "fp8_e4m3fn", **_shape(64, 64, 70, dtype="float8_e4m3fn"), **_FP16},
     {
         "name": "fp8_e5m2",
@@ -308,13 +430,24 @@ CASES = [
         **_FP16,
     },
     {"name": "int32", **_shape(40, 50, 70, dtype="int32"), **_EXACT},
+    {
+        "name": "fp16_large_tiles",
+        **_shape(140, 270, 130, config={"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64}),
+        **_FP16,
+    },
+]
+
+_SHAPES = [
+    *((1024 * v, 1024 * v, 1024 * v) for v in range(1, 9)),
+    (4864, 4096, 8192),
+    (9728, 8192, 65536),
+    (4864, 8192, 4160),
 ]
 
 BENCH = [
-    *(_shape(1024 * v, 1024 * v, 1024 * v) for v in range(1, 9)),
-    _shape(4864, 4096, 8192),
-    _shape(9728, 8192, 65536),
-    _shape(4864, 8192, 4160),
+    *({"name": f"{m}x{n}x{k}", **_shape(m, n, k)} for m, n, k in _SHAPES),
+    {"name": "8192x8192x8192_bf16", **_shape(8192, 8192, 8192, dtype="bfloat16")},
+    {"name": "8192x8192x8192_int8", **_shape(8192, 8192, 8192, dtype="int8", layout="TN")},
 ]
 
 TUNING = {

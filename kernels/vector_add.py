@@ -7,7 +7,7 @@ Dtypes
 Formula
     out[i] = x[i] + y[i]
 
-Moves 3·n elements for n additions.
+Work: n additions; moves 3·n elements.
 
 Answers to: Triton's tutorial 01-vector-add.
 """
@@ -33,7 +33,10 @@ def vector_add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + offsets, x + y, mask=mask)
 
 
-DEFAULT_CONFIG = {"BLOCK": 1024, "num_warps": 4}
+CONFIGS = {
+    "hip": {"BLOCK": 1024, "num_warps": 4},
+    "cuda": {"BLOCK": 1024, "num_warps": 4},
+}
 
 
 def launch(x: torch.Tensor, y: torch.Tensor, config: dict[str, Any] | None = None) -> torch.Tensor:
@@ -42,7 +45,7 @@ def launch(x: torch.Tensor, y: torch.Tensor, config: dict[str, Any] | None = Non
     Args:
         x: [n], contiguous.
         y: like x.
-        config: block size and launch options that replace those of DEFAULT_CONFIG.
+        config: block size and launch options that replace those of CONFIGS.
 
     Returns:
         The sum, like x.
@@ -58,7 +61,7 @@ def launch(x: torch.Tensor, y: torch.Tensor, config: dict[str, Any] | None = Non
         )
     if not (x.is_contiguous() and y.is_contiguous()):
         raise ValueError("x and y must be contiguous")
-    options = {**DEFAULT_CONFIG, **(config or {})}
+    options = {**CONFIGS["hip" if torch.version.hip else "cuda"], **(config or {})}
     out = torch.empty_like(x)
     grid = (triton.cdiv(x.numel(), options["BLOCK"]),)
     vector_add_kernel[grid](x, y, out, x.numel(), **options)
@@ -70,6 +73,15 @@ def reference(
 ) -> torch.Tensor:
     """The same sum in plain PyTorch; `config` is accepted and ignored."""
     return x + y
+
+
+def torch_operator(
+    x: torch.Tensor, y: torch.Tensor, config: dict[str, Any] | None = None
+) -> torch.Tensor:
+    """PyTorch's own operator for the same job; `config` is accepted and ignored."""
+    import torch
+
+    return torch.add(x, y)
 
 
 def make_inputs(case: dict[str, Any], device: str = "cpu") -> dict[str, Any]:
@@ -93,11 +105,20 @@ CASES = [
     {"name": "one_block", "n": 1024, "atol": 0.0, "rtol": 0.0},
     {"name": "ragged", "n": 3077, "atol": 0.0, "rtol": 0.0},
     {"name": "float16", "n": 2000, "dtype": "float16", "atol": 0.0, "rtol": 0.0},
+    {"name": "bfloat16", "n": 2000, "dtype": "bfloat16", "atol": 0.0, "rtol": 0.0},
     {"name": "int32", "n": 2000, "dtype": "int32", "atol": 0.0, "rtol": 0.0},
     {"name": "small_block", "n": 100, "config": {"BLOCK": 32}, "atol": 0.0, "rtol": 0.0},
 ]
 
-BENCH = [{"n": 2**i} for i in range(12, 28)]
+BENCH = [{"name": f"2^{i}", "n": 2**i} for i in range(12, 28)]
+
+
+def work(case: dict[str, Any]) -> dict[str, int | None]:
+    """Additions, and bytes that must move at least, of a CASES or BENCH entry."""
+    dtype = case.get("dtype", "float32")
+    size = 2 if dtype in ("float16", "bfloat16") else 4
+    return {"flop": case["n"], "bytes": 3 * size * case["n"]}
+
 
 TUNING = {"BLOCK": [256, 512, 1024, 2048, 4096, 8192], "num_warps": [1, 2, 4, 8]}
 
@@ -114,6 +135,7 @@ def _compile_case(name: str, dtype: str, n: str, block: int, num_warps: int) -> 
 
 KINSPECT_CASES = [
     _compile_case("fp32_1024", "fp32", "i32:16", 1024, 4),
+    _compile_case("bf16_8192", "bf16", "i32:16", 8192, 8),
     # n is not known to be a multiple of 16: the mask breaks the wide accesses up.
     _compile_case("fp16_ragged_2048", "fp16", "i32", 2048, 4),
 ]

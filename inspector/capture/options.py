@@ -40,6 +40,8 @@ class CaptureOptions:
         memory_limit: bytes of address space a run may map; None for the machine's memory.
         stubs: modules for which an inert stand-in is imported.
         axes: a sweep's names and values; those that are parameters of a kernel are launched anew.
+        most_tuned: points of the TUNING spaces of a file's cases, all together, where max_configs
+            is None; None for no limit.
         all_configs: a sweep over axes goes over the autotune configurations as well.
     """
 
@@ -48,6 +50,7 @@ class CaptureOptions:
     signature: str | None = None
     defines: tuple[str, ...] = ()
     max_configs: int | None = MOST_CONFIGS
+    most_tuned: int | None = None
     first: int | None = None
     cwd: Path | None = None
     time_limit: float = TIME_LIMIT

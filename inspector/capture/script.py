@@ -21,6 +21,7 @@ from kinspect.inspector.capture.options import CaptureOptions, physical_memory
 from kinspect.inspector.capture.refusals import Refusal, joined, lost, refusal
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, SourceLoc, Variant
+from kinspect.inspector.sweep.axes import BACKEND_ONLY
 
 GRACE_SECONDS = 20.0
 CASES = "KINSPECT_CASES"
@@ -218,6 +219,8 @@ def _request(plan: Plan) -> dict[str, Any]:
         "calls": list(options.calls),
         "max_configs": options.max_configs,
         "all_configs": options.all_configs,
+        "most_tuned": options.most_tuned,
+        "backend_options": sorted(BACKEND_ONLY),
         "first": options.first,
         "cwd": str(options.cwd.absolute()) if options.cwd is not None else None,
         "time_limit": options.time_limit,

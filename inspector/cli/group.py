@@ -17,6 +17,10 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     # name: (module, attribute, short help); the short help is here so that --help imports nothing
     "analyze": ("analyze", "analyze", "Report what the compiler made of kernels (the default)."),
     "arch": ("arch", "arch", "List the known targets, or show one with its sources."),
+    "bench": ("bench", "bench", "Time a kernel on a GPU, checked first."),
+    "check": ("check", "check", "Check kernels against their references, on the CPU or a GPU."),
+    "history": ("history", "history", "Results of bench that were kept."),
+    "kernels": ("kernels", "kernels", "List the bundled kernels, or show one."),
     "metrics": ("metrics", "metrics", "List the metrics with unit, origin and meaning."),
     "occupancy": ("occupancy", "occupancy", "Occupancy from typed figures, with the step table."),
     "passes": ("passes", "passes", "What each compiler pass did to a kernel."),

@@ -20,6 +20,7 @@ from kinspect.inspector.cli.options import format_option, output_option, result_
 from kinspect.inspector.runs.jobs import Request, settings_of
 from kinspect.inspector.runs.sweeping import (
     MOST_POINTS,
+    MOST_TUNED,
     Done,
     Event,
     Planned,
@@ -50,7 +51,11 @@ INTERRUPTED = 128 + signal.SIGINT
     help="An axis: an option of the backend (num_warps=4,8) or a parameter of the kernel"
     " (BLOCK_M=64,128). Ranges: 1..4, 16..64+16, 32..256*2.",
 )
-@click.option("--autotune", is_flag=True, help="Go over the file's own autotune configurations.")
+@click.option(
+    "--autotune",
+    is_flag=True,
+    help="Go over the file's own autotune configurations, or its TUNING space.",
+)
 @click.option("--arch", "archs", metavar="A[,B...]", help="Targets to compile for.  [gfx942]")
 @click.option("--kernel", help="Only this kernel (also as TARGET::KERNEL), or cases like NAME*.")
 @format_option("text", "csv", "json")
@@ -110,6 +115,12 @@ def command(
     instructions and full waits of the main loop, and which points cannot launch. Points on the
     Pareto front are marked. No time is predicted: measure what is left.
 
+    --autotune goes over the configurations of a script's autotuners. For a file with KINSPECT_CASES
+    it goes over the product of its TUNING, {"BLOCK_M": [64, 128], "num_warps": [4, 8], ...}, as far
+    as the names are constexprs of the kernel or options of the backend; --set replaces an axis. Of
+    a large space points are taken that lie evenly in it: 256 over all cases, or --max-configs of
+    each case. Constexprs that TUNING does not name stay as the case states them.
+
     TARGET: a .py script or a file with KINSPECT_CASES (or file.py::kernel), or a .ttir file (whose
     backend options can be swept). What follows -- is passed to the script.
 
@@ -117,7 +128,7 @@ def command(
     """
     axes = axes_of(settings)
     if autotune and _left_to_default("max_configs"):
-        capture = replace(capture, max_configs=None)
+        capture = replace(capture, max_configs=None, most_tuned=min(MOST_TUNED, max_points))
     if sort is not None:
         sort_key(sort, None if autotune else [axis.name for axis in axes])
     run = Request(

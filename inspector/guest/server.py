@@ -5,6 +5,7 @@ Operations:
     hello    -> what `about.describe` says
     capture  -> any number of {"record": ...}, then {"output": tail of what the user's code printed}
     compile  -> {"outcome": ..., "stage": last stage begun, "result": ... or null}
+    suite    -> any number of {"record": ...}, then {"output": ...} or {"problem": ..., "hint": ...}
 
 This process imports Triton but neither loads the user's files nor compiles: forked children do.
 """
@@ -23,6 +24,7 @@ from . import about, lowering
 from .capturing import Capturing
 from .channel import Channel
 from .forked import HostGoneError, Outcome, run_forked
+from .suite.running import Running
 
 
 def serve(requests_fd: int, replies_fd: int, warm: bool = False) -> int:
@@ -71,7 +73,12 @@ class Server:
             ValueError: an operation this guest does not know.
             HostGoneError: nobody is left to be answered.
         """
-        operations = {"hello": self._hello, "capture": self._capture, "compile": self._compile}
+        operations = {
+            "hello": self._hello,
+            "capture": self._capture,
+            "compile": self._compile,
+            "suite": self._suite,
+        }
         operation = operations.get(str(request.get("op")))
         if operation is None:
             raise ValueError(f"unknown operation {request.get('op')!r}")
@@ -82,6 +89,9 @@ class Server:
 
     def _capture(self, request: dict[str, Any]) -> dict[str, Any]:
         return Capturing(self._channel, request).run()
+
+    def _suite(self, request: dict[str, Any]) -> dict[str, Any]:
+        return Running(self._channel, request).run()
 
     def _compile(self, request: dict[str, Any]) -> dict[str, Any]:
         folder = str(request["folder"])

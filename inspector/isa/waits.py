@@ -68,7 +68,9 @@ def decode(
     if name == "s_waitcnt":
         symbolic = _SYMBOLIC.findall(operands)
         if symbolic:
-            return {counter: int(n, 0) for counter, n in symbolic}
+            counts = {counter: int(n, 0) for counter, n in symbolic}
+            # `vmcnt(63) expcnt(7) lgkmcnt(15)`: a counter at its maximum holds nothing up.
+            return {c: n for c, n in counts.items() if maxima is None or n < maxima.get(c, n + 1)}
         value = _number(operands)
         if value is None or not fields:
             return {}

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 COMPILED = frozenset({"script", "ttir", "inductor", "trace"})
 MOST_POINTS = 1024
+MOST_TUNED = 256
+"""Points of the TUNING spaces of a file's cases, all together, unless more are asked for."""
 NOTE = f"figures-v{figures_room.FORMAT}-{ANALYSIS_VERSION}-{VERSION}.json"
 """The store's note beside a compile; its name says what the figures depend on besides that."""
 

@@ -6,20 +6,20 @@ front end costs only itself, since the parent starts another child after it.
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..failures import front_end_error
 from ..frontend import TritonKernels, definition, make_ttir, parameters
 from ..loading import LoadError, load
 from ..lowering import UnknownOptionError, target
-from ..records import Emit, error
+from ..records import Emit, error, note, one_line
 from ..world.driver import activate
 from .case import Case, CaseError, did_you_mean, read_case, specialize
 from .selection import Selection, identity, not_for
+from .space import DERIVE, TUNING, Chosen, choose, read_tuning
 from .typed import typed_case
 
 CASES = "KINSPECT_CASES"
@@ -33,10 +33,12 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     """Captures a file's variants.
 
     Args:
-        request: `path`, `archs`, `wanted`, `axes`, `finished` (numbers of the pairs of case and
-            arch that earlier children came to) and `stated`, a case typed by the user.
-        emit: takes `{"begin": n, ...}` before each pair, then `{"variant": ...}` or
-            `{"error": ...}`.
+        request: `path`, `archs`, `wanted`, `axes`, `all_configs` (go over TUNING), `max_configs`
+            of each case and target, `most_tuned` of all together where that is None,
+            `backend_options`, `finished` (numbers of the front-end runs that earlier children came
+            to) and `stated`, a case typed by the user.
+        emit: takes `{"begin": n, ...}` before each run of the front end, then `{"variant": ...}`
+            for each point that it serves, or `{"error": ...}`.
     """
     path = os.path.abspath(request["path"])
     archs: list[str] = request["archs"]
@@ -64,10 +66,10 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         message, hint = selection.unmatched(raw_cases)
         emit(error("capture", f"{path}: {message}", hint))
         return
-    pair, faulty = 0, 0
     seen: dict[tuple[str, str], int] = {}
     elsewhere: list[Case] = []
-    axes: Mapping[str, Sequence[Any]] = request.get("axes") or {}
+    # In the file's order, errors of what is no case among them.
+    items: list[_Pair | dict[str, Any]] = []
     for index, raw in asked:
         try:
             case = read_case(index, raw)
@@ -79,35 +81,154 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
                     "give the second another name",
                 )
         except CaseError as failure:
-            faulty += 1
-            if pair >= done:
-                emit(error("capture", f"{path}: {failure.message}", failure.hint, *identity(raw)))
+            message = f"{path}: {failure.message}"
+            items.append(error("capture", message, failure.hint, *identity(raw)))
             continue
         meant = list(filter(case.wants, archs))
         if not meant:
             elsewhere.append(case)
-        for arch, point in itertools.product(meant, points(axes, _constexprs(kernels, case))):
-            pair += 1
-            if pair <= done:
+        items += [_Pair(case, raw, arch) for arch in meant]
+    pairs = [item for item in items if isinstance(item, _Pair)]
+    try:
+        _spread(pairs, module, kernels, request)
+    except CaseError as failure:
+        emit(error("capture", f"{path}: {failure.message}", failure.hint))
+        return
+    for text in _remarks(pairs):
+        emit(note(text))
+    number = 0
+    for item in items:
+        if not isinstance(item, _Pair):
+            if number >= done:
+                emit(item)
+            continue
+        case, arch = item.case, item.arch
+        for point, combinations in item.points.groups:
+            number += 1
+            if number <= done:
                 continue
-            emit({"begin": pair, "case": case.name, "kernel": case.kernel, "arch": arch})
+            emit({"begin": number, "case": case.name, "kernel": case.kernel, "arch": arch})
             driver.target = target(arch)
-            emit(_one(path, kernels, case, point, arch))
-    if not pair and not faulty:
+            record = _one(path, kernels, case, point, arch)
+            if "variant" not in record and item.tuned:
+                item.refused.append((point, record))
+                continue
+            for chosen in combinations:
+                emit(_with_options(record, chosen))
+        _say_refused(item, emit)
+    if not items:
         message, hint = not_for(elsewhere, archs)
         emit(error("capture", f"{path}: {message}", hint))
 
 
-def points(
-    axes: Mapping[str, Sequence[Any]], constexprs: Sequence[str]
-) -> Iterator[dict[str, Any]]:
-    """The combinations of the axes that are constexprs of a kernel; an empty one without any.
+@dataclass
+class _Pair:
+    """A case and a target, the points to compile, and those that the front end refused."""
 
-    The other axes are options, for which the front end need not run again: the host's business.
+    case: Case
+    raw: Mapping[str, Any]
+    arch: str
+    points: Chosen = field(default_factory=Chosen)
+    tuned: bool = False
+    refused: list[tuple[Mapping[str, Any], dict[str, Any]]] = field(default_factory=list)
+
+
+def _spread(
+    pairs: Sequence[_Pair], module: Any, kernels: TritonKernels, request: Mapping[str, Any]
+) -> None:
+    """Gives every pair its points: the axes that were typed, and the file's space if asked for.
+
+    Raises:
+        CaseError: a TUNING that is none.
     """
-    named = [name for name in axes if name in constexprs]
-    for values in itertools.product(*(axes[name] for name in named)):
-        yield dict(zip(named, values))
+    tuned = bool(request.get("all_configs")) and request.get("stated") is None
+    tuning = read_tuning(getattr(module, TUNING, None)) if tuned else {}
+    most: int | None = None
+    if tuning:
+        most = request.get("max_configs")
+        if most is None and request.get("most_tuned") is not None:
+            most = max(1, request["most_tuned"] // max(1, len(pairs)))
+    for pair in pairs:
+        pair.tuned = bool(tuning)
+        pair.points = choose(
+            tuning,
+            request.get("axes") or {},
+            _constexprs(kernels, pair.case),
+            frozenset(request.get("backend_options") or ()),
+            most,
+            pair.raw,
+            getattr(module, DERIVE, None) if tuning else None,
+        )
+
+
+def _remarks(pairs: Sequence[_Pair]) -> list[str]:
+    """How much of each space is looked at, and what was taken as stated; each kernel once."""
+    texts: dict[str, None] = {}
+    for pair in pairs:
+        if not pair.tuned:
+            continue
+        points, kernel = pair.points, pair.case.kernel
+        alike = sum(
+            (p.case.kernel, p.points.count, p.points.total) == (kernel, points.count, points.total)
+            for p in pairs
+        )
+        of_each = f", for each of {alike} cases and targets" if alike > 1 else ""
+        if points.count < points.total:
+            texts[
+                f"{kernel}: {points.count * points.typed} of {points.total * points.typed}"
+                f" configurations of {TUNING}{of_each} (--max-configs)"
+            ] = None
+        if points.left_out:
+            names = ", ".join(points.left_out)
+            texts[f"{kernel}: {TUNING} names {names}, which its code does not depend on"] = None
+        varied = {name for point, _ in points.groups for name in point}
+        kept = [
+            name
+            for name, value in pair.case.constexprs.items()
+            if name not in varied and value is not None
+        ]
+        if kept:
+            texts[
+                f"{kernel}: {', '.join(kept)} as the cases state them: each point is the code for"
+                " sizes of which that holds"
+            ] = None
+    return list(texts)
+
+
+def _say_refused(pair: _Pair, emit: Emit) -> None:
+    """Points of a space that the front end refuses are no fault of the file, unless all are."""
+    if pair.tuned and not pair.points.groups:
+        case = pair.case
+        message = f"{DERIVE} refuses every point of {TUNING}"
+        emit(error("capture", message, f"mend {DERIVE}", case.kernel, case.name, arch=pair.arch))
+    if not pair.refused:
+        return
+    point, record = pair.refused[0]
+    if len(pair.refused) == len(pair.points.groups):
+        emit(record)
+        return
+    values = ", ".join(f"{name}={value}" for name, value in point.items())
+    emit(
+        note(
+            f"{pair.case.kernel}[{pair.case.name}] on {pair.arch}: the front end refuses"
+            f" {len(pair.refused)} of {len(pair.points.groups)} block configurations, e.g."
+            f" {values}: {one_line(record['error']['message'])}"
+        )
+    )
+
+
+def _with_options(record: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """A variant's record with options that only the backend reads: the TTIR is the same."""
+    if not options or "variant" not in record:
+        return dict(record)
+    variant = record["variant"]
+    return {
+        "variant": {
+            **variant,
+            "options": {**variant["options"], **options},
+            "tuning": {**(variant["tuning"] or {}), **options},
+        }
+    }
 
 
 def _constexprs(kernels: TritonKernels, case: Case) -> list[str]:

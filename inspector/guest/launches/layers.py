@@ -157,7 +157,7 @@ class Layers:
 
     def _configs(self, tuner: Any) -> Iterator[Any]:
         """The configurations less what the point sets anyhow, each once."""
-        seen = set()
+        seen: set[str] = set()
         for config in tuner.configs if self._all_configs else tuner.configs[:1]:
             rest = {k: v for k, v in config.all_kwargs().items() if k not in self._point}
             if repr(rest) in seen:

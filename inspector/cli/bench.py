@@ -1,0 +1,305 @@
+"""`kinspect bench`: times of a kernel on the GPU at hand."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TextIO
+
+import click
+from kinspect.inspector.cli.capturing import ARGV, ScriptCommand
+from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.history.store import History
+from kinspect.inspector.runs import benching
+from kinspect.inspector.runs.benching import (
+    TIME_LIMIT,
+    BenchRequest,
+    Done,
+    Event,
+    OnGpu,
+    Planned,
+    gathering,
+    with_published,
+)
+from kinspect.inspector.suite.case_files import (
+    Given,
+    Value,
+    read_flags,
+    read_gpumode,
+    read_tune_gemm,
+    scalar,
+)
+from kinspect.inspector.suite.catalogue import checkable, find
+from kinspect.inspector.suite.published import figures_for, read_published
+from kinspect.inspector.suite.results import CRASHED, ERROR, WRONG, Bench
+
+INTERRUPTED = 128 + signal.SIGINT
+MOST_TUNED = 32
+"""Configurations that a bare --tune tries."""
+
+
+@click.command("bench", cls=ScriptCommand)
+@click.argument("name", metavar="NAME|FILE.py")
+@click.option("--case", "patterns", multiple=True, metavar="GLOB", help="Only cases named so.")
+@click.option("-c", "numbers", multiple=True, type=click.IntRange(0), help="Only case N, from 0.")
+@click.option("-b", "once", is_flag=True, help="Run each case once only: a quick look.")
+@click.option(
+    "-p", "profile", is_flag=True, help="Launch each case once, no check, no times: to profile."
+)
+@click.option(
+    "--compare", metavar="torch|ck", help="Time these operators on the same inputs as well."
+)
+@click.option(
+    "--config", "settings", multiple=True, metavar="KEY=VALUE,…", help="Block sizes and options."
+)
+@click.option(
+    "--tune",
+    is_flag=False,
+    flag_value=str(MOST_TUNED),
+    metavar="[N]",
+    help=f"Try N configurations of the kernel file first, keep the fastest.  [{MOST_TUNED}]",
+)
+@click.option("--cases", "cases_file", metavar="FILE", help="Cases as gpumode writes them.")
+@click.option(
+    "--gemm-sizes", metavar="FILE", help="Cases as tune_gemm writes them, or its results."
+)
+@click.option(
+    "--style",
+    type=click.Choice(["checker", "tune_gemm"]),
+    help="Print what RadeonFlow's checker, or tune_gemm, would.",
+)
+@format_option("text", "json", "csv")
+@output_option
+@click.option(
+    "--python", metavar="PATH", help="Interpreter with torch and Triton.  [the one of kinspect]"
+)
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(1),
+    default=TIME_LIMIT,
+    show_default=True,
+    metavar="S",
+    help="Seconds that a case, or a configuration of --tune, may take.",
+)
+@click.option("--no-history", is_flag=True, help="Neither keep the result nor show the last one.")
+@click.option("--color/--no-color", default=None, help="Force colour on or off.")
+def bench(
+    name: str,
+    patterns: tuple[str, ...],
+    numbers: tuple[int, ...],
+    once: bool,
+    profile: bool,
+    compare: str | None,
+    settings: tuple[str, ...],
+    tune: str | None,
+    cases_file: str | None,
+    gemm_sizes: str | None,
+    style: str | None,
+    form: str,
+    output: Path | None,
+    python: str | None,
+    time_limit: float,
+    no_history: bool,
+    color: bool | None,
+) -> int:
+    """Time a kernel on the GPU that torch sees, after checking its results.
+
+    Each case is compared with the kernel's reference, warmed up for 50 ms and timed with events,
+    the caches overwritten between runs: at most 100 runs; from the third on it stops at a standard
+    error below 0.1 % of the mean, or at 10 s in all. A wrong result has no time. Rates are at the
+    mean time, from the useful work; "before" is the last result on the same device.
+
+    A shape may be given behind -- in the flags of flash-attention.py (there -b is the batch), or
+    with the kernel's own keys:
+
+    \b
+        kinspect bench flash_attn -- -b 4 -hq 16 -hk 16 -sq 1024 -sk 1024 -d 128 -causal
+        kinspect bench gemm_all_types -- -m 4096 -n 4096 -k 4096 -layout TN
+
+    Exit status: 0 all timed, 1 a wrong result, 2 an error.
+    """
+    if once and profile:
+        raise KinspectError("-b and -p exclude each other", "give one of them")
+    if style is not None and form != "text":
+        raise KinspectError("--style and --format exclude each other", "give one of them")
+    given = _given(cases_file, gemm_sizes, click.get_current_context().meta.get(ARGV, ()))
+    request = BenchRequest(
+        kernel=checkable(find(name)),
+        patterns=patterns,
+        numbers=numbers,
+        given=given,
+        mode="profile" if profile else "once" if once else "time",
+        config=_config(settings),
+        compare=_compared(compare, profile),
+        tune=_tuned(tune, profile),
+        python=python,
+        time_limit=time_limit,
+    )
+    history = None if no_history or profile else History()
+    if history is not None:
+        history.see_that_it_works()
+    result, interrupted = _run(request)
+    result = _joined(result, history, given)
+    with result_stream(output) as stream:
+        _write(result, style, form, stream, color)
+    if history is not None:
+        history.add(result)
+    return _status(result, interrupted)
+
+
+def _run(request: BenchRequest) -> tuple[Bench, bool]:
+    """What was measured until the end or Ctrl-C, and whether it was that."""
+    found = gathering(request)
+    progress = _Progress(request.kernel.name)
+    interrupted = False
+    try:
+        for event in benching.bench(request):
+            found.saw(event)
+            progress.saw(event)
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        progress.close()
+    return found.result(), interrupted
+
+
+def _joined(result: Bench, history: History | None, given: Sequence[Given]) -> Bench:
+    """The result with what was measured before, and by others, on the same device."""
+    if result.gpu is None:
+        return result
+    known = read_published()
+    cases = []
+    for case in result.cases:
+        figures = figures_for(known, result.kernel, result.gpu.name, case.case)
+        case = with_published(case, figures, given[case.number] if given else None)
+        if history is not None and case.times:
+            before = history.before(result.kernel, result.gpu.name, case.case)
+            case = replace(case, before=before)
+        cases.append(case)
+    return replace(result, cases=tuple(cases))
+
+
+def _write(result: Bench, style: str | None, form: str, stream: TextIO, color: bool | None) -> None:
+    if style is not None:
+        from kinspect.inspector.render import bench_styles
+
+        if style == "checker":
+            bench_styles.write_checker(result, stream)
+        else:
+            bench_styles.write_tune_gemm_results(result, stream)
+    elif form == "text":
+        from kinspect.inspector.render import bench as text
+
+        text.write(result, stream, color=color)
+    else:
+        from kinspect.inspector.render import bench_data
+
+        writer = {"json": bench_data.write_json, "csv": bench_data.write_csv}[form]
+        writer(result, stream)
+
+
+def _status(result: Bench, interrupted: bool) -> int:
+    for case in result.cases:
+        if case.status in (WRONG, ERROR, CRASHED):
+            line = " ".join(f"{result.kernel}: {case.name}: {case.message}".split())
+            sys.stderr.write(f"kinspect: error: {line}\n")
+    if interrupted:
+        sys.stderr.write("kinspect: error: interrupted: the other cases were not timed\n")
+        return INTERRUPTED
+    states = {case.status for case in result.cases}
+    return 2 if states & {ERROR, CRASHED} else 1 if WRONG in states else 0
+
+
+# --------------------------------------------------------------------------- what was asked
+
+
+def _given(
+    cases_file: str | None, gemm_sizes: str | None, words: Sequence[str]
+) -> tuple[Given, ...]:
+    """The user's own cases, from one place."""
+    if sum((cases_file is not None, gemm_sizes is not None, bool(words))) > 1:
+        raise KinspectError(
+            "cases come from --cases, from --gemm-sizes or from behind --", "give one of them"
+        )
+    if words:
+        return (read_flags(words),)
+    if cases_file is not None:
+        return tuple(read_gpumode(_text(cases_file), cases_file))
+    if gemm_sizes is not None:
+        return tuple(read_tune_gemm(_text(gemm_sizes), gemm_sizes))
+    return ()
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise KinspectError(f"{path} cannot be read: {reason}", "name a file of cases") from None
+
+
+def _config(settings: Sequence[str]) -> dict[str, Value]:
+    config: dict[str, Value] = {}
+    for part in (p for text in settings for p in split_list(text)):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise KinspectError(
+                f"--config: {part!r} is not KEY=VALUE", "e.g. BLOCK_M=64,num_warps=4"
+            )
+        config[name.strip()] = scalar(value)
+    return config
+
+
+def _compared(text: str | None, profile: bool) -> tuple[str, ...]:
+    names = split_list(text)
+    unknown = [name for name in names if name not in ("torch", "ck")]
+    if unknown:
+        raise KinspectError(f"--compare: {unknown[0]!r} is not known", "there are torch and ck")
+    return () if profile else names
+
+
+def _tuned(text: str | None, profile: bool) -> int:
+    if text is None:
+        return 0
+    if not text.isdecimal() or int(text) < 1:
+        raise KinspectError(
+            f"--tune: {text!r} is no number of configurations",
+            "write --tune=20, or --tune behind the kernel's name",
+        )
+    if profile:
+        raise KinspectError("-p and --tune exclude each other", "give one of them")
+    return int(text)
+
+
+class _Progress:
+    """A line on stderr, on a terminal only."""
+
+    def __init__(self, kernel: str) -> None:
+        self._kernel = kernel
+        self._live = sys.stderr.isatty()
+        self._names: tuple[str, ...] = ()
+        self._done = 0
+        self._where = ""
+
+    def saw(self, event: Event) -> None:
+        if isinstance(event, Planned):
+            self._names = event.names
+        elif isinstance(event, OnGpu):
+            self._where = f" on {event.gpu.name}"
+        elif isinstance(event, Done):
+            self._done += 1
+        if self._live and self._done < len(self._names):
+            sys.stderr.write(
+                f"\r\x1b[K  {self._kernel}{self._where}: case {self._done + 1} of"
+                f" {len(self._names)}, {self._names[self._done]}"
+            )
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        if self._live:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

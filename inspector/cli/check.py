@@ -1,0 +1,171 @@
+"""`kinspect check`: kernels against their references."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import click
+from kinspect.inspector.cli.options import format_option, output_option, result_stream
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.render import check as text
+from kinspect.inspector.runs.checking import (
+    DEVICES,
+    TIME_LIMIT,
+    CaseDone,
+    CheckRequest,
+    Gathered,
+    KernelDone,
+)
+from kinspect.inspector.runs.checking import check as run_checks
+from kinspect.inspector.suite import catalogue
+from kinspect.inspector.suite.catalogue import KernelFile
+from kinspect.inspector.suite.checks import CRASHED, KernelCheck
+from kinspect.inspector.version import VERSION
+
+
+@click.command()
+@click.argument("names", metavar="[NAME|FILE.py[::CASE]]...", nargs=-1)
+@click.option(
+    "--device",
+    type=click.Choice(DEVICES),
+    default="cpu",
+    show_default=True,
+    help="cpu: Triton's interpreter. cuda: the GPU that PyTorch sees, AMD's too.",
+)
+@click.option("--case", "cases", multiple=True, metavar="GLOB", help="Only cases of such names.")
+@click.option("--fast", is_flag=True, help="Leave out the cases that a file calls slow.")
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="Interpreter with PyTorch and Triton.  [the one that runs kinspect]",
+)
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Files at a time on the CPU.  [CPUs]"
+)
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(1),
+    default=TIME_LIMIT,
+    show_default=True,
+    metavar="S",
+    help="Seconds that one case may take.",
+)
+@format_option("text", "json")
+@output_option
+def check(
+    names: tuple[str, ...],
+    device: str,
+    cases: tuple[str, ...],
+    fast: bool,
+    python: str | None,
+    jobs: int | None,
+    time_limit: float,
+    form: str,
+    output: Path | None,
+) -> int:
+    """Check kernels against their references, in Triton's interpreter or on a GPU.
+
+    NAME is a bundled kernel (`kinspect kernels list`), FILE.py a file of that kind; NAME::CASE
+    checks some of its cases. With neither, all bundled kernels are checked.
+
+    Results must have the reference's dtype, shape and NaN, and its values within the case's
+    tolerance. Memory that a kernel should write is filled with NaN first. Cases that the device
+    cannot run are skipped, and said so.
+
+    Exit status: 0 all passed, 1 something is wrong, 2 something could not be checked.
+    """
+    request = CheckRequest(
+        kernels=_asked(names),
+        cases=cases,
+        device=device,
+        fast=fast,
+        python=python,
+        jobs=jobs or os.cpu_count() or 1,
+        time_limit=time_limit,
+    )
+    started = time.perf_counter()
+    found = Gathered()
+    with result_stream(output) as stream, _Progress() as progress:
+        for event in run_checks(request):
+            found.saw(event)
+            if isinstance(event, CaseDone):
+                progress.saw(event.kernel.name, event.result.case)
+            if isinstance(event, KernelDone) and form == "text" and event.result.cases:
+                progress.clear()
+                text.write_kernel(event.result, stream)
+        seconds = time.perf_counter() - started
+        progress.clear()
+        if form == "json":
+            tool = {"name": "kinspect", "version": VERSION}
+            text.write_json(found.kernels, found.device, seconds, tool, stream)
+        else:
+            text.write_summary(found.kernels, found.device, seconds, stream)
+    return _status(found.kernels, cases)
+
+
+def _asked(names: tuple[str, ...]) -> tuple[tuple[KernelFile, tuple[str, ...]], ...]:
+    """The files, each once, with the cases asked for by NAME::CASE.
+
+    Raises:
+        KinspectError: an unknown name, or a file that cannot be checked.
+    """
+    asked: dict[KernelFile, tuple[str, ...]] = {}
+    for text_ in names:
+        name, _, case = text_.partition("::")
+        kernel = catalogue.checkable(catalogue.find(name))
+        patterns = tuple(filter(None, case.split(",")))
+        before = asked.get(kernel)
+        # A file that is named as a whole is checked as a whole.
+        whole = not patterns or before == ()
+        asked[kernel] = () if whole else (*(before or ()), *patterns)
+    return tuple(asked.items()) or tuple((k, ()) for k in catalogue.bundled())
+
+
+def _status(kernels: tuple[KernelCheck, ...], cases: tuple[str, ...]) -> int:
+    """0, 1 or 2; what could not be checked is said on stderr, a line each.
+
+    Raises:
+        KinspectError: no case at all matched.
+    """
+    for kernel in kernels:
+        crashed = [c for c in kernel.cases if c.status == CRASHED]
+        lines = [f"{c.case}: {c.message}" for c in crashed] + [kernel.problem] * bool(
+            kernel.problem
+        )
+        for line in lines:
+            sys.stderr.write(f"kinspect: error: {kernel.name}: {' '.join(line.split())}\n")
+    if any(kernel.problem or kernel.count(CRASHED) for kernel in kernels):
+        return 2
+    if cases and not any(kernel.cases for kernel in kernels):
+        raise KinspectError(
+            f"no case matches {' or '.join(map(repr, cases))}", "see `kinspect kernels show NAME`"
+        )
+    return 1 if any(kernel.wrong for kernel in kernels) else 0
+
+
+class _Progress:
+    """What is being checked, on stderr and on a terminal only."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+        self._done = 0
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.clear()
+
+    def saw(self, kernel: str, case: str) -> None:
+        self._done += 1
+        if self._live:
+            sys.stderr.write(f"\r\x1b[K  {self._done} cases done, the last: {kernel} {case}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._live:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

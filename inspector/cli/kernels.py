@@ -1,0 +1,76 @@
+"""`kinspect kernels list|show`: the kernels that come with kinspect."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from kinspect.inspector.cli.options import format_option, output_option, result_stream
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.render import kernels as text
+from kinspect.inspector.suite import catalogue
+from kinspect.inspector.suite.catalogue import KernelFile
+from kinspect.inspector.suite.checks import Description
+
+python_option = click.option(
+    "--python",
+    metavar="PATH",
+    help="Interpreter that loads the files for what their text does not tell.  [this one]",
+)
+
+
+@click.group()
+def kernels() -> None:
+    """The kernels that come with kinspect."""
+
+
+@kernels.command("list")
+@format_option("text", "json")
+@output_option
+@python_option
+def list_kernels(form: str, output: Path | None, python: str | None) -> None:
+    """Every bundled kernel: what it is, what it answers to, its cases and benchmark shapes."""
+    known = catalogue.bundled()
+    counts = {k.path: (k.entries("CASES"), k.entries("BENCH")) for k in known}
+    # Tables that are built up by code are counted by loading the file, in another process.
+    computed = [k for k in known if None in counts[k.path]]
+    for path, found in _described(computed, python).items():
+        counts[path] = (len(found.cases), len(found.bench))
+    entries = [text.Entry(kernel, *counts[kernel.path]) for kernel in known]
+    with result_stream(output) as stream:
+        (text.write_list_json if form == "json" else text.write_list)(entries, stream)
+
+
+@kernels.command("show")
+@click.argument("name")
+@format_option("text", "json")
+@output_option
+@python_option
+def show_kernel(name: str, form: str, output: Path | None, python: str | None) -> None:
+    """One kernel: its docstring, file, cases, benchmark shapes, tuning space and compile cases.
+
+    NAME is a bundled kernel or the path of a kernel file.
+    """
+    kernel = catalogue.find(name)
+    found = _described([kernel], python).get(kernel.path)
+    with result_stream(output) as stream:
+        (text.write_one_json if form == "json" else text.write_one)(kernel, found, stream)
+
+
+def _described(files: Sequence[KernelFile], python: str | None) -> dict[Path, Description]:
+    """What the files hold; what cannot be found out is said on stderr."""
+    if not files:
+        return {}
+    from kinspect.inspector.runs.checking import describe
+
+    try:
+        answers = describe(files, python)
+    except KinspectError as error:
+        sys.stderr.write(f"kinspect: note: some figures are not known: {error}\n")
+        return {}
+    for path, answer in answers.items():
+        if isinstance(answer, str):
+            sys.stderr.write(f"kinspect: note: {path}: {answer}\n")
+    return {path: a for path, a in answers.items() if isinstance(a, Description)}

@@ -1,0 +1,115 @@
+"""What the GPU at work is: name, target, driver and clocks, as far as anybody tells."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
+
+QUERY_SECONDS = 10.0
+
+Ask = Callable[[Sequence[str]], Optional[str]]  # noqa: UP045  (evaluated, in Python 3.9 too)
+"""Runs a command; what it printed, or None where there is no such command or it failed."""
+
+
+def ask(command: Sequence[str]) -> str | None:
+    """Output of a query tool."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=QUERY_SECONDS, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def describe(torch: Any) -> dict[str, Any]:
+    """Name, target and size of the current GPU, and the versions of what runs on it."""
+    properties = torch.cuda.get_device_properties(0)
+    hip = torch.version.hip
+    if hip:
+        arch = str(getattr(properties, "gcnArchName", "")).partition(":")[0] or None
+    else:
+        arch = f"sm_{properties.major}{properties.minor}"
+    return {
+        "device": {
+            "name": torch.cuda.get_device_name(0),
+            "arch": arch,
+            "backend": "hip" if hip else "cuda",
+            "compute_units": properties.multi_processor_count,
+            "memory_bytes": properties.total_memory,
+        },
+        "versions": {
+            "python": platform.python_version(),
+            "torch": str(torch.__version__),
+            "triton": _version("triton"),
+            "driver": driver(torch),
+            "cuda": torch.version.cuda,
+            "hip": hip,
+        },
+    }
+
+
+def driver(torch: Any, ask: Ask = ask) -> str | None:
+    """The driver's version, or None."""
+    if torch.version.hip:
+        try:
+            with open("/sys/module/amdgpu/version", encoding="ascii") as stream:
+                return stream.read().strip() or None
+        except OSError:
+            return None
+    said = ask([*_nvidia_smi(torch), "--query-gpu=driver_version"])
+    return said.strip().splitlines()[0].strip() if said and said.strip() else None
+
+
+def clocks(torch: Any, ask: Ask = ask) -> dict[str, int | None]:
+    """Clocks in MHz right now: of the cores, at most, and of the memory; None where unknown."""
+    none: dict[str, int | None] = {"core_mhz": None, "core_max_mhz": None, "memory_mhz": None}
+    if torch.version.hip:
+        return {**none, **_amd_clocks(ask)}
+    said = ask([*_nvidia_smi(torch), "--query-gpu=clocks.sm,clocks.max.sm,clocks.mem"])
+    if not said or not said.strip():
+        return none
+    figures = [_number(cell) for cell in said.strip().splitlines()[0].split(",")]
+    return dict(zip(none, figures)) if len(figures) == len(none) else none
+
+
+def _nvidia_smi(torch: Any) -> list[str]:
+    """The query for the device that torch calls 0: CUDA_VISIBLE_DEVICES may have reordered them."""
+    command = ["nvidia-smi", "--format=csv,noheader,nounits"]
+    uuid = str(getattr(torch.cuda.get_device_properties(0), "uuid", "") or "")
+    if uuid:
+        command.append("--id=" + (uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"))
+    return command
+
+
+def _amd_clocks(ask: Ask) -> dict[str, int | None]:
+    said = ask(["rocm-smi", "--showclocks", "--json"])
+    try:
+        cards = json.loads(said or "")
+        card = next(value for key, value in sorted(cards.items()) if key.startswith("card"))
+    except (ValueError, AttributeError, StopIteration):
+        return {}
+    found: dict[str, int | None] = {}
+    for key, value in card.items():
+        if "sclk clock speed" in key:
+            found["core_mhz"] = _number(str(value))
+        elif "mclk clock speed" in key:
+            found["memory_mhz"] = _number(str(value))
+    return found
+
+
+def _number(text: str) -> int | None:
+    match = re.search(r"\d+", text)
+    return int(match[0]) if match is not None else None
+
+
+def _version(name: str) -> str | None:
+    try:
+        module = __import__(name)
+    except ImportError:
+        return None
+    return str(getattr(module, "__version__", "")) or None

@@ -1,0 +1,257 @@
+"""Whether a launch computed what it should, for shapes too large to be careless about memory.
+
+The oracle is the kernel file's `reference` on the same inputs. Where the GPU's memory cannot hold
+it, slices of the inputs along one axis (a batch, a head) go through the reference instead; where
+there is no such axis, torch's own operator is the oracle. What cannot be checked is not timed.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from .kernel_file import tensors_of
+
+CHUNK = 1 << 24  # values compared at a time, in float64
+MOST_SLICES = 4
+
+
+class UncheckedError(Exception):
+    """There is no oracle that fits into memory; the message says what was tried."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """|actual − expected| ≤ atol + rtol·|expected|, for every value."""
+
+    atol: float
+    rtol: float
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a launch has to return.
+
+    Args:
+        tensors: the tensors of the result, in order, or of each slice of it.
+        slices: for each entry of `tensors` the index along the axis that was sliced; None for the
+            result as a whole.
+        oracle: `reference`, `slices of the reference` or `torch`.
+    """
+
+    tensors: tuple[tuple[Any, ...], ...]
+    slices: tuple[int, ...] | None
+    oracle: str
+
+    def complaint(self, actual: Any, tolerance: Tolerance) -> str | None:
+        """What is wrong with a result, or None."""
+        found = flat(actual)
+        if self.slices is None:
+            if self.oracle == "torch":  # its operator may leave by-products (an LSE) out
+                found = found[: len(self.tensors[0])]
+            return _difference(found, self.tensors[0], tolerance, exact=self.oracle != "torch")
+        for index, expected in zip(self.slices, self.tensors):
+            if len(found) != len(expected):
+                return f"{len(found)} results, expected {len(expected)}"
+            parts = [_part(a, e, index) for a, e in zip(found, expected)]
+            complaint = _difference(parts, expected, tolerance)
+            if complaint is not None:
+                return f"slice {index}: {complaint}"
+        return None
+
+    def leniently(self, actual: Any, tolerance: Tolerance) -> str | None:
+        """As `complaint`, but by-products may be missing and dtypes may differ."""
+        if self.slices is not None:
+            return None  # too large to be looked at twice
+        found = flat(actual)
+        count = min(len(found), len(self.tensors[0]))
+        return _difference(found[:count], self.tensors[0][:count], tolerance, exact=False)
+
+
+def expected_of(
+    module: Any, inputs: Mapping[str, Any], out_of_memory: tuple[type[BaseException], ...]
+) -> Expected:
+    """The oracle's results for these inputs.
+
+    Args:
+        module: the kernel file.
+        inputs: keyword arguments of `launch`.
+        out_of_memory: the exceptions by which torch says that memory is short.
+
+    Raises:
+        UncheckedError: no oracle fits into memory.
+    """
+    whole = _attempt(functools.partial(module.reference, **inputs), out_of_memory)
+    if whole is not None:
+        return Expected((tuple(flat(whole)),), None, "reference")
+    for axis in range(3):
+        count = _common(inputs, axis)
+        if count is None:
+            continue
+        chosen = sorted({i * (count - 1) // max(1, MOST_SLICES - 1) for i in range(MOST_SLICES)})
+        parts = []
+        for index in chosen:
+            some = functools.partial(module.reference, **_sliced(inputs, axis, index))
+            part = _attempt(some, out_of_memory)
+            if part is None:
+                break
+            parts.append(tuple(flat(part)))
+        else:
+            return Expected(tuple(parts), tuple(chosen), "slices of the reference")
+    if hasattr(module, "torch_operator"):
+        found = _attempt(functools.partial(module.torch_operator, **inputs), out_of_memory)
+        if found is not None:
+            return Expected((tuple(flat(found)),), None, "torch")
+    raise UncheckedError("the reference needs more memory than the GPU has")
+
+
+def tolerance_of(case: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> Tolerance:
+    """A case's own tolerance, or the loosest one of the correctness cases that are most like it.
+
+    That is: those with the same dtype and flags; failing these, with the same dtype; else all.
+
+    Raises:
+        UncheckedError: no case has a tolerance.
+    """
+    if "atol" in case and "rtol" in case:
+        return Tolerance(float(case["atol"]), float(case["rtol"]))
+    stated = [c for c in cases if "atol" in c and "rtol" in c]
+    same_dtype = [c for c in stated if c.get("dtype") == case.get("dtype")]
+    alike = [c for c in same_dtype if _flags(c) == _flags(case)] or same_dtype or stated
+    if not alike:
+        raise UncheckedError("the kernel file states no tolerance: CASES has no atol and rtol")
+    return Tolerance(max(float(c["atol"]) for c in alike), max(float(c["rtol"]) for c in alike))
+
+
+def _flags(case: Mapping[str, Any]) -> dict[str, Any]:
+    """The words and true switches of a case: what is computed, not how much of it."""
+    return {
+        key: value
+        for key, value in case.items()
+        if key != "name" and (value is True or isinstance(value, str))
+    }
+
+
+def flat(value: Any) -> list[Any]:
+    """The tensors in a result, in order."""
+    return [tensor for _, tensor in tensors_of(value)]
+
+
+@contextmanager
+def unfilled_memory_shows() -> Iterator[None]:
+    """Memory that torch allocates without filling holds NaN, or the largest integer.
+
+    A kernel that writes nothing could otherwise return what the oracle left in memory.
+    """
+    import torch
+
+    before = torch.are_deterministic_algorithms_enabled()
+    warned = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warned)
+
+
+def _attempt(call: Callable[[], Any], out_of_memory: tuple[type[BaseException], ...]) -> Any:
+    """What the call returns; None where memory does not suffice."""
+    try:
+        return call()
+    except out_of_memory:
+        pass
+    # Out of the except clause: the traceback held the half-made tensors.
+    gc.collect()
+    _release()
+    return None
+
+
+def _release() -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _common(inputs: Mapping[str, Any], axis: int) -> int | None:
+    """The length that all input tensors share along an axis, if it is one that can be sliced."""
+    tensors = [t for value in inputs.values() for t in flat(value)]
+    if any(t.ndim <= axis or t.ndim < 3 for t in tensors if t.numel() > 1):
+        return None
+    lengths = {t.shape[axis] for t in tensors if t.numel() > 1}
+    return lengths.pop() if len(lengths) == 1 and max(lengths) > 1 else None
+
+
+def _sliced(inputs: Mapping[str, Any], axis: int, index: int) -> dict[str, Any]:
+    def part(value: Any) -> Any:
+        is_tensor = hasattr(value, "narrow")
+        return value.narrow(axis, index, 1) if is_tensor and value.numel() > 1 else value
+
+    return {name: part(value) for name, value in inputs.items()}
+
+
+def _part(whole: Any, sliced: Any, index: int) -> Any:
+    """The part of a result that a slice of the inputs yields: along the axis that became 1."""
+    axes = [i for i, (a, b) in enumerate(zip(whole.shape, sliced.shape)) if a != b]
+    if len(axes) != 1 or whole.ndim != sliced.ndim or sliced.shape[axes[0]] != 1:
+        return whole  # its shape will be complained about
+    return whole.narrow(axes[0], index, 1)
+
+
+def _difference(
+    actual: Sequence[Any], expected: Sequence[Any], tolerance: Tolerance, exact: bool = True
+) -> str | None:
+    if len(actual) != len(expected):
+        return f"{len(actual)} results, expected {len(expected)}"
+    for index, (a, e) in enumerate(zip(actual, expected)):
+        which = f"result {index}: " if len(expected) > 1 else ""
+        if tuple(a.shape) != tuple(e.shape) or (exact and a.dtype != e.dtype):
+            return f"{which}is {tuple(a.shape)} {a.dtype}, expected {tuple(e.shape)} {e.dtype}"
+        wrong, worst, where = _count(a, e, tolerance)
+        if wrong:
+            place = ", ".join(map(str, where))
+            return (
+                f"{which}{wrong} of {a.numel()} values differ by more than atol"
+                f" {tolerance.atol:g} + rtol {tolerance.rtol:g}·|expected|; the worst by"
+                f" {worst:.4g}, at [{place}]"
+            )
+    return None
+
+
+def _count(a: Any, e: Any, tolerance: Tolerance) -> tuple[int, float, tuple[int, ...]]:
+    """How many values are off, by how much at worst, and where that is."""
+    flat_a, flat_e = a.reshape(-1), e.reshape(-1)
+    wrong, worst, place = 0, -1.0, 0
+    for start in range(0, flat_a.numel(), CHUNK):
+        x, y = _wide(flat_a[start : start + CHUNK]), _wide(flat_e[start : start + CHUNK])
+        gap = (x - y).abs()
+        same = (x == y) | (x.isnan() & y.isnan())
+        # ~(≤) rather than >: a NaN on one side is a difference.
+        off = ~same & ~(gap <= tolerance.atol + tolerance.rtol * y.abs())
+        count = int(off.sum())
+        if not count:
+            continue
+        wrong += count
+        gap = gap.nan_to_num(nan=float("inf")).masked_fill(~off, -1.0)
+        at = int(gap.argmax())
+        if float(gap[at]) > worst:
+            worst, place = float(gap[at]), start + at
+    where = []
+    for size in reversed(tuple(a.shape)):
+        where.append(place % size)
+        place //= size
+    return wrong, worst, tuple(reversed(where))
+
+
+def _wide(values: Any) -> Any:
+    """As float64, which holds every value of the types that kernels return (int64 up to 2⁵³)."""
+    if values.dtype.is_floating_point and values.dtype.itemsize == 1:
+        values = values.float()  # there is no other way out of float8 on some devices
+    return values.double()

@@ -1,0 +1,78 @@
+"""Other people's operators for the same job, which a kernel is compared with.
+
+`torch` is the kernel file's own `torch_operator`. `ck` is Composable Kernel through aiter, where
+aiter is importable and has an operator that takes this kernel's inputs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+class MissingError(Exception):
+    """There is nothing to compare with; the message says why."""
+
+
+def operator_of(other: str, module: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
+    """A call of the other operator on these inputs.
+
+    Raises:
+        MissingError: there is none.
+    """
+    if other == "torch":
+        operator = getattr(module, "torch_operator", None)
+        if operator is None:
+            raise MissingError("torch has no operator for this kernel: nothing to compare with")
+        return lambda: operator(**inputs)
+    if other == "ck":
+        return _ck(inputs)
+    raise MissingError(f"{other!r} is nothing to compare with; there are torch and ck")
+
+
+def _ck(inputs: Mapping[str, Any]) -> Callable[[], Any]:
+    try:
+        aiter: Any = importlib.import_module("aiter")
+    except Exception as error:  # it compiles on import, and fails in many ways without a ROCm
+        raise MissingError(
+            f"aiter is not importable ({type(error).__name__}): the comparison with CK is left out"
+        ) from None
+    given = {name for name, value in inputs.items() if value is not None and value is not False}
+    if {"q", "k", "v"} <= given <= _ATTENTION and hasattr(aiter, "flash_attn_func"):
+        return _attention(aiter, inputs)
+    if {"a", "b", "a_scale", "b_scale"} <= given and hasattr(aiter, "gemm_a8w8_blockscale_ck"):
+        return _blockscale(aiter, inputs)
+    raise MissingError("aiter has no CK operator for these inputs: the comparison is left out")
+
+
+_ATTENTION = frozenset({"q", "k", "v", "causal", "layout", "scale", "config"})
+
+
+def _attention(aiter: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
+    """`flash_attn_func` takes [batch, sequence, heads, features]; other orders are views of it."""
+    layout = inputs.get("layout", "bhsd")
+    if layout not in ("bhsd", "bshd"):
+        raise MissingError(f"the comparison with CK takes no layout {layout}")
+    q, k, v = (inputs[name] if layout == "bshd" else inputs[name].transpose(1, 2) for name in "qkv")
+    options = {"softmax_scale": inputs.get("scale"), "causal": bool(inputs.get("causal"))}
+
+    def call() -> Any:
+        out = aiter.flash_attn_func(q, k, v, **options)
+        out = out[0] if isinstance(out, (tuple, list)) else out
+        return out if layout == "bshd" else out.transpose(1, 2)
+
+    return call
+
+
+def _blockscale(aiter: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
+    import torch
+
+    a, b = inputs["a"], inputs["b"]
+
+    def call() -> Any:
+        out = torch.empty((a.shape[0], b.shape[0]), dtype=torch.bfloat16, device=a.device)
+        found = aiter.gemm_a8w8_blockscale_ck(a, b, inputs["a_scale"], inputs["b_scale"], out)
+        return out if found is None else found
+
+    return call

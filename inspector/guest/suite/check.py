@@ -1,0 +1,288 @@
+"""Launches the CASES of a kernel file and compares them with its reference.
+
+What a check must not be fooled by:
+    - memory that happens to hold the right values: what `launch` allocates without filling it is
+      filled with NaN (or the largest integer) first;
+    - a `launch` that launches nothing, or hands an input back as its result;
+    - inputs that `launch` changes: the reference works on copies made before;
+    - a result of another dtype or shape, and NaN where there should be none, or none where there
+      should be NaN.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib
+import math
+import os
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from ..loading import LoadError
+from ..records import Emit, one_line
+from .compare import WrongError, compare, same
+from .kernel_file import (
+    Backend,
+    backend_of,
+    copied,
+    entries,
+    fitting,
+    interpretable,
+    lacks,
+    load_kernel,
+    tensors_of,
+)
+
+ALLOCATIONS = (
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+)
+"""PyTorch's functions that give memory as it is."""
+MOST_TRACEBACK = 8000
+
+
+def run(request: dict[str, Any], emit: Emit) -> None:
+    """Checks a kernel file, each case a step.
+
+    Args:
+        request: `path`, `device` (`cpu` or `cuda`), `cases` (lists of fnmatch patterns: of
+            each list one must match), `fast`
+            (leave slow cases out), `threads` (of PyTorch), `finished`.
+        emit: takes `{"device": {...}}` and `{"cases": [names of all]}` once, and for each case
+            `{"begin": n, "case": name}` and `{"result": {...}}`; or `{"problem", "hint"}`.
+    """
+    torch = importlib.import_module("torch")
+    torch.set_num_threads(int(request["threads"]))
+    try:
+        backend = backend_of(request["device"])
+    except LoadError as error:
+        emit({"problem": error.message, "hint": error.hint, "device_missing": True})
+        return
+    try:
+        module = load_kernel(os.path.abspath(request["path"]))
+        cases = entries(module, "CASES")
+    except LoadError as error:
+        emit({"problem": one_line(error.message), "hint": error.hint})
+        return
+    if not request["finished"]:
+        emit({"device": _device(backend)})
+        emit({"cases": [case["name"] for case in cases]})
+    for number, case in enumerate(chosen(cases, request), start=1):
+        if number in request["finished"]:
+            continue
+        emit({"begin": number, "case": case["name"]})
+        emit({"result": check_case(module, case, backend)})
+        if not _device_works(backend):
+            # A GPU's error stays with the process that it met.
+            emit({"again": True})
+            return
+
+
+def chosen(cases: list[dict[str, Any]], request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The cases that were asked for."""
+    groups = request["cases"]
+    return [
+        case
+        for case in cases
+        if not (request["fast"] and case.get("slow"))
+        and all(any(fnmatch.fnmatchcase(case["name"], w) for w in group) for group in groups)
+    ]
+
+
+def check_case(module: ModuleType, case: Mapping[str, Any], backend: Backend) -> dict[str, Any]:
+    """Checks one case.
+
+    Returns:
+        `case`, `status` (`passed`, `failed`, `error` or `skipped`), `message`, `seconds` of the
+        launch (compilation included), `atol`, `rtol`, and as far as they are known `max_abs`,
+        `max_rel`, `share` (the greatest error over what is allowed there); `upcast`: bfloat16
+        inputs were handed over as float32.
+    """
+    start = time.perf_counter()
+    result: dict[str, Any] = {
+        "case": case["name"],
+        "atol": case.get("atol"),
+        "rtol": case.get("rtol"),
+    }
+    try:
+        atol, rtol = float(case["atol"]), float(case["rtol"])
+        inputs = module.make_inputs(dict(case), device=backend.device)
+        reason = lacks(case, inputs, backend)
+        if reason is not None:
+            result.update(status="skipped", message=reason)
+            return result
+        result["upcast"] = backend.interpreted and _has_bfloat16(inputs)
+        if backend.interpreted:
+            inputs = interpretable(inputs)
+        inputs = fitting(module, inputs, backend)
+        result.update(_compared(module, inputs, backend, atol, rtol))
+        result["status"] = "passed"
+    except WrongError as wrong:
+        result.update(wrong.figures, status="failed", message=str(wrong))
+    except Exception as error:
+        result.update(
+            status="error",
+            message=_said(error),
+            detail=traceback.format_exc()[-MOST_TRACEBACK:],
+        )
+    finally:
+        result.setdefault("seconds", time.perf_counter() - start)
+    return result
+
+
+def _compared(
+    module: ModuleType, inputs: dict[str, Any], backend: Backend, atol: float, rtol: float
+) -> dict[str, Any]:
+    """The figures of a case that is right.
+
+    Raises:
+        WrongError: of one that is not.
+    """
+    kept = copied(inputs)
+    start = time.perf_counter()
+    with _launches_counted() as launched, _unfilled_memory("nan"):
+        actual = module.launch(**inputs)
+        _synchronize(backend)
+    seconds = time.perf_counter() - start
+    expected = module.reference(**copied(kept))
+    figures: dict[str, Any] = {"seconds": seconds}
+    _sound(actual, inputs, kept, launched)
+    figures.update(compare(actual, expected, atol, rtol))
+    if _has_nan(expected):
+        # Where NaN is right, what was never written looks right as well: fill with zeros instead.
+        with _unfilled_memory("zero"):
+            actual = module.launch(**copied(kept))
+            _synchronize(backend)
+        compare(actual, expected, atol, rtol)
+    return figures
+
+
+def _sound(actual: Any, inputs: Any, kept: Any, launched: list[str]) -> None:
+    """Sees that the result is the kernel's, and the inputs are as they were.
+
+    An input that was changed must be a result as well: then the operation works in place.
+
+    Raises:
+        WrongError: otherwise.
+    """
+    results = [tensor for _, tensor in tensors_of(actual)]
+    if not launched and any(tensor.numel() for tensor in results):
+        raise WrongError("launch ran no Triton kernel")
+    returned = {_storage(tensor) for tensor in results if tensor.numel()}
+    before = dict(tensors_of(kept))
+    for name, tensor in tensors_of(inputs):
+        changed = not same(tensor, before[name])
+        if changed and _storage(tensor) not in returned:
+            raise WrongError(f"launch changed its input {name}, which it does not return")
+        if not changed and tensor.numel() and _storage(tensor) in returned:
+            raise WrongError(f"launch returned its input {name} as it was")
+
+
+@contextmanager
+def _launches_counted() -> Iterator[list[str]]:
+    """Notes the kernels that are launched, by Triton's interpreter or for real."""
+    launched: list[str] = []
+    patched = []
+    for module, name in (
+        ("triton.runtime.jit", "JITFunction"),
+        ("triton.runtime.interpreter", "InterpretedFunction"),
+    ):
+        kind = getattr(importlib.import_module(module), name)
+        patched.append((kind, kind.run))
+        kind.run = _noting(kind.run, launched)
+    try:
+        yield launched
+    finally:
+        for kind, original in patched:
+            kind.run = original
+
+
+def _noting(original: Any, launched: list[str]) -> Any:
+    def run(function: Any, *args: Any, **kwargs: Any) -> Any:
+        launched.append(str(getattr(function, "__name__", function)))
+        return original(function, *args, **kwargs)
+
+    return run
+
+
+def _unfilled_memory(fill: str) -> Any:
+    """A context in which memory that is allocated and not filled holds NaN, or zeros."""
+    torch = importlib.import_module("torch")
+    overrides = importlib.import_module("torch.overrides")
+    owners = (torch, torch.Tensor)
+    makers = [getattr(o, name) for o in owners for name in ALLOCATIONS if hasattr(o, name)]
+
+    # A TorchDispatchMode would do as well, but entering the first one takes seconds of imports.
+    class Filled(overrides.TorchFunctionMode):  # type: ignore[name-defined,misc]
+        def __torch_function__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            made = function(*args, **(kwargs or {}))
+            if any(function is maker for maker in makers) and made.numel():
+                made.fill_(_poison(torch, made.dtype) if fill == "nan" else 0)
+            return made
+
+    return Filled()
+
+
+def _poison(torch: Any, dtype: Any) -> Any:
+    if dtype.is_floating_point or dtype.is_complex:
+        return math.nan
+    return True if dtype == torch.bool else torch.iinfo(dtype).max
+
+
+def _storage(tensor: Any) -> int:
+    return int(tensor.untyped_storage().data_ptr())
+
+
+def _has_nan(value: Any) -> bool:
+    return any(
+        tensor.is_floating_point() and bool(tensor.float().isnan().any())
+        for _, tensor in tensors_of(value)
+    )
+
+
+def _has_bfloat16(inputs: Mapping[str, Any]) -> bool:
+    torch = importlib.import_module("torch")
+    return any(t.dtype == torch.bfloat16 for _, t in tensors_of(inputs)) or any(
+        value is torch.bfloat16 for value in inputs.values()
+    )
+
+
+def _synchronize(backend: Backend) -> None:
+    if not backend.interpreted:
+        importlib.import_module("torch").cuda.synchronize()
+
+
+def _device_works(backend: Backend) -> bool:
+    try:
+        _synchronize(backend)
+    except Exception:
+        return False
+    return True
+
+
+def _device(backend: Backend) -> dict[str, Any]:
+    return {
+        "kind": backend.device,
+        "backend": backend.kind,
+        "name": backend.name,
+        "arch": backend.arch,
+        "torch": str(importlib.import_module("torch").__version__),
+        "triton": str(importlib.import_module("triton").__version__),
+    }
+
+
+def _said(error: BaseException) -> str:
+    """An exception in one line: the innermost cause, which Triton's wrappers hide."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f"{type(error).__name__}: {one_line(error)}"

@@ -1,0 +1,219 @@
+"""A kernel file: loading it, what it has, and inputs that the backend at hand can take."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+from ..loading import LoadError, load
+
+NEEDED = ("launch", "reference", "make_inputs")
+"""Functions without which a file cannot be checked."""
+BACKENDS = {"hip": "amd", "cuda": "nvidia"}
+"""What PyTorch was built for -> the Triton backend that compiles for it."""
+FNUZ_ARCHS = ("gfx94",)
+"""Chips that know the float8 fnuz types by themselves; elsewhere on AMD they are converted."""
+OCP_CAPABILITY = (8, 9)
+"""The first NVIDIA generation with float8 (Ada); Triton refuses the types on older ones."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Backend:
+    """What runs the kernels.
+
+    Args:
+        device: torch's name of it, `cpu` (Triton's interpreter) or `cuda`.
+        kind: `interpreter`, `hip` or `cuda`.
+        name: of the device, for people.
+        arch: gfx name, or `sm_90`; empty for the interpreter.
+    """
+
+    device: str
+    kind: str
+    name: str
+    arch: str
+
+    @property
+    def interpreted(self) -> bool:
+        """Whether Triton's interpreter runs the kernels."""
+        return self.kind == "interpreter"
+
+
+def backend_of(device: str) -> Backend:
+    """The backend behind a device.
+
+    Args:
+        device: `cpu` or `cuda`.
+
+    Raises:
+        LoadError: PyTorch sees no GPU.
+    """
+    torch = importlib.import_module("torch")
+    if device == "cpu":
+        return Backend("cpu", "interpreter", "Triton's interpreter on the CPU", "")
+    if not torch.cuda.is_available():
+        raise LoadError(
+            f"PyTorch {torch.__version__} sees no GPU",
+            "check on the CPU with --device cpu, or name another interpreter with --python",
+        )
+    properties = torch.cuda.get_device_properties(0)
+    if torch.version.hip:
+        arch = str(properties.gcnArchName).partition(":")[0]
+        return Backend("cuda", "hip", str(properties.name), arch)
+    return Backend("cuda", "cuda", str(properties.name), f"sm_{properties.major}{properties.minor}")
+
+
+def load_kernel(path: str) -> ModuleType:
+    """Loads a kernel file and sees that it can be checked.
+
+    Raises:
+        LoadError: it cannot be loaded, or lacks what a kernel file has.
+    """
+    module = load(path)
+    lacking = [name for name in NEEDED if not callable(getattr(module, name, None))]
+    if lacking:
+        raise LoadError(
+            f"{path} has no {', '.join(f'{name}()' for name in lacking)}",
+            "a kernel file has launch(), reference(), make_inputs() and CASES",
+        )
+    entries(module, "CASES")
+    return module
+
+
+def entries(module: Any, table: str) -> list[dict[str, Any]]:
+    """The entries of CASES or BENCH, each with a name.
+
+    Raises:
+        LoadError: the table is missing or is no list of dicts with unique names.
+    """
+    where = getattr(module, "__file__", "the file")
+    found = getattr(module, table, None)
+    if not isinstance(found, (list, tuple)) or not all(isinstance(e, dict) for e in found):
+        raise LoadError(f"{where} has no {table}, a list of dicts", f"add {table} to the file")
+    names = [entry.get("name") for entry in found]
+    if table == "BENCH":  # shapes go without names in small files: numbers will do
+        names = [str(index) if name is None else name for index, name in enumerate(names, start=1)]
+    for name in names:
+        if not isinstance(name, str) or not name or names.count(name) > 1:
+            raise LoadError(
+                f"{where}: the entries of {table} need names, each its own (found {name!r})",
+                'give every entry a unique "name"',
+            )
+    return [{**entry, "name": name} for entry, name in zip(found, names)]
+
+
+def interpretable(value: Any) -> Any:
+    """The value with bfloat16 tensors and dtypes as float32, wherever they stand.
+
+    The interpreter's bf16 dot is wrong; the values are still rounded to bfloat16.
+    """
+    torch = importlib.import_module("torch")
+    if isinstance(value, torch.Tensor):
+        return value.float() if value.dtype == torch.bfloat16 else value
+    if value is torch.bfloat16:
+        return torch.float32
+    return mapped(interpretable, value)
+
+
+def tensors_of(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The tensors in a value and what leads to each: `q`, `weights[0]`, `scales.k`."""
+    torch = importlib.import_module("torch")
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from tensors_of(inner, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, (list, tuple)):
+        for index, inner in enumerate(value):
+            yield from tensors_of(inner, f"{name}[{index}]")
+
+
+def copied(value: Any) -> Any:
+    """The value with tensors of its own."""
+    torch = importlib.import_module("torch")
+    return value.clone() if isinstance(value, torch.Tensor) else mapped(copied, value)
+
+
+def mapped(function: Any, value: Any) -> Any:
+    """The value with the function applied to what a dict, list or tuple holds."""
+    if isinstance(value, Mapping):
+        return {key: function(inner) for key, inner in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(function(inner) for inner in value)
+    return value
+
+
+def lacks(case: Mapping[str, Any], inputs: Any, backend: Backend) -> str | None:
+    """Why the backend cannot run a case: what it needs, or the dtypes of its inputs.
+
+    Raises:
+        LoadError: the case needs something that nobody knows.
+    """
+    torch = importlib.import_module("torch")
+    needs = case.get("needs")
+    if needs not in (None, "fnuz"):
+        raise LoadError(
+            f"case {case['name']!r} needs {needs!r}", 'the only thing to need is "fnuz"'
+        )
+    dtypes = {tensor.dtype for _, tensor in tensors_of(inputs)}
+    dtypes.update(v for v in _values(inputs) if isinstance(v, torch.dtype))
+    fnuz = [str(d) for d in dtypes if "fnuz" in str(d)]
+    if (needs == "fnuz" or fnuz) and backend.kind == "cuda":
+        return "NVIDIA's backend has no float8 fnuz types"
+    if backend.kind == "cuda" and any("float8" in str(d) for d in dtypes):
+        major, minor = int(backend.arch[3:-1]), int(backend.arch[-1])
+        if (major, minor) < OCP_CAPABILITY:
+            return f"{backend.arch} has no float8 types (sm_89 and later have)"
+    return None
+
+
+def _values(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _values(inner)
+    else:
+        yield value
+
+
+def fitting(module: Any, inputs: Mapping[str, Any], backend: Backend) -> dict[str, Any]:
+    """The inputs, `config` without the options that are another backend's alone.
+
+    What is a parameter of one of the file's kernels stays, whatever else it may be.
+    """
+    config = inputs.get("config")
+    if not isinstance(config, Mapping):
+        return dict(inputs)
+    own = options_of(BACKENDS.get(backend.kind, ""))
+    foreign = frozenset().union(*map(options_of, BACKENDS.values())) - own
+    foreign -= parameters_of(module)
+    kept = {name: value for name, value in config.items() if name not in foreign}
+    return {**inputs, "config": kept}
+
+
+@functools.lru_cache(maxsize=8)
+def options_of(name: str) -> frozenset[str]:
+    """Names of the launch options of a Triton backend; none if this Triton lacks it."""
+    try:
+        compiler = importlib.import_module(f"triton.backends.{name}.compiler")
+    except ImportError:
+        return frozenset()
+    found = [
+        value
+        for attribute, value in vars(compiler).items()
+        if attribute.endswith("Options") and dataclasses.is_dataclass(value)
+    ]
+    return frozenset(field.name for value in found for field in dataclasses.fields(value))
+
+
+def parameters_of(module: Any) -> frozenset[str]:
+    """Names of the parameters of all kernels of a module."""
+    names: set[str] = set()
+    for value in vars(module).values():
+        names.update(getattr(value, "arg_names", None) or ())
+    return frozenset(names)

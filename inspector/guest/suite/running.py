@@ -1,0 +1,138 @@
+"""The server's side of a run over kernel files: forks the children that load and launch them.
+
+This process imports Triton and PyTorch but never touches a device, so that each child starts with
+both at hand and a device of its own. A case that crashes or hangs costs only itself: another child
+goes on after it.
+
+A mode's module has `run(request, emit)`. It emits `{"begin": n, ...}` before the n-th step (counted
+from 1, alike in every child), skips the steps in `request["finished"]`, and may end early with
+`{"again": True}` to be started afresh for the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ..capturing import Follower
+from ..channel import Channel
+from ..forked import Outcome, run_forked
+from ..records import one_line, writer
+
+MODES: Mapping[str, str] = {"describe": "describe", "check": "check", "bench": "bench"}
+"""Mode -> module of this package with a function `run(request, emit)`."""
+TAIL_BYTES = 4000
+SILENT = frozenset({"end", "again"})
+"""Records between a child and this process: the host never sees them."""
+
+
+class _TooLongError(Exception):
+    """A step took longer than its time limit."""
+
+
+class Running:
+    """One run.
+
+    Args:
+        channel: where the records go, as `{"record": ...}`.
+        request: `mode`, `folder` (scratch, the host's to remove), `time_limit` (seconds that one
+            step may take), `imports` (modules to import before any child starts), and what the
+            mode's module takes.
+    """
+
+    def __init__(self, channel: Channel, request: dict[str, Any]) -> None:
+        self._channel = channel
+        self._request = request
+        self._folder = str(request["folder"])
+        self._output = os.path.join(self._folder, "output.txt")
+        self._limit = float(request["time_limit"])
+
+    def run(self) -> dict[str, Any]:
+        """Runs everything; returns the reply that ends the stream of records."""
+        for name in self._request.get("imports") or ():
+            try:
+                importlib.import_module(name)
+            except Exception as error:
+                return {
+                    "problem": f"{name} cannot be imported by {sys.executable}: {one_line(error)}",
+                    "hint": f"install {name} there, or name another interpreter with --python",
+                }
+        module = importlib.import_module("." + MODES[self._request["mode"]], __package__)
+        request = {**self._request, "finished": []}
+        while True:
+            before = len(request["finished"])
+            last, outcome, begun = self._child(module.run, request)
+            if "end" in last:
+                return {"output": self._tail()}
+            if "again" not in last:
+                self._send({"lost": outcome.describe(), **begun, "output": self._tail()})
+            if len(request["finished"]) == before:  # nothing would come of another child
+                return {"output": self._tail()}
+
+    def _child(
+        self, run: Any, request: dict[str, Any]
+    ) -> tuple[dict[str, Any], Outcome, dict[str, Any]]:
+        """Runs one child; returns its last record, how it ended, and the step it had begun last."""
+        path = os.path.join(self._folder, "records.jsonl")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        follower = Follower(path)
+        begun: dict[str, Any] = {}
+        since = time.monotonic()
+
+        def forward() -> None:
+            nonlocal begun, since
+            for record in follower.new():
+                if "begin" in record:
+                    request["finished"].append(record["begin"])
+                    begun, since = record, time.monotonic()
+                if not SILENT.intersection(record):
+                    self._send(record)
+
+        def watch() -> None:
+            forward()
+            if time.monotonic() - since > self._limit:
+                raise _TooLongError
+
+        try:
+            outcome = run_forked(
+                functools.partial(_run, run, dict(request), path),
+                self._channel,
+                stdout=self._output,
+                stderr=self._output,
+                time_limit=float("inf"),
+                watch=watch,
+            )
+        except _TooLongError:
+            outcome = Outcome("timeout", None, time.monotonic() - since)
+        forward()
+        return follower.last, outcome, begun
+
+    def _send(self, record: dict[str, Any]) -> None:
+        self._channel.send({"record": record})
+
+    def _tail(self) -> str:
+        try:
+            with open(self._output, "rb") as stream:
+                stream.seek(0, os.SEEK_END)
+                stream.seek(max(0, stream.tell() - TAIL_BYTES))
+                return stream.read().decode(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+
+def _run(run: Any, request: dict[str, Any], path: str) -> None:
+    emit = writer(path)
+    sys.path[:] = [os.path.abspath(entry) for entry in sys.path]
+    os.chdir(request["folder"])
+    run(request, emit)
+    follower = Follower(path)
+    follower.new()
+    if "again" not in follower.last:
+        emit({"end": True})

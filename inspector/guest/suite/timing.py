@@ -1,0 +1,169 @@
+"""Times calls on a device: warm-up, caches flushed between runs, and a rule for when to stop.
+
+A run is timed by two events on the device's stream, from the start of its first kernel to the end
+of its last. Before each run a buffer larger than any cache is overwritten, as Triton's `do_bench`
+does, so that inputs come from memory. The buffer is overwritten often enough for the host to
+enqueue the whole call meanwhile: otherwise a short kernel's time would be that of its launch.
+
+The rule is gpumode's: at most 100 runs; from the third on stop as soon as the standard error of the
+mean is below 0.1 % of it, or the runs together took 10 s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+FLUSH_BYTES = 256 << 20  # the Infinity Cache of MI300X is as large, any L2 is smaller
+MOST_FLUSHES = 64
+FLUSHES_OVER_LAUNCH = 1.5  # margin over the time that the host takes to enqueue a call
+
+
+class Device(Protocol):
+    """What calls are timed on.
+
+    Args:
+        where: the device that inputs are made on, as torch names it.
+        backend: Triton's name for it, `cuda` or `hip`.
+        flush_us: how long one flush of the caches takes.
+    """
+
+    where: str
+    backend: str
+    flush_us: float
+
+    def now(self) -> float:
+        """The host's clock, in seconds."""
+        ...
+
+    def synchronize(self) -> None:
+        """Waits until the device is idle."""
+        ...
+
+    def flush(self, times: int) -> None:
+        """Enqueues that many overwrites of the caches."""
+        ...
+
+    def timed(self, call: Callable[[], Any]) -> tuple[Any, Callable[[], float]]:
+        """Enqueues a call between two events; the second result gives µs, once synchronised."""
+        ...
+
+
+class Gpu:
+    """The GPU that torch sees, CUDA or ROCm."""
+
+    def __init__(self, torch: Any) -> None:
+        self.where = "cuda"  # ROCm's torch says so too
+        self.backend = "hip" if torch.version.hip else "cuda"
+        self._torch = torch
+        self._buffer = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device=self.where)
+        self.flush(2)
+        self.synchronize()
+        _, elapsed = self.timed(lambda: self.flush(4))
+        self.synchronize()
+        self.flush_us = max(elapsed() / 4, 1.0)
+
+    def now(self) -> float:
+        """The host's clock, in seconds."""
+        import time
+
+        return time.perf_counter()
+
+    def synchronize(self) -> None:
+        """Waits until the device is idle; errors of kernels come up here."""
+        self._torch.cuda.synchronize()
+
+    def flush(self, times: int) -> None:
+        """Overwrites the buffer that is larger than the caches."""
+        for _ in range(times):
+            self._buffer.zero_()
+
+    def timed(self, call: Callable[[], Any]) -> tuple[Any, Callable[[], float]]:
+        """Enqueues a call between two events on the current stream."""
+        start = self._torch.cuda.Event(enable_timing=True)
+        end = self._torch.cuda.Event(enable_timing=True)
+        start.record()
+        result = call()
+        end.record()
+        return result, lambda: float(start.elapsed_time(end)) * 1000
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When to stop.
+
+    Args:
+        most: runs at most.
+        least: runs before precision or time are looked at.
+        precision: stop when standard error / mean is below this.
+        total_us: stop when the runs together took this long.
+        warm_up_s: how long to run before the first time is taken; 0 for not at all.
+    """
+
+    most: int = 100
+    least: int = 3
+    precision: float = 0.001
+    total_us: float = 10e6
+    warm_up_s: float = 0.05
+
+    def stops(self, times: Sequence[float]) -> bool:
+        """Whether these times are enough."""
+        if len(times) >= self.most:
+            return True
+        if len(times) < self.least:
+            return False
+        total = math.fsum(times)
+        mean = total / len(times)
+        return standard_error(times) < self.precision * mean or total > self.total_us
+
+
+ONCE = Rule(most=1, warm_up_s=0.0)
+TUNING = Rule(most=10, precision=0.005, total_us=0.5e6, warm_up_s=0.005)
+"""For one configuration of many: enough to tell the fast from the slow."""
+
+
+def standard_error(times: Sequence[float]) -> float:
+    """Of the mean; 0 for a single time, of which nothing is known."""
+    count = len(times)
+    if count < 2:
+        return 0.0
+    mean = math.fsum(times) / count
+    variance = math.fsum((t - mean) ** 2 for t in times) / (count - 1)
+    return math.sqrt(variance / count)
+
+
+def time_call(
+    device: Device, call: Callable[[], Any], rule: Rule = Rule()
+) -> tuple[list[float], Any]:
+    """Times of a call in µs, in order, and what its last run returned.
+
+    The call must have run before: a compile would count as the time to enqueue.
+    """
+    flushes = 1 if not rule.warm_up_s else _warm_up(device, call, rule)
+    times: list[float] = []
+    result: Any = None
+    while not rule.stops(times):
+        result = None  # its memory is free again for the next run
+        device.flush(flushes)
+        result, elapsed = device.timed(call)
+        device.synchronize()
+        times.append(elapsed())
+    return times, result
+
+
+def _warm_up(device: Device, call: Callable[[], Any], rule: Rule) -> int:
+    """Runs the call for a while; returns how many flushes hide the time to enqueue it."""
+    device.synchronize()
+    start = device.now()
+    enqueue = math.inf
+    runs = 0
+    while runs < 2 or (runs < rule.most and device.now() - start < rule.warm_up_s):
+        before = device.now()
+        call()
+        enqueue = min(enqueue, device.now() - before)
+        device.synchronize()
+        runs += 1
+    wanted = FLUSHES_OVER_LAUNCH * enqueue * 1e6 / max(device.flush_us, 1e-3)
+    return min(1 + math.ceil(wanted), MOST_FLUSHES)

@@ -1,0 +1,6 @@
+"""What each wait waits for: a dataflow of outstanding memory operations over the real control flow.
+
+events.py    instruction -> the counters that it raises and the registers it will write
+pending.py   what is outstanding at each point, and registers touched too early (missing waits)
+verdicts.py  what each wait is there for: needed, over-strict, ordering or idle
+"""

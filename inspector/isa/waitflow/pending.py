@@ -1,0 +1,152 @@
+"""What is outstanding at each point of a function, over all paths.
+
+Per event: the least age of any instance that may still be outstanding, and the greatest. An age is
+how many events of the same counter and order were raised since. A wait for n ends every instance of
+age n or more; the least age decides what is surely over, the greatest whether a wait does anything.
+Where paths meet, least ages fall and greatest ages rise, so that the iteration comes to an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kinspect.inspector.isa.waitflow.steps import Step, Steps
+from kinspect.inspector.model import Block
+
+CAP = 64
+"""Ages end here: no counter counts further (the machine files' largest maximum is 63)."""
+_PATIENCE = 4
+"""Visits of a block after which a rising age goes to CAP at once."""
+
+Ages = dict[int, tuple[int, int]]
+
+
+@dataclass(slots=True)
+class Outstanding:
+    """The fixed point.
+
+    Args:
+        at_wait: wait's index -> counter -> event id -> least age of the instances that it ends.
+        early: (instruction's index, event id): touches registers of what is still outstanding.
+    """
+
+    at_wait: dict[int, dict[str, dict[int, int]]] = field(default_factory=dict)
+    early: list[tuple[int, int]] = field(default_factory=list)
+
+
+def outstanding(steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]) -> Outstanding:
+    """Runs the dataflow: forwards, from nothing outstanding at the entry.
+
+    Args:
+        steps: the function.
+        blocks: its control flow.
+        maxima: counter -> its largest value. Issue stalls there, so that an older event is over
+            without any wait; LLVM relies on that.
+    """
+    ceilings = tuple(maxima.get(event.counter, CAP) for event in steps.events)
+    before: dict[int, Ages] = {0: {}} if blocks else {}
+    visits = dict.fromkeys(range(len(blocks)), 0)
+    waiting = [0] if blocks else []
+    while waiting:
+        index = min(waiting)  # blocks stand in program order: loops settle before what follows
+        waiting.remove(index)
+        visits[index] += 1
+        after = _through(steps, steps.blocks[index], before[index], ceilings, None)
+        for successor in blocks[index].successors:
+            known = before.get(successor)
+            joined = _join(known, after, visits[successor] > _PATIENCE)
+            if joined != known:
+                before[successor] = joined
+                if successor not in waiting:
+                    waiting.append(successor)
+    result = Outstanding()
+    for index in sorted(before):
+        _through(steps, steps.blocks[index], before[index], ceilings, result)
+    return result
+
+
+def _join(known: Ages | None, new: Ages, hurry: bool) -> Ages:
+    if known is None:
+        return new
+    joined = dict(known)
+    for number, (least, most) in new.items():
+        if number in known:
+            old_least, old_most = known[number]
+            most = CAP if hurry and most > old_most else max(most, old_most)
+            least = min(least, old_least)
+        joined[number] = (least, most)
+    return joined
+
+
+def _through(
+    steps: Steps,
+    block: Sequence[Step],
+    entry: Ages,
+    ceilings: Sequence[int],
+    record: Outstanding | None,
+) -> Ages:
+    """One block: the ages at its end. Ages are kept as `clock - age` while it runs."""
+    channels = steps.channels
+    clocks = [0] * (max(channels, default=-1) + 1)
+    live = {number: [-least, -most] for number, (least, most) in entry.items()}
+
+    def age(number: int, since: int) -> int:
+        channel = channels[number]
+        return min(clocks[channel] - since, CAP) if channel >= 0 else 0
+
+    for step in block:
+        if step.waits is not None:
+            _wait(steps, step, live, clocks, record)
+            continue
+        if live:
+            for number in step.touches:
+                since = live.pop(number, None)
+                if since is None or record is None:
+                    continue
+                if age(number, since[0]) < ceilings[number]:
+                    record.early.append((step.index, number))
+        if step.clears:
+            live.clear()
+        for number in step.raises:
+            channel = channels[number]
+            if channel < 0:
+                live[number] = [0, 0]
+                continue
+            clocks[channel] += 1
+            now = clocks[channel]
+            oldest = live[number][1] if number in live else now
+            live[number] = [now, oldest]
+    return {n: (age(n, newest), age(n, oldest)) for n, (newest, oldest) in live.items()}
+
+
+def _wait(
+    steps: Steps,
+    step: Step,
+    live: dict[int, list[int]],
+    clocks: Sequence[int],
+    record: Outstanding | None,
+) -> None:
+    waits: Mapping[str, int] = step.waits or {}
+    ended: dict[str, dict[int, int]] = {counter: {} for counter in waits}
+    for number in list(live):
+        counter = steps.events[number].counter
+        n = waits.get(counter)
+        if n is None:
+            continue
+        channel = steps.channels[number]
+        if channel < 0:
+            if n == 0:
+                del live[number]
+                ended[counter][number] = 0
+            continue
+        newest, oldest = (clocks[channel] - since for since in live[number])
+        if oldest < n:
+            continue
+        ended[counter][number] = max(newest, n)
+        if newest >= n:
+            del live[number]
+        else:
+            live[number][1] = clocks[channel] - (n - 1)
+    if record is not None:
+        record.at_wait[step.index] = ended

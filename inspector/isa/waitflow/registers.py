@@ -1,0 +1,52 @@
+"""Registers that operands name, as numbers: what a wait protects.
+
+VGPRs, AGPRs and SGPRs lie in ranges of their own; VCC can be loaded by scalar loads and has two
+numbers. M0, EXEC and the like are never written by memory operations and have none.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+_BASE = {"v": 0, "a": 4096, "acc": 4096, "s": 8192, "ttmp": 12288}
+VCC = (16384, 16385)
+_VCC_HALVES = {"vcc": VCC, "vcc_lo": VCC[:1], "vcc_hi": VCC[1:]}
+_REGISTER = re.compile(
+    r"(?<![\w.])(?:(vcc(?:_lo|_hi)?)\b|(acc|ttmp|[vas])(?:(\d+)\b|\[(\d+)(?::(\d+))?\]))"
+)
+# Branches and VALU operations that read VCC without naming it.
+_READS_VCC = re.compile(r"s_cbranch_vcc|s_cbranch_cdbg|v_div_fmas")
+
+
+@functools.lru_cache(maxsize=65536)
+def named(text: str) -> tuple[int, ...]:
+    """Numbers of all registers that an operand text names, in its order.
+
+    >>> named("v[2:3], v1, s[0:1] offset:16")
+    (2, 3, 1, 8192, 8193)
+    """
+    found: list[int] = []
+    for vcc, kind, single, first, last in _REGISTER.findall(text):
+        if vcc:
+            found.extend(_VCC_HALVES[vcc])
+        elif single:
+            found.append(_BASE[kind] + int(single))
+        else:
+            low = int(first)
+            found.extend(range(_BASE[kind] + low, _BASE[kind] + int(last or low) + 1))
+    return tuple(found)
+
+
+def touched(name: str, operands: str) -> tuple[int, ...]:
+    """Registers that an instruction reads or writes."""
+    registers = named(operands)
+    if _READS_VCC.match(name) is not None:
+        return (*registers, *VCC)
+    return registers
+
+
+def split(operands: str) -> tuple[str, str]:
+    """The first operand and the rest: what a load writes, and what it reads."""
+    first, _, rest = operands.partition(",")
+    return first, rest

@@ -1,0 +1,206 @@
+"""What each wait is there for.
+
+What a wait ends lives on as its *debt* until something shows what it was for: an instruction that
+touches the registers (the wait was needed for it), a barrier or fence (it was needed for order), or
+another wait that would have ended it as well (it was not needed for it). The youngest event that
+was needed says how large the wait's n could be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kinspect.inspector.isa.waitflow.pending import CAP, Outstanding, outstanding
+from kinspect.inspector.isa.waitflow.steps import FENCE, Step, Steps
+from kinspect.inspector.model import Block
+
+Verdict = Literal["needed", "over-strict", "ordering", "idle"]
+
+Debts = dict[int, dict[int, int]]
+"""Event id -> index of the wait that ended it -> the age that it would have by now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One counter of one wait.
+
+    Args:
+        index: of the wait instruction.
+        counter: which counter.
+        n: what it waits down to.
+        verdict: `needed` for a register, `ordering` for a barrier or fence, `over-strict` where a
+            larger n does, `idle` where nothing that it could end is outstanding.
+        could_be: over-strict: the largest n that does; None where no wait is needed at all.
+        waits_for: indices of the instructions that it has to wait for, ascending.
+    """
+
+    index: int
+    counter: str
+    n: int
+    verdict: Verdict
+    could_be: int | None
+    waits_for: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A register is touched while an operation that writes it may be outstanding.
+
+    Args:
+        index: of the instruction that touches it.
+        producer: of the operation.
+        counter: which counter tells that it is over.
+    """
+
+    index: int
+    producer: int
+    counter: str
+
+
+def judge(
+    steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]
+) -> tuple[tuple[Judged, ...], tuple[Missing, ...]]:
+    """All waits of a function in program order, and all missing ones.
+
+    Args:
+        steps: the function.
+        blocks: its control flow.
+        maxima: the machine's counters -> largest value, which means "do not wait".
+    """
+    found = outstanding(steps, blocks, maxima)
+    uses = _Uses(steps, found, maxima)
+    uses.run(blocks)
+    judged = [
+        uses.judged(step, counter, n)
+        for block in steps.blocks
+        for step in block
+        if step.index in found.at_wait
+        for counter, n in (step.waits or {}).items()
+    ]
+    missing = dict.fromkeys(
+        Missing(index, steps.producers[number], steps.events[number].counter)
+        for index, number in found.early
+    )
+    return tuple(judged), tuple(missing)
+
+
+class _Uses:
+    """The second dataflow: who needed what a wait has ended."""
+
+    def __init__(self, steps: Steps, found: Outstanding, maxima: Mapping[str, int]) -> None:
+        self._steps = steps
+        self._maxima = maxima
+        self._ended = found.at_wait
+        self._needed: dict[int, set[int]] = {}  # wait's index -> event ids, for a register
+        self._ordered: dict[int, set[int]] = {}
+
+    def run(self, blocks: Sequence[Block]) -> None:
+        before: dict[int, Debts] = {0: {}} if blocks else {}
+        waiting = [0] if blocks else []
+        while waiting:
+            index = min(waiting)
+            waiting.remove(index)
+            after = self._through(self._steps.blocks[index], before[index])
+            for successor in blocks[index].successors:
+                known = before.get(successor)
+                if known is None:
+                    before[successor] = {number: dict(by) for number, by in after.items()}
+                elif not _merge(known, after):
+                    continue
+                if successor not in waiting:
+                    waiting.append(successor)
+
+    def judged(self, step: Step, counter: str, n: int) -> Judged:
+        """The verdict on one counter of one wait."""
+        ended = self._ended[step.index].get(counter, {})
+        needed = self._needed.get(step.index, set()) & ended.keys()
+        ordered = self._ordered.get(step.index, set()) & ended.keys()
+        if not ended:
+            return Judged(step.index, counter, n, "idle", None, ())
+        most = min((ended[number] for number in needed | ordered), default=None)
+        if most is not None:  # beyond that nothing can be asked for
+            most = min(most, self._maxima.get(counter, CAP) - 1)
+        serves = needed or ordered
+        producers = tuple(sorted({self._steps.producers[number] for number in serves}))
+        if most is None and any(not self._steps.events[number].writes for number in ended):
+            # No register tells when a store is over: whoever waits for one wants order.
+            return Judged(step.index, counter, n, "ordering", None, ())
+        if most is None or most > n:
+            return Judged(step.index, counter, n, "over-strict", most, producers)
+        for_register = any(ended[number] <= n for number in needed) or not ordered
+        verdict: Verdict = "needed" if for_register else "ordering"
+        return Judged(step.index, counter, n, verdict, None, producers)
+
+    def _through(self, block: Sequence[Step], entry: Debts) -> Debts:
+        channels, events = self._steps.channels, self._steps.events
+        clocks = [0] * (max(channels, default=-1) + 1)
+        debts: Debts = {
+            number: {wait: -age for wait, age in by.items()} for number, by in entry.items()
+        }
+        for step in block:
+            if step.waits is not None:
+                self._wait(step, step.waits, debts, clocks)
+                continue
+            if debts:
+                for number in step.touches:
+                    for wait in debts.pop(number, ()):
+                        self._needed.setdefault(wait, set()).add(number)
+                if step.orders:
+                    for number in [i for i in debts if events[i].effect in step.orders]:
+                        for wait in debts.pop(number):
+                            self._ordered.setdefault(wait, set()).add(number)
+            if step.clears:
+                debts.clear()
+            for number in step.raises:
+                if channels[number] >= 0:
+                    clocks[channels[number]] += 1
+                if events[number].writes:
+                    debts.pop(number, None)  # written anew before anybody looked
+        return {
+            number: {wait: self._age(number, since, clocks) for wait, since in by.items()}
+            for number, by in debts.items()
+        }
+
+    def _wait(
+        self, step: Step, waits: Mapping[str, int], debts: Debts, clocks: Sequence[int]
+    ) -> None:
+        events, ended = self._steps.events, self._ended.get(step.index, {})
+        for number in list(debts):
+            counter = events[number].counter
+            n = waits.get(counter)
+            if n is None or not ended.get(counter):
+                continue  # an idle wait takes nothing off another's hands
+            channel = self._steps.channels[number]
+            by = debts[number]
+            for wait, since in list(by.items()):
+                over = n == 0 if channel < 0 else clocks[channel] - since >= n
+                if over and wait != step.index:
+                    del by[wait]
+            if not by:
+                del debts[number]
+        for found in ended.values():
+            for number, age in found.items():
+                if step.fence and events[number].effect in FENCE:
+                    self._ordered.setdefault(step.index, set()).add(number)
+                channel = self._steps.channels[number]
+                now = clocks[channel] if channel >= 0 else 0
+                by = debts.setdefault(number, {})
+                by[step.index] = max(by.get(step.index, -CAP), now - age)
+
+    def _age(self, number: int, since: int, clocks: Sequence[int]) -> int:
+        channel = self._steps.channels[number]
+        return min(clocks[channel] - since, CAP) if channel >= 0 else 0
+
+
+def _merge(known: Debts, new: Debts) -> bool:
+    """Adds what is new; whether anything was."""
+    changed = False
+    for number, by in new.items():
+        have = known.setdefault(number, {})
+        for wait, age in by.items():
+            if wait not in have or age < have[wait]:
+                have[wait] = age
+                changed = True
+    return changed

@@ -1,0 +1,111 @@
+"""What checks of kernel files gave, and what kernel files hold: plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+PASSED, FAILED, ERROR, CRASHED, SKIPPED = "passed", "failed", "error", "crashed", "skipped"
+STATUSES = (PASSED, FAILED, ERROR, CRASHED, SKIPPED)
+"""`failed`: a wrong result; `error`: an exception; `crashed`: the process ended, or took too long.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What the kernels ran on.
+
+    Args:
+        kind: `cpu` or `cuda`.
+        backend: `interpreter`, `hip` or `cuda`.
+        name: for people.
+        arch: gfx name or sm_NN; empty for the interpreter.
+        torch: PyTorch's version.
+        triton: Triton's version.
+    """
+
+    kind: str
+    backend: str
+    name: str
+    arch: str
+    torch: str
+    triton: str
+
+
+@dataclass(frozen=True, slots=True)
+class CaseCheck:
+    """One case.
+
+    Args:
+        case: its name.
+        status: one of `STATUSES`.
+        message: what is wrong, or why it was skipped; empty for a case that passed.
+        seconds: of the launch, compilation included; None where it did not come to that.
+        max_abs: greatest absolute error over finite values; None where nothing was compared.
+        max_rel: greatest relative error over finite values, where other than 0 is expected.
+        share: greatest error over what is allowed there; infinite where nothing is.
+        atol: absolute tolerance.
+        rtol: relative tolerance.
+        upcast: bfloat16 inputs were handed over as float32.
+        detail: traceback of an error.
+    """
+
+    case: str
+    status: str
+    message: str = ""
+    seconds: float | None = None
+    max_abs: float | None = None
+    max_rel: float | None = None
+    share: float | None = None
+    atol: float | None = None
+    rtol: float | None = None
+    upcast: bool = False
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCheck:
+    """One kernel file.
+
+    Args:
+        name: of the kernel.
+        path: of its file.
+        cases: those that were asked for, in the file's order, as far as they were come to.
+        known: names of all cases of the file.
+        problem: why the file could not be checked at all, or not to its end; with what to do.
+        seconds: wall time of all of it.
+    """
+
+    name: str
+    path: str
+    cases: tuple[CaseCheck, ...]
+    known: tuple[str, ...] = ()
+    problem: str = ""
+    seconds: float = 0.0
+
+    def count(self, status: str) -> int:
+        """The number of cases with this status."""
+        return sum(case.status == status for case in self.cases)
+
+    @property
+    def wrong(self) -> int:
+        """The number of cases that neither passed nor were skipped."""
+        return len(self.cases) - self.count(PASSED) - self.count(SKIPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a kernel file holds beyond its text.
+
+    Args:
+        cases: entries of CASES, as plain data.
+        bench: entries of BENCH.
+        tuning: option -> values.
+        compiled: name, kernel and archs of each entry of KINSPECT_CASES.
+    """
+
+    cases: tuple[Mapping[str, Any], ...]
+    bench: tuple[Mapping[str, Any], ...]
+    tuning: Mapping[str, Any]
+    compiled: tuple[Mapping[str, Any], ...]

@@ -1,0 +1,290 @@
+"""The wait dataflow against a machine that runs every path (`counter_machine.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import counter_machine
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kinspect.inspector import machines
+from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.waitflow.steps import Steps, steps_of
+from kinspect.inspector.isa.waitflow.verdicts import Judged, judge
+from kinspect.inspector.isa.waits import decode
+from kinspect.inspector.model import Function, Instruction
+
+Waits = Mapping[int, Mapping[str, int]]
+
+HEAD = '.amdgcn_target "amdgcn-amd-amdhsa--{arch}"\n.text\n.globl k\n.type k,@function\nk:\n'
+TAIL = "s_endpgm\n.Lend:\n.size k, .Lend-k\n"
+
+
+def function_of(arch: str, body: str) -> Function:
+    return parse_text(HEAD.format(arch=arch) + body + TAIL, "k.s").functions[0]
+
+
+def waits_in(function: Function, arch: str) -> dict[int, dict[str, int]]:
+    machine = machines.load(arch)
+    found = {}
+    for inst in function.instructions:
+        if inst.cls == "wait":
+            fields, maxima = machine.waitcnt_fields, machine.counters
+            found[inst.index] = decode(inst.op.name, inst.operands, fields, maxima)
+    return found
+
+
+def judged(
+    function: Function, arch: str, waits: Waits, maxima: Mapping[str, int] | None = None
+) -> tuple[tuple[Judged, ...], set[tuple[int, int]]]:
+    maxima = machines.load(arch).counters if maxima is None else maxima
+
+    def known(inst: Instruction) -> Mapping[str, int]:
+        return waits.get(inst.index, {})
+
+    steps: Steps = steps_of(function, maxima, known)
+    verdicts, missing = judge(steps, function.blocks, maxima)
+    return verdicts, {(m.index, m.producer) for m in missing}
+
+
+def verdicts_of(arch: str, body: str) -> list[tuple[str, int, str, int | None]]:
+    function = function_of(arch, body)
+    verdicts, missing = judged(function, arch, waits_in(function, arch))
+    assert not missing
+    return [(v.counter, v.n, v.verdict, v.could_be) for v in verdicts]
+
+
+# ------------------------------------------------------------------------------ by hand
+
+
+def test_a_wait_for_the_register_that_is_used_is_needed() -> None:
+    body = """
+    global_load_dword v1, v[2:3], off
+    global_load_dword v4, v[2:3], off
+    s_waitcnt vmcnt(1)
+    v_add_f32_e32 v5, v1, v1
+    s_waitcnt vmcnt(0)
+    v_add_f32_e32 v5, v4, v4
+    """
+    assert verdicts_of("gfx942", body) == [
+        ("vmcnt", 1, "needed", None),
+        ("vmcnt", 0, "needed", None),
+    ]
+
+
+def test_a_drained_counter_says_what_would_do() -> None:
+    body = """
+    global_load_dword v1, v[2:3], off
+    global_load_dword v4, v[2:3], off
+    s_waitcnt vmcnt(0)
+    v_add_f32_e32 v5, v1, v1
+    """
+    assert verdicts_of("gfx942", body) == [("vmcnt", 0, "over-strict", 1)]
+
+
+def test_nothing_outstanding_is_idle() -> None:
+    assert verdicts_of("gfx942", "s_waitcnt vmcnt(0) lgkmcnt(0)\n") == [
+        ("vmcnt", 0, "idle", None),
+        ("lgkmcnt", 0, "idle", None),
+    ]
+
+
+def test_a_barrier_needs_what_was_written_to_lds() -> None:
+    body = """
+    ds_write_b32 v0, v1
+    s_waitcnt lgkmcnt(0)
+    s_nop 0
+    s_barrier
+    """
+    assert verdicts_of("gfx942", body) == [("lgkmcnt", 0, "ordering", None)]
+
+
+def test_scalar_loads_come_in_any_order() -> None:
+    body = """
+    s_load_dword s4, s[0:1], 0x0
+    s_load_dword s5, s[0:1], 0x4
+    s_waitcnt lgkmcnt(0)
+    s_add_i32 s6, s4, s4
+    """
+    assert verdicts_of("gfx942", body) == [("lgkmcnt", 0, "needed", None)]
+
+
+def test_scalar_and_lds_traffic_share_a_counter_but_not_an_order() -> None:
+    # LLVM gives up here and waits for 0: the first of two reads needs only lgkmcnt(1).
+    body = """
+    ds_read_b32 v1, v0
+    s_load_dword s4, s[0:1], 0x0
+    ds_read_b32 v2, v0 offset:4
+    s_waitcnt lgkmcnt(0)
+    v_mov_b32_e32 v3, v1
+    s_waitcnt lgkmcnt(0)
+    v_mov_b32_e32 v3, v2
+    s_mov_b32 s5, s4
+    """
+    function = function_of("gfx942", body)
+    waits = waits_in(function, "gfx942")
+    first = min(waits)
+    loosened = {**waits, first: {"lgkmcnt": 1}}
+    verdicts, missing = judged(function, "gfx942", loosened)
+    assert not missing
+    assert verdicts[0].verdict == "needed"
+
+
+def test_a_wait_before_the_loop_serves_the_loop() -> None:
+    body = """
+    global_load_dword v1, v[2:3], off
+    s_waitcnt vmcnt(0)
+    .LBB0_1:
+    v_add_f32_e32 v5, v1, v5
+    s_add_i32 s0, s0, -1
+    s_cmp_lg_u32 s0, 0
+    s_cbranch_scc1 .LBB0_1
+    """
+    assert verdicts_of("gfx942", body) == [("vmcnt", 0, "needed", None)]
+
+
+def test_a_missing_wait_names_its_producer() -> None:
+    body = """
+    global_load_dword v1, v[2:3], off
+    ds_read_b32 v4, v0
+    s_waitcnt lgkmcnt(0)
+    v_add_f32_e32 v5, v1, v4
+    """
+    function = function_of("gfx942", body)
+    _, missing = judged(function, "gfx942", waits_in(function, "gfx942"))
+    assert missing == {(3, 0)}
+
+
+def test_stores_have_a_counter_of_their_own_from_gfx10_on() -> None:
+    body = """
+    global_load_b32 v1, v[2:3], off
+    global_store_b32 v[2:3], v4, off
+    s_waitcnt vmcnt(0)
+    v_add_f32_e32 v5, v1, v1
+    """
+    assert verdicts_of("gfx1100", body) == [("vmcnt", 0, "needed", None)]
+
+
+def test_split_counters_of_gfx12() -> None:
+    body = """
+    s_load_b32 s4, s[0:1], 0x0
+    global_load_b32 v1, v[2:3], off
+    ds_load_b32 v6, v0
+    s_wait_loadcnt_dscnt 0x0
+    v_add_f32_e32 v5, v1, v6
+    s_wait_kmcnt 0x0
+    s_mov_b32 s5, s4
+    """
+    assert [v[2] for v in verdicts_of("gfx1201", body)] == ["needed"] * 3
+
+
+# ------------------------------------------------------------------------- generated programs
+
+ARCHS = {"gfx942": ("vmcnt", "lgkmcnt"), "gfx1100": ("vmcnt", "lgkmcnt"), "gfx1201": ()}
+REGISTER = st.integers(0, 3)
+
+
+def _load(arch: str, n: int) -> str:
+    return f"global_load_{'dword' if arch == 'gfx942' else 'b32'} v{n}, v[10:11], off"
+
+
+def _lds(arch: str, n: int) -> str:
+    return f"ds_{'read' if arch == 'gfx942' else 'load'}_b32 v{n}, v12"
+
+
+def _scalar(arch: str, n: int) -> str:
+    return f"s_load_{'dword' if arch == 'gfx942' else 'b32'} s{n}, s[10:11], 0x0"
+
+
+def _store(arch: str, n: int) -> str:
+    return f"global_store_{'dword' if arch == 'gfx942' else 'b32'} v[10:11], v{n}, off"
+
+
+def _use(_: str, n: int) -> str:
+    return f"v_mov_b32_e32 v13, v{n}"
+
+
+def _use_scalar(_: str, n: int) -> str:
+    return f"s_mov_b32 s13, s{n}"
+
+
+def _wait(arch: str, n: int) -> str:
+    if arch == "gfx1201":
+        return f"s_wait_{('loadcnt', 'dscnt', 'kmcnt', 'loadcnt')[n]} {n}"
+    return f"s_waitcnt {('vmcnt', 'lgkmcnt')[n % 2]}({n // 2})"
+
+
+KINDS = (_load, _load, _lds, _scalar, _store, _use, _use, _use_scalar, _wait, _wait)
+PIECES = st.lists(st.tuples(st.sampled_from(KINDS), REGISTER), min_size=1, max_size=7)
+
+
+def text_of(arch: str, pieces: list[tuple[object, int]]) -> str:
+    return "".join(f"{make(arch, n)}\n" for make, n in pieces)  # type: ignore[operator]
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[str, Function]:
+    """Straight lines, loops and branches over them, in any nesting of two."""
+    arch = draw(st.sampled_from(sorted(ARCHS)))
+    parts = [text_of(arch, draw(PIECES)) for _ in range(4)]
+    branch = "s_cbranch_scc1"
+    shape = draw(st.sampled_from(["straight", "loop", "diamond", "both"]))
+    if shape == "loop":
+        parts[1] = f".LBB0_1:\n{parts[1]}{branch} .LBB0_1\n"
+    elif shape == "diamond":
+        parts[1] = f"{branch} .LBB0_2\n{parts[1]}s_branch .LBB0_3\n"
+        parts[2] = f".LBB0_2:\n{parts[2]}.LBB0_3:\n"
+    elif shape == "both":
+        parts[0] += ".LBB0_1:\n"
+        parts[1] = f"{branch} .LBB0_2\n{parts[1]}"
+        parts[2] = f".LBB0_2:\n{parts[2]}{branch} .LBB0_1\n"
+    return arch, function_of(arch, "".join(parts))
+
+
+def small(arch: str) -> dict[str, int]:
+    """Counters that are full soon: the machine then has few states, and the limit shows."""
+    return dict.fromkeys(counter_machine.LIMITS[counter_machine.generation(arch)], 3)
+
+
+@given(programs())
+@settings(max_examples=300, deadline=None)
+def test_missing_is_what_the_machine_runs_into(program: tuple[str, Function]) -> None:
+    arch, function = program
+    waits = waits_in(function, arch)
+    _, missing = judged(function, arch, waits, small(arch))
+    assert missing == counter_machine.explore(function, arch, waits, small(arch))
+
+
+@given(st.sampled_from(sorted(ARCHS)), PIECES)
+@settings(max_examples=150, deadline=None)
+def test_the_machine_is_right_about_what_may_be_under_way(
+    arch: str, pieces: list[tuple[object, int]]
+) -> None:
+    function = function_of(arch, text_of(arch, pieces))
+    waits = waits_in(function, arch)
+    exact = counter_machine.explore_completions(function, arch, waits)
+    assert counter_machine.explore(function, arch, waits) == exact
+
+
+@given(programs())
+@settings(max_examples=300, deadline=None)
+def test_a_verdict_is_what_loosening_shows(program: tuple[str, Function]) -> None:
+    arch, function = program
+    waits = waits_in(function, arch)
+    before = counter_machine.explore(function, arch, waits, small(arch))
+    verdicts, _ = judged(function, arch, waits, small(arch))
+    for verdict in verdicts:
+
+        def early(n: int, verdict: Judged = verdict) -> set[tuple[int, int]]:
+            changed = {**waits, verdict.index: {**waits[verdict.index], verdict.counter: n}}
+            return counter_machine.explore(function, arch, changed, small(arch))
+
+        if verdict.verdict == "needed":
+            continue
+        # Whatever is not needed may be as loose as is said, or be gone.
+        loosest = 3 if verdict.could_be is None else verdict.could_be
+        if verdict.verdict == "ordering":
+            loosest = verdict.n
+        assert early(loosest) <= before, verdict
+        if verdict.could_be is not None and not before:
+            assert early(verdict.could_be + 1) > before, verdict
