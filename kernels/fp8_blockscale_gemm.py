@@ -86,7 +86,8 @@ def fp8_gemm_kernel(
         a_scale = tl.load(a_scale_ptrs + group * stride_ask)
         b_scale = tl.load(b_scale_ptrs + group * stride_bsk)
         # The matrix cores know nothing of scales: each step's product is scaled on its own.
-        product = tl.dot(a, b, out_dtype=tl.float32)
+        # Hopper adds float8 products up in few bits: after 64 of K the sum goes to float32.
+        product = tl.dot(a, b, out_dtype=tl.float32, max_num_imprecise_acc=64)
         if BLOCK_N <= SCALE_GROUP:
             acc += product * (a_scale * b_scale)[:, None]
         else:

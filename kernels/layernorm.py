@@ -191,7 +191,10 @@ def default_config(backend: str, cols: int, direction: str = "forward") -> dict[
         cols: length of a row.
         direction: "forward" or "backward".
     """
-    block = min(triton.next_power_of_2(cols), MAX_BLOCK[direction])
+    widest = MAX_BLOCK[direction]
+    if backend == "cuda" and direction == "backward" and cols <= 2 * widest:
+        widest *= 2  # sixteen warps' registers hold a row twice as wide
+    block = min(triton.next_power_of_2(cols), widest)
     lanes = 64 if backend == "hip" else 32
     amd_only = {"waves_per_eu": 0} if backend == "hip" else {}
     # 16 values for each lane, so that all that is held leaves registers for several workgroups.

@@ -688,6 +688,19 @@ def torch_operator(op: str = "layer", config: dict[str, Any] | None = None, **in
 # --------------------------------------------------------------------------- cases
 
 
+def _part_near_ties(x: torch.Tensor, router: torch.Tensor, top_k: int) -> None:
+    """Overwrites tokens whose last expert chosen and first one left out are all but equal.
+
+    Which of the two a token goes to is then a matter of rounding, and either answer right.
+    """
+    if top_k >= router.shape[0]:
+        return
+    tokens = x.view(-1, x.shape[-1])
+    best = (tokens.double() @ router.double().T).topk(top_k + 1, dim=-1).values
+    clear = best[:, top_k - 1] - best[:, top_k] > 1e-3
+    tokens.copy_(tokens.where(clear[:, None], tokens[clear.int().argmax()]))
+
+
 def make_inputs(case: dict[str, Any], device: str = "cpu") -> dict[str, Any]:
     """Tensors of a CASES or BENCH entry, as the keyword arguments of launch and reference."""
     import torch
@@ -708,6 +721,7 @@ def make_inputs(case: dict[str, Any], device: str = "cpu") -> dict[str, Any]:
         inputs["x"] = normal(case["B"], case["S"], d)
         inputs["router"] = normal(experts, d, size=d**-0.5)
         inputs |= {key: case[key] for key in ("top_k", "z_coef", "balance_coef") if key in case}
+        _part_near_ties(inputs["x"], inputs["router"], case["top_k"])
         wide = f * case.get("shared", 1)
         for prefix, lead, width in (("", (experts,), f), ("shared_", (), wide)):
             if width:
