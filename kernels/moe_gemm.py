@@ -394,7 +394,7 @@ def make_inputs(case: dict[str, Any], device: str = "cpu") -> dict[str, Any]:
     elif mode != "plain":
         inputs["a_scale"] = scales(0.02 if mode == "int8_w8a8" else 1.0, 1)
         inputs["b_scale"] = scales(0.01 if mode == "int8_w8a8" else 1.0, experts)
-        if mode == "fp8_w8a8" and k > 1000:  # Hopper's float8 sums: an error beside √K, not beside 0
+        if mode == "fp8_w8a8" and k > 1000:  # an error of Hopper's float8 sums goes with √K
             inputs["b_scale"] *= k**-0.5
         if dtype != torch.float16:
             inputs["out_dtype"] = dtype

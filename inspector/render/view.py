@@ -82,7 +82,7 @@ def place(loc: SourceLoc | None) -> str:
 
 
 def configuration(kernel: KernelReport) -> str:
-    """The launch configuration in one line: waves, constexprs, options that differ from 0/None."""
+    """The launch configuration in one line: waves, constexprs but for None, and options."""
     waves = integer(kernel.metrics, "waves_per_workgroup")
     size = integer(kernel.metrics, "wave_size")
     parts = []
@@ -92,7 +92,9 @@ def configuration(kernel: KernelReport) -> str:
     elif size is not None:
         parts.append(f"wave{size}")
     if kernel.variant is not None:
-        parts += [f"{k}={v}" for k, v in kernel.variant.constexprs.items()]
+        # An argument left out is None: dozens of those hide what a kernel was built with.
+        constexprs = kernel.variant.constexprs.items()
+        parts += [f"{k}={v}" for k, v in constexprs if v is not None]
         options = kernel.variant.options
         parts += [f"{k}={options[k]}" for k in sorted(options) if k != "num_warps"]
     return "  ".join(parts)
