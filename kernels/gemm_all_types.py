@@ -464,6 +464,21 @@ TUNING = {
 }
 
 
+def tuned_constexprs(case: dict[str, Any], point: dict[str, Any]) -> dict[str, Any] | None:
+    """The constexprs of a compile case that follow from a point of TUNING; None: no such launch.
+
+    Only float32 and int32 results can be added up by several programs.
+    """
+    stated = case["constexprs"]
+    known = {**stated, **point}
+    wide = case["signature"]["c_ptr"].partition(":")[0] in ("*fp32", "*i32")
+    if known["SPLIT_K"] > 1 and (not wide or known["LEAKY_RELU"]):
+        return None
+    # A case that states an even K is one of K = 8192, say: what divides it stays even.
+    depth = known["BLOCK_K"] * known["SPLIT_K"]
+    return {"EVEN_K": stated["EVEN_K"] and 8192 % depth == 0}
+
+
 def _compile_case(
     name: str,
     tile: tuple[int, int, int],

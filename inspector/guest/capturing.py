@@ -17,7 +17,7 @@ from typing import Any
 
 from . import lowering
 from .channel import Channel
-from .forked import Outcome, run_forked
+from .forked import Outcome, run_forked, tail_of
 from .records import writer
 
 MODES: Mapping[str, str] = {
@@ -32,7 +32,6 @@ EACH_ARCH = frozenset({"script"})
 MOST_RUNS = 12
 """Runs of one script for one target: further ones follow a crash or a missing module."""
 MOST_COPY_BYTES = 1 << 30
-TAIL_BYTES = 4000
 
 
 class Capturing:
@@ -63,7 +62,7 @@ class Capturing:
                 self._target(f"-{arch}", {"archs": [arch], "arch": arch, "device": device})
         else:
             self._target("", {})
-        return {"output": self._tail(), "heavy": self.heavy}
+        return {"output": tail_of(self._output), "heavy": self.heavy}
 
     def _target(self, suffix: str, special: Mapping[str, Any]) -> None:
         """Runs until it came to its end, or there is no use in going on."""
@@ -86,7 +85,7 @@ class Capturing:
                 self._prepare(request, last["retry"])
                 continue
             begun = last if "begin" in last else {}
-            self._send({"lost": outcome.describe(), **begun, "output": self._tail()})
+            self._send({"lost": outcome.describe(), **begun, "output": tail_of(self._output)})
             if not begun or outcome.reason == "timeout":
                 return
 
@@ -132,15 +131,6 @@ class Capturing:
 
     def _send(self, record: dict[str, Any]) -> None:
         self._channel.send({"record": record})
-
-    def _tail(self) -> str:
-        try:
-            with open(self._output, "rb") as stream:
-                stream.seek(0, os.SEEK_END)
-                stream.seek(max(0, stream.tell() - TAIL_BYTES))
-                return stream.read().decode(errors="replace")
-        except FileNotFoundError:
-            return ""
 
 
 class Follower:

@@ -230,3 +230,17 @@ def _pidfd(pid: int) -> int | None:
 def _ended(pid: int) -> bool:
     flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
     return os.waitid(os.P_PID, pid, flags) is not None
+
+
+TAIL_BYTES = 4000
+
+
+def tail_of(path: str) -> str:
+    """The end of what a child printed into a file; empty where there is none yet."""
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, stream.tell() - TAIL_BYTES))
+            return stream.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""

@@ -22,12 +22,11 @@ from typing import Any
 
 from ..capturing import Follower
 from ..channel import Channel
-from ..forked import Outcome, run_forked
+from ..forked import Outcome, run_forked, tail_of
 from ..records import one_line, writer
 
 MODES: Mapping[str, str] = {"describe": "describe", "check": "check", "bench": "bench"}
 """Mode -> module of this package with a function `run(request, emit)`."""
-TAIL_BYTES = 4000
 SILENT = frozenset({"end", "again"})
 """Records between a child and this process: the host never sees them."""
 
@@ -69,11 +68,11 @@ class Running:
             before = len(request["finished"])
             last, outcome, begun = self._child(module.run, request)
             if "end" in last:
-                return {"output": self._tail()}
+                return {"output": tail_of(self._output)}
             if "again" not in last:
-                self._send({"lost": outcome.describe(), **begun, "output": self._tail()})
+                self._send({"lost": outcome.describe(), **begun, "output": tail_of(self._output)})
             if len(request["finished"]) == before:  # nothing would come of another child
-                return {"output": self._tail()}
+                return {"output": tail_of(self._output)}
 
     def _child(
         self, run: Any, request: dict[str, Any]
@@ -116,15 +115,6 @@ class Running:
 
     def _send(self, record: dict[str, Any]) -> None:
         self._channel.send({"record": record})
-
-    def _tail(self) -> str:
-        try:
-            with open(self._output, "rb") as stream:
-                stream.seek(0, os.SEEK_END)
-                stream.seek(max(0, stream.tell() - TAIL_BYTES))
-                return stream.read().decode(errors="replace")
-        except FileNotFoundError:
-            return ""
 
 
 def _run(run: Any, request: dict[str, Any], path: str) -> None:
