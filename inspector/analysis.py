@@ -37,7 +37,7 @@ from kinspect.inspector.model import (
     Variant,
 )
 
-ANALYSIS_VERSION = 3
+ANALYSIS_VERSION = 4
 """Raised whenever a figure of an unchanged input would change."""
 
 

@@ -351,7 +351,8 @@ class MemoryOp:
 class WaitOp:
     """One counter of one wait instruction: it waits until `counter` <= `n`.
 
-    The verdict and what follows it are None until the wait dataflow has run.
+    The verdict and what follows it are None where the target is unknown. `missing` stands at an
+    instruction that touches a register too early: a wait for `n` would have to come before it.
     """
 
     line: int

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import counter_machine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kinspect.inspector import machines
+from kinspect.inspector.analysis import Context, analyze_text
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.isa.waitflow.steps import Steps, steps_of
 from kinspect.inspector.isa.waitflow.verdicts import Judged, judge
@@ -288,3 +290,20 @@ def test_a_verdict_is_what_loosening_shows(program: tuple[str, Function]) -> Non
         assert early(loosest) <= before, verdict
         if verdict.could_be is not None and not before:
             assert early(verdict.could_be + 1) > before, verdict
+
+
+def test_the_report_holds_verdicts_and_what_is_missing(small_asm: Path) -> None:
+    text = small_asm.read_text()
+    report = next(iter(analyze_text(text, Context(path="small.s"))))
+    assert {wait.verdict for wait in report.waits} <= {"needed", "ordering", "over-strict", "idle"}
+    assert "needed" in {wait.verdict for wait in report.waits}
+    without = "\n".join(line for line in text.splitlines() if "s_waitcnt vmcnt" not in line)
+    damaged = next(iter(analyze_text(without, Context(path="small.s"))))
+    gaps = [wait for wait in damaged.waits if wait.verdict == "missing"]
+    assert gaps
+    assert all(gap.waits_for and gap.counter == "vmcnt" for gap in gaps)
+
+
+def test_damaged_operands_cost_nothing() -> None:
+    body = "global_load_dword v[0:999999999], v[2:3], off\ns_waitcnt vmcnt(0)\n" * 2
+    assert len(verdicts_of("gfx942", body)) == 2

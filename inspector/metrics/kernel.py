@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kinspect.inspector.isa.mnemonics import access_bits
 from kinspect.inspector.metrics.catalogue import kernel_metrics
 from kinspect.inspector.metrics.loops import main_loop, reports
-from kinspect.inspector.metrics.subject import MEMORY_CLASSES, Subject, innermost_loops, wait_counts
+from kinspect.inspector.metrics.subject import MEMORY_CLASSES, Subject, innermost_loops
+from kinspect.inspector.metrics.wait_verdicts import wait_ops
 from kinspect.inspector.model import (
     Artifact,
     KernelReport,
@@ -57,6 +59,7 @@ def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, .
     owner: Mapping[int, Loop] = innermost_loops(function)
     memory: list[MemoryOp] = []
     waits: list[WaitOp] = []
+    found = wait_ops(subject)
     for block in function.blocks:
         loop = owner.get(block.index)
         loop_id, depth = (loop.id, loop.depth) if loop else (None, 0)
@@ -74,9 +77,5 @@ def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, .
                         inst.comment if "Folded" in inst.comment else "",
                     )
                 )
-            elif inst.cls == "wait":
-                waits.extend(
-                    WaitOp(inst.line, counter, n, loop_id, inst.loc)
-                    for counter, n in wait_counts(inst, subject.machine).items()
-                )
+            waits.extend(replace(wait, loop=loop_id) for wait in found.get(inst.index, ()))
     return tuple(memory), tuple(waits)

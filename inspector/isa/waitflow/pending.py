@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from kinspect.inspector.isa.waitflow.steps import Step, Steps
 from kinspect.inspector.model import Block
@@ -28,11 +29,12 @@ class Outstanding:
 
     Args:
         at_wait: wait's index -> counter -> event id -> least age of the instances that it ends.
-        early: (instruction's index, event id): touches registers of what is still outstanding.
+        early: (instruction's index, event id) -> age: it touches registers of what may still be
+            outstanding, and a wait for the age would have ended that.
     """
 
     at_wait: dict[int, dict[str, dict[int, int]]] = field(default_factory=dict)
-    early: list[tuple[int, int]] = field(default_factory=list)
+    early: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
 def outstanding(steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]) -> Outstanding:
@@ -49,8 +51,7 @@ def outstanding(steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]
     visits = dict.fromkeys(range(len(blocks)), 0)
     waiting = [0] if blocks else []
     while waiting:
-        index = min(waiting)  # blocks stand in program order: loops settle before what follows
-        waiting.remove(index)
+        index = heappop(waiting)  # blocks stand in program order: loops settle before what follows
         visits[index] += 1
         after = _through(steps, steps.blocks[index], before[index], ceilings, None)
         for successor in blocks[index].successors:
@@ -59,7 +60,7 @@ def outstanding(steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]
             if joined != known:
                 before[successor] = joined
                 if successor not in waiting:
-                    waiting.append(successor)
+                    heappush(waiting, successor)
     result = Outstanding()
     for index in sorted(before):
         _through(steps, steps.blocks[index], before[index], ceilings, result)
@@ -104,8 +105,8 @@ def _through(
                 since = live.pop(number, None)
                 if since is None or record is None:
                     continue
-                if age(number, since[0]) < ceilings[number]:
-                    record.early.append((step.index, number))
+                if (now := age(number, since[0])) < ceilings[number]:
+                    record.early[step.index, number] = now
         if step.clears:
             live.clear()
         for number in step.raises:
@@ -114,10 +115,11 @@ def _through(
                 live[number] = [0, 0]
                 continue
             clocks[channel] += 1
-            now = clocks[channel]
-            oldest = live[number][1] if number in live else now
-            live[number] = [now, oldest]
-    return {n: (age(n, newest), age(n, oldest)) for n, (newest, oldest) in live.items()}
+            latest = clocks[channel]
+            oldest = live[number][1] if number in live else latest
+            live[number] = [latest, oldest]
+    ages = {n: (age(n, newest), age(n, oldest)) for n, (newest, oldest) in live.items()}
+    return {n: (least, most) for n, (least, most) in ages.items() if least < CAP}
 
 
 def _wait(

@@ -11,6 +11,8 @@ import re
 
 _BASE = {"v": 0, "a": 4096, "acc": 4096, "s": 8192, "ttmp": 12288}
 VCC = (16384, 16385)
+_WIDEST = 64
+"""Registers that one operand names at most (32 are known); damaged text may say any number."""
 _VCC_HALVES = {"vcc": VCC, "vcc_lo": VCC[:1], "vcc_hi": VCC[1:]}
 _REGISTER = re.compile(
     r"(?<![\w.])(?:(vcc(?:_lo|_hi)?)\b|(acc|ttmp|[vas])(?:(\d+)\b|\[(\d+)(?::(\d+))?\]))"
@@ -34,7 +36,8 @@ def named(text: str) -> tuple[int, ...]:
             found.append(_BASE[kind] + int(single))
         else:
             low = int(first)
-            found.extend(range(_BASE[kind] + low, _BASE[kind] + int(last or low) + 1))
+            high = min(int(last or low), low + _WIDEST - 1)
+            found.extend(range(_BASE[kind] + low, _BASE[kind] + high + 1))
     return tuple(found)
 
 

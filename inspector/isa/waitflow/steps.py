@@ -141,6 +141,8 @@ class _Maker:
         written = {r for number in raises for r in self.events[number].writes}
         if not written:
             seen = touched(inst.op.name, inst.operands)
+            if writers.keys().isdisjoint(seen):
+                return ()
             return tuple(dict.fromkeys(i for r in seen if r in writers for i in writers[r]))
         # What it only writes may still be on its way to the same register, so long as the two
         # come back in the order of issue.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Literal
 
 from kinspect.inspector.isa.waitflow.pending import CAP, Outstanding, outstanding
@@ -52,11 +53,13 @@ class Missing:
         index: of the instruction that touches it.
         producer: of the operation.
         counter: which counter tells that it is over.
+        n: what that counter has to be waited down to, at least.
     """
 
     index: int
     producer: int
     counter: str
+    n: int
 
 
 def judge(
@@ -80,8 +83,8 @@ def judge(
         for counter, n in (step.waits or {}).items()
     ]
     missing = dict.fromkeys(
-        Missing(index, steps.producers[number], steps.events[number].counter)
-        for index, number in found.early
+        Missing(index, steps.producers[number], steps.events[number].counter, age)
+        for (index, number), age in found.early.items()
     )
     return tuple(judged), tuple(missing)
 
@@ -100,8 +103,7 @@ class _Uses:
         before: dict[int, Debts] = {0: {}} if blocks else {}
         waiting = [0] if blocks else []
         while waiting:
-            index = min(waiting)
-            waiting.remove(index)
+            index = heappop(waiting)
             after = self._through(self._steps.blocks[index], before[index])
             for successor in blocks[index].successors:
                 known = before.get(successor)
@@ -110,7 +112,7 @@ class _Uses:
                 elif not _merge(known, after):
                     continue
                 if successor not in waiting:
-                    waiting.append(successor)
+                    heappush(waiting, successor)
 
     def judged(self, step: Step, counter: str, n: int) -> Judged:
         """The verdict on one counter of one wait."""
