@@ -16,8 +16,9 @@ from datetime import datetime, timezone
 from typing import Any
 
 from kinspect.inspector.compiler.environment import guest_environment
-from kinspect.inspector.compiler.worker import START_SECONDS, Worker, WorkerLostError
+from kinspect.inspector.compiler.worker import Worker, WorkerLostError
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.runs.suite_guest import crash, end, records, tail
 from kinspect.inspector.suite.case_files import Given, fitted, keys_read, name_of
 from kinspect.inspector.suite.catalogue import KernelFile
 from kinspect.inspector.suite.results import CRASHED, Bench, Figure, Gpu, Other, Timed
@@ -153,7 +154,7 @@ def _described(worker: Worker, request: BenchRequest, folder: str) -> Mapping[st
     """The tables of the kernel file, which only an interpreter with Triton can tell."""
     path = str(request.kernel.path.absolute())
     message = {"op": "suite", "mode": "describe", "paths": [path], "imports": ["triton"]}
-    for record in _records(worker, {**message, "folder": folder}, request.time_limit):
+    for record in records(worker, {**message, "folder": folder}, request.time_limit, steps=2):
         if "described" in record:
             facts: Mapping[str, Any] = record["described"]
             if "problem" in facts:
@@ -226,7 +227,7 @@ def _run(
     waiting = {timed.name: timed for timed, _ in plan}
     steps = len(plan) * (1 + request.tune)
     try:
-        for record in _records(worker, message, request.time_limit, steps):
+        for record in records(worker, message, request.time_limit, steps + 1):
             if "device" in record:
                 versions = {**record["versions"], "kinspect": VERSION}
                 yield OnGpu(Gpu(**record["device"]), versions)
@@ -236,31 +237,15 @@ def _run(
                 yield Done(_timed(waiting.pop(record["result"]["case"]), record["result"]))
             elif "lost" in record and record.get("case") in waiting:
                 case = waiting.pop(record["case"])
-                yield Done(replace(case, message=_crash(record, request.time_limit)))
+                yield Done(replace(case, message=crash(record, request.time_limit)))
             elif "lost" in record:
                 raise KinspectError(
-                    f"the process that has the GPU {_end(record['lost'])}{_tail(record)}",
+                    f"the process that has the GPU {end(record['lost'])}{tail(record)}",
                     f"try: {worker.python} -c 'import torch; print(torch.zeros(1).cuda())'",
                 )
     except WorkerLostError as error:
         for case in waiting.values():
             yield Done(replace(case, message=error.message))
-
-
-def _records(
-    worker: Worker, message: Mapping[str, Any], time_limit: float, steps: int = 1
-) -> Iterator[dict[str, Any]]:
-    """The records of one request.
-
-    Raises:
-        KinspectError: the guest cannot do it at all.
-    """
-    limit = START_SECONDS + (steps + 1) * time_limit
-    for reply in worker.stream({**message, "time_limit": time_limit}, limit):
-        if "record" in reply:
-            yield reply["record"]
-        elif "problem" in reply:
-            raise KinspectError(reply["problem"], reply["hint"])
 
 
 def _timed(case: Timed, result: Mapping[str, Any]) -> Timed:
@@ -282,25 +267,3 @@ def _timed(case: Timed, result: Mapping[str, Any]) -> Timed:
         clocks=result.get("clocks") or {},
         notes=tuple(result.get("notes") or ()),
     )
-
-
-def _crash(record: Mapping[str, Any], time_limit: float) -> str:
-    """How a case's process ended, the configuration at work, and the last that it said."""
-    config = record.get("config")
-    at = f" with {', '.join(f'{k}={v}' for k, v in config.items())}" if config else ""
-    if record["lost"]["reason"] == "timeout":
-        return f"it took longer than {time_limit:g} s (--time-limit){at}"
-    return f"its process {_end(record['lost'])}{at}{_tail(record)}"
-
-
-def _end(lost: Mapping[str, Any]) -> str:
-    if lost["reason"] == "timeout":
-        return "took too long"
-    if lost["reason"] == "signal":
-        return f"was ended by {lost['signal'] or 'signal ' + str(lost['code'])}"
-    return f"ended with status {lost['code'] or 0}"
-
-
-def _tail(record: Mapping[str, Any]) -> str:
-    said = [line.strip() for line in str(record.get("output", "")).splitlines() if line.strip()]
-    return ": " + said[-1] if said else ""

@@ -19,8 +19,9 @@ from queue import SimpleQueue
 from typing import Any
 
 from kinspect.inspector.compiler.environment import guest_environment
-from kinspect.inspector.compiler.worker import START_SECONDS, Worker, WorkerLostError
+from kinspect.inspector.compiler.worker import Worker, WorkerLostError
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.runs.suite_guest import crash, end, records
 from kinspect.inspector.suite.catalogue import KernelFile
 from kinspect.inspector.suite.checks import CRASHED, CaseCheck, Description, Device, KernelCheck
 
@@ -155,13 +156,12 @@ def describe(
         "mode": "describe",
         "paths": list(by_path),
         "imports": ["triton"],
-        "time_limit": TIME_LIMIT,
     }
     with (
         Worker(python or sys.executable) as worker,
         tempfile.TemporaryDirectory(prefix="kinspect-") as folder,
     ):
-        for record in _records(worker, {**request, "folder": folder}):
+        for record in records(worker, {**request, "folder": folder}, TIME_LIMIT, MOST_CASES):
             if "described" in record:
                 facts = record["described"]
                 found[by_path[facts["path"]]] = facts.get("problem") or Description(
@@ -171,7 +171,7 @@ def describe(
                     tuple(facts["compiled"]),
                 )
             elif "lost" in record and "path" in record:
-                found[by_path[record["path"]]] = f"loading it {_end(record['lost'])}"
+                found[by_path[record["path"]]] = f"loading it {end(record['lost'])}"
     for path in by_path.values():
         found.setdefault(path, "it was not loaded")
     return found
@@ -219,10 +219,9 @@ def _one(
         "fast": request.fast,
         "threads": max(1, (os.cpu_count() or 1) // jobs),
         "imports": ["triton", "torch"],
-        "time_limit": request.time_limit,
     }
     with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
-        for record in _until_lost(worker, {**message, "folder": folder}):
+        for record in _until_lost(worker, {**message, "folder": folder}, request.time_limit):
             result = None
             if "device" in record:
                 yield Started(kernel, Device(**record["device"]))
@@ -235,9 +234,9 @@ def _one(
             elif "result" in record:
                 result = CaseCheck(**record["result"])
             elif "lost" in record and "case" in record:
-                result = CaseCheck(record["case"], CRASHED, _crash(record, request.time_limit))
+                result = CaseCheck(record["case"], CRASHED, crash(record, request.time_limit))
             elif "lost" in record:
-                so_far = replace(so_far, problem=_crash(record, request.time_limit))
+                so_far = replace(so_far, problem=crash(record, request.time_limit))
             if result is not None:
                 so_far = replace(so_far, cases=(*so_far.cases, result))
                 yield CaseDone(kernel, result)
@@ -248,26 +247,14 @@ def _one(
     yield KernelDone(index, replace(so_far, seconds=time.perf_counter() - started))
 
 
-def _until_lost(worker: Worker, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _until_lost(
+    worker: Worker, message: Mapping[str, Any], time_limit: float
+) -> Iterator[dict[str, Any]]:
     """The records of one run; if the guest itself is lost, that is the last of them."""
     try:
-        yield from _records(worker, message)
+        yield from records(worker, message, time_limit, MOST_CASES)
     except WorkerLostError as error:
         yield {"problem": error.message, "hint": error.hint}
-
-
-def _records(worker: Worker, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The records of one run in the guest.
-
-    Raises:
-        KinspectError: the guest cannot do it at all.
-    """
-    limit = START_SECONDS + MOST_CASES * float(message["time_limit"])
-    for reply in worker.stream(message, limit):
-        if "record" in reply:
-            yield reply["record"]
-        elif "problem" in reply:
-            raise KinspectError(reply["problem"], reply["hint"])
 
 
 def _environment(request: CheckRequest) -> dict[str, str]:
@@ -275,24 +262,6 @@ def _environment(request: CheckRequest) -> dict[str, str]:
     if request.device == "cpu":
         environment["TRITON_INTERPRET"] = "1"
     return environment
-
-
-def _crash(record: Mapping[str, Any], time_limit: float) -> str:
-    """How a case's process ended, and the last that it said."""
-    end = _end(record["lost"])
-    if record["lost"]["reason"] == "timeout":
-        return f"it took longer than {time_limit:g} s (--time-limit)"
-    said = [line.strip() for line in str(record.get("output", "")).splitlines() if line.strip()]
-    tail = ": " + " ".join(said[-1:]) if said else ""
-    return f"its process {end}{tail}"
-
-
-def _end(lost: Mapping[str, Any]) -> str:
-    if lost["reason"] == "timeout":
-        return "took too long"
-    if lost["reason"] == "signal":
-        return f"was ended by {lost['signal'] or 'signal ' + str(lost['code'])}"
-    return f"ended with status {lost['code'] or 0}"
 
 
 def _joined(message: str, hint: str) -> str:

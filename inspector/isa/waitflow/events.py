@@ -86,9 +86,7 @@ def _destination(inst: Instruction) -> tuple[int, ...]:
     return named(split(inst.operands)[0])
 
 
-def _flat(
-    inst: Instruction, c: Counters, counter: str, writes: tuple[int, ...]
-) -> tuple[Event, ...]:
+def _flat(c: Counters, counter: str, writes: tuple[int, ...]) -> tuple[Event, ...]:
     """An address that may lie in LDS: it counts in both, and is done when both say so."""
     order = "memory" if c.flat_in_order else ""
     lds = "lds" if c.flat_in_order else ""
@@ -103,13 +101,13 @@ def _is_flat(inst: Instruction) -> bool:
 def _load(inst: Instruction, c: Counters) -> tuple[Event, ...]:
     writes = _destination(inst)
     if _is_flat(inst):
-        return _flat(inst, c, c.load, writes)
+        return _flat(c, c.load, writes)
     return (Event(c.load, "memory", "load", writes),)
 
 
 def _store(inst: Instruction, c: Counters) -> tuple[Event, ...]:
     if _is_flat(inst):
-        return _flat(inst, c, c.store, ())
+        return _flat(c, c.store, ())
     return (Event(c.store, "memory", "store"),)
 
 
@@ -121,7 +119,7 @@ def _atomic(inst: Instruction, c: Counters) -> tuple[Event, ...]:
         return (Event(c.scalar, "", "store", writes),)
     counter = c.load if returns else c.store
     if _is_flat(inst):
-        return _flat(inst, c, counter, writes)
+        return _flat(c, counter, writes)
     return (Event(counter, "memory", "store", writes),)
 
 

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from typing import Literal
 
 from kinspect.inspector.isa.waitflow.pending import CAP, Outstanding, outstanding
-from kinspect.inspector.isa.waitflow.steps import FENCE, Step, Steps
+from kinspect.inspector.isa.waitflow.steps import Step, Steps
 from kinspect.inspector.model import Block
 
 Verdict = Literal["needed", "over-strict", "ordering", "idle"]
@@ -184,7 +184,7 @@ class _Uses:
                 del debts[number]
         for found in ended.values():
             for number, age in found.items():
-                if step.fence and events[number].effect in FENCE:
+                if step.fence:
                     self._ordered.setdefault(step.index, set()).add(number)
                 channel = self._steps.channels[number]
                 now = clocks[channel] if channel >= 0 else 0
