@@ -329,7 +329,7 @@ class MetricSpec:
     name: str
     unit: str
     origin: Origin
-    scope: Literal["kernel", "loop", "both"]
+    scope: Literal["kernel", "loop", "both", "instruction", "wait"]
     description: str
 
 
@@ -348,11 +348,83 @@ class MemoryOp:
 
 
 @dataclass(frozen=True, slots=True)
+class Access:
+    """One operation of the TTGIR that moves a tile to or from memory, and why it is as wide as it is.
+
+    Widths are bits per lane. Everything that the TTGIR does not tell is None.
+
+    Args:
+        op: its name, `tt.load` or `amdg.buffer_load`.
+        line: in the TTGIR.
+        cls: the class of the machine instructions it becomes: `global_load`, `lds_read`, ...
+        source: the user's line.
+        dtype: element type.
+        shape: of the tile.
+        layout: the layout in short, `blocked sizePerThread=[1,8] order=[1,0]`.
+        lines: the instructions in the assembly that it became, as far as positions tell.
+        loop: id of the loop that they stand in.
+        bits: of the narrowest of them.
+        widest: what the element type and the tile would allow at most.
+        per_thread: neighbouring elements that a thread holds along the contiguous dimension.
+        contiguity: neighbouring elements that are known to be neighbours in memory.
+        divisibility: of the address, in bytes, as far as known; 0 where it is a constant 0.
+        mask: neighbouring elements that share one mask bit; None without a mask.
+        limited_by: what made it narrow: `layout`, `order`, `contiguity`, `divisibility`, `mask`,
+            `dtype`, `tile`; None where nothing did, or it cannot be told.
+        reason: the same in a sentence for people, with the argument or expression at fault.
+        fix: what to change.
+    """
+
+    op: str
+    line: int
+    cls: str
+    source: SourceLoc | None
+    dtype: str
+    shape: tuple[int, ...]
+    layout: str
+    lines: tuple[int, ...] = ()
+    loop: str | None = None
+    bits: int | None = None
+    widest: int | None = None
+    per_thread: int | None = None
+    contiguity: int | None = None
+    divisibility: int | None = None
+    mask: int | None = None
+    limited_by: str | None = None
+    reason: str = ""
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SpillSlot:
+    """A place in scratch memory where the compiler parks a value.
+
+    Args:
+        offset: bytes from the start of the lane's scratch memory; None where a register says it.
+        size: bytes.
+        stores: lines of the assembly that write it.
+        reloads: lines that read it.
+        loops: ids of the loops in which it is accessed, the deepest first.
+        source: the user's lines of those accesses, in the order of `stores`, then `reloads`.
+    """
+
+    offset: int | None
+    size: int
+    stores: tuple[int, ...]
+    reloads: tuple[int, ...]
+    loops: tuple[str, ...]
+    source: tuple[SourceLoc, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WaitOp:
     """One counter of one wait instruction: it waits until `counter` <= `n`.
 
     The verdict and what follows it are None where the target is unknown. `missing` stands at an
     instruction that touches a register too early: a wait for `n` would have to come before it.
+
+    `slack` counts the instructions between the youngest of what it waits for and the wait, on the
+    shortest way; `slack_cycles` the cycles that the matrix instructions among them take.
     """
 
     line: int
@@ -363,6 +435,8 @@ class WaitOp:
     verdict: str | None = None
     could_be: int | None = None
     waits_for: tuple[int, ...] | None = None
+    slack: int | None = None
+    slack_cycles: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -488,6 +562,8 @@ class KernelReport:
     waits: tuple[WaitOp, ...]
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
+    accesses: tuple[Access, ...] = ()
+    spills: tuple[SpillSlot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import (
+    Access,
     Artifact,
     ErrorRecord,
     Finding,
@@ -24,6 +25,7 @@ from kinspect.inspector.model import (
     Metric,
     Report,
     SourceLoc,
+    SpillSlot,
     Variant,
     WaitOp,
 )
@@ -97,12 +99,49 @@ def _kernel(k: KernelReport) -> dict[str, Any]:
                 "verdict": w.verdict,
                 "could_be": w.could_be,
                 "waits_for": list(w.waits_for) if w.waits_for is not None else None,
+                "slack": w.slack,
+                "slack_cycles": w.slack_cycles,
                 "source": _place(w.source),
             }
             for w in k.waits
         ],
+        "accesses": [_access(a) for a in k.accesses],
+        "spills": [
+            {
+                "offset": s.offset,
+                "bytes": s.size,
+                "stores": list(s.stores),
+                "reloads": list(s.reloads),
+                "loops": list(s.loops),
+                "source": [_place(at) for at in s.source],
+            }
+            for s in k.spills
+        ],
         "findings": [_finding(f) for f in k.findings],
         "notes": list(k.notes),
+    }
+
+
+def _access(a: Access) -> dict[str, Any]:
+    return {
+        "op": a.op,
+        "line": a.line,
+        "class": a.cls,
+        "source": _place(a.source),
+        "dtype": a.dtype,
+        "shape": list(a.shape),
+        "layout": a.layout,
+        "lines": list(a.lines),
+        "loop": a.loop,
+        "bits": a.bits,
+        "widest": a.widest,
+        "per_thread": a.per_thread,
+        "contiguity": a.contiguity,
+        "divisibility": a.divisibility,
+        "mask": a.mask,
+        "limited_by": a.limited_by,
+        "reason": a.reason,
+        "fix": a.fix,
     }
 
 
@@ -268,6 +307,8 @@ def _read_kernel(k: dict[str, Any], folder: Path | None) -> KernelReport:
                 w["verdict"],
                 w["could_be"],
                 tuple(w["waits_for"]) if w["waits_for"] is not None else None,
+                w.get("slack"),
+                w.get("slack_cycles"),
             )
             for w in k["waits"]
         ),
@@ -285,6 +326,41 @@ def _read_kernel(k: dict[str, Any], folder: Path | None) -> KernelReport:
             for f in k["findings"]
         ),
         notes=tuple(k["notes"]),
+        accesses=tuple(_read_access(a) for a in k.get("accesses", ())),
+        spills=tuple(
+            SpillSlot(
+                s["offset"],
+                s["bytes"],
+                tuple(s["stores"]),
+                tuple(s["reloads"]),
+                tuple(s["loops"]),
+                tuple(at for place in s["source"] if (at := _read_place(place)) is not None),
+            )
+            for s in k.get("spills", ())
+        ),
+    )
+
+
+def _read_access(a: dict[str, Any]) -> Access:
+    return Access(
+        op=a["op"],
+        line=a["line"],
+        cls=a["class"],
+        source=_read_place(a["source"]),
+        dtype=a["dtype"],
+        shape=tuple(a["shape"]),
+        layout=a["layout"],
+        lines=tuple(a["lines"]),
+        loop=a["loop"],
+        bits=a["bits"],
+        widest=a["widest"],
+        per_thread=a["per_thread"],
+        contiguity=a["contiguity"],
+        divisibility=a["divisibility"],
+        mask=a["mask"],
+        limited_by=a["limited_by"],
+        reason=a["reason"],
+        fix=a["fix"],
     )
 
 

@@ -1,0 +1,121 @@
+"""The result of a lint run: what the engine found, and what became of each finding.
+
+A kernel's report is large and a run may hold thousands of them: what is kept of a kernel is its
+findings and what names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kinspect.inspector.lint.schema import Rule
+from kinspect.inspector.model import ErrorRecord, Finding, SourceLoc
+
+Severity = Literal["error", "warning", "info"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+"""From the gravest to the least."""
+
+FailOn = Literal["error", "warning", "info", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """A comment that asks for findings to be left out, where it stands.
+
+    Args:
+        file: the source or assembly file.
+        line: of the comment, from 1.
+        rules: ids or names it speaks of; empty for all.
+        scope: `line` (the line it stands on, or the next where it stands alone), or `file`.
+        reason: what follows it, for people.
+    """
+
+    file: str
+    line: int
+    rules: tuple[str, ...]
+    scope: Literal["line", "file"]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Suppressed:
+    """A finding that is left out, and the comment or setting that asked for it."""
+
+    finding: Finding
+    by: Suppression | str  # text: the setting, e.g. "pyproject.toml: [[tool.kinspect.kernel]] 2"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedKernel:
+    """One kernel as lint saw it.
+
+    Args:
+        id: of its report.
+        name: of the kernel.
+        case: of the specialisation, where it has one.
+        arch: gfx name.
+        file: the file it was read from, as the user named it.
+        source: where it begins in the user's source.
+        artifact: the assembly's file, for locations of kind `amdgcn`; None where there is none that
+            a user could open.
+        findings: new ones, which count for the exit status.
+        known: those that the baseline holds.
+        suppressed: those that a comment or setting leaves out.
+    """
+
+    id: str
+    name: str
+    case: str | None
+    arch: str | None
+    file: str
+    source: SourceLoc | None
+    artifact: str | None
+    findings: tuple[Finding, ...]
+    known: tuple[Finding, ...] = ()
+    suppressed: tuple[Suppressed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LintReport:
+    """The result of one run.
+
+    Args:
+        target: what was linted, as the user named it.
+        tool: name -> version of what made the report.
+        packs: names of the packs.
+        rules: id -> rule, all that were asked.
+        fail_on: the least severity of a new finding that fails the run.
+        kernels: in the order of the targets.
+        errors: what could not be linted.
+        unused: suppressions that left nothing out.
+        baseline: the baseline's file, where there is one.
+        gone: fingerprints of the baseline that this run did not find, though it saw their kernel.
+        notes: about the run as a whole.
+    """
+
+    target: str
+    tool: Mapping[str, str]
+    packs: tuple[str, ...]
+    rules: Mapping[str, Rule]
+    fail_on: FailOn
+    kernels: tuple[CheckedKernel, ...]
+    errors: tuple[ErrorRecord, ...] = ()
+    unused: tuple[Suppression, ...] = ()
+    baseline: str | None = None
+    gone: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def failing(self) -> tuple[Finding, ...]:
+        """The new findings at or above `fail_on`."""
+        if self.fail_on == "never":
+            return ()
+        grave = SEVERITIES[: SEVERITIES.index(self.fail_on) + 1]
+        return tuple(f for k in self.kernels for f in k.findings if f.severity in grave)
+
+    def tally(self) -> dict[Severity, int]:
+        """Severity -> new findings."""
+        found = [f.severity for k in self.kernels for f in k.findings]
+        return {severity: found.count(severity) for severity in SEVERITIES}
