@@ -349,7 +349,7 @@ class MemoryOp:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One operation of the TTGIR that moves a tile to or from memory, and why it is as wide as it is.
+    """One operation of the TTGIR that moves a tile to or from memory, and why it is that wide.
 
     Widths are bits per lane. Everything that the TTGIR does not tell is None.
 
