@@ -125,6 +125,11 @@ def test_attribute_values_equal_the_generic_forms(job: str, tmp_path: Path) -> N
         for key, value in a.attributes.items():
             if isinstance(value, str):
                 continue  # keywords in the custom form are numbers in the generic one
+            if key == "block_args":  # the two forms number names differently
+                theirs_of = b.attributes[key]
+                assert [len(r) for r in value] == [len(r) for r in theirs_of], (a.line, a.name)
+                compared += 1
+                continue
             assert repr(value) == repr(b.attributes[key]), (a.line, a.name, key)
             compared += 1
     assert compared > 40

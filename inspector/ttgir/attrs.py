@@ -14,6 +14,7 @@ from typing import Any
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Layout, TtgirType
 from kinspect.inspector.ttgir.lexer import MAX_DEPTH, Cursor
+from kinspect.inspector.ttgir.lines import Form
 from kinspect.inspector.ttgir.values import (
     Dense,
     Word,
@@ -32,6 +33,10 @@ _OLD_KINDS: Mapping[str, str] = {
     "mma": "nvidia_mma",
 }
 _SCALAR_RE = re.compile(r"(?:[su]?i\d+|index|b?f\d+(?:E\w+)?|none)\Z")
+# A size that begins with 0 would be read as a number in hex.
+_TENSOR_RE = re.compile(
+    r"tensor<((?:[1-9]\d{0,17}x){1,8})([a-z]\w*|!tt\.ptr<\w+>)(?:, (\#[^\"\n]+))?>", re.ASCII
+)
 _TYPE_WORDS = frozenset(("tensor", "vector", "memref", "tuple", "complex"))
 _LONGEST_SHAPE = 200
 
@@ -60,27 +65,53 @@ def starts_type(token: str) -> bool:
 
 
 class Context:
-    """What stays the same over one file: aliases, and each type spelling read once."""
+    """What stays the same over one file: aliases, each type and form of statement read once."""
 
-    __slots__ = ("layouts", "missing", "name", "type_aliases", "types")
+    __slots__ = ("forms", "inline", "layouts", "missing", "name", "type_aliases", "types")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.layouts: dict[str, Layout] = {}
+        self.inline: dict[str, Layout] = {}  # layouts as types spell them
         self.type_aliases: dict[str, TtgirType] = {}
         self.types: dict[str, TtgirType] = {}
+        self.forms: dict[str, Form] = {}
         self.missing: dict[str, None] = {}
 
     def shaped(self, text: str, line: int) -> TtgirType:
         """The type of a shaped-type token, from the cache where it was met before."""
         known = self.types.get(text)
         if known is None:
+            known = self._tensor(text, line)
+            if known is not None:
+                self.types[text] = known
+                return known
             cursor = Cursor(text, self.name, atoms=True, line=line)
             known = parse_type(cursor, self, 0)
             if cursor.peek():
                 cursor.fail(f"`{cursor.peek()}` after the type `{text[:60]}`")
             self.types[text] = known
         return known
+
+    def _tensor(self, text: str, line: int) -> TtgirType | None:
+        """A tensor's type, which nearly all are, without a look at single tokens."""
+        match = _TENSOR_RE.fullmatch(text)
+        if match is None:
+            return None
+        dims, element, layout = match.groups()
+        if element[0] != "!" and _SCALAR_RE.match(element) is None:
+            return None
+        of: Any = None
+        if layout is not None:
+            of = self.layouts.get(layout) or self.inline.get(layout)
+            if of is None:
+                cursor = Cursor(layout, self.name, atoms=True, line=line)
+                of = parse_attribute(cursor, self, 1, typed=False)
+                if cursor.peek() or not isinstance(of, Layout):
+                    return None
+                self.inline[layout] = of
+        shape = tuple([int(size) for size in dims[:-1].split("x")])
+        return TtgirType(text, "tensor", element, shape, of)
 
     def layout(self, alias: str) -> Layout:
         """The layout behind an alias; one that the file does not define keeps its name alone."""

@@ -1,9 +1,11 @@
 """MLIR text to tokens.
 
 Two token patterns share one grammar. The statement pattern takes a whole shaped type
-(`tensor<128x64xf16, #blocked>`) and a whole `loc(#loc12)` as one token: modules repeat a few dozen
+(`tensor<128x64xf16, #blocked>`) and a whole `loc(#loc12)` or
+`loc("name"(#loc12))` as one token: modules repeat a few dozen
 types thousands of times, so the parser reads each spelling once and keeps the result. The atom
-pattern has no such shortcut and is what reads the inside of a type.
+pattern has no such shortcut and is what reads the inside of a type. A whole line can be one token
+too; see `lines.py`.
 """
 
 from __future__ import annotations
@@ -12,28 +14,20 @@ import re
 from typing import NoReturn
 
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.ttgir.lines import (
+    NAME,
+    SHAPED,
+    LocationLine,
+    Statement,
+    location,
+    statement,
+)
 
 _CUT_HINT = "the file may be cut off or edited; write it again with TRITON_KERNEL_DUMP=1"
 
-
-def _balanced(depth: int) -> str:
-    """A pattern for text whose angle brackets nest at most `depth` deep.
-
-    The alternatives start with different characters, so that matching stays linear. Quotes end
-    the match (a string may hold brackets), and so does `-` (`->` is not a closing bracket): such
-    types take the slow way through single tokens.
-    """
-    plain = r'[^<>"\n\-]*'
-    pattern = plain
-    for _ in range(depth):
-        pattern = rf"{plain}(?:<{pattern}>{plain})*"
-    return pattern
-
-
-_SHAPED = rf"(?:tensor|![\w.]+)<{_balanced(4)}>"
-_LOC_ALIAS = r"loc\(\#\w+\)"
+_LOC_ALIAS = r'loc\((?:\#\w+|"[^"\\\n]*"\(\#\w+\))\)'
 # Alternatives stand in order of frequency where their first characters differ: it halves the time.
-_COMMON = (r"%[\w$.]+(?:-[\w$.]+)*(?:\#\d+)?", r"[\n,={}()\[\]*]")
+_COMMON = (NAME, r"[\n,={}()\[\]*]")
 _ATOMS = (
     r"[A-Za-z_][\w$.]*",
     r"[\#!^][\w$.]+",
@@ -54,7 +48,7 @@ def _pattern(*alternatives: str) -> re.Pattern[str]:
     return re.compile(rf"[^\S\n]*({'|'.join(alternatives)})", re.ASCII)
 
 
-_STATEMENT_RE = _pattern(*_COMMON, _LOC_ALIAS, _SHAPED, *_ATOMS)
+_STATEMENT_RE = _pattern(*_COMMON, _LOC_ALIAS, SHAPED, *_ATOMS)
 _ATOM_RE = _pattern(*_COMMON, *_ATOMS)
 
 MAX_DEPTH = 64
@@ -68,18 +62,79 @@ class Cursor:
         text: the whole text, from which the spelling of a token range can be cut.
         tokens, starts, lines: the tokens, their offsets in `text` and their lines (from 1).
         i: index of the token that comes next.
+        whole: by index, what the tokens that are a whole line hold.
+        locations: by alias, lines that define a location; they are no tokens.
+        between: indexes of the tokens before which such lines stand.
     """
 
-    __slots__ = ("i", "lines", "name", "starts", "text", "tokens")
+    __slots__ = (
+        "between",
+        "i",
+        "lines",
+        "locations",
+        "name",
+        "starts",
+        "text",
+        "tokens",
+        "whole",
+    )
 
-    def __init__(self, text: str, name: str, *, atoms: bool = False, line: int = 1) -> None:
+    def __init__(
+        self,
+        text: str,
+        name: str,
+        *,
+        atoms: bool = False,
+        line: int = 1,
+        whole_lines: bool = False,
+    ) -> None:
         self.text = text
         self.name = name
         self.i = 0
-        tokens: list[str] = []
-        starts: list[int] = []
-        lines: list[int] = []
-        pattern = _ATOM_RE if atoms else _STATEMENT_RE
+        self.tokens: list[str] = []
+        self.starts: list[int] = []
+        self.lines: list[int] = []
+        self.whole: dict[int, Statement] = {}
+        self.locations: dict[str | None, LocationLine] = {}
+        self.between: set[int] = set()
+        if whole_lines:
+            line = self._read_lines(line)
+        else:
+            line = self._read(_ATOM_RE if atoms else _STATEMENT_RE, 0, text, line)
+        # Look-ahead is at most three tokens: with sentinels it needs no bounds checks.
+        self.tokens += ("", "", "", "")
+        self.starts += (len(text),) * 4
+        self.lines += (line + 1,) * 4
+
+    def _read_lines(self, line: int) -> int:
+        """Tokens of the text from that line on, statements of one line as one each."""
+        first = line
+        start = 0
+        for line, text in enumerate(self.text.split("\n"), first):
+            if text[-1:] == ")":
+                if text[0] == "#":
+                    place = location(text)
+                    if place is not None:
+                        self.locations[place[0]] = place
+                        self.between.add(len(self.tokens))
+                        start += len(text) + 1
+                        continue
+                found = statement(text)
+            else:
+                found = None
+            if found is not None:
+                self.whole[len(self.tokens)] = found
+                self.tokens.append(text.lstrip())
+                self.starts.append(start + len(text) - len(self.tokens[-1]))
+                self.lines.append(line)
+            elif text:
+                self._read(_STATEMENT_RE, start, text, line)
+            start += len(text) + 1
+        return line
+
+    def _read(self, pattern: re.Pattern[str], start: int, text: str, line: int) -> int:
+        """Tokens of a text that stands at `start`, on that line; returns the line it ends on."""
+        tokens, starts, lines = self.tokens, self.starts, self.lines
         # No blanks at the end: a run of them with nothing behind would be tried at every offset.
         for match in pattern.finditer(text.rstrip()):
             token = match[1]
@@ -91,15 +146,9 @@ class Cursor:
             if token == '"':  # an error, and not worth scanning the line again from each quote
                 raise self._error(line, "a string without its closing quote")
             tokens.append(token)
-            starts.append(match.start(1))
+            starts.append(start + match.start(1))
             lines.append(line)
-        # Look-ahead is at most three tokens: with sentinels it needs no bounds checks.
-        tokens.extend(("", "", "", ""))
-        starts.extend((len(text),) * 4)
-        lines.extend((line + 1,) * 4)
-        self.tokens = tokens
-        self.starts = starts
-        self.lines = lines
+        return line
 
     def peek(self) -> str:
         """The token that comes next."""

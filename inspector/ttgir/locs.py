@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kinspect.inspector.model import SourceLoc
 from kinspect.inspector.ttgir.lexer import MAX_DEPTH, Cursor
+from kinspect.inspector.ttgir.lines import LocationLine
 from kinspect.inspector.ttgir.values import number, unquote
 
 MAX_FRAMES = 64
@@ -62,8 +64,8 @@ def parse_loc(cursor: Cursor, depth: int = 0) -> Loc:
         KinspectError: on malformed or too deeply nested text.
     """
     token = cursor.take()
-    if len(token) > 3 and token.startswith("loc("):  # the one-token form `loc(#loc12)`
-        return Alias(token[4:-1])
+    if len(token) > 3 and token.startswith("loc("):  # one token: `loc(#l2)`, `loc("name"(#l2))`
+        return Alias(token[4:-1] if token[4] == "#" else token[token.rindex("#") : -2])
     if token != "loc":
         cursor.i -= 1
         cursor.fail(f"`{token[:40]}` is not a location")
@@ -136,10 +138,11 @@ def _natural(cursor: Cursor) -> int:
 class LocTable:
     """The file's `#loc` aliases, resolved on demand, each once."""
 
-    __slots__ = ("_aliases", "_resolved")
+    __slots__ = ("_aliases", "_lines", "_resolved")
 
-    def __init__(self, aliases: dict[str, Loc]) -> None:
+    def __init__(self, aliases: dict[str, Loc], lines: Mapping[str | None, LocationLine]) -> None:
         self._aliases = aliases
+        self._lines = lines
         self._resolved: dict[str, SourceLoc | None] = {}
 
     def resolve(self, loc: Loc) -> SourceLoc | None:
@@ -151,19 +154,32 @@ class LocTable:
         """
         return self._resolve(loc, 0)
 
+    def _alias(self, name: str, depth: int) -> SourceLoc | None:
+        if name in self._resolved:
+            return self._resolved[name]
+        if depth > MAX_CHAIN:
+            return None
+        self._resolved[name] = None  # what a circular alias sees
+        line = self._lines.get(name)
+        if line is None:
+            found = self._resolve(self._aliases.get(name), depth + 1)
+        else:
+            _, file, number, column, child, callee, caller = line
+            found = None
+            if file is not None and number is not None and column is not None:
+                found = _position(file, int(number), int(column))
+            elif child is not None:
+                found = self._alias(child, depth + 1)
+            elif callee is not None and caller is not None and depth + 1 <= MAX_CHAIN:
+                found = _inline(self._alias(callee, depth + 2), self._alias(caller, depth + 2))
+        self._resolved[name] = found
+        return found
+
     def _resolve(self, loc: Any, depth: int) -> SourceLoc | None:
         if isinstance(loc, Alias):
-            name = loc.name
-            if name not in self._resolved:
-                if depth > MAX_CHAIN:
-                    return None
-                self._resolved[name] = None  # what a circular alias sees
-                self._resolved[name] = self._resolve(self._aliases.get(name), depth + 1)
-            return self._resolved[name]
+            return self._alias(loc.name, depth)
         if isinstance(loc, FileLoc):
-            if loc.line == 0 or _NOT_SOURCE_RE.search(loc.file):
-                return None
-            return SourceLoc(loc.file, loc.line, loc.column or None)
+            return _position(loc.file, loc.line, loc.column)
         if depth > MAX_CHAIN:
             return None
         if isinstance(loc, CallSite):
@@ -176,6 +192,12 @@ class LocTable:
                 if found is not None:
                     return found
         return None
+
+
+def _position(file: str, line: int, column: int) -> SourceLoc | None:
+    if line == 0 or _NOT_SOURCE_RE.search(file):
+        return None
+    return SourceLoc(file, line, column or None)
 
 
 def _inline(callee: SourceLoc | None, caller: SourceLoc | None) -> SourceLoc | None:

@@ -19,10 +19,11 @@ from kinspect.inspector.ttgir.attrs import (
     parse_type,
     with_alias,
 )
+from kinspect.inspector.ttgir.drafts import OpRead
 from kinspect.inspector.ttgir.lexer import Cursor
 from kinspect.inspector.ttgir.locs import Loc, LocTable, parse_loc
 from kinspect.inspector.ttgir.opforms import FUNCTIONS
-from kinspect.inspector.ttgir.statement import OpDraft, StatementParser
+from kinspect.inspector.ttgir.statement import StatementParser
 from kinspect.inspector.ttgir.values import plain
 
 MAX_NOTES = 20
@@ -39,16 +40,26 @@ def parse_ttgir(text: str, name: str) -> TtgirModule:
         The module. `ops` lists every operation but the module itself in file order, an enclosing
         operation before those in its regions. Attributes hold the dictionary, the properties and
         the named inline values; unnamed inline values are under `inline`, a function's argument
-        attributes under `arg_attrs`. A constant's value is a number, a splat's likewise.
+        attributes under `arg_attrs`, the names of the values that each region of an operation
+        begins with (a function's arguments, a loop's index and carried values) under `block_args`.
+        A constant's value is a number, a splat's likewise.
 
     Raises:
         KinspectError: the text is not MLIR, is cut off, or nests deeper than any real module.
     """
-    cursor = Cursor(text, name)
+    try:
+        return _parse(Cursor(text, name, whole_lines=True), name)
+    except KinspectError:
+        pass  # a line that looks like a statement is none, or the text is at fault: see which
+    return _parse(Cursor(text, name), name)
+
+
+def _parse(cursor: Cursor, name: str) -> TtgirModule:
     context = Context(name)
     loc_aliases: dict[str, Loc] = {}
     statements = StatementParser(cursor, context)
     attributes: dict[str, Any] = {}
+    between = {0}  # where a line may stand that is no statement
     while cursor.peek():
         token = cursor.peek()
         following = cursor.tokens[cursor.i + 1]
@@ -61,6 +72,10 @@ def parse_ttgir(text: str, name: str) -> TtgirModule:
             _skip_resources(cursor)
         else:
             statements.parse_op(None, 0)
+        between.add(cursor.i)
+    twice = not cursor.locations.keys().isdisjoint(loc_aliases)
+    if statements.wholes != len(cursor.whole) or twice or not between.issuperset(cursor.between):
+        cursor.fail("a line is not a statement of its own")
     drafts, module_attributes = _without_modules(statements.drafts)
     for key, value in module_attributes.items():
         attributes.setdefault(key.partition(".")[2] or key, value)
@@ -69,7 +84,7 @@ def parse_ttgir(text: str, name: str) -> TtgirModule:
             f"{name}: no MLIR operation in the file",
             "pass the .ttir or .ttgir text that Triton writes to its cache",
         )
-    table = LocTable(loc_aliases)
+    table = LocTable(loc_aliases, cursor.locations)
     notes = list(statements.notes)
     notes += [f"{alias} is used but not defined in the file" for alias in context.missing]
     return TtgirModule(
@@ -88,6 +103,8 @@ def _alias(cursor: Cursor, context: Context, loc_aliases: dict[str, Loc]) -> Non
         loc_aliases[alias] = parse_loc(cursor)
         return
     first = cursor.i
+    context.forms.clear()  # they may have meant something else by this alias
+    context.inline.clear()
     value = parse_attribute(cursor, context, 0)
     if not isinstance(value, Layout):  # `#map = affine_map<...>`
         value = make_layout("attribute", {"value": plain(value)}, [], "")
@@ -104,14 +121,14 @@ def _skip_resources(cursor: Cursor) -> None:
     cursor.skip_balanced("{", "}")
 
 
-def _without_modules(drafts: list[OpDraft]) -> tuple[list[OpDraft], dict[str, Any]]:
+def _without_modules(drafts: list[OpRead]) -> tuple[list[OpRead], dict[str, Any]]:
     """Drop module operations and renumber: parents by index, depth by enclosing regions."""
     attributes: dict[str, Any] = {}
     if not any(draft.name == "builtin.module" for draft in drafts):
         return drafts, attributes
     new_index: dict[int, int | None] = {}
     removed_depth: dict[int, int] = {}
-    kept: list[OpDraft] = []
+    kept: list[OpRead] = []
     for index, draft in enumerate(drafts):
         parent = draft.parent
         shift = removed_depth[parent] if parent is not None else 0
@@ -129,12 +146,12 @@ def _without_modules(drafts: list[OpDraft]) -> tuple[list[OpDraft], dict[str, An
     return kept, attributes
 
 
-def _function_names(drafts: list[OpDraft]) -> list[str]:
+def _function_names(drafts: list[OpRead]) -> list[str]:
     names = (draft.attributes.get("sym_name") for draft in drafts if draft.name in FUNCTIONS)
     return [name for name in names if isinstance(name, str)]
 
 
-def _freeze(index: int, draft: OpDraft, table: LocTable) -> TtgirOp:
+def _freeze(index: int, draft: OpRead, table: LocTable) -> TtgirOp:
     return TtgirOp(
         index=index,
         line=draft.line,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import functools
 from typing import Any
 
 from kinspect.inspector.model import TtgirType
@@ -14,8 +14,16 @@ from kinspect.inspector.ttgir.attrs import (
     parse_type,
     starts_type,
 )
+from kinspect.inspector.ttgir.drafts import OpDraft, OpRead
 from kinspect.inspector.ttgir.lexer import MAX_DEPTH, Cursor
-from kinspect.inspector.ttgir.locs import Loc, parse_loc
+from kinspect.inspector.ttgir.lines import (
+    Form,
+    Statement,
+    number_of,
+    number_of_type,
+    numbered,
+)
+from kinspect.inspector.ttgir.locs import Alias, parse_loc
 from kinspect.inspector.ttgir.opforms import (
     FUNCTIONS,
     INLINE_FLAGS,
@@ -31,42 +39,21 @@ from kinspect.inspector.ttgir.values import float_bits, plain, unquote
 MAX_RESULTS = 4096
 
 
-@dataclass(slots=True)
-class OpDraft:
-    """An operation while it is being read; see `model.TtgirOp` for the fields."""
-
-    line: int
-    name: str
-    depth: int
-    parent: int | None
-    results: list[str]
-    operands: list[str] = field(default_factory=list)
-    attributes: dict[str, Any] = field(default_factory=dict)
-    operand_types: tuple[TtgirType, ...] = ()
-    result_types: tuple[TtgirType, ...] = ()
-    loc: Loc = None
-    printed: list[TtgirType] = field(default_factory=list)
-    arrow: list[TtgirType] | None = None
-    inline: list[Any] = field(default_factory=list)
-    arg_attrs: list[dict[str, Any]] = field(default_factory=list)
-    roles: list[str] = field(default_factory=list)
-    block_args: list[tuple[str, TtgirType | None, str | None]] = field(default_factory=list)
-
-
 class StatementParser:
     """Reads operations at a cursor into `drafts`, in file order.
 
     `values` maps each SSA name in scope to its type.
     """
 
-    __slots__ = ("context", "cursor", "drafts", "notes", "values")
+    __slots__ = ("context", "cursor", "drafts", "notes", "values", "wholes")
 
     def __init__(self, cursor: Cursor, context: Context) -> None:
         self.cursor = cursor
         self.context = context
-        self.drafts: list[OpDraft] = []
+        self.drafts: list[OpRead] = []
         self.values: dict[str, TtgirType] = {}
         self.notes: list[str] = []
+        self.wholes = 0  # statements that were read as one token
 
     # ------------------------------------------------------------------ operations
 
@@ -76,6 +63,10 @@ class StatementParser:
         if depth > MAX_DEPTH:
             cursor.fail(f"regions nest deeper than {MAX_DEPTH}")
         line = cursor.lines[cursor.i]
+        whole = cursor.whole.get(cursor.i)
+        if whole is not None:
+            self._whole(whole, line, parent, depth)
+            return
         results = self._results()
         token = cursor.take()
         generic = token[0] == '"'
@@ -93,6 +84,40 @@ class StatementParser:
         else:
             self._custom(draft, index)
         self._finish(draft)
+
+    def _whole(self, line: Statement, number: int, parent: int | None, depth: int) -> None:
+        """An operation that is one line: what its form says, with the names of the line."""
+        cursor, values, forms = self.cursor, self.values, self.context.forms
+        form = forms.get(line.form)
+        if form is None:
+            alone = "#" not in line.form and "!" not in line.form
+            form = read_form(line.form) if alone else _read_form(line.form, self.context)
+            forms[line.form] = form
+        cursor.i += 1
+        self.wholes += 1
+        names = line.names
+        results = [names[k] + part for k, part in form.results]
+        operands = [names[k] for k in form.operands]
+        known = tuple([values.get(name, UNKNOWN_TYPE) for name in operands])
+        shaped = self.context.shaped
+        given = [shaped(text, number) for text in line.types]
+        attributes = form.attributes
+        types: tuple[TtgirType, ...] = ()
+        if results:
+            printed = [given[t] if isinstance(t, int) else t for t in form.printed]
+            arrow = None
+            if form.arrow is not None:
+                arrow = [given[t] if isinstance(t, int) else t for t in form.arrow]
+            types = result_types(form.name, len(results), printed, arrow, self.context)
+            values.update(zip(results, types, strict=True))
+            if form.name == "arith.constant" and "value" in attributes:
+                value = float_bits(attributes["value"], types[0].element)
+                attributes = {**attributes, "value": value}
+        loc = Alias(line.loc)
+        name = form.name
+        self.drafts.append(
+            OpRead(number, name, depth, parent, results, operands, attributes, known, types, loc)
+        )
 
     def _results(self) -> list[str]:
         cursor = self.cursor
@@ -123,6 +148,8 @@ class StatementParser:
         draft.operand_types = tuple([values.get(name, UNKNOWN_TYPE) for name in draft.operands])
         if any(draft.arg_attrs):
             draft.attributes["arg_attrs"] = tuple(draft.arg_attrs)
+        if any(draft.entries):
+            draft.attributes["block_args"] = tuple(draft.entries)
         if draft.inline:
             self._name_inline(draft)
         draft.result_types = types = result_types(
@@ -345,6 +372,8 @@ class StatementParser:
         """Whether a line's first token `i` begins an operation, a block or a loc table."""
         token, following = self.cursor.tokens[i], self.cursor.tokens[i + 1]
         head = token[0]
+        if i in self.cursor.whole:
+            return True
         if head in "%#!":
             return following in ("=", ":", ",")
         if head == '"':
@@ -357,33 +386,69 @@ class StatementParser:
         cursor, values = self.cursor, self.values
         cursor.expect("{")
         outer = dict(values) if draft.name in SHADOWING else None
+        arguments = [name for name, _, _ in draft.block_args]
         for name, of, initial in draft.block_args:
             values[name] = of or values.get(initial or "", UNKNOWN_TYPE)
         draft.block_args.clear()
         depth = draft.depth + 1
+        first = len(self.drafts)
         while not cursor.accept("}"):
             token = cursor.peek()
             if not token:
                 cursor.fail(f"the region of {draft.name} (line {draft.line}) is not closed")
             if token[0] == "^":
-                self._block_label()
+                names = self._block_label()
+                if not arguments and len(self.drafts) == first:
+                    arguments = names
             else:
                 self.parse_op(index, depth)
+        draft.entries.append(tuple(arguments))
         if outer is not None:
             self.values = outer
 
-    def _block_label(self) -> None:
+    def _block_label(self) -> list[str]:
         cursor = self.cursor
+        names: list[str] = []
         cursor.i += 1
         if cursor.accept("("):
             while not cursor.accept(")"):
                 name = cursor.take()
+                names.append(name)
                 cursor.expect(":")
                 self.values[name] = parse_type(cursor, self.context, 0)
                 if cursor.peek().startswith("loc"):
                     parse_loc(cursor)
                 cursor.accept(",")
         cursor.expect(":")
+        return names
+
+
+@functools.lru_cache(4096)
+def read_form(form: str) -> Form:
+    """What a form of statement says, of one that names no alias: the same in every file."""
+    return _read_form(form, Context(""))
+
+
+def _read_form(form: str, context: Context) -> Form:
+    cursor = Cursor(numbered(form), context.name)
+    reader = StatementParser(cursor, context)
+    reader.parse_op(None, 0)
+    draft = reader.drafts[0]
+    assert isinstance(draft, OpDraft)  # a form is not one itself
+    printed = [number_of_type(of) for of in draft.printed]
+    arrow = None if draft.arrow is None else [number_of_type(of) for of in draft.arrow]
+    found = [k for k in printed + (arrow or []) if isinstance(k, int)]
+    regular = found == list(range(form.count("~"))) and not draft.block_args
+    if cursor.peek() or len(reader.drafts) > 1 or draft.entries or not regular:
+        cursor.fail("more to it than one line tells")
+    return Form(
+        draft.name,
+        [number_of(name) for name in draft.results],
+        [number_of(name)[0] for name in draft.operands],
+        draft.attributes,
+        printed,
+        arrow,
+    )
 
 
 def _keyword_text(value: Any) -> Any:

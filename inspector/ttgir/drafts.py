@@ -1,0 +1,38 @@
+"""Operations of MLIR text as the parser has them, before they are numbered and frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kinspect.inspector.model import TtgirType
+from kinspect.inspector.ttgir.locs import Loc
+
+
+@dataclass(slots=True)
+class OpRead:
+    """An operation that was read; see `model.TtgirOp` for the fields."""
+
+    line: int
+    name: str
+    depth: int
+    parent: int | None
+    results: list[str]
+    operands: list[str] = field(default_factory=list)
+    attributes: dict[str, Any] = field(default_factory=dict)
+    operand_types: tuple[TtgirType, ...] = ()
+    result_types: tuple[TtgirType, ...] = ()
+    loc: Loc = None
+
+
+@dataclass(slots=True)
+class OpDraft(OpRead):
+    """An operation while it is being read."""
+
+    printed: list[TtgirType] = field(default_factory=list)
+    arrow: list[TtgirType] | None = None
+    inline: list[Any] = field(default_factory=list)
+    arg_attrs: list[dict[str, Any]] = field(default_factory=list)
+    roles: list[str] = field(default_factory=list)
+    block_args: list[tuple[str, TtgirType | None, str | None]] = field(default_factory=list)
+    entries: list[tuple[str, ...]] = field(default_factory=list)  # arguments of each region
