@@ -11,7 +11,7 @@ single operation end at any moment that its order allows, and is there to check 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kinspect.inspector.model import Function, Instruction
@@ -97,6 +97,10 @@ def touched(inst: Instruction, started: Operation | None) -> tuple[frozenset[str
     return registers(inst.operands.partition(",")[2]), started.writes
 
 
+State = tuple[int, tuple[Operation, ...]]
+"""The instruction that is about to run, and what is under way."""
+
+
 def explore(
     function: Function,
     arch: str,
@@ -113,46 +117,136 @@ def explore(
         limits: counter -> largest value; None: those of the target.
         most: states to visit.
     """
-    gen = generation(arch)
-    limits = LIMITS[gen] if limits is None else limits
-    early: set[tuple[int, int]] = set()
-    seen = set()
-    todo: list[tuple[int, tuple[Operation, ...]]] = [(0, ())]
-    start = [issued(inst, gen) for inst in function.instructions]
-    after = _successors(function)
-    while todo:
-        state = todo.pop()
-        if state in seen:
-            continue
-        seen.add(state)
-        assert len(seen) < most, "too many states for brute force"
-        place, under_way = state
-        inst = function.instructions[place]
-        if inst.index in waits:
-            under_way = tuple(_left(list(under_way), waits[inst.index]))
-        else:
-            operation = start[place]
-            hit = _hit(inst, operation, under_way)
-            early.update((inst.index, o.producer) for o in hit)
-            under_way = _told(under_way, hit)
-            if operation is not None:
-                # The counter cannot go beyond its limit: issue stalls until one is done.
-                under_way = tuple(_left([*under_way, operation], limits))
-                under_way = _without_twins(under_way)
-        todo.extend((successor, under_way) for successor in after[place])
-    return early
+    return Machine(function, arch, limits, most).run(waits, [(0, ())], set())
 
 
-def _left(under_way: list[Operation], waits: Mapping[str, int]) -> Iterator[Operation]:
-    for place, one in enumerate(under_way):
-        n = waits.get(one.counter)
-        if n is not None:
-            younger = sum(
-                o.counter == one.counter and o.queue == one.queue for o in under_way[place + 1 :]
-            )
-            if n == 0 or (one.ordered and younger >= n):
+class Machine:
+    """Runs one program, with these waits or others."""
+
+    def __init__(
+        self,
+        function: Function,
+        arch: str,
+        limits: Mapping[str, int] | None = None,
+        most: int = 200_000,
+    ) -> None:
+        gen = generation(arch)
+        self._function = function
+        self._limits = LIMITS[gen] if limits is None else limits
+        self._most = most
+        self._issued = [issued(inst, gen) for inst in function.instructions]
+        self._after = _successors(function)
+
+    def after(self, place: int) -> list[int]:
+        """Where control goes from an instruction."""
+        return self._after[place]
+
+    def run(
+        self,
+        waits: Mapping[int, Mapping[str, int]],
+        start: Iterable[State],
+        seen: set[State],
+    ) -> set[tuple[int, int]]:
+        """What is touched too early from `start` on; all states on the way are added to `seen`."""
+        early: set[tuple[int, int]] = set()
+        todo = list(start)
+        before = len(seen)
+        while todo:
+            state = todo.pop()
+            if state in seen:
                 continue
-        yield one
+            seen.add(state)
+            if len(seen) - before > self._most:
+                raise TooManyStatesError
+            under_way = self._step(state, waits, early)
+            todo.extend((successor, under_way) for successor in self._after[state[0]])
+        return early
+
+    def _step(
+        self, state: State, waits: Mapping[int, Mapping[str, int]], early: set[tuple[int, int]]
+    ) -> tuple[Operation, ...]:
+        place, under_way = state
+        inst = self._function.instructions[place]
+        if place in waits:
+            return tuple(_left(list(under_way), waits[place]))
+        operation = self._issued[place]
+        hit = _hit(inst, operation, under_way)
+        early.update((inst.index, o.producer) for o in hit)
+        under_way = _told(under_way, hit)
+        if operation is not None:
+            # The counter cannot go beyond its limit: issue stalls until one is done.
+            under_way = tuple(_left([*under_way, operation], self._limits))
+            under_way = _without_twins(under_way)
+        return under_way
+
+
+class TooManyStatesError(Exception):
+    """The program is too large for brute force."""
+
+
+class Explored:
+    """All states of a program with all its waits; then what a single looser wait adds to them.
+
+    A looser wait only leaves more under way. So each state that a changed program can come to is
+    one of those known, or follows from one of those at the changed wait; and as long as nothing is
+    touched too early in the program as it stands, only the new states can touch anything early.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        arch: str,
+        waits: Mapping[int, Mapping[str, int]],
+        limits: Mapping[str, int] | None = None,
+        most: int = 200_000,
+    ) -> None:
+        self._machine = Machine(function, arch, limits, most)
+        self._waits = waits
+        self._seen: set[State] = set()
+        self.early = self._machine.run(waits, [(0, ())], self._seen)
+        self.at: dict[int, list[State]] = {index: [] for index in waits}
+        for state in self._seen:
+            if state[0] in self.at:
+                self.at[state[0]].append(state)
+
+    def looser(self, index: int, counter: str, n: int | None) -> set[tuple[int, int]]:
+        """What is touched too early with one counter of one wait at n, or not waited for at all."""
+        assert not self.early
+        changed = {k: v for k, v in self._waits[index].items() if k != counter}
+        if n is not None:
+            changed[counter] = n
+        waits = {**self._waits, index: changed}
+        starts: list[State] = []
+        for _, under_way in self.at[index]:
+            left = tuple(_left(list(under_way), changed))
+            starts += [(successor, left) for successor in self._machine.after(index)]
+        new = _Overlay(self._seen)
+        return self._machine.run(waits, starts, new)
+
+
+class _Overlay(set[State]):
+    """A set on top of another that stays as it is."""
+
+    def __init__(self, below: set[State]) -> None:
+        super().__init__()
+        self._below = below
+
+    def __contains__(self, state: object) -> bool:
+        return super().__contains__(state) or state in self._below
+
+
+def _left(under_way: list[Operation], waits: Mapping[str, int]) -> list[Operation]:
+    """What a wait leaves under way: the n youngest of each queue."""
+    left = []
+    younger: dict[tuple[str, str], int] = {}
+    for one in reversed(under_way):
+        queue = (one.counter, one.queue)
+        behind = younger.get(queue, 0)
+        younger[queue] = behind + 1
+        n = waits.get(one.counter)
+        if n is None or (n > 0 and not (one.ordered and behind >= n)):
+            left.append(one)
+    return left[::-1]
 
 
 def _hit(

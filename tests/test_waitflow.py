@@ -14,7 +14,7 @@ from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.isa.waitflow.steps import Steps, steps_of
 from kinspect.inspector.isa.waitflow.verdicts import Judged, judge
 from kinspect.inspector.isa.waits import decode
-from kinspect.inspector.model import Function, Instruction
+from kinspect.inspector.model import Function, Instruction, Metric
 
 Waits = Mapping[int, Mapping[str, int]]
 
@@ -45,8 +45,8 @@ def judged(
         return waits.get(inst.index, {})
 
     steps: Steps = steps_of(function, maxima, known)
-    verdicts, missing = judge(steps, function.blocks, maxima)
-    return verdicts, {(m.index, m.producer) for m in missing}
+    found = judge(steps, function.blocks, maxima)
+    return found.waits, {(m.index, m.producer) for m in found.missing}
 
 
 def verdicts_of(arch: str, body: str) -> list[tuple[str, int, str, int | None]]:
@@ -178,6 +178,105 @@ def test_split_counters_of_gfx12() -> None:
     s_mov_b32 s5, s4
     """
     assert [v[2] for v in verdicts_of("gfx1201", body)] == ["needed"] * 3
+
+
+def test_each_split_counter_covers_its_own_kind_only() -> None:
+    loads = {
+        "s_load_b32 s4, s[0:1], 0x0": ("s_mov_b32 s5, s4", "kmcnt"),
+        "global_load_b32 v1, v[2:3], off": ("v_mov_b32_e32 v5, v1", "loadcnt"),
+        "ds_load_b32 v6, v0": ("v_mov_b32_e32 v5, v6", "dscnt"),
+    }
+    for arch in ("gfx1201", "gfx1250"):
+        for load, (use, right) in loads.items():
+            for counter in ("kmcnt", "loadcnt", "dscnt", "storecnt"):
+                function = function_of(arch, f"{load}\ns_wait_{counter} 0x0\n{use}\n")
+                _, missing = judged(function, arch, waits_in(function, arch))
+                assert missing == (set() if counter == right else {(2, 0)})
+
+
+def test_async_and_tensor_copies_of_gfx1250() -> None:
+    body = """
+    global_load_async_to_lds_b128 v1, v[2:3], off
+    global_load_b32 v5, v[2:3], off
+    tensor_load_to_lds s[0:3], s[4:11]
+    s_wait_asynccnt 0x0
+    s_wait_tensorcnt 0x0
+    s_wait_loadcnt 0x0
+    s_barrier_signal -1
+    s_barrier_wait -1
+    ds_load_b32 v6, v0
+    s_wait_dscnt 0x0
+    v_add_f32_e32 v7, v6, v5
+    """
+    assert verdicts_of("gfx1250", body) == [
+        ("asynccnt", 0, "ordering", None),
+        ("tensorcnt", 0, "ordering", None),
+        ("loadcnt", 0, "needed", None),
+        ("dscnt", 0, "needed", None),
+    ]
+
+
+def test_an_async_copy_is_not_over_before_its_wait() -> None:
+    # Two copies, and the barrier needs the first alone: the second may stay under way.
+    body = """
+    global_load_async_to_lds_b128 v1, v[2:3], off
+    global_load_async_to_lds_b128 v4, v[2:3], off
+    s_wait_asynccnt 0x1
+    s_barrier_signal -1
+    s_barrier_wait -1
+    s_wait_asynccnt 0x0
+    s_barrier_signal -1
+    s_barrier_wait -1
+    """
+    assert verdicts_of("gfx1250", body) == [
+        ("asynccnt", 1, "ordering", None),
+        ("asynccnt", 0, "ordering", None),
+    ]
+
+
+def test_a_wait_that_another_repeats_could_be_looser() -> None:
+    body = """
+    global_load_dword v1, v[2:3], off
+    global_load_dword v4, v[2:3], off
+    s_waitcnt vmcnt(0)
+    v_add_f32_e32 v5, v1, v1
+    s_waitcnt vmcnt(0)
+    v_add_f32_e32 v5, v4, v4
+    """
+    assert verdicts_of("gfx942", body) == [
+        ("vmcnt", 0, "over-strict", 1),
+        ("vmcnt", 0, "idle", None),
+    ]
+
+
+def test_the_report_counts_what_waits_are_for() -> None:
+    body = """
+    global_load_dword v1, v[2:3], off
+    global_load_dword v4, v[2:3], off
+    s_waitcnt vmcnt(1)
+    v_add_f32_e32 v5, v1, v1
+    .LBB0_1:
+    v_add_f32_e32 v5, v4, v5
+    ds_read_b32 v6, v0
+    s_waitcnt lgkmcnt(0)
+    v_add_f32_e32 v5, v6, v5
+    s_cbranch_scc1 .LBB0_1
+    s_waitcnt vmcnt(0)
+    """
+    text = HEAD.format(arch="gfx942") + body + TAIL
+    report = next(iter(analyze_text(text, Context(path="k.s"))))
+    names = ("needed", "over_strict", "ordering", "idle", "missing", "tight", "slack.min")
+
+    def used(metrics: Mapping[str, Metric]) -> list[object]:
+        return [metrics[f"wait_use.{name}"].value for name in names]
+
+    # Nobody waits for v4 before the loop, and no register is left to wait for behind it.
+    assert used(report.metrics) == [2, 0, 0, 1, 1, 2, 0]
+    assert used(report.loops[0].metrics) == [1, 0, 0, 0, 1, 1, 0]
+    (gap,) = [wait for wait in report.waits if wait.verdict == "missing"]
+    assert (gap.line, gap.waits_for, gap.slack) == (12, (8,), None)
+    needed = [wait for wait in report.waits if wait.verdict == "needed"]
+    assert [(wait.slack, wait.slack_cycles) for wait in needed] == [(1, 0), (0, 0)]
 
 
 # ------------------------------------------------------------------------- generated programs

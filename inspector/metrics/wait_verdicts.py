@@ -1,50 +1,82 @@
-"""What each wait of a kernel is there for, and where one is missing, as entries of the report."""
+"""What each wait and barrier of a kernel is there for, and where a wait is missing.
+
+Worked out once for a kernel: the report lists the waits, and the metrics count them.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
+from kinspect.inspector.isa.barriers import needless
+from kinspect.inspector.isa.waitflow.slack import slacks
 from kinspect.inspector.isa.waitflow.steps import steps_of
-from kinspect.inspector.isa.waitflow.verdicts import judge
-from kinspect.inspector.metrics.subject import Subject, wait_counts
+from kinspect.inspector.isa.waitflow.verdicts import Verdicts, judge
+from kinspect.inspector.machines import matrix_cycles
+from kinspect.inspector.metrics.launch import wave_size, workgroup_size
+from kinspect.inspector.metrics.subject import MATRIX_CLASSES, Subject, Synchronisation, wait_counts
 from kinspect.inspector.model import Instruction, Machine, WaitOp
 
 # After it, operands name other VGPRs than they say (gfx1250).
 _MOVES_REGISTERS = "s_set_vgpr_msb"
 
 
-def wait_ops(subject: Subject) -> dict[int, list[WaitOp]]:
-    """Instruction's index -> one entry for each counter that it waits for, or misses a wait of.
+def judged(subject: Subject) -> Subject:
+    """The same kernel with `sync`: its waits and barriers judged."""
+    return replace(subject, sync=_synchronisation(subject))
 
-    Loops are left open. Verdicts are None where the target is unknown, or registers cannot be told.
-    """
+
+def _synchronisation(subject: Subject) -> Synchronisation:
+    """Verdicts are None where the target is unknown, or registers cannot be told."""
     function, machine = subject.function, subject.machine
-    found: dict[int, list[WaitOp]] = {}
-    lines = [inst.line for inst in function.instructions]
     if machine is None or any(i.op.name == _MOVES_REGISTERS for i in function.instructions):
-        for inst in function.instructions:
-            if inst.cls == "wait":
-                found[inst.index] = _undecided(inst, machine)
-        return found
+        undecided = {
+            inst.index: _undecided(inst, machine)
+            for inst in function.instructions
+            if inst.cls == "wait"
+        }
+        return Synchronisation(undecided, False, None)
     steps = steps_of(function, machine.counters, partial(wait_counts, machine=machine))
-    judged, missing = judge(steps, function.blocks, machine.counters)
-    for one in judged:
+    verdicts = judge(steps, function.blocks, machine.counters)
+    cycles = {
+        inst.index: matrix_cycles(machine, inst.op.name, inst.operands)
+        for inst in function.instructions
+        if inst.cls in MATRIX_CLASSES
+    }
+    measured = slacks(steps, function.blocks, cycles, verdicts.waits)
+    lines = [inst.line for inst in function.instructions]
+    found: dict[int, list[WaitOp]] = {}
+    for one, slack in zip(verdicts.waits, measured, strict=True):
         inst = function.instructions[one.index]
         waits_for = tuple(lines[index] for index in one.waits_for)
         found.setdefault(one.index, []).append(
             WaitOp(
                 *(inst.line, one.counter, one.n, None, inst.loc),
                 *(one.verdict, one.could_be, waits_for),
+                *((slack.instructions, slack.cycles) if slack is not None else (None, None)),
             )
         )
-    for gap in missing:
-        inst = function.instructions[gap.index]
+    _add_missing(found, subject, verdicts)
+    return Synchronisation(
+        found, True, needless(function, verdicts.ends, alone=_is_one_wave(subject))
+    )
+
+
+def _is_one_wave(subject: Subject) -> bool:
+    """Whether no launch has more than one wave in a workgroup."""
+    wave, most = wave_size(subject).value, workgroup_size(subject).value
+    return isinstance(wave, int) and isinstance(most, int) and most <= wave
+
+
+def _add_missing(found: dict[int, list[WaitOp]], subject: Subject, verdicts: Verdicts) -> None:
+    instructions = subject.function.instructions
+    for gap in verdicts.missing:
+        inst = instructions[gap.index]
         entry = WaitOp(
             *(inst.line, gap.counter, gap.n, None, inst.loc),
-            *("missing", None, (lines[gap.producer],)),
+            *("missing", None, (instructions[gap.producer].line,)),
         )
         found.setdefault(gap.index, []).append(entry)
-    return found
 
 
 def _undecided(inst: Instruction, machine: Machine | None) -> list[WaitOp]:

@@ -62,10 +62,23 @@ class Missing:
     n: int
 
 
-def judge(
-    steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]
-) -> tuple[tuple[Judged, ...], tuple[Missing, ...]]:
-    """All waits of a function in program order, and all missing ones.
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """All waits of a function.
+
+    Args:
+        waits: in program order.
+        missing: where one would have to be.
+        ends: wait's index -> indices of the instructions that may be over only there.
+    """
+
+    waits: tuple[Judged, ...]
+    missing: tuple[Missing, ...]
+    ends: Mapping[int, frozenset[int]]
+
+
+def judge(steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]) -> Verdicts:
+    """What every wait of a function is there for, and where one is missing.
 
     Args:
         steps: the function.
@@ -86,7 +99,13 @@ def judge(
         Missing(index, steps.producers[number], steps.events[number].counter, age)
         for (index, number), age in found.early.items()
     )
-    return tuple(judged), tuple(missing)
+    ends = {
+        index: frozenset(
+            steps.producers[number] for numbers in ended.values() for number in numbers
+        )
+        for index, ended in found.at_wait.items()
+    }
+    return Verdicts(tuple(judged), tuple(missing), ends)
 
 
 class _Uses:
@@ -172,8 +191,8 @@ class _Uses:
         for number in list(debts):
             counter = events[number].counter
             n = waits.get(counter)
-            if n is None or not ended.get(counter):
-                continue  # an idle wait takes nothing off another's hands
+            if n is None:
+                continue
             channel = self._steps.channels[number]
             by = debts[number]
             for wait, since in list(by.items()):

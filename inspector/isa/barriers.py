@@ -1,0 +1,206 @@
+"""Barriers that could go: nothing before them can collide with anything behind them.
+
+A barrier keeps the accesses since the last barrier, over all ways to it, from those up to the next,
+over all ways from it. Where no access of one side writes what one of the other side touches, no
+wave can see a difference without it. All of LDS counts as one place, and all of memory as another,
+so that what is said to be needless is so whatever the addresses are; much that is needless is not
+seen.
+
+An access happens at any time between its issue and the wait that ends it, so it counts at both: a
+copy into LDS may still be on its way behind a barrier that it was issued before.
+
+It is taken for granted that all waves of a workgroup come by the same barriers. Code that sets
+priorities (waves that take turns), names its barriers or splits them across blocks is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
+from kinspect.inspector.model import Block, Function, Instruction
+
+_LDS_READ, _LDS_WRITE, _READ, _WRITE = 1, 2, 4, 8
+_EVERYTHING = _LDS_READ | _LDS_WRITE | _READ | _WRITE
+_SPACES = ((_LDS_READ, _LDS_WRITE), (_READ, _WRITE))
+
+_ACCESS: Mapping[str, int] = {
+    "lds_read": _LDS_READ,
+    "lds_write": _LDS_WRITE,
+    "lds_atomic": _LDS_READ | _LDS_WRITE,
+    "lds_direct": _READ | _LDS_WRITE,
+    "lds_direct_store": _LDS_READ | _WRITE,
+    "global_load": _READ,
+    "global_store": _WRITE,
+    "atomic": _READ | _WRITE,
+    "smem_load": _READ,
+    "smem_store": _WRITE,
+    "image": _READ | _WRITE,
+    "bvh": _READ | _LDS_READ | _LDS_WRITE,
+    "gds": _EVERYTHING,
+    "unknown": _EVERYTHING,
+}
+"""Scratch is missing: it is a lane's own."""
+_GENERIC = {_READ: _LDS_READ, _WRITE: _LDS_WRITE}
+"""A generic address may lie in LDS."""
+
+_CALLS = (Flow.CALL, Flow.INDIRECT)
+_WHOLE_WORKGROUP = frozenset({"-1", "0xffff", "65535", ""})
+"""Operands of the one barrier that needs no name; `s_barrier` has none."""
+_TAKES_TURNS = "s_setprio"
+
+_PASS, _SIGNAL, _WAIT = range(3)
+_Item = tuple[int, int]
+"""What it is, and the accesses passed or the barrier's number."""
+
+
+def needless(
+    function: Function, ends: Mapping[int, Collection[int]], *, alone: bool = False
+) -> frozenset[int] | None:
+    """Indices of barriers that could go, all of them at once.
+
+    Of two barriers with nothing between them the first is named. A split barrier is named by its
+    wait.
+
+    Args:
+        function: the code.
+        ends: wait's index -> indices of the accesses that may be over only there.
+        alone: the workgroup is one wave, which has nobody to wait for.
+
+    Returns:
+        None where the code cannot be judged.
+    """
+    barriers = [i for i in function.instructions if i.cls in ("barrier", "barrier_signal")]
+    if not barriers:
+        return frozenset()
+    if _is_special(function):
+        return None
+    code = _Code.of(function, ends)
+    if alone:
+        return frozenset(code.indices)
+    if any(inst.op.name.startswith(_TAKES_TURNS) for inst in function.instructions):
+        return None
+    gone: set[int] = set()
+    before, after = code.around(gone)
+    for number in range(len(code.indices)):
+        # Taking one away only adds to what lies around the others: no need to look back.
+        if not _collide(before.get(number, 0), after.get(number, 0)):
+            gone.add(number)
+            before, after = code.around(gone)
+    return frozenset(code.indices[number] for number in gone)
+
+
+def _is_special(function: Function) -> bool:
+    """Whether it has barriers that are not for all waves of the workgroup alike."""
+    for inst in function.instructions:
+        if inst.cls == "control" and "barrier" in inst.op.traits:
+            return True
+        if inst.cls not in ("barrier", "barrier_signal"):
+            continue
+        if inst.op.name.endswith("_isfirst") or inst.operands.strip() not in _WHOLE_WORKGROUP:
+            return True
+    return False
+
+
+def _collide(before: int, after: int) -> bool:
+    return any(
+        (before & write and after & (read | write)) or (before & read and after & write)
+        for read, write in _SPACES
+    )
+
+
+def _merged(items: Sequence[_Item]) -> list[_Item]:
+    merged: list[_Item] = []
+    for kind, value in items:
+        if kind == _PASS and merged and merged[-1][0] == _PASS:
+            value |= merged.pop()[1]
+        merged.append((kind, value))
+    return merged
+
+
+def _accesses(inst: Instruction) -> int:
+    """What an instruction may read and write that other waves see."""
+    if inst.cls in FLOW_CLASSES and flow_of(inst.op, inst.operands) in _CALLS:
+        return _EVERYTHING
+    found = _ACCESS.get(inst.cls, 0)
+    if found and "flat" in inst.op.traits:
+        for bit, lds in _GENERIC.items():
+            found |= lds if found & bit else 0
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """A function as accesses and barriers, by block.
+
+    Args:
+        blocks: its control flow.
+        items: by block.
+        indices: by the barrier's number, the instruction that it is named by.
+    """
+
+    blocks: Sequence[Block]
+    items: list[list[_Item]] = field(default_factory=list)
+    indices: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, function: Function, ends: Mapping[int, Collection[int]]) -> _Code:
+        code = cls(function.blocks)
+        instructions = function.instructions
+        for block in function.blocks:
+            items: list[_Item] = []
+            signalled: int | None = None  # where the signal of a split barrier would have to stand
+            for inst in instructions[block.start : block.stop]:
+                if inst.cls == "barrier_signal":
+                    signalled = len(items)
+                elif inst.cls == "barrier":
+                    number = len(code.indices)
+                    if inst.op.name == "s_barrier":
+                        signalled = len(items)
+                    if signalled is not None:
+                        code.indices.append(inst.index)
+                        items.insert(signalled, (_SIGNAL, number))
+                        items.append((_WAIT, number))
+                    signalled = None
+                found = _accesses(inst)
+                for producer in ends.get(inst.index, ()):
+                    found |= _accesses(instructions[producer])
+                if found:
+                    items.append((_PASS, found))
+            code.items.append(_merged(items))
+        return code
+
+    def around(self, gone: Collection[int]) -> tuple[dict[int, int], dict[int, int]]:
+        """Barrier's number -> accesses between it and the barriers before it; and those after it.
+
+        Args:
+            gone: numbers of barriers that are not there.
+        """
+        before = self._spread(_SIGNAL, gone, [b.predecessors for b in self.blocks], 1)
+        after = self._spread(_WAIT, gone, [b.successors for b in self.blocks], -1)
+        return before, after
+
+    def _spread(
+        self, ending: int, gone: Collection[int], sources: Sequence[Sequence[int]], way: int
+    ) -> dict[int, int]:
+        """The accesses in front of each item of kind `ending`, in the direction given."""
+        at: dict[int, int] = {}
+        leaving = [0] * len(self.items)
+        changed = True
+        while changed:
+            changed = False
+            for index in range(len(self.items))[::way]:
+                seen = 0
+                for source in sources[index]:
+                    seen |= leaving[source]
+                for kind, value in self.items[index][::way]:
+                    if kind == _PASS:
+                        seen |= value
+                    elif kind == ending and value not in gone:
+                        at[value] = seen
+                        seen = 0
+                if seen != leaving[index]:
+                    leaving[index] = seen
+                    changed = True
+        return at
