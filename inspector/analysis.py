@@ -37,7 +37,7 @@ from kinspect.inspector.model import (
     Variant,
 )
 
-ANALYSIS_VERSION = 4
+ANALYSIS_VERSION = 5
 """Raised whenever a figure of an unchanged input would change."""
 
 
@@ -64,6 +64,7 @@ class Context:
         ttir: the TTIR that was lowered to that; None for the variant's own.
         variant: the captured specialisation it was compiled from.
         code_object: the code object of the same compile, to hold an assembly's figures against.
+        rules: the rules to ask; None: the default pack's.
     """
 
     path: str
@@ -77,6 +78,7 @@ class Context:
     code_object: Path | None = None
     overrides: Overrides = Overrides()
     notes: tuple[str, ...] = ()
+    rules: Pack | None = None
 
 
 def analyze_text(text: str, context: Context) -> list[KernelReport]:
@@ -102,8 +104,8 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
     machine, notes = _machine(arch)
     functions = _chosen(program, context)
     binary = _stated_by_code_object(context)
-    pack = default_pack()
-    source_text = _source_reader()
+    pack = default_pack() if context.rules is None else context.rules
+    source_text = source_reader()
     module, asked = _ttgir(context), _ttir(context)
     reports = []
     for function in functions:
@@ -124,9 +126,16 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
 
 
 @functools.cache
+def catalogue() -> Catalogue:
+    """The names that rules may use."""
+    return Catalogue.of(specs(), [*CLASSES, *COUNTERS])
+
+
+@functools.cache
 def default_pack() -> Pack:
-    """The rules that `analyze` asks; read once per process."""
-    return load_default(Catalogue.of(specs(), [*CLASSES, *COUNTERS]))
+    """The rules that `analyze` asks, without those in preview; read once per process."""
+    pack = load_default(catalogue())
+    return replace(pack, rules=tuple(r for r in pack.rules if r.text.status != "preview"))
 
 
 def _stated_by_code_object(context: Context) -> Mapping[str, Resources]:
@@ -153,7 +162,7 @@ def _disagreements(function: Function, binary: Mapping[str, Resources]) -> tuple
     )
 
 
-def _source_reader() -> Callable[[SourceLoc], str | None]:
+def source_reader() -> Callable[[SourceLoc], str | None]:
     """Reads lines of source files that are still there, each file once."""
     files: dict[str, list[str]] = {}
 
@@ -178,7 +187,7 @@ def kernel_id(path: str, name: str, arch: str | None, variant: Variant | None) -
     """
     # The source's name: generated code may give every kernel's symbol the same.
     named = variant.kernel if variant is not None else name
-    base = f"{_portable(path)}::{named}@{arch or 'unknown'}"
+    base = f"{portable(path)}::{named}@{arch or 'unknown'}"
     if variant is None:
         return base
     import hashlib  # loads OpenSSL: only where there is something to hash
@@ -196,7 +205,8 @@ def kernel_id(path: str, name: str, arch: str | None, variant: Variant | None) -
     return f"{base}#{hashlib.sha256(key.encode()).hexdigest()[:12]}"
 
 
-def _portable(path: str) -> str:
+def portable(path: str) -> str:
+    """A file's path from the current folder where it lies in it; as it is otherwise."""
     try:
         return Path(path).resolve().relative_to(Path.cwd().resolve()).as_posix()
     except (ValueError, OSError):
@@ -287,13 +297,17 @@ def _facts(
         group = over.waves_per_workgroup * wave
     elif isinstance(metadata.get("num_warps"), int) and wave is not None:
         group = metadata["num_warps"] * wave
-    triton = bool(context.metadata) or context.variant is not None
+    variant = context.variant
+    triton = bool(context.metadata) or variant is not None
     return Facts(
         lds_bytes=lds,
         lds_source=source if lds is not None else "",
         workgroup_size=group,
         llvm=over.llvm or ("triton" if triton else "22"),
         cu_mode=over.cu_mode,
+        grid=variant.grid if variant is not None else None,
+        options={**(variant.options if variant is not None else {}), **metadata},
+        constexprs=variant.constexprs if variant is not None else {},
     )
 
 

@@ -6,15 +6,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kinspect.inspector.metrics import (
+    barriers,
     dots,
     inline_asm,
     launch,
+    loop_shape,
     matrix,
     memory,
     mix,
     occupancy_facts,
+    options,
     registers,
+    spill_slots,
+    staging,
     unroll,
+    wait_use,
     waits,
 )
 from kinspect.inspector.metrics.subject import Subject, Tally, tally
@@ -39,10 +45,16 @@ METRICS: tuple[Family, ...] = (
     Family(mix.SPECS, region=mix.compute),
     Family(memory.SPECS, region=memory.compute),
     Family(waits.SPECS, region=waits.compute),
-    Family(matrix.SPECS, region=matrix.compute),
+    Family(wait_use.SPECS, region=wait_use.compute),
+    Family(barriers.SPECS, region=barriers.compute),
+    Family(matrix.SPECS, kernel=matrix.compute_kernel, region=matrix.compute),
+    Family(options.SPECS, kernel=options.compute),
     Family(dots.SPECS, kernel=dots.compute),
+    Family(staging.SPECS, kernel=staging.compute),
     Family(inline_asm.SPECS, kernel=inline_asm.compute),
     Family(unroll.SPECS),
+    Family(loop_shape.SPECS),
+    Family(spill_slots.SPECS),
 )
 
 

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kinspect.inspector.isa.mnemonics import access_bits
+from kinspect.inspector.metrics import loop_shape, spill_slots
 from kinspect.inspector.metrics.catalogue import kernel_metrics
 from kinspect.inspector.metrics.loops import main_loop, reports
 from kinspect.inspector.metrics.subject import MEMORY_CLASSES, Subject, innermost_loops
-from kinspect.inspector.metrics.wait_verdicts import wait_ops
+from kinspect.inspector.metrics.wait_verdicts import judged
 from kinspect.inspector.model import (
+    Access,
     Artifact,
     KernelReport,
     Loop,
@@ -33,10 +35,19 @@ def kernel_report(
     notes: tuple[str, ...] = (),
 ) -> KernelReport:
     """Everything that is known of one kernel, without findings: rules add those."""
+    subject = judged(subject)
     memory, waits = _listed_ops(subject)
     res = subject.function.resources
     loops = reports(subject)
     main = main_loop(loops)
+    hot = {loop.id for loop in loops if loop.hot}
+    spills = spill_slots.spill_slots(subject.function, hot)
+    metrics = kernel_metrics(subject)
+    for family in (
+        loop_shape.kernel_metrics(loops, subject.function),
+        spill_slots.kernel_metrics(subject, spills, hot),
+    ):
+        metrics.update((metric.name, metric) for metric in family)
     return KernelReport(
         id=kernel_id,
         name=name,
@@ -44,14 +55,25 @@ def kernel_report(
         source=source,
         variant=variant,
         artifacts=artifacts or {},
-        metrics=kernel_metrics(subject),
+        metrics=metrics,
         loops=loops,
         main_loop=main.id if main else None,
         memory_ops=memory,
         waits=waits,
         findings=(),
         notes=notes + subject.function.notes + res.disagreements,
+        spills=spills,
+        accesses=_accesses(subject, memory),
     )
+
+
+def _accesses(subject: Subject, memory: tuple[MemoryOp, ...]) -> tuple[Access, ...]:
+    if subject.ttgir is None:
+        return ()
+    # Only kernels with a TTGIR need the algebra of layouts; importing it takes milliseconds.
+    from kinspect.inspector.metrics.accesses import accesses
+
+    return accesses(subject, memory)
 
 
 def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, ...]]:
@@ -59,7 +81,7 @@ def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, .
     owner: Mapping[int, Loop] = innermost_loops(function)
     memory: list[MemoryOp] = []
     waits: list[WaitOp] = []
-    found = wait_ops(subject)
+    found = subject.sync.waits if subject.sync is not None else {}
     for block in function.blocks:
         loop = owner.get(block.index)
         loop_id, depth = (loop.id, loop.depth) if loop else (None, 0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kinspect.inspector.metrics.catalogue import region_metrics
+from kinspect.inspector.metrics.loop_shape import loop_metrics
 from kinspect.inspector.metrics.subject import Subject, own_instructions
 from kinspect.inspector.metrics.unroll import factor
 from kinspect.inspector.model import Function, Instruction, Loop, LoopReport, Metric, SourceLoc
@@ -29,7 +30,11 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
     """Every loop of the kernel, in the order of their ids."""
     function = subject.function
     owned = own_instructions(function)
-    metrics = {loop.id: region_metrics(subject, owned[loop.id]) for loop in function.loops}
+    shapes = loop_metrics(subject, owned)
+    metrics = {
+        loop.id: region_metrics(subject, owned[loop.id]) | shapes[loop.id]
+        for loop in function.loops
+    }
     hot = hot_loops(function.loops, metrics)
     return tuple(
         LoopReport(

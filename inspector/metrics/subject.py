@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from kinspect.inspector.isa.mnemonics import access_bits
 from kinspect.inspector.isa.waits import decode
-from kinspect.inspector.model import Function, Instruction, Loop, Machine, TtgirModule
+from kinspect.inspector.model import Function, Instruction, Loop, Machine, TtgirModule, WaitOp
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,9 @@ class Facts:
         workgroup_size: work-items per workgroup, where it is really known.
         llvm: which LLVM occupancy model made the code: "22" or "triton".
         cu_mode: whether workgroups are confined to one CU (RDNA); None: what the code says.
+        grid: workgroups of the launch along each dimension.
+        options: Triton's options of the compile.
+        constexprs: the values of the kernel's compile-time arguments.
     """
 
     lds_bytes: int | None = None
@@ -32,13 +36,33 @@ class Facts:
     workgroup_size: int | None = None
     llvm: str = "22"
     cu_mode: bool | None = None
+    grid: tuple[int, ...] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    constexprs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Synchronisation:
+    """What the waits and barriers of a kernel are there for.
+
+    Args:
+        waits: instruction's index -> one entry for each counter that it waits for, or misses a wait
+            of. Their loops are left open.
+        judged: whether the entries have verdicts.
+        needless: indices of the barriers that could go; None where that cannot be told.
+    """
+
+    waits: Mapping[int, Sequence[WaitOp]]
+    judged: bool
+    needless: frozenset[int] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     """One kernel with everything the metrics may look at.
 
-    `ttir` is what the kernel asks for, `ttgir` what the compiler made of it before LLVM.
+    `ttir` is what the kernel asks for, `ttgir` what the compiler made of it before LLVM. `sync` is
+    worked out from the rest once, by `wait_verdicts.judged`.
     """
 
     function: Function
@@ -46,6 +70,7 @@ class Subject:
     facts: Facts
     ttgir: TtgirModule | None = None
     ttir: TtgirModule | None = None
+    sync: Synchronisation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +79,7 @@ class Tally:
 
     Args:
         instructions: how many there are.
+        indices: theirs.
         classes: instructions per mnemonic class.
         accesses: memory class -> bits per lane of each access; None for one without fixed width.
         waits: (instruction, counter -> count) for each wait.
@@ -61,6 +87,7 @@ class Tally:
     """
 
     instructions: int
+    indices: Sequence[int]
     classes: Mapping[str, int]
     accesses: Mapping[str, Sequence[int | None]]
     waits: Sequence[tuple[Instruction, Mapping[str, int]]]
@@ -86,9 +113,9 @@ def tally(instructions: Iterable[Instruction], machine: Machine | None) -> Tally
     accesses: dict[str, list[int | None]] = {}
     waits: list[tuple[Instruction, Mapping[str, int]]] = []
     matrix: list[Instruction] = []
-    total = 0
+    indices: list[int] = []
     for inst in instructions:
-        total += 1
+        indices.append(inst.index)
         cls = inst.cls
         classes[cls] += 1
         if cls in MEMORY_CLASSES:
@@ -97,7 +124,7 @@ def tally(instructions: Iterable[Instruction], machine: Machine | None) -> Tally
             waits.append((inst, wait_counts(inst, machine)))
         elif cls in MATRIX_CLASSES:
             matrix.append(inst)
-    return Tally(total, classes, accesses, waits, matrix)
+    return Tally(len(indices), indices, classes, accesses, waits, matrix)
 
 
 def wait_counts(inst: Instruction, machine: Machine | None) -> dict[str, int]:

@@ -7,6 +7,7 @@ from typing import TextIO
 from kinspect.inspector.model import Finding, KernelReport, Report
 from kinspect.inspector.render import view
 from kinspect.inspector.render.paper import Line, Paper, paper_for, wrapped
+from kinspect.inspector.render.spills import spill_lines
 from kinspect.inspector.render.table import Column, rows_of
 
 BAR_WIDTH = 20
@@ -106,6 +107,7 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
     _resources(paper, kernel)
     _loops(paper, kernel)
     _memory(paper, kernel)
+    _spills(paper, kernel)
     _findings(paper, kernel)
 
 
@@ -196,6 +198,14 @@ def _memory(paper: Paper, kernel: KernelReport) -> None:
     paper.print(Line())
     for index, line in enumerate(rows_of(columns, rows)):
         paper.print(Line(f"  {line}", style="bold" if index == 0 else ""))
+
+
+def _spills(paper: Paper, kernel: KernelReport) -> None:
+    lines = spill_lines(kernel)
+    if lines:
+        paper.print(Line())
+    for index, text in enumerate(lines):
+        _wrapped(paper, Line(f"  {text}", style="bold" if index == 0 else ""), "        ")
 
 
 def _findings(paper: Paper, kernel: KernelReport) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kinspect.inspector.model import (
+    Access,
     Finding,
     KernelReport,
     LoopReport,
@@ -314,6 +315,34 @@ def _places(ops: Sequence[MemoryOp], most: int = 4) -> str:
         more = ",…" if len(shown) > most else ""
         texts.append(f"{name}:{','.join(shown[:most])}{more}")
     return " ".join(texts)
+
+
+def narrow_accesses(kernel: KernelReport, most: int = 3) -> list[str]:
+    """Why accesses in hot loops are narrow, one line each, the narrowest first.
+
+    Copies of one access in the source are one line; where there are more than `most` lines, the
+    last says how many.
+    """
+    hot = {loop.id for loop in kernel.loops if loop.hot}
+    lines: dict[str, int] = {}
+    for access in kernel.accesses:
+        if access.limited_by is not None and access.bits is not None and access.loop in hot:
+            lines.setdefault(_narrow(access), access.bits)
+    texts = sorted(lines, key=lambda text: lines[text])
+    if len(texts) > most:
+        rest = len(texts) - most + 1
+        texts = [*texts[: most - 1], f"and {rest} more (--format json)"]
+    return texts
+
+
+def _narrow(access: Access) -> str:
+    at = access.source.in_user_code if access.source is not None else None
+    where = f" at {place(at)}" if at is not None else ""
+    layout = access.layout.partition(" of ")[0]
+    return (
+        f"{access.op}{where} ({layout}): {show(access.bits)} of {show(access.widest)} bits –"
+        f" {access.reason} → {access.fix}"
+    )
 
 
 def _memory_note(cls: str) -> str:

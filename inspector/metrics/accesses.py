@@ -1,0 +1,234 @@
+"""Why accesses are as wide as they are: the TTGIR operations behind them, joined by positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kinspect.inspector.metrics.access_reasons import Reason, explain_global
+from kinspect.inspector.metrics.lds_reasons import explain_lds
+from kinspect.inspector.metrics.subject import Subject
+from kinspect.inspector.model import Access, Layout, MemoryOp, SourceLoc
+from kinspect.inspector.ttgir.axes.facts import UNBOUNDED
+from kinspect.inspector.ttgir.axes.flow import Axes, Graph, analyze, functions
+from kinspect.inspector.ttgir.axes.tiles import (
+    WIDEST_BITS,
+    Layouts,
+    Limits,
+    Tile,
+    limits_of,
+    needed_values,
+    tile_of,
+)
+from kinspect.inspector.ttgir.lowered import element_bits
+from kinspect.inspector.ttgir.queries import LOOPS
+
+_SHOWN = (
+    "opIdx",
+    "kWidth",
+    "sizePerThread",
+    "instrShape",
+    "isTransposed",
+    "vec",
+    "perPhase",
+    "maxPhase",
+    "order",
+)
+
+_TRANSPOSING = 4
+"""So many times wider than its elements lie is an access only if the hardware transposes: two
+neighbouring accesses in one instruction are twice as wide."""
+
+
+def accesses(subject: Subject, memory_ops: Sequence[MemoryOp]) -> tuple[Access, ...]:
+    """Every operation of the TTGIR that moves a tile, in file order, with what limits its width.
+
+    Args:
+        subject: the kernel; without TTGIR there is nothing to say.
+        memory_ops: its machine accesses.
+    """
+    if subject.ttgir is None:
+        return ()
+    layouts = Layouts()
+    found: list[Access] = []
+    for graph in _graphs(subject):
+        tiles = [tile for tile in map(tile_of, graph.ops) if tile is not None]
+        if not tiles:
+            continue
+        axes = analyze(graph, needed_values(tiles))
+        limits = [limits_of(tile, axes, layouts) for tile in tiles]
+        became = _machine_ops(tiles, limits, _depths(graph), memory_ops)
+        found += [
+            _access(tile, its, ops, axes, layouts)
+            for tile, its, ops in zip(tiles, limits, became, strict=True)
+        ]
+    return tuple(found)
+
+
+def _graphs(subject: Subject) -> list[Graph]:
+    """The kernel's own function and those that are not kernels themselves."""
+    graphs = functions(subject.ttgir) if subject.ttgir is not None else []
+    named = {graph.ops[0].attributes.get("sym_name") for graph in graphs}
+    own = subject.function.name
+    if own not in named:
+        return graphs
+    return [
+        graph
+        for graph in graphs
+        if graph.ops[0].attributes.get("sym_name") == own
+        or graph.ops[0].attributes.get("sym_visibility") == "private"
+    ]
+
+
+# --------------------------------------------------------------------------- joining
+
+
+def _depths(graph: Graph) -> dict[int, int]:
+    """Loops around each operation, by its index."""
+    depths: dict[int, int] = {}
+    for op in graph.ops:
+        around = depths.get(op.parent, 0) if op.parent is not None else 0
+        depths[op.index] = around + (op.name in LOOPS)
+    return depths
+
+
+def _machine_ops(
+    tiles: Sequence[Tile],
+    limits: Sequence[Limits | None],
+    depths: dict[int, int],
+    memory_ops: Iterable[MemoryOp],
+) -> list[list[MemoryOp]]:
+    """The machine accesses that each tile became: those of its class at its position.
+
+    Copies of one operation (pipelining peels iterations off loops) share a position. The deepest
+    copy gets the machine accesses of the deepest loops, and copies that differ in width those of
+    their own width.
+    """
+    at: dict[tuple[str, SourceLoc], list[MemoryOp]] = {}
+    for op in memory_ops:
+        if op.source is not None:
+            at.setdefault((op.cls, op.source), []).append(op)
+    groups: dict[tuple[str, SourceLoc], list[int]] = {}
+    for k, tile in enumerate(tiles):
+        if tile.op.loc is not None:
+            groups.setdefault((tile.cls, tile.op.loc), []).append(k)
+    became: list[list[MemoryOp]] = [[] for _ in tiles]
+    for key, members in groups.items():
+        ops = at.get(key, [])
+        if not ops:
+            continue
+        for k in members:
+            mine = _at_depth(
+                ops, depths[tiles[k].op.index], [depths[tiles[m].op.index] for m in members]
+            )
+            became[k] = _of_width(mine, limits[k], [limits[m] for m in members])
+    return became
+
+
+def _at_depth(ops: list[MemoryOp], depth: int, depths: Sequence[int]) -> list[MemoryOp]:
+    """Those of the machine accesses that a copy at some depth became."""
+    levels, seen = sorted(set(depths)), sorted({op.depth for op in ops})
+    if len(levels) == 1:
+        return ops
+    # The compiler unrolls short loops and peels others: levels are matched from the deepest up.
+    behind = len(levels) - 1 - levels.index(depth)
+    if behind >= len(seen):
+        return []
+    level = seen[len(seen) - 1 - behind]
+    last = depth == levels[0]
+    return [op for op in ops if op.depth == level or (last and op.depth < level)]
+
+
+def _of_width(
+    ops: list[MemoryOp], mine: Limits | None, all_limits: Sequence[Limits | None]
+) -> list[MemoryOp]:
+    if mine is None or len({its.width for its in all_limits if its is not None}) < 2:
+        return ops
+    exact = [op for op in ops if op.bits == mine.width]
+    return exact or ops
+
+
+# --------------------------------------------------------------------------- putting together
+
+
+def _access(
+    tile: Tile, limits: Limits | None, ops: Sequence[MemoryOp], axes: Axes, layouts: Layouts
+) -> Access:
+    widths = [op.bits for op in ops if op.bits is not None]
+    bits = min(widths, default=None)
+    widest = _widest(tile)
+    reason = _reason(tile, limits, bits, widest, axes, layouts)
+    deepest = max(ops, key=lambda op: op.depth, default=None)
+    divisibility = limits.divisibility if limits is not None else None
+    return Access(
+        op=tile.op.name,
+        line=tile.op.line,
+        cls=tile.cls,
+        source=tile.op.loc,
+        dtype=tile.element,
+        shape=tile.of.shape,
+        layout=_layout(tile),
+        lines=tuple(sorted(op.line for op in ops)),
+        loop=deepest.loop if deepest is not None else None,
+        bits=bits,
+        widest=widest,
+        per_thread=limits.per_thread if limits is not None else None,
+        contiguity=limits.contiguity if limits is not None else None,
+        divisibility=0 if divisibility is not None and divisibility >= UNBOUNDED else divisibility,
+        mask=limits.mask if limits is not None else None,
+        limited_by=reason.limited_by if reason is not None else None,
+        reason=reason.text if reason is not None else "",
+        fix=reason.fix if reason is not None else "",
+    )
+
+
+def _widest(tile: Tile) -> int | None:
+    bits = element_bits(tile.element)
+    if bits is None:
+        return None
+    most = max(8, bits)
+    for size in tile.of.shape:
+        most *= size
+    return min(WIDEST_BITS, most)
+
+
+def _reason(
+    tile: Tile,
+    limits: Limits | None,
+    bits: int | None,
+    widest: int | None,
+    axes: Axes,
+    layouts: Layouts,
+) -> Reason | None:
+    if limits is None or widest is None or (bits or limits.width) >= widest:
+        return None
+    if tile.buffer is None:
+        return explain_global(tile, limits, axes)
+    if bits is not None and bits >= _TRANSPOSING * limits.width:
+        return None  # instructions that transpose while they read
+    linear = layouts.of(tile.of.layout, tile.of.shape)
+    return explain_lds(tile, limits, linear) if linear is not None else None
+
+
+def _layout(tile: Tile) -> str:
+    own = short(tile.of.layout)
+    return own if tile.buffer is None else f"{own} / {short(tile.buffer.layout)}"
+
+
+def short(layout: Layout | None) -> str:
+    """A layout in a few words: what bears on the width of accesses."""
+    if layout is None:
+        return ""
+    words = [layout.kind]
+    for name in _SHOWN:
+        value = layout.params.get(name)
+        if value is True:
+            words.append(name)
+        elif isinstance(value, tuple):
+            words.append(f"{name}=[{','.join(map(str, value))}]")
+        elif isinstance(value, int) and not isinstance(value, bool):
+            words.append(f"{name}={value}")
+    if layout.kind == "slice":
+        words.append(f"dim={layout.params.get('dim')}")
+    if layout.parent is not None:
+        words.append(f"of {short(layout.parent)}")
+    return " ".join(words)

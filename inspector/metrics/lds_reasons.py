@@ -1,0 +1,87 @@
+"""What made an access of LDS narrow, in words, and what to change."""
+
+from __future__ import annotations
+
+from kinspect.inspector.metrics.access_reasons import Reason, count, short_run
+from kinspect.inspector.model import Layout
+from kinspect.inspector.ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, fastest, own_run
+from kinspect.inspector.ttgir.linear import LinearLayout
+from kinspect.inspector.ttgir.matrix import k_dim
+
+_SWIZZLED = frozenset(("swizzled_shared", "amd_rotating_shared"))
+
+
+def explain_lds(tile: Tile, limits: Limits, linear: LinearLayout) -> Reason | None:
+    """Why an access of LDS moves fewer than 128 bits; None where it could.
+
+    Args:
+        tile: the operation.
+        limits: what a thread holds side by side.
+        linear: the layout of the tile in registers.
+    """
+    need = WIDEST_BITS // limits.bits
+    if limits.elements >= need:
+        return None
+    layout = tile.of.layout
+    if layout is not None and layout.kind == "dot_op" and tile.cls == "lds_read":
+        return _operand(tile, limits, layout, linear)
+    mine = fastest(linear)
+    if limits.held < need and own_run(linear, limits.dim) == limits.elements:
+        return short_run(tile, limits, need)
+    if mine != limits.dim and own_run(linear, mine) > limits.elements:
+        return _transposed(tile, limits, mine)
+    return _cut(tile, limits, own_run(linear, limits.dim))
+
+
+def _operand(tile: Tile, limits: Limits, layout: Layout, linear: LinearLayout) -> Reason:
+    """An operand of a matrix instruction, which takes kWidth neighbours along K."""
+    k = k_dim(layout, len(tile.of.shape))
+    width = layout.params.get("kWidth")
+    side = "A" if layout.params.get("opIdx") == 0 else "B"
+    if limits.dim != k and limits.elements < (width if isinstance(width, int) else 2):
+        return Reason(
+            "order",
+            f"the buffer is laid out along dim {limits.dim}, but the matrix instruction takes"
+            f" neighbours along K, dim {k}: operand {side} is read element by element",
+            f"Pass {side} contiguous along K (or load it transposed and use tl.trans), so that the"
+            " buffer is laid out along K; gfx950 and later can also transpose while they read.",
+        )
+    if limits.elements == width:
+        return Reason(
+            "layout",
+            f"the matrix instruction takes {count(limits.elements, 'neighbour')} along K per lane"
+            f" (kWidth {width})",
+            "Use kpack=2 on gfx90a and gfx942, or an instruction with a longer K"
+            " (matrix_instr_nonkdim=16).",
+        )
+    return _cut(tile, limits, own_run(linear, limits.dim))
+
+
+def _transposed(tile: Tile, limits: Limits, mine: int) -> Reason:
+    verb = "written" if tile.cls == "lds_write" else "read"
+    return Reason(
+        "order",
+        f"a thread holds neighbours along dim {mine}, but the buffer is laid out along dim"
+        f" {limits.dim}: the tile is {verb} across",
+        f"Make dim {limits.dim} contiguous in global memory too, so that loads, buffer and use"
+        " agree on the order.",
+    )
+
+
+def _cut(tile: Tile, limits: Limits, run: int) -> Reason:
+    layout = tile.buffer.layout if tile.buffer is not None else None
+    vec = layout.params.get("vec") if layout is not None and layout.kind in _SWIZZLED else None
+    if isinstance(vec, int) and vec == limits.elements and run > vec:
+        return Reason(
+            "layout",
+            f"the buffer's swizzle moves groups of {count(vec)} (vec {vec}), which cuts the"
+            f" {count(run, 'neighbour')} that a thread holds",
+            "The group is what one operand of the product needs (kWidth): kpack=2 on gfx90a and"
+            " gfx942 doubles it.",
+        )
+    return Reason(
+        "layout",
+        f"a thread holds {count(limits.elements, 'neighbour')} along dim {limits.dim}, the fastest"
+        " of the buffer",
+        "Make the block larger along that dimension, or use fewer waves.",
+    )

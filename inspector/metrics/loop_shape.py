@@ -1,0 +1,140 @@
+"""What only shows when loops are seen side by side: remainders of unrolled loops, and code size.
+
+LLVM unrolls a loop whose count it does not know into one that does several source iterations at a
+time and a second one for what is left over. The two have the same statements of the source, the
+first a multiple of each; loops that are written twice, or inlined twice, have positions of their
+own. Remainders without a loop are not told from iterations that pipelining peeled off.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from kinspect.inspector.metrics.subject import MATRIX_CLASSES, MEMORY_CLASSES, Subject
+from kinspect.inspector.metrics.unroll import Place, place
+from kinspect.inspector.model import Function, Instruction, LoopReport, Metric, MetricSpec
+
+_REMAINDER, _CODE, _TOTAL = "loop.remainder", "loop.code_bytes", "remainder.instructions"
+
+SPECS = (
+    MetricSpec(
+        _REMAINDER,
+        "bool",
+        "derived",
+        "loop",
+        "It does the iterations that an unrolled loop of the same source lines leaves over",
+    ),
+    MetricSpec(
+        _CODE,
+        "bytes",
+        "estimated",
+        "loop",
+        "Code of the loop, nested loops included; exact where instructions have addresses",
+    ),
+    MetricSpec(
+        _TOTAL,
+        "instructions",
+        "derived",
+        "kernel",
+        "Instructions in loops that are the remainders of unrolled loops",
+    ),
+)
+
+_WORK = (*MEMORY_CLASSES, *MATRIX_CLASSES)
+# Sizes of encodings (ISA documents of CDNA and RDNA, "microcode formats"), where no address tells
+# them: memory, matrix and three-operand vector instructions take 64 bits, others 32 and 32 more for
+# a literal, which LLVM prints in hex.
+_LONG_CLASSES = frozenset(
+    (*MEMORY_CLASSES, *MATRIX_CLASSES, "acc_move", "cross_lane", "smem_load", "lds_atomic", "image")
+)
+_SHORT, _LONG = 4, 8
+_SHORT_VECTOR = "_e32"
+
+
+def remainders(function: Function, own: Mapping[str, Sequence[Instruction]]) -> set[str]:
+    """Ids of the loops that do what an unrolled loop leaves over.
+
+    Args:
+        function: the kernel.
+        own: per loop its instructions, nested loops excluded.
+    """
+    innermost = {loop.id for loop in function.loops} - {loop.parent for loop in function.loops}
+    work = {loop.id: _work(own[loop.id]) for loop in function.loops if loop.id in innermost}
+    found: set[str] = set()
+    for rest in function.loops:
+        for main in function.loops:
+            beside = rest.parent == main.parent and {rest.id, main.id} <= innermost
+            if beside and _is_multiple(work[main.id], work[rest.id]):
+                found.add(rest.id)
+    return found
+
+
+def _work(instructions: Sequence[Instruction]) -> Counter[Place]:
+    """How much of the loop's work stands at each place of the source."""
+    placed = [inst for inst in instructions if inst.loc is not None]
+    heavy = [inst for inst in placed if inst.cls in _WORK]
+    return Counter(place(inst.loc) for inst in heavy or placed if inst.loc is not None)
+
+
+def _is_multiple(main: Counter[Place], rest: Counter[Place]) -> bool:
+    """Whether one loop has everything of another at least twice."""
+    return bool(rest) and main.keys() == rest.keys() and all(main[k] >= 2 * rest[k] for k in rest)
+
+
+def loop_metrics(
+    subject: Subject, own: Mapping[str, Sequence[Instruction]]
+) -> dict[str, dict[str, Metric]]:
+    """Per loop the figures of this file."""
+    function = subject.function
+    rest = remainders(function, own)
+    sizes = _sizes(function)
+    exact = _has_addresses(function)
+    found = {}
+    for loop in function.loops:
+        size = sum(
+            sum(sizes[function.blocks[b].start : function.blocks[b].stop]) for b in loop.blocks
+        )
+        metrics = (
+            Metric(_REMAINDER, loop.id in rest, "bool", "derived"),
+            Metric(_CODE, size, "bytes", "derived" if exact else "estimated"),
+        )
+        found[loop.id] = {metric.name: metric for metric in metrics}
+    return found
+
+
+def kernel_metrics(loops: Sequence[LoopReport], function: Function) -> Iterator[Metric]:
+    """The kernel's figure, from those of its loops."""
+    if not function.instructions:
+        yield Metric(_TOTAL, None, "instructions", "derived", "no code was read")
+        return
+    rest = [loop.metrics for loop in loops if loop.metrics[_REMAINDER].value]
+    counts = [metrics["count.instructions"].value for metrics in rest]
+    whole = sum(count for count in counts if isinstance(count, int))
+    yield Metric(_TOTAL, whole, "instructions", "derived")
+
+
+def _has_addresses(function: Function) -> bool:
+    return bool(function.instructions) and all(
+        inst.address is not None for inst in function.instructions
+    )
+
+
+def _sizes(function: Function) -> list[int]:
+    """Bytes of each instruction: from the next one's address, else from what it looks like."""
+    sizes = [_encoded(inst) for inst in function.instructions]
+    if _has_addresses(function):
+        addresses = [inst.address or 0 for inst in function.instructions]
+        sizes[:-1] = [after - at for at, after in pairwise(addresses)]
+    return sizes
+
+
+def _encoded(inst: Instruction) -> int:
+    if inst.cls in _LONG_CLASSES:
+        return _LONG
+    vector = inst.mnemonic.startswith("v_")
+    if vector and not inst.mnemonic.endswith(_SHORT_VECTOR):
+        return _LONG
+    literal = "0x" in inst.operands and (vector or inst.cls == "salu")
+    return _LONG if literal and "k_" not in inst.mnemonic else _SHORT

@@ -1,0 +1,107 @@
+"""What the kernel was launched and compiled with: grid, Triton's options, the knobs to turn.
+
+Options are those of the captured variant, else what Triton's own metadata states. Grids are those
+of the first launch that was captured, or that the file states for a case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from kinspect.inspector.metrics.subject import Subject
+from kinspect.inspector.model import Metric, MetricSpec, Scalar
+
+OPTIONS: Mapping[str, tuple[str, str]] = {
+    # Triton's name -> unit, meaning
+    "num_warps": ("waves", "Waves per workgroup"),
+    "num_stages": ("stages", "Stages of the software pipeline; 1 is none"),
+    "waves_per_eu": ("waves/EU", "Waves per EU that registers are held down for; 0 is no wish"),
+    "matrix_instr_nonkdim": ("elements", "M and N of the matrix instruction; 0 is Triton's choice"),
+    "kpack": ("operands", "Matrix operands along K that one LDS read fetches"),
+}
+MOST_KNOBS = 8
+
+SPECS = (
+    MetricSpec("grid.workgroups", "workgroups", "compiler", "kernel", "Workgroups of the launch"),
+    MetricSpec("gpu.cus", "CUs", "derived", "kernel", "Compute units of the GPU"),
+    MetricSpec(
+        "grid.per_cu", "workgroups/CU", "derived", "kernel", "Workgroups of the launch for each CU"
+    ),
+    MetricSpec(
+        "icache_bytes",
+        "bytes",
+        "derived",
+        "kernel",
+        "Instruction cache, which a few neighbouring CUs share",
+    ),
+    *(
+        MetricSpec(f"option.{name}", unit, "compiler", "kernel", f"Triton's {name}: {about}")
+        for name, (unit, about) in OPTIONS.items()
+    ),
+    MetricSpec(
+        "knobs",
+        "name",
+        "derived",
+        "kernel",
+        "Constexprs and options that decide how many registers the kernel takes, with their values",
+    ),
+)
+
+# Options of which registers depend, besides the constexprs.
+_REGISTER_OPTIONS = ("num_warps", "num_stages", "waves_per_eu")
+
+
+def compute(subject: Subject) -> Iterator[Metric]:
+    grid, machine = subject.facts.grid, subject.machine
+    count = math.prod(grid) if grid else None
+    note = "" if count is not None else "no launch was captured or stated"
+    yield Metric("grid.workgroups", count, "workgroups", "compiler", note)
+    cus = machine.cus if machine is not None else None
+    note = "" if cus is not None else _no_figure(subject)
+    yield Metric("gpu.cus", cus, "CUs", "derived", note)
+    per_cu = round(count / cus, 3) if count is not None and cus else None
+    yield Metric("grid.per_cu", per_cu, "workgroups/CU", "derived")
+    cache = machine.icache_bytes if machine is not None else None
+    note = "" if cache is not None else _no_figure(subject)
+    yield Metric("icache_bytes", cache, "bytes", "derived", note)
+    for name, (unit, _) in OPTIONS.items():
+        value = option(subject, name)
+        note = "" if value is not None else "not stated"
+        yield Metric(f"option.{name}", value, unit, "compiler", note)
+    yield Metric("knobs", knobs(subject), "name", "derived")
+
+
+def option(subject: Subject, name: str) -> int | None:
+    """A number among Triton's options; None where it is not stated."""
+    return _integer(subject.facts.options.get(name))
+
+
+def knobs(subject: Subject) -> str | None:
+    """`BLOCK_M=128 BLOCK_N=64 num_warps=4`: block sizes first; None where nothing is known.
+
+    Flags (0 and 1) and names that start with a small letter are left out where there are more than
+    fit: tile sizes are what registers hang on.
+    """
+    options = {name: option(subject, name) for name in _REGISTER_OPTIONS}
+    stated = [f"{name}={value}" for name, value in options.items() if value is not None]
+    constexprs = [(k, _integer(v)) for k, v in subject.facts.constexprs.items()]
+    whole = [(name, value) for name, value in constexprs if value is not None]
+    room = MOST_KNOBS - len(stated)
+    ranked = sorted(whole, key=lambda item: (_is_flag(item[1]), "BLOCK" not in item[0].upper()))
+    kept = {name for name, _ in ranked[:room]}
+    parts = [f"{name}={value}" for name, value in whole if name in kept]
+    return " ".join((*parts, *stated)) or None
+
+
+def _is_flag(value: int) -> bool:
+    return value in (0, 1)
+
+
+def _integer(value: Scalar | object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _no_figure(subject: Subject) -> str:
+    machine = subject.machine
+    return f"not published for {machine.arch}" if machine is not None else "the target is unknown"

@@ -1,0 +1,163 @@
+"""The figures of `staging.py`: follow the tiles through a TTGIR module.
+
+Facts of Triton's passes stand in `ttgir/trips.py`, `ttgir/conversions.py` and `ttgir/buffers.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kinspect.inspector.metrics.options import option
+from kinspect.inspector.metrics.places import of_op
+from kinspect.inspector.metrics.staging import (
+    CONVERTS,
+    DIRECT,
+    EPILOGUE,
+    PLAIN,
+    TRIPS,
+    UNPIPELINED,
+)
+from kinspect.inspector.metrics.subject import Subject
+from kinspect.inspector.model import Metric, Scalar, TtgirModule, TtgirOp
+from kinspect.inspector.ttgir.buffers import PlainAccess, plain_accesses
+from kinspect.inspector.ttgir.conversions import (
+    Movements,
+    before_stores,
+    in_dot_loops,
+    layout_name,
+    movements,
+    tile_bytes,
+)
+from kinspect.inspector.ttgir.flow import Flow, flow_of
+from kinspect.inspector.ttgir.lowered import element_bits
+from kinspect.inspector.ttgir.trips import Staging, described, repeated, staging
+
+# Triton 3.9's amd/compiler.py, is_async_copy_enabled: on by default for these. Other targets copy
+# 32 bits per lane at most (gfx942's global_load_lds_dword, CDNA3 ISA), which Triton does not use.
+DIRECT_TO_LDS: Mapping[str, tuple[int, ...]] = {
+    # target -> bits per lane that one copy can move (CDNA4 ISA, global_load_lds_*; gfx1250: LLVM's
+    # global_load_async_to_lds_*, where Triton takes 32 bits and more)
+    "gfx950": (32, 96, 128),
+    "gfx1250": (32, 64, 128),
+}
+
+
+def facts(subject: Subject, module: TtgirModule) -> Iterator[Metric]:
+    """Every figure of `staging.SPECS` for a module that was made for an AMD target."""
+    flow = flow_of(module)
+    moves = movements(flow)
+    found = staging(flow, moves)
+    yield _metric(UNPIPELINED, _unpipelined(subject, found))
+    yield _metric(CONVERTS, _converts(flow, moves))
+    yield _metric(TRIPS, _trips(flow, found))
+    yield _metric(EPILOGUE, _epilogue(flow, moves))
+    yield _metric(PLAIN, _plain(flow))
+    arch = subject.machine.arch if subject.machine is not None else "an unknown target"
+    if arch in DIRECT_TO_LDS:
+        yield _metric(DIRECT, _missed(subject, found, DIRECT_TO_LDS[arch]))
+    else:
+        note = f"Triton does not copy memory straight to LDS on {arch}"
+        yield Metric(DIRECT, None, "mapping", "derived", note)
+
+
+def _metric(name: str, value: Mapping[str, Scalar]) -> Metric:
+    return Metric(name, value, "mapping", "derived")
+
+
+def _unpipelined(subject: Subject, found: Staging) -> dict[str, Scalar]:
+    loads = found.unpipelined
+    return {
+        "loads": len(loads),
+        "of": len(found.in_loop),
+        "at": of_op(loads[0]) if loads else None,
+        "stages": option(subject, "num_stages"),
+    }
+
+
+def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
+    every = in_dot_loops(flow)
+    through = _largest_first([op for op in every if moves[op.index] == "lds"])
+    worst = through[0] if through else None
+    return {
+        "lds": len(through),
+        "of": len(every),
+        "at": of_op(worst),
+        "before": layout_name(worst.operand_types[0].layout) if worst else None,
+        "after": layout_name(worst.result_types[0].layout) if worst else None,
+        "bytes": _bytes(through),
+    }
+
+
+def _trips(flow: Flow, found: Staging) -> dict[str, Scalar]:
+    ways = repeated(flow, found)
+    worst = ways[0] if ways else None
+    return {
+        "values": len(ways),
+        "most": len(worst.trips) if worst else 0,
+        "at": of_op(worst.load) if worst else None,
+        "path": described(worst) if worst else None,
+        "first_at": of_op(worst.trips[0][1]) if worst else None,
+        "second_at": of_op(worst.trips[1][1]) if worst else None,
+    }
+
+
+def _epilogue(flow: Flow, moves: Movements) -> dict[str, Scalar]:
+    through = [one for one in before_stores(flow) if moves[one.op.index] == "lds"]
+    through.sort(key=lambda one: (one.wide, tile_bytes(one.op.result_types[0]) or 0), reverse=True)
+    worst = through[0] if through else None
+    return {
+        "lds": len(through),
+        "at": of_op(worst.op) if worst else None,
+        "bytes": _bytes([one.op for one in through]),
+        "wide": worst.wide if worst else None,
+    }
+
+
+def _plain(flow: Flow) -> dict[str, Scalar]:
+    accesses, tiles = plain_accesses(flow)
+
+    def is_hot(one: PlainAccess) -> bool:
+        return flow.in_dot_loop(one.op) if flow.dot_loops else flow.loop[one.op.index] is not None
+
+    hot = [one for one in accesses if is_hot(one)]
+    first = next(iter((*hot, *accesses)), None)
+    return {
+        "accesses": len(accesses),
+        "of": tiles,
+        "hot": len(hot),
+        "at": of_op(first.op) if first else None,
+        "reason": first.reason if first else None,
+    }
+
+
+def _missed(subject: Subject, found: Staging, widths: Sequence[int]) -> dict[str, Scalar]:
+    loads = found.through_registers
+    first = loads[0] if loads else None
+    return {
+        "loads": len(loads),
+        "of": len(found.in_loop),
+        "at": of_op(first),
+        "reason": _why_not_direct(subject, found, first, widths) if first else None,
+    }
+
+
+def _why_not_direct(subject: Subject, found: Staging, load: TtgirOp, widths: Sequence[int]) -> str:
+    """What keeps a load from being a copy, as far as it can be told."""
+    if load in found.unpipelined:
+        stages = option(subject, "num_stages")
+        return "the loop is not pipelined" + (f" (num_stages={stages})" if stages else "")
+    contiguity = load.attributes.get("contiguity")
+    bits = element_bits(load.result_types[0].element) if load.result_types else None
+    if isinstance(contiguity, int) and bits and contiguity * bits not in widths:
+        return f"a lane reads {contiguity * bits} neighbouring bits, no width that can be copied"
+    return "Triton kept it in registers"
+
+
+def _largest_first(ops: Sequence[TtgirOp]) -> list[TtgirOp]:
+    return sorted(ops, key=lambda op: tile_bytes(op.result_types[0]) or 0, reverse=True)
+
+
+def _bytes(ops: Sequence[TtgirOp]) -> int | None:
+    """Bytes of all their tiles; None where one's is unknown."""
+    sizes = [tile_bytes(op.result_types[0]) for op in ops]
+    return None if None in sizes else sum(size for size in sizes if size is not None)

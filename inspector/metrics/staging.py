@@ -1,0 +1,63 @@
+"""How tiles get from memory to the dots and back: what TTGIR says before LLVM sees the code.
+
+Each figure names the operation at fault and its place in the source. They are worked out in
+`staged.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kinspect.inspector.metrics.subject import Subject
+from kinspect.inspector.model import Metric, MetricSpec, TtgirModule
+
+UNPIPELINED = "pipeline.unpipelined"
+CONVERTS = "layout.converts"
+TRIPS = "lds_trips"
+EPILOGUE = "epilogue.converts"
+PLAIN = "buffer.plain"
+DIRECT = "lds_direct.missed"
+_ABOUT: Mapping[str, str] = {
+    UNPIPELINED: "Global loads in the innermost loop of a dot whose value is multiplied in the "
+    "same iteration, so that it waits for memory: `loads` of the `of` that feed the dots, `at` "
+    "which line, num_`stages`",
+    CONVERTS: "convert_layout in the loops with dots: `lds` of `of` move data through LDS, the "
+    "largest `at` which line, `from` and `to` which layout, `bytes` of all their tiles",
+    TRIPS: "Values that pass through LDS more than once between a global load and a dot: how many "
+    "`values`, `most` trips, the worst one's load (`at`), `path` and where its `first_at` and "
+    "`second_at` trips are",
+    EPILOGUE: "Conversions of a dot's result through LDS before its store: `lds` of them, `at` "
+    "which line, `bytes` of their tiles, `wide`: in a wider type than is stored",
+    PLAIN: "Tiles read or written through 64-bit pointers that could be buffer operations: "
+    "`accesses` of `of`, `hot` in the loops with dots (in any loop where no loop has one), `at` "
+    "which line, the `reason`",
+    DIRECT: "Loads in the loops with dots that are stored to LDS as they are, through registers, "
+    "on a target that copies memory straight to LDS: `loads` of the `of` that feed the dots, `at` "
+    "which line, the `reason`",
+}
+SPECS = tuple(
+    MetricSpec(name, "mapping", "derived", "kernel", about) for name, about in _ABOUT.items()
+)
+
+
+def compute(subject: Subject) -> Iterator[Metric]:
+    """All figures; None with a note where there is no TTGIR for an AMD target."""
+    module = subject.ttgir
+    note = "needs the kernel's TTGIR"
+    if module is not None and not _for_amd(module):
+        note = "compiled for no AMD target"
+    elif module is not None:
+        # The layout algebra is loaded for Triton kernels alone.
+        from kinspect.inspector.metrics.staged import facts
+
+        try:
+            yield from tuple(facts(subject, module))
+            return
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            note = "the TTGIR is not as Triton prints it"  # an edited file
+    for spec in SPECS:
+        yield Metric(spec.name, None, spec.unit, spec.origin, note)
+
+
+def _for_amd(module: TtgirModule) -> bool:
+    return str(module.attributes.get("target", "hip:")).startswith("hip:")

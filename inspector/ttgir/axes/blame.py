@@ -1,0 +1,320 @@
+"""Which argument or operation a value lost contiguity, divisibility or constancy to.
+
+Walks back from a value along the operands that do not have what is asked for, to the first place
+that could have had it. Nothing is recorded while facts are computed: few accesses need this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from kinspect.inspector.model import TtgirOp
+from kinspect.inspector.ttgir.axes.facts import Facts
+from kinspect.inspector.ttgir.axes.flow import Axes
+from kinspect.inspector.ttgir.axes.transfer import pointee_bytes
+from kinspect.inspector.ttgir.opforms import FUNCTIONS
+
+Kind = Literal[
+    "argument", "constant", "factor", "loaded", "program", "range", "repeated", "value", "wrap"
+]
+"""What is at fault: an argument of the kernel of which the fact is not known; a number; a factor
+that neighbours are multiplied by; a value from memory; the program's index; a range that is too
+short; one element for all neighbours; any other operation; a remainder that may wrap around."""
+
+_MOST_STEPS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Where a fact was lost.
+
+    Attributes:
+        kind: see `Kind`.
+        value: the SSA value at fault, e.g. `%stride_bk`.
+        op: the operation that makes it, or that loses the fact with it; None for an argument.
+        constant: the number, for `constant` and a `factor` that is one.
+    """
+
+    kind: Kind
+    value: str
+    op: TtgirOp | None = None
+    constant: int | None = None
+
+
+def not_contiguous(axes: Axes, value: str, dim: int, need: int) -> Blame:
+    """Why fewer than `need` neighbours along a dimension are neighbours in memory."""
+    return _Walk(axes).contiguity(value, dim, need)
+
+
+def not_divisible(axes: Axes, value: str, dim: int, need: int) -> Blame:
+    """Why the first of the neighbours is not known to be a multiple of `need`."""
+    return _Walk(axes).divisibility(value, dim, need)
+
+
+def not_constant(axes: Axes, value: str, dim: int, need: int) -> Blame:
+    """Why fewer than `need` neighbours along a dimension are known to be equal."""
+    return _Walk(axes).constancy(value, dim, need)
+
+
+def is_argument(axes: Axes, value: str) -> bool:
+    """Whether a value is an argument of the function."""
+    argument = axes.graph.carried.get(value)
+    return argument is not None and argument.owner.name in FUNCTIONS
+
+
+class _Walk:
+    __slots__ = ("axes", "seen")
+
+    def __init__(self, axes: Axes) -> None:
+        self.axes = axes
+        self.seen: set[str] = set()
+
+    def _of(self, name: str, dim: int) -> Facts:
+        return self.axes.of(name, dim + 1)
+
+    def _end(self, name: str) -> Blame:
+        """The value itself is to blame."""
+        if is_argument(self.axes, name):
+            return Blame("argument", name)
+        op = self.axes.graph.made.get(name)
+        if op is None:
+            return Blame("value", name)
+        constant = self.axes.of(name).constant
+        if constant is not None:
+            return Blame("constant", name, op, constant)
+        return Blame(_KINDS.get(op.name.rpartition(".")[2], "value"), name, op)
+
+    def _next(self, name: str) -> TtgirOp | None:
+        """The operation to look into; None where the walk ends."""
+        if name in self.seen or len(self.seen) > _MOST_STEPS:
+            return None
+        self.seen.add(name)
+        return self.axes.graph.made.get(name)
+
+    def _source(self, name: str, lacks: Callable[[str], bool]) -> str | None:
+        """Of the values that a carried or merged one may take, the first that lacks the fact."""
+        graph = self.axes.graph
+        argument = graph.carried.get(name)
+        sources = argument.sources if argument is not None else graph.merged.get(name, ())
+        return next((s for s in sources if s not in self.seen and lacks(s)), None)
+
+    # ------------------------------------------------------------------ contiguity
+
+    def contiguity(self, name: str, dim: int, need: int) -> Blame:
+        source = self._source(name, lambda s: self._of(s, dim).contiguity[dim] < need)
+        op = self._next(name)
+        if source is not None:
+            self.seen.add(name)
+            return self.contiguity(source, dim, need)
+        if op is None or name in self.axes.graph.merged:
+            return self._end(name)
+        through = _through(op, dim)
+        if through is not None:
+            inner = op.operands[0]
+            if op.operand_types[0].shape and through >= 0:
+                if op.name == "tt.broadcast" and op.operand_types[0].shape[dim] == 1:
+                    return Blame("repeated", inner, op)
+                return self.contiguity(inner, through, need)
+            return Blame("repeated", inner, op)
+        rule = _CONTIGUITY.get(op.name)
+        return self._end(name) if rule is None else rule(self, op, dim, need)
+
+    def sum_contiguity(self, op: TtgirOp, dim: int, need: int) -> Blame:
+        """A sum: the operand that neither stays the same nor steps by one."""
+        for name in op.operands[:2]:
+            facts = self._of(name, dim)
+            if facts.contiguity[dim] < need and facts.constancy[dim] < need:
+                return self.contiguity(name, dim, need)
+        moving = [n for n in op.operands[:2] if self._of(n, dim).constancy[dim] < need]
+        if not moving:
+            return Blame("repeated", op.results[0], op)
+        return self._end(op.results[0])
+
+    def product_contiguity(self, op: TtgirOp, dim: int, need: int) -> Blame:
+        """A product: the factor that is the same for all neighbours and not known to be 1."""
+        a, b = op.operands[:2]
+        for moving, factor in ((a, b), (b, a)):
+            facts = self._of(factor, dim)
+            if facts.constancy[dim] >= need and self._of(moving, dim).constancy[dim] < need:
+                if facts.constant == 1:
+                    return self.contiguity(moving, dim, need)
+                return self.factor(factor)
+        return self._end(op.results[0])
+
+    def factor(self, name: str) -> Blame:
+        """The scalar behind a factor."""
+        name = self.scalar(name)
+        constant = self.axes.of(name).constant
+        return Blame("factor", name, self.axes.graph.made.get(name), constant)
+
+    def scalar(self, name: str) -> str:
+        """The value that a tensor of equal elements was spread from."""
+        op = self.axes.graph.made.get(name)
+        while op is not None and op.name.rpartition(".")[2] in _SPREADS:
+            name = op.operands[0]
+            op = self.axes.graph.made.get(name)
+        return name
+
+    def wrapped(self, op: TtgirOp, dim: int, need: int) -> Blame:
+        """A remainder or quotient: the range, where it starts, or where it wraps around."""
+        a, b = op.operands[:2]
+        ranged, by = self._of(a, dim), self._of(b, dim)
+        if ranged.contiguity[dim] < need and by.constant != 1:
+            return self.contiguity(a, dim, need)
+        if by.constancy[dim] >= need and by.divisibility[dim] < need:
+            found = self.scalar(b)
+            return Blame("wrap", found, op, by.constant)
+        if ranged.divisibility[dim] < need:
+            return self.divisibility(a, dim, need)
+        return self._end(op.results[0])
+
+    def choice(self, op: TtgirOp, dim: int, need: int) -> Blame:
+        first = 1 if op.name == "arith.select" else 0
+        for name in op.operands[first:]:
+            if self._of(name, dim).contiguity[dim] < need:
+                return self.contiguity(name, dim, need)
+        return self._end(op.results[0])
+
+    # ------------------------------------------------------------------ divisibility
+
+    def divisibility(self, name: str, dim: int, need: int) -> Blame:
+        def lacks(s: str) -> bool:
+            return self._of(s, dim).divisibility[dim] < need
+
+        source = self._source(name, lacks)
+        op = self._next(name)
+        if source is not None:
+            self.seen.add(name)
+            return self.divisibility(source, dim, need)
+        if op is None or name in self.axes.graph.merged:
+            return self._end(name)
+        through = _through(op, dim)
+        if through is not None:
+            return self.divisibility(op.operands[0], max(0, through), need)
+        rule = _DIVISIBILITY.get(op.name)
+        return self._end(name) if rule is None else rule(self, op, dim, need)
+
+    def sum_divisibility(self, op: TtgirOp, dim: int, need: int) -> Blame:
+        scale = pointee_bytes(op.operand_types[0]) if op.name == "tt.addptr" else 1
+        worst, least, wanted = "", need, need
+        for k, name in enumerate(op.operands[:2]):
+            by = scale if k else 1
+            found = self._of(name, dim).divisibility[dim] * by
+            if found < least:
+                worst, least, wanted = name, found, max(1, need // by)
+        if worst:
+            return self.divisibility(worst, dim, wanted)
+        # The sum's runs are shorter than asked for: what cuts them cuts the multiples too.
+        for name in op.operands[:2]:
+            if 1 < self._of(name, dim).contiguity[dim] < need:
+                return self.contiguity(name, dim, need)
+        return self._end(op.results[0])
+
+    def product_divisibility(self, op: TtgirOp, dim: int, need: int) -> Blame:
+        """A product: the factor with the least, where the other does not make up for it."""
+        a, b = op.operands[:2]
+        fa, fb = self._of(a, dim), self._of(b, dim)
+        known = {
+            name: facts.divisibility[dim] if facts.contiguity[dim] == 1 else 1
+            for name, facts in ((a, fa), (b, fb))
+        }
+        # An argument is easier to change than what it is multiplied with.
+        movable = [n for n in (a, b) if self._of(n, dim).constant is None]
+        stated = [n for n in movable if is_argument(self.axes, self.scalar(n))]
+        candidates = stated or movable or [a]
+        worst = min(candidates, key=lambda n: known[n])
+        other = b if worst == a else a
+        return self.divisibility(worst, dim, max(1, need // max(1, min(known[other], need))))
+
+    # ------------------------------------------------------------------ constancy
+
+    def constancy(self, name: str, dim: int, need: int) -> Blame:
+        source = self._source(name, lambda s: self._of(s, dim).constancy[dim] < need)
+        op = self._next(name)
+        if source is not None:
+            self.seen.add(name)
+            return self.constancy(source, dim, need)
+        if op is None or name in self.axes.graph.merged:
+            return self._end(name)
+        through = _through(op, dim)
+        if through is not None and through >= 0:
+            return self.constancy(op.operands[0], through, need)
+        rule = _CONSTANCY.get(op.name)
+        return self._end(name) if rule is None else rule(self, op, dim, need)
+
+    def bits_constancy(self, op: TtgirOp, dim: int, need: int) -> Blame:
+        for name in op.operands:
+            if self._of(name, dim).constancy[dim] < need:
+                return self.constancy(name, dim, need)
+        return self._end(op.results[0])
+
+    def comparison(self, op: TtgirOp, dim: int, need: int) -> Blame:
+        """A comparison of a range with a bound: what keeps them from crossing in steps."""
+        a, b = op.operands[:2]
+        ranged, bound = (a, b) if self._of(b, dim).constancy[dim] >= need else (b, a)
+        facts = self._of(ranged, dim)
+        if facts.contiguity[dim] < need:
+            return self.contiguity(ranged, dim, need)
+        for name in (bound, ranged):
+            if self._of(name, dim).divisibility[dim] < need:
+                return self.divisibility(name, dim, need)
+        return self._end(op.results[0])
+
+
+_KINDS: Mapping[str, Kind] = {
+    "load": "loaded",
+    "buffer_load": "loaded",
+    "get_program_id": "program",
+    "make_range": "range",
+}
+_SPREADS = frozenset(("splat", "broadcast", "expand_dims", "convert_layout", "extsi", "extui"))
+_SAME = frozenset(("convert_layout", "extsi", "extui", "trunci", "broadcast", "index_cast"))
+
+
+def _through(op: TtgirOp, dim: int) -> int | None:
+    """The dimension of the operand that an operation only reshapes; -1 where it had none."""
+    short = op.name.rpartition(".")[2]
+    if short in _SAME:
+        return dim
+    if short == "splat":
+        return -1
+    if short == "expand_dims":
+        axis = op.attributes.get("axis")
+        if not isinstance(axis, int) or axis == dim:
+            return -1
+        return dim - (dim > axis)
+    if short == "trans":
+        order = op.attributes.get("order")
+        return order[dim] if isinstance(order, tuple) and dim < len(order) else None
+    return None
+
+
+_Rule = Callable[[_Walk, TtgirOp, int, int], Blame]
+
+_CONTIGUITY: Mapping[str, _Rule] = {
+    "arith.addi": _Walk.sum_contiguity,
+    "arith.divsi": _Walk.wrapped,
+    "arith.divui": _Walk.wrapped,
+    "arith.maxsi": _Walk.choice,
+    "arith.minsi": _Walk.choice,
+    "arith.muli": _Walk.product_contiguity,
+    "arith.remsi": _Walk.wrapped,
+    "arith.remui": _Walk.wrapped,
+    "arith.select": _Walk.choice,
+    "arith.subi": _Walk.sum_contiguity,
+    "tt.addptr": _Walk.sum_contiguity,
+}
+_DIVISIBILITY: Mapping[str, _Rule] = {
+    "arith.addi": _Walk.sum_divisibility,
+    "arith.muli": _Walk.product_divisibility,
+    "arith.subi": _Walk.sum_divisibility,
+    "tt.addptr": _Walk.sum_divisibility,
+}
+_CONSTANCY: Mapping[str, _Rule] = {
+    "arith.andi": _Walk.bits_constancy,
+    "arith.cmpi": _Walk.comparison,
+    "arith.ori": _Walk.bits_constancy,
+    "arith.select": _Walk.bits_constancy,
+}

@@ -1,0 +1,108 @@
+"""Facts about one integer or pointer value, per dimension, and how facts of two paths meet.
+
+They mean what Triton's own analysis of the same name means by them, since its answers decide how
+wide an access becomes. Along a dimension a tensor falls into aligned groups of equal length:
+
+    contiguity    elements of a group are x, x+1, x+2, ... (pointers: neighbouring elements)
+    divisibility  divides the first element of each group of `contiguity` (pointers: in bytes)
+    constancy     elements of a group are all the same
+
+A scalar has one dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+
+UNBOUNDED = 1 << 62
+"""The divisibility of 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of one value; `constant` where all its elements are this number.
+
+    Attributes:
+        contiguity: per dimension, in elements.
+        divisibility: per dimension; bytes for pointers.
+        constancy: per dimension, in elements.
+    """
+
+    contiguity: tuple[int, ...]
+    divisibility: tuple[int, ...]
+    constancy: tuple[int, ...]
+    constant: int | None = None
+
+
+def power_of_two_in(value: int) -> int:
+    """The largest power of two that divides a number."""
+    return value & -value if value else UNBOUNDED
+
+
+def product(a: int, b: int) -> int:
+    """The divisibility of a product, bounded."""
+    return min(a * b, UNBOUNDED)
+
+
+def nothing(rank: int) -> Facts:
+    """The facts of a value of which nothing is known."""
+    ones = (1,) * max(1, rank)
+    return Facts(ones, ones, ones)
+
+
+def of_constant(value: int, shape: Sequence[int]) -> Facts:
+    """The facts of a number, or of a tensor full of it."""
+    rank = max(1, len(shape))
+    return Facts(
+        (1,) * rank, (power_of_two_in(value),) * rank, tuple(shape) if shape else (1,), value
+    )
+
+
+def settled(
+    contiguity: Sequence[int],
+    divisibility: Sequence[int],
+    constancy: Sequence[int],
+    constant: int | None = None,
+) -> Facts:
+    """Facts, with what one dimension says of every element said of all dimensions.
+
+    Where groups are single elements, the divisibility is that of every element.
+    """
+    if len(contiguity) > 1:
+        every = everywhere(contiguity, divisibility)
+        if every > 1:
+            divisibility = [max(d, every) for d in divisibility]
+    return Facts(tuple(contiguity), tuple(divisibility), tuple(constancy), constant)
+
+
+def everywhere(contiguity: Sequence[int], divisibility: Sequence[int]) -> int:
+    """The divisibility that holds of every element."""
+    return max((d for c, d in zip(contiguity, divisibility, strict=True) if c == 1), default=1)
+
+
+def meet(a: Facts, b: Facts) -> Facts:
+    """What holds of a value that is either the one or the other."""
+    if a is b:
+        return a
+    rank = range(len(a.contiguity))
+    if len(b.contiguity) != len(a.contiguity):
+        return nothing(len(a.contiguity))
+    return settled(
+        [gcd(a.contiguity[d], b.contiguity[d]) for d in rank],
+        [shared_divisibility(a, b, d) for d in rank],
+        [gcd(a.constancy[d], b.constancy[d]) for d in rank],
+        a.constant if a.constant == b.constant else None,
+    )
+
+
+def shared_divisibility(a: Facts, b: Facts, d: int) -> int:
+    """What divides the first elements of both values' groups along one dimension.
+
+    Where the groups differ in length, the shorter ones begin inside the longer ones.
+    """
+    common = gcd(a.divisibility[d], b.divisibility[d])
+    if a.contiguity[d] == b.contiguity[d]:
+        return common
+    return gcd(common, a.contiguity[d], b.contiguity[d])

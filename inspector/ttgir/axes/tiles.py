@@ -1,0 +1,293 @@
+"""How wide the accesses of an operation that moves a tile can be, and what each fact allows.
+
+Widths follow the rules by which Triton lowers such operations. For global memory: as many elements
+as a thread holds side by side along its layout's fastest dimension, as are neighbours in memory,
+as the address is aligned to and as share a mask bit, up to 128 bits. For LDS: as many as a thread
+holds that lie side by side in the buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kinspect.inspector.model import Layout, TtgirOp, TtgirType
+from kinspect.inspector.ttgir.axes.flow import Axes
+from kinspect.inspector.ttgir.layouts import to_linear
+from kinspect.inspector.ttgir.linear import LinearLayout
+from kinspect.inspector.ttgir.lowered import element_bits
+from kinspect.inspector.ttgir.matrix import order_of
+from kinspect.inspector.ttgir.shared import shared_offset
+
+WIDEST_BITS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One operation that moves a tile.
+
+    Attributes:
+        op: the operation.
+        cls: class of the machine instructions that it becomes.
+        of: type of the tile in registers; of its addresses where it passes them by.
+        element: element type in memory.
+        pointer: the scalar pointer or the tensor of pointers; None for LDS.
+        offsets: tensor of offsets that is added to `pointer`.
+        mask: tensor of mask bits.
+        buffer: type of the LDS buffer, for an LDS access.
+    """
+
+    op: TtgirOp
+    cls: str
+    of: TtgirType
+    element: str
+    pointer: str | None = None
+    offsets: str | None = None
+    mask: str | None = None
+    buffer: TtgirType | None = None
+
+    @property
+    def addresses(self) -> str | None:
+        """The tensor whose elements say where the tile lies."""
+        return self.offsets or self.pointer
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What each fact allows, in elements, along the dimension in which accesses are widened.
+
+    Attributes:
+        dim: that dimension; the fastest of the layout, or of the LDS buffer.
+        per_thread: neighbours that a thread holds.
+        held: elements that a thread holds altogether.
+        bits: bits of an element.
+        contiguity: neighbours in memory.
+        divisibility: bytes that divide the first address.
+        mask: neighbours that share a mask bit; None without a mask.
+        elements: elements per access.
+    """
+
+    dim: int
+    per_thread: int
+    held: int
+    bits: int
+    contiguity: int | None = None
+    divisibility: int | None = None
+    mask: int | None = None
+    elements: int = 1
+
+    @property
+    def width(self) -> int:
+        """Bits per access."""
+        return self.elements * self.bits
+
+    @property
+    def aligned(self) -> int | None:
+        """Elements that the alignment allows."""
+        if self.divisibility is None:
+            return None
+        return max(1, self.divisibility // max(1, self.bits // 8))
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Places of the operands of an operation that accesses global memory."""
+
+    cls: str
+    pointer: int
+    offsets: int | None = None
+    value: int | None = None  # None: the tile is the result
+
+
+_GLOBAL: Mapping[str, _Form] = {
+    "tt.load": _Form("global_load", 0),
+    "tt.store": _Form("global_store", 0, value=1),
+    "buffer_load": _Form("global_load", 0, offsets=1),
+    "buffer_store": _Form("global_store", 1, offsets=2, value=0),
+    "async_copy_global_to_local": _Form("lds_direct", 0, value=0),
+    "buffer_load_to_local": _Form("lds_direct", 1, offsets=2, value=2),
+}
+_LDS = frozenset(("local_load", "local_store", "local_alloc"))
+
+
+def tile_of(op: TtgirOp) -> Tile | None:
+    """What an operation moves; None if it does not move a tile to or from registers or LDS."""
+    dialect, _, short = op.name.partition(".")
+    form = _GLOBAL.get(op.name) or (_GLOBAL.get(short) if dialect != "tt" else None)
+    if form is not None:
+        return _global_tile(op, form)
+    return _lds_tile(op, short) if short in _LDS and dialect != "tt" else None
+
+
+def _global_tile(op: TtgirOp, form: _Form) -> Tile | None:
+    try:
+        where = form.pointer if form.offsets is None else form.offsets
+        of = (
+            op.operand_types[where]
+            if form.cls == "lds_direct"
+            else (op.result_types[0] if form.value is None else op.operand_types[form.value])
+        )
+        pointer = op.operand_types[form.pointer]
+        addresses = op.operand_types[where]
+    except IndexError:
+        return None
+    if addresses.kind != "tensor" or not addresses.shape:
+        return None  # a scalar, or a descriptor
+    places = [form.pointer, form.offsets, form.value]
+    after = max(place for place in places if place is not None) + 1
+    mask = next(
+        (
+            name
+            for name, its in zip(op.operands[after:], op.operand_types[after:], strict=False)
+            if its.kind == "tensor" and its.element == "i1"
+        ),
+        None,
+    )
+    offsets = None if form.offsets is None else op.operands[form.offsets]
+    element = _pointee(pointer) if form.cls == "lds_direct" else of.element
+    of = TtgirType(of.text, "tensor", element, addresses.shape, addresses.layout)
+    return Tile(op, form.cls, of, element, op.operands[form.pointer], offsets, mask)
+
+
+def _pointee(of: TtgirType) -> str:
+    text = of.element if of.kind == "tensor" else of.text
+    return text.partition("<")[2].rpartition(">")[0].partition(",")[0] or of.element
+
+
+def _lds_tile(op: TtgirOp, short: str) -> Tile | None:
+    if short == "local_load":
+        pair = (op.result_types[:1], op.operand_types[:1], "lds_read")
+    elif short == "local_store":
+        pair = (op.operand_types[:1], op.operand_types[1:2], "lds_write")
+    else:
+        pair = (op.operand_types[:1], op.result_types[:1], "lds_write")
+    tiles, buffers, cls = pair
+    if not tiles or not buffers or tiles[0].kind != "tensor" or buffers[0].layout is None:
+        return None
+    return Tile(op, cls, tiles[0], tiles[0].element, buffer=buffers[0])
+
+
+# --------------------------------------------------------------------------- limits
+
+
+class Layouts:
+    """Linear layouts of the tiles of one file, each computed once."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, tuple[int, ...]], LinearLayout | None] = {}
+
+    def of(self, layout: Layout | None, shape: tuple[int, ...]) -> LinearLayout | None:
+        """The linear layout of a tensor; None where it has none."""
+        if layout is None:
+            return None
+        key = (layout.text, shape)
+        if key not in self._known:
+            self._known[key] = to_linear(layout, shape)
+        return self._known[key]
+
+
+def limits_of(tile: Tile, axes: Axes, layouts: Layouts) -> Limits | None:
+    """What limits the width of a tile's accesses; None where the layout is not known."""
+    linear = layouts.of(tile.of.layout, tile.of.shape)
+    bits = element_bits(tile.element)
+    if linear is None or bits is None:
+        return None
+    bits = max(8, bits)
+    if tile.buffer is not None:
+        return _lds_limits(tile, tile.buffer, linear, bits)
+    return _global_limits(tile, axes, linear, bits)
+
+
+def _global_limits(tile: Tile, axes: Axes, linear: LinearLayout, bits: int) -> Limits:
+    rank = len(tile.of.shape)
+    dim = fastest(linear)
+    facts = axes.of(tile.addresses or "", rank)
+    size = bits // 8
+    divisibility = facts.divisibility[dim]
+    if tile.offsets is not None:  # offsets count elements
+        base = axes.of(tile.pointer or "").divisibility[0]
+        divisibility = min(divisibility * size, base)
+    mask = None if tile.mask is None else axes.of(tile.mask, rank).constancy[dim]
+    run = own_run(linear, dim)
+    contiguity = facts.contiguity[dim]
+    elements = min(WIDEST_BITS // bits, run, contiguity, max(1, divisibility // size))
+    hint = tile.op.attributes.get("contiguity")
+    if isinstance(hint, int):  # what the compiler knew before it changed the addresses' form
+        elements = max(elements, hint)
+        contiguity = max(contiguity, hint)
+        divisibility = max(divisibility, hint * size)
+    if mask is not None:
+        elements = min(elements, mask)
+    held = linear.distinct_elements_per_thread
+    return Limits(dim, run, held, bits, contiguity, divisibility, mask, max(1, elements))
+
+
+def fastest(linear: LinearLayout) -> int:
+    """The dimension that a thread's registers step along first; the last where there is one."""
+    for basis in linear.register:
+        for dim, step in enumerate(basis):
+            if step:
+                return dim
+    return len(linear.shape) - 1
+
+
+def own_run(linear: LinearLayout, dim: int) -> int:
+    """Neighbours along a dimension in the first registers of each thread."""
+    run = 1
+    for basis in linear.register:
+        if any(step != (run if d == dim else 0) for d, step in enumerate(basis)):
+            break
+        run *= 2
+    return run
+
+
+def _lds_limits(tile: Tile, buffer: TtgirType, linear: LinearLayout, bits: int) -> Limits | None:
+    """The largest aligned run of buffer offsets that a thread holds.
+
+    Offsets of an unpadded buffer are linear in the coordinates over GF(2), so a thread holds a run
+    of 2^n if its register steps span the offsets 1, 2, ... 2^(n-1). Padding stands between runs.
+    A swizzle exchanges groups of `vec` differently in each row, so that no access spans two.
+    """
+    steps = [_offset(buffer, basis) for basis in linear.register if any(basis)]
+    if any(step is None for step in steps):
+        return None
+    span = _reduced([step for step in steps if step is not None])
+    params = buffer.layout.params if buffer.layout is not None else {}
+    vec, phases = params.get("vec"), params.get("maxPhase")
+    most = WIDEST_BITS // bits
+    if isinstance(vec, int) and isinstance(phases, int) and phases > 1:
+        most = min(most, vec)
+    run = 1
+    while run < most and _in_span(run, span):
+        run *= 2
+    dim = order_of(buffer.layout, len(tile.of.shape))[0] if buffer.layout is not None else 0
+    held = linear.distinct_elements_per_thread
+    return Limits(dim, run, held, bits, elements=run)
+
+
+def _offset(buffer: TtgirType, where: Sequence[int]) -> int | None:
+    return shared_offset(buffer.layout, buffer.shape, where)
+
+
+def _reduced(vectors: Sequence[int]) -> list[int]:
+    echelon: list[int] = []
+    for vector in vectors:
+        for pivot in echelon:
+            vector = min(vector, vector ^ pivot)
+        if vector:
+            echelon.append(vector)
+    return echelon
+
+
+def _in_span(vector: int, echelon: Sequence[int]) -> bool:
+    for pivot in echelon:
+        vector = min(vector, vector ^ pivot)
+    return vector == 0
+
+
+def needed_values(tiles: Sequence[Tile]) -> list[str]:
+    """The values whose facts the limits of some tiles rest on."""
+    names = [name for tile in tiles for name in (tile.pointer, tile.offsets, tile.mask)]
+    return [name for name in names if name is not None]

@@ -1,0 +1,399 @@
+"""What one operation makes of the facts of its operands: one function for each operation.
+
+Division and remainder assume that what is divided is not negative, as Triton does of offsets.
+Operations that are not in the table say nothing of their results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import gcd, prod
+
+from kinspect.inspector.model import TtgirOp, TtgirType
+from kinspect.inspector.ttgir.axes.constants import folded
+from kinspect.inspector.ttgir.axes.facts import (
+    UNBOUNDED,
+    Facts,
+    everywhere,
+    meet,
+    nothing,
+    of_constant,
+    power_of_two_in,
+    product,
+    settled,
+    shared_divisibility,
+)
+from kinspect.inspector.ttgir.lowered import element_bits
+
+_Rule = Callable[[TtgirOp, Sequence[Facts]], "Facts | None"]
+
+HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
+
+
+def facts_after(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+    """The facts of an operation's first result.
+
+    Args:
+        op: the operation; its hints (`tl.multiple_of`, ...) override what follows from operands.
+        operands: the facts of its operands, in order.
+    """
+    shape = op.result_types[0].shape
+    rule = RULES.get(op.name)
+    found = None
+    constant = folded(op, operands)
+    if constant is not None:
+        found = of_constant(constant, shape)
+    elif rule is not None:
+        try:
+            found = rule(op, operands)
+        except (IndexError, ValueError):
+            found = None  # operands of different ranks, e.g. of an edited file
+    if found is None or len(found.contiguity) != max(1, len(shape)):
+        found = nothing(len(shape))
+    if any(name in op.attributes for name in HINTS):
+        found = _hinted(op, found)
+    return found
+
+
+def pointee_bytes(of: TtgirType) -> int:
+    """Bytes of what a pointer, or each of a tensor of pointers, points to; at least 1."""
+    text = of.element if of.kind == "tensor" else of.text
+    inner = text.partition("<")[2].rpartition(">")[0] or of.element
+    bits = element_bits(inner.partition(",")[0])
+    return max(1, (bits or 8) // 8)
+
+
+def _hinted(op: TtgirOp, found: Facts) -> Facts:
+    rank = len(found.contiguity)
+    parts = (found.contiguity, found.divisibility, found.constancy)
+    contiguity, divisibility, constancy = (
+        _hint(op.attributes.get(name), part, rank) for name, part in zip(HINTS, parts, strict=True)
+    )
+    return settled(contiguity, divisibility, constancy, found.constant)
+
+
+def _hint(stated: object, known: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    if isinstance(stated, int) and stated > 0:
+        return (stated,) * rank
+    if isinstance(stated, tuple) and len(stated) == rank:
+        return tuple(n if isinstance(n, int) and n > 0 else 1 for n in stated)
+    return known
+
+
+# --------------------------------------------------------------------------- arithmetic
+
+
+def _constancy(a: Facts, b: Facts) -> list[int]:
+    return [gcd(x, y) for x, y in zip(a.constancy, b.constancy, strict=True)]
+
+
+def _is_sub(op: TtgirOp) -> bool:
+    return op.name == "arith.subi"
+
+
+def _add(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+    a, b = operands[0], operands[1]
+    scale = pointee_bytes(op.operand_types[0]) if op.name == "tt.addptr" else 1
+    contiguity, divisibility = [], []
+    for d in range(len(a.contiguity)):
+        ca, cb = a.contiguity[d], b.contiguity[d]
+        run = gcd(ca, b.constancy[d])
+        if not _is_sub(op):  # x - (y, y+1, ...) falls: only the other way round adds up
+            run = max(run, gcd(a.constancy[d], cb))
+        da, db = a.divisibility[d], product(b.divisibility[d], scale)
+        if ca > 1 and cb > 1:
+            same = _is_sub(op) and ca == cb  # the differences within a group cancel out
+            by = gcd(da, db) if same else gcd(da, db, 2)
+        elif ca > 1 or cb > 1:
+            by = gcd(da, db, product(run, scale))
+        else:
+            by = gcd(da, db)
+        contiguity.append(run)
+        divisibility.append(by)
+    return settled(contiguity, divisibility, _constancy(a, b))
+
+
+def _mul(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+    a, b = operands[0], operands[1]
+    if b.constant == 1:
+        return _same_numbers(a, b)
+    if a.constant == 1:
+        return _same_numbers(b, a)
+    divisibility = [
+        product(_each(a, d), _each(b, d)) for d in range(len(a.contiguity))
+    ]  # of every element: x, x+1, ... times n are not neighbours any more
+    return settled((1,) * len(divisibility), divisibility, _constancy(a, b))
+
+
+def _same_numbers(a: Facts, neutral: Facts) -> Facts:
+    return settled(a.contiguity, a.divisibility, _constancy(a, neutral))
+
+
+def _each(a: Facts, d: int) -> int:
+    """What is known to divide every element, by one dimension's word."""
+    return a.divisibility[d] if a.contiguity[d] == 1 else 1
+
+
+def _shape(op: TtgirOp) -> tuple[int, ...]:
+    return op.result_types[0].shape
+
+
+def _steps(a: Facts, b: Facts, shape: Sequence[int], d: int) -> int | None:
+    """Elements that a range runs between two multiples of a divisor; None if that is not known."""
+    if not shape or a.contiguity[d] != shape[d] or b.constancy[d] != shape[d]:
+        return None
+    return gcd(a.contiguity[d], a.divisibility[d], b.divisibility[d])
+
+
+def _div(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+    a, b = operands[0], operands[1]
+    shape = _shape(op)
+    constancy = _constancy(a, b)
+    if b.constant == 1:
+        return settled(a.contiguity, a.divisibility, constancy)
+    divisibility = []
+    for d in range(len(a.contiguity)):
+        constancy[d] = max(constancy[d], _steps(a, b, shape, d) or 1)
+        divisibility.append(_quotient(_each(a, d), b.constant))
+    return settled((1,) * len(constancy), divisibility, constancy)
+
+
+def _quotient(by: int, divisor: int | None) -> int:
+    size = abs(divisor) if divisor else 0
+    return by // size if size and not size & (size - 1) and by % size == 0 else 1
+
+
+def _rem(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+    a, b = operands[0], operands[1]
+    shape = _shape(op)
+    contiguity, divisibility = [], []
+    for d in range(len(a.contiguity)):
+        run = _steps(a, b, shape, d) or 1
+        by = gcd(a.divisibility[d], b.divisibility[d]) if b.constancy[d] > 1 else 1
+        if a.contiguity[d] > run:
+            by = gcd(by, run)
+        contiguity.append(run)
+        divisibility.append(by)
+    return settled(contiguity, divisibility, _constancy(a, b))
+
+
+def _bits(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+    ones = (1,) * len(operands[0].contiguity)
+    return Facts(ones, ones, tuple(_constancy(operands[0], operands[1])))
+
+
+def _shift_left(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+    a, b = operands[0], operands[1]
+    if b.constant == 0:
+        return _same_numbers(a, b)
+    factor = 1 << b.constant if b.constant is not None and 0 <= b.constant < 62 else 1
+    divisibility = [product(_each(a, d), factor) for d in range(len(a.contiguity))]
+    return settled((1,) * len(divisibility), divisibility, _constancy(a, b))
+
+
+def _shift_right(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+    a, b = operands[0], operands[1]
+    if b.constant == 0:
+        return _same_numbers(a, b)
+    divisor = 1 << b.constant if b.constant is not None and 0 <= b.constant < 62 else None
+    divisibility = [_quotient(_each(a, d), divisor) for d in range(len(a.contiguity))]
+    return settled((1,) * len(divisibility), divisibility, _constancy(a, b))
+
+
+def _either(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+    return meet(operands[0], operands[1])
+
+
+_ABOVE = frozenset(("sgt", "ugt", "sle", "ule"))
+_BELOW = frozenset(("slt", "ult", "sge", "uge"))
+
+
+def _compare(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
+    a, b = operands[0], operands[1]
+    shape = _shape(op)
+    if not shape:
+        return None
+    constancy = _constancy(a, b)
+    predicate = op.attributes.get("predicate")
+    for d, size in enumerate(shape):
+        # A range crosses a bound only where both are multiples of the same number.
+        if predicate in _ABOVE and a.constancy[d] == size:
+            run = gcd(b.contiguity[d], a.divisibility[d], b.divisibility[d])
+        elif predicate in _BELOW and b.constancy[d] == size:
+            run = gcd(a.contiguity[d], a.divisibility[d], b.divisibility[d])
+        else:
+            continue
+        constancy[d] = max(constancy[d], run)
+    ones = (1,) * len(shape)
+    return Facts(ones, ones, tuple(constancy))
+
+
+def _select(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+    which, a, b = operands[0], operands[1], operands[2]
+    if which.constant is not None:
+        return a if which.constant else b
+    if not op.operand_types[0].shape:
+        return meet(a, b)
+    contiguity, divisibility, constancy = [], [], []
+    for d in range(len(a.contiguity)):
+        run = gcd(a.contiguity[d], b.contiguity[d], which.constancy[d])
+        whole = a.contiguity[d] == run and b.contiguity[d] == run
+        by = shared_divisibility(a, b, d)
+        contiguity.append(run)
+        divisibility.append(by if whole else gcd(by, run))
+        constancy.append(gcd(a.constancy[d], b.constancy[d], which.constancy[d]))
+    return settled(contiguity, divisibility, constancy)
+
+
+# --------------------------------------------------------------------------- shapes
+
+
+def _same(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+    return operands[0]
+
+
+def _range(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
+    start, end = op.attributes.get("start"), op.attributes.get("end")
+    if not isinstance(start, int) or not isinstance(end, int):
+        return None
+    return Facts((end - start,), (power_of_two_in(start),), (1,))
+
+
+def _splat(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+    shape = _shape(op)
+    source = operands[0]
+    rank = len(shape)
+    return Facts((1,) * rank, (source.divisibility[0],) * rank, shape, source.constant)
+
+
+def _expand(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
+    axis, source = op.attributes.get("axis"), operands[0]
+    if not isinstance(axis, int) or not 0 <= axis <= len(source.contiguity):
+        return None
+    if source.constant is not None:
+        return of_constant(source.constant, _shape(op))
+    # A row of a new dimension is one element: only what divides every element divides it.
+    new = min(_each(source, d) for d in range(len(source.contiguity)))
+
+    def with_new(values: tuple[int, ...], one: int) -> tuple[int, ...]:
+        return (*values[:axis], one, *values[axis:])
+
+    return settled(
+        with_new(source.contiguity, 1),
+        with_new(source.divisibility, new),
+        with_new(source.constancy, 1),
+    )
+
+
+def _broadcast(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
+    source, old, new = operands[0], op.operand_types[0].shape, _shape(op)
+    if len(old) != len(new) or len(source.contiguity) != len(new):
+        return None
+    stretched = [was == 1 for was in old]
+    return settled(
+        [1 if s else c for s, c in zip(stretched, source.contiguity, strict=True)],
+        source.divisibility,
+        [n if s else c for s, n, c in zip(stretched, new, source.constancy, strict=True)],
+        source.constant,
+    )
+
+
+def _transpose(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
+    order, a = op.attributes.get("order"), operands[0]
+    if not isinstance(order, tuple) or sorted(order) != list(range(len(a.contiguity))):
+        return None
+    return Facts(
+        tuple(a.contiguity[d] for d in order),
+        tuple(a.divisibility[d] for d in order),
+        tuple(a.constancy[d] for d in order),
+        a.constant,
+    )
+
+
+def _reshape(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
+    a, old, new = operands[0], op.operand_types[0].shape, _shape(op)
+    if op.attributes.get("allow_reorder") or len(a.contiguity) != len(old):
+        return None
+    if a.constant is not None:
+        return of_constant(a.constant, new)
+    every = everywhere(a.contiguity, a.divisibility)
+    strides = [prod(old[d + 1 :]) for d in range(len(old))]
+    contiguity, divisibility, constancy = [1] * len(new), [every] * len(new), [1] * len(new)
+    for d, size in enumerate(new):
+        stride = prod(new[d + 1 :])
+        for o, start in enumerate(strides):
+            if not start <= stride < start * old[o]:
+                continue
+            if start == stride and a.contiguity[o] > 1:
+                contiguity[d] = run = min(a.contiguity[o], size)
+                by = a.divisibility[o]
+                divisibility[d] = max(every, by if run == a.contiguity[o] else gcd(by, run))
+            constancy[d] = max(1, min(size, start * a.constancy[o] // stride))
+    return settled(contiguity, divisibility, constancy)
+
+
+def _loaded(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+    # The same address and the same mask bit give the same value.
+    ones = (1,) * len(operands[0].contiguity)
+    masked = len(operands) > 1 and len(operands[1].constancy) == len(ones)
+    constancy = _constancy(operands[0], operands[1]) if masked else operands[0].constancy
+    return Facts(ones, ones, tuple(constancy))
+
+
+def _bitcast(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+    a = operands[0]
+    if op.operand_types[0].kind != "ptr" and "ptr" not in op.operand_types[0].element:
+        return a
+    before = pointee_bytes(op.operand_types[0])
+    if before == pointee_bytes(op.result_types[0]):
+        return a
+    divisibility = [
+        by if run == 1 else gcd(by, before)
+        for by, run in zip(a.divisibility, a.contiguity, strict=True)
+    ]
+    return settled((1,) * len(divisibility), divisibility, a.constancy, a.constant)
+
+
+def _poison(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+    # Never accessed: any fact holds.
+    every = (UNBOUNDED,) * max(1, len(_shape(op)))
+    return Facts(every, every, every)
+
+
+RULES: Mapping[str, _Rule] = {
+    "arith.addi": _add,
+    "arith.andi": _bits,
+    "arith.cmpi": _compare,
+    "arith.divsi": _div,
+    "arith.divui": _div,
+    "arith.extsi": _same,
+    "arith.extui": _same,
+    "arith.index_cast": _same,
+    "arith.maxsi": _either,
+    "arith.maxui": _either,
+    "arith.minsi": _either,
+    "arith.minui": _either,
+    "arith.muli": _mul,
+    "arith.ori": _bits,
+    "arith.remsi": _rem,
+    "arith.remui": _rem,
+    "arith.select": _select,
+    "arith.shli": _shift_left,
+    "arith.shrsi": _shift_right,
+    "arith.shrui": _shift_right,
+    "arith.subi": _add,
+    "arith.trunci": _same,
+    "arith.xori": _bits,
+    "tt.addptr": _add,
+    "tt.bitcast": _bitcast,
+    "tt.broadcast": _broadcast,
+    "tt.expand_dims": _expand,
+    "tt.load": _loaded,
+    "tt.make_range": _range,
+    "tt.reshape": _reshape,
+    "tt.splat": _splat,
+    "tt.trans": _transpose,
+    "ttg.convert_layout": _same,
+    "triton_gpu.convert_layout": _same,
+    "ub.poison": _poison,
+}

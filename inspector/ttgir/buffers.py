@@ -1,0 +1,123 @@
+"""Accesses of memory that could be buffer operations and are not, and what keeps them from it.
+
+A buffer operation takes one base for the wave and a 32-bit offset per lane, half the registers of a
+64-bit pointer per lane, and its hardware bounds check replaces the branch around a masked access.
+Triton 3.9 (third_party/amd ConvertToBufferOps, run for every AMD target; tried on gfx90a, gfx942,
+gfx1030, gfx1201 and gfx1250) makes one where the pointers are one base plus offsets and either the
+base is an argument with `tt.pointer_range = 32` (the launcher adds it for tensors of at most 2 GiB)
+or the offsets are 32 bits and proved to lie between 0 and 2 GiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kinspect.inspector.model import TtgirOp
+from kinspect.inspector.ttgir.flow import UNKNOWN, Flow
+from kinspect.inspector.ttgir.opforms import FUNCTIONS
+from kinspect.inspector.ttgir.queries import LOADS, STORES
+
+_SHAPES = frozenset(
+    ("tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "ttg.convert_layout")
+)
+_PLAIN = frozenset(("tt.load", "tt.store"))
+_POINTER_RANGE = "tt.pointer_range"
+OFFSET_WIDE = "the offsets are 64 bits wide"
+OFFSET_UNKNOWN = "the offsets are not proved to lie between 0 and 2 GiB"
+CARRIED = "the pointers themselves are carried through the loop"
+SWITCHED_OFF = "buffer operations are switched off, or this Triton has none"
+
+
+@dataclass(frozen=True, slots=True)
+class PlainAccess:
+    """A `tt.load` or `tt.store` of a tile that could be a buffer operation."""
+
+    op: TtgirOp
+    reason: str
+
+
+def plain_accesses(flow: Flow) -> tuple[tuple[PlainAccess, ...], int]:
+    """The tiles that are accessed through 64-bit pointers although one base would do.
+
+    Accesses with a pointer of its own for each element cannot be buffer operations and are left
+    out.
+
+    Returns:
+        Those accesses, and the number of all tiles that are read or written.
+    """
+    found: list[PlainAccess] = []
+    tiles = 0
+    for op in flow.module.ops:
+        if op.name not in LOADS and op.name not in STORES:
+            continue
+        if not any(of.kind == "tensor" for of in (*op.operand_types, *op.result_types)):
+            continue
+        tiles += 1
+        if op.name in _PLAIN:
+            reason = _reason(flow, op)
+            if reason is not None:
+                found.append(PlainAccess(op, reason))
+    return tuple(found), tiles
+
+
+def _reason(flow: Flow, access: TtgirOp) -> str | None:
+    """Why an access stayed plain; None where it cannot be anything else."""
+    pointer = flow.operands[access.index][0]
+    base, added = _base(flow, pointer)
+    if base == UNKNOWN:
+        return None
+    argument = _argument(flow, base)
+    if argument is not None:
+        name, attributes = argument
+        if attributes.get(_POINTER_RANGE) != 32:
+            return f"{name} has no {_POINTER_RANGE}: its tensor may be larger than 2 GiB"
+        return SWITCHED_OFF if flow.op(pointer) is not None else CARRIED
+    if flow.op(pointer) is None:
+        return CARRIED
+    return OFFSET_WIDE if added != "i32" else OFFSET_UNKNOWN
+
+
+def _base(flow: Flow, pointer: int) -> tuple[int, str]:
+    """The scalar that a tile's pointers start from, and the element type of what was added last.
+
+    `UNKNOWN` where they do not start from one scalar.
+    """
+    added = ""
+    seen: set[int] = set()
+    while pointer != UNKNOWN and pointer not in seen:
+        seen.add(pointer)
+        op = flow.op(pointer)
+        if op is None or pointer in flow.carried:
+            pointer = flow.carried.get(pointer, (UNKNOWN,))[0]
+        elif op.name == "tt.addptr":
+            added = added or op.operand_types[1].element
+            pointer = flow.operands[op.index][0]
+        elif op.name == "tt.splat":
+            return flow.operands[op.index][0], added
+        elif op.name in _SHAPES:
+            pointer = flow.operands[op.index][0]
+        else:
+            break
+    return UNKNOWN, added
+
+
+def _argument(flow: Flow, value: int) -> tuple[str, Mapping[str, object]] | None:
+    """Name and attributes of the kernel's argument that a value is; None for other values."""
+    seen: set[int] = set()
+    while value != UNKNOWN and value not in seen:
+        seen.add(value)
+        op = flow.op(value)
+        if op is not None and op.name != "tt.addptr":
+            return None
+        if op is not None:
+            value = flow.operands[op.index][0]
+            continue
+        owner = flow.module.ops[flow.maker[value]]
+        if owner.name in FUNCTIONS:
+            position = flow.arguments[owner.index].index(value)
+            attributes = owner.attributes.get("arg_attrs", ())
+            name = owner.attributes["block_args"][0][position].lstrip("%")
+            return name, attributes[position] if position < len(attributes) else {}
+        value = flow.carried.get(value, (UNKNOWN,))[0]
+    return None

@@ -1,0 +1,184 @@
+"""How a `convert_layout` moves data: between registers, between lanes, or through LDS.
+
+Source: Triton 3.9, lib/Analysis/Utility.cpp (`minimalCvtLayout`, `cvtReordersRegisters`,
+`cvtNeedsWarpShuffle`, `cvtNeedsSharedMemory`), which the AMD backend's allocation of LDS asks. A
+conversion goes by shuffles if it stays within the wave and exchanges at most one register bit for
+a lane bit. The tests compare the outcome with the LDS that Triton allocates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kinspect.inspector.model import Layout, TtgirOp, TtgirType
+from kinspect.inspector.ttgir.flow import Flow
+from kinspect.inspector.ttgir.layouts import type_to_linear
+from kinspect.inspector.ttgir.linear import Basis, LinearLayout, rank, solve
+from kinspect.inspector.ttgir.lowered import element_bits
+from kinspect.inspector.ttgir.queries import DOTS, LOOPS, STORES
+
+Movement = Literal["registers", "lanes", "lds"]
+Movements = Mapping[int, Movement | None]
+"""Per `convert_layout`, by its index, how it moves its data."""
+CONVERSIONS = frozenset(("ttg.convert_layout", "triton_gpu.convert_layout"))
+_MOST_EXCHANGES = 1
+
+
+def movements(flow: Flow) -> dict[int, Movement | None]:
+    """How each `convert_layout` of a module moves its data."""
+    return {op.index: movement(op) for op in flow.module.ops if op.name in CONVERSIONS}
+
+
+def movement(op: TtgirOp) -> Movement | None:
+    """How a `convert_layout` moves its data; None where a layout is not understood."""
+    source, target = op.operand_types[0], op.result_types[0]
+    if source.layout == target.layout:
+        return "registers"
+    held, wanted = type_to_linear(source), type_to_linear(target)
+    if held is None or wanted is None:
+        return None
+    return moved(held, wanted)
+
+
+def moved(held: LinearLayout, wanted: LinearLayout) -> Movement:
+    """How data of one layout gets to another.
+
+    Each index bit of the wanted layout adds the element's place that it stands for; the registers
+    and lanes of the held layout that stand for the same are where the data comes from. A bit that
+    no registers and lanes of the same wave stand for needs LDS.
+    """
+    bases = (*held.register, *held.lane)
+    registers = (1 << len(held.register)) - 1
+    waves = [solve(v, bases) for v in _differences(held.warp, wanted.warp)]
+    blocks = [solve(v, bases) for v in _differences(held.block, wanted.block)]
+    own = [solve(v, bases) for v in wanted.register]
+    if held.lane == wanted.lane:
+        lanes: list[int | None] = [(registers + 1) << bit for bit in range(len(wanted.lane))]
+    else:
+        lanes = [solve(v, bases) for v in wanted.lane]
+    if None in (*waves, *blocks, *own, *lanes):
+        return "lds"
+    from_lanes = [index & ~registers for index in own if index is not None]
+    by_lane = [index & registers for index in lanes if index is not None]
+    if any(index & registers for index in (*waves, *blocks) if index is not None):
+        return "lds"  # each wave would have to send another register
+    still = all(index == (registers + 1) << bit for bit, index in enumerate(lanes))
+    if still and not any(from_lanes) and not any((*waves, *blocks)):
+        return "registers"
+    exchanged = max(_rank(from_lanes), _rank(by_lane))
+    return "lanes" if exchanged <= _MOST_EXCHANGES else "lds"
+
+
+def _rank(indices: Sequence[int]) -> int:
+    return rank([(index & 0xFFFFFFFF,) for index in indices])
+
+
+def _differences(held: Sequence[Basis], wanted: Sequence[Basis]) -> tuple[Basis, ...]:
+    """What an index bit means in one layout, exclusive or with what it means in the other."""
+    longest = max(len(held), len(wanted))
+    none = (0,) * len((*held, *wanted)[0]) if longest else ()
+    left = (*held, *(none,) * (longest - len(held)))
+    right = (*wanted, *(none,) * (longest - len(wanted)))
+    return tuple(
+        tuple(a ^ b for a, b in zip(one, other, strict=True))
+        for one, other in zip(left, right, strict=True)
+    )
+
+
+def in_dot_loops(flow: Flow) -> tuple[TtgirOp, ...]:
+    """The conversions whose innermost loop is that of a dot."""
+    return tuple(op for op in flow.module.ops if op.name in CONVERSIONS and flow.in_dot_loop(op))
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A conversion between a dot and the store of its result.
+
+    Attributes:
+        op: the conversion.
+        stored: element type of the tile that is stored.
+    """
+
+    op: TtgirOp
+    stored: str
+
+    @property
+    def wide(self) -> bool:
+        """Whether more bits are converted than are stored."""
+        moved_bits = element_bits(self.op.result_types[0].element)
+        stored_bits = element_bits(self.stored)
+        return moved_bits is not None and stored_bits is not None and moved_bits > stored_bits
+
+
+def before_stores(flow: Flow) -> tuple[Outgoing, ...]:
+    """Conversions of dots' results on their way to a store, outside of the dots' own loops.
+
+    Only of tiles: rows' sums and maxima are small beside an accumulator.
+    """
+    found: dict[int, Outgoing] = {}
+    for store in flow.module.ops:
+        data = _stored(store) if store.name in STORES else None
+        if data is None:
+            continue
+        met, arrives = _back(flow, flow.operands[store.index][data])
+        stored = store.operand_types[data].element
+        for op in met if arrives else ():
+            if sum(size > 1 for size in op.result_types[0].shape) > 1:
+                found.setdefault(op.index, Outgoing(op, stored))
+    return tuple(found[index] for index in sorted(found))
+
+
+def _stored(store: TtgirOp) -> int | None:
+    """Which operand of a store is the data: the tensor that is no pointer, offset or mask."""
+    position = 1 if store.name == "tt.store" else 0
+    if len(store.operand_types) <= position or store.operand_types[position].kind != "tensor":
+        return None
+    return position
+
+
+def _back(flow: Flow, value: int) -> tuple[list[TtgirOp], bool]:
+    """Conversions met on the way back from a value, and whether a dot or its loop is reached."""
+    met: list[TtgirOp] = []
+    arrives = False
+    seen: set[int] = set()
+    ahead = [value]
+    while ahead:
+        at = ahead.pop()
+        if at in seen or at < 0:
+            continue
+        seen.add(at)
+        op = flow.op(at)
+        if op is None:
+            ahead += flow.carried.get(at, ())
+        elif op.name in DOTS or op.index in flow.dot_loops:
+            arrives = True
+        elif op.name in LOOPS or at in flow.carried:
+            ahead += flow.carried.get(at, ())
+        elif op.result_types[0].kind == "tensor" and not flow.in_dot_loop(op):
+            if op.name in CONVERSIONS:
+                met.append(op)
+            ahead += flow.operands[op.index]
+    return met, arrives
+
+
+def tile_bytes(of: TtgirType) -> int | None:
+    """Bytes of a tensor; None where its element type is odd."""
+    bits = element_bits(of.element)
+    if bits is None:
+        return None
+    count = 1
+    for size in of.shape:
+        count *= size
+    return count * bits // 8
+
+
+def layout_name(layout: Layout | None) -> str:
+    """A layout as people name it: its alias, else its kind with its parent's name."""
+    if layout is None:
+        return "?"
+    if layout.alias is not None:
+        return layout.alias
+    inner = f"({layout_name(layout.parent)})" if layout.parent is not None else ""
+    return f"{layout.kind}{inner}"

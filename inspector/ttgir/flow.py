@@ -1,0 +1,158 @@
+"""Where the values of a TTGIR function come from: definitions, and values carried by loops.
+
+Names are resolved in file order, because MLIR lets sibling regions repeat names: the last
+definition before a use is the visible one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kinspect.inspector.model import TtgirModule, TtgirOp
+from kinspect.inspector.ttgir.opforms import FUNCTIONS
+from kinspect.inspector.ttgir.queries import DOTS, LOOPS
+
+UNKNOWN = -1
+"""The value of a name that no operation before its use defines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The values of a module, numbered, and how they are connected.
+
+    Attributes:
+        module: what it was made of; operations are named by their index in `module.ops`.
+        operands: per operation the values it uses, `UNKNOWN` where the text does not tell.
+        results: per operation the values it defines.
+        maker: per value the operation that defines it; the owner of the region for its arguments.
+        carried: per value that control flow hands on (a loop's or branch's results, a loop's
+            region arguments) the values it may be.
+        arguments: per function or loop the values that its first region begins with.
+        loop: per operation the innermost loop around it, None outside of loops.
+        dot_loops: the loops that are the innermost one of a dot.
+    """
+
+    module: TtgirModule
+    operands: Sequence[tuple[int, ...]]
+    results: Sequence[tuple[int, ...]]
+    maker: Sequence[int]
+    carried: Mapping[int, Sequence[int]]
+    arguments: Mapping[int, tuple[int, ...]]
+    loop: Sequence[int | None]
+    dot_loops: frozenset[int]
+
+    def op(self, value: int) -> TtgirOp | None:
+        """The operation that makes a value; None for region arguments and unknown values."""
+        if value == UNKNOWN:
+            return None
+        maker = self.maker[value]
+        return self.module.ops[maker] if value in self.results[maker] else None
+
+    def in_dot_loop(self, op: TtgirOp) -> bool:
+        """Whether an operation's innermost loop is that of a dot."""
+        return self.loop[op.index] in self.dot_loops
+
+
+def flow_of(module: TtgirModule) -> Flow:
+    """Number the values of a module in one pass over its operations."""
+    builder = _Builder(module)
+    for op in module.ops:
+        builder.add(op)
+    return Flow(
+        module,
+        builder.operands,
+        builder.results,
+        builder.maker,
+        builder.carried,
+        {index: regions[0] for index, regions in builder.arguments.items()},
+        builder.loop,
+        frozenset(builder.dot_loops),
+    )
+
+
+class _Builder:
+    __slots__ = (
+        "arguments",
+        "carried",
+        "dot_loops",
+        "loop",
+        "maker",
+        "module",
+        "names",
+        "operands",
+        "results",
+    )
+
+    def __init__(self, module: TtgirModule) -> None:
+        self.module = module
+        self.names: dict[str, int] = {}
+        self.operands: list[tuple[int, ...]] = []
+        self.results: list[tuple[int, ...]] = []
+        self.maker: list[int] = []
+        self.carried: dict[int, list[int]] = {}
+        self.arguments: dict[int, list[tuple[int, ...]]] = {}  # per owner, per region
+        self.loop: list[int | None] = []
+        self.dot_loops: set[int] = set()
+
+    def add(self, op: TtgirOp) -> None:
+        get = self.names.get
+        operands = tuple([get(name, UNKNOWN) for name in op.operands])
+        self.operands.append(operands)
+        around = None
+        if op.parent is not None:
+            owner = self.module.ops[op.parent]
+            around = op.parent if owner.name in LOOPS else self.loop[op.parent]
+        self.loop.append(around)
+        if op.name in FUNCTIONS:
+            self.names.clear()
+        self.results.append(self._define(op.results, op.index))
+        if "block_args" in op.attributes:
+            regions = op.attributes["block_args"]
+            if op.name == "scf.while":  # the second region's arguments begin at its condition
+                self.arguments[op.index] = [self._define(regions[0], op.index)]
+                self._hand_on(self.arguments[op.index][0], operands)
+            else:
+                defined = [self._define(names, op.index) for names in regions]
+                self.arguments[op.index] = defined
+                if op.name == "scf.for":
+                    self._enter_for(op, operands, defined[0])
+        elif op.name in ("scf.yield", "scf.condition") and op.parent is not None:
+            self._leave(op, self.module.ops[op.parent], operands)
+        elif op.name in DOTS and around is not None:
+            self.dot_loops.add(around)
+
+    def _define(self, names: Sequence[str], maker: int) -> tuple[int, ...]:
+        first = len(self.maker)
+        values = tuple(range(first, first + len(names)))
+        self.maker.extend([maker] * len(names))
+        self.names.update(zip(names, values, strict=True))
+        return values
+
+    def _hand_on(self, to: Sequence[int], values: Sequence[int]) -> None:
+        for one, value in zip(to, values, strict=False):
+            self.carried.setdefault(one, []).append(value)
+
+    def _enter_for(
+        self, op: TtgirOp, operands: tuple[int, ...], arguments: tuple[int, ...]
+    ) -> None:
+        initial = operands[len(operands) - len(op.results) :] if op.results else ()
+        self._hand_on(arguments[1:], initial)
+        self._hand_on(self.results[op.index], initial)  # where the loop runs no time at all
+
+    def _leave(self, op: TtgirOp, owner: TtgirOp, values: tuple[int, ...]) -> None:
+        """A region ends: what it hands to the owner's results and to its next iteration."""
+        results, arguments = self.results[owner.index], self.arguments.get(owner.index)
+        if op.name == "scf.condition":
+            self._hand_on(results, values[1:])
+            regions = owner.attributes.get("block_args", ())
+            if len(regions) > 1 and arguments is not None:
+                arguments.append(self._define(regions[1], owner.index))
+                self._hand_on(arguments[1], values[1:])
+        elif owner.name == "scf.while":
+            self._hand_on(arguments[0] if arguments else (), values)
+        elif owner.name == "scf.for":
+            self._hand_on(arguments[0][1:] if arguments else (), values)
+            self._hand_on(results, values)
+        elif owner.name == "scf.if":
+            self._hand_on(results, values)

@@ -1,0 +1,342 @@
+"""The way of loaded values to the dots: how often each passes through LDS, and in which iteration.
+
+A *trip* is a write to LDS and the read back: `local_alloc` or `local_store` with its `local_load`,
+a copy from memory straight to LDS with its `local_load`, or a `convert_layout` that goes through
+LDS. One trip is how an operand normally gets into the dot's layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kinspect.inspector.model import TtgirOp
+from kinspect.inspector.ttgir.conversions import (
+    CONVERSIONS,
+    Movements,
+    layout_name,
+    tile_bytes,
+)
+from kinspect.inspector.ttgir.flow import UNKNOWN, Flow
+from kinspect.inspector.ttgir.queries import DOTS, LOADS
+
+_DIALECTS = ("ttg.", "triton_gpu.", "amdg.", "amdgpu.")
+
+
+def _in_dialects(*names: str) -> frozenset[str]:
+    return frozenset(f"{dialect}{name}" for dialect in _DIALECTS for name in names)
+
+
+LOCAL_ALLOC = _in_dialects("local_alloc")
+LOCAL_LOAD = _in_dialects("local_load", "local_load_packed_tranposed", "local_gather")
+LOCAL_STORE = _in_dialects("local_store", "local_scatter")
+VIEWS = _in_dialects(
+    "memdesc_index",
+    "memdesc_reinterpret",
+    "memdesc_reshape",
+    "memdesc_subslice",
+    "memdesc_subview",
+    "memdesc_trans",
+)
+_INDEXED = _in_dialects("memdesc_index", "memdesc_subview")
+TO_LOCAL = _in_dialects(
+    "async_copy_global_to_local", "async_tdm_copy_global_to_local", "buffer_load_to_local"
+)
+"""Loads that write LDS without passing registers."""
+
+_REGISTER_LOADS = LOADS - TO_LOCAL
+_UNCHANGED = CONVERSIONS | _in_dialects("in_thread_transpose")
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way of a loaded value to a dot.
+
+    Attributes:
+        load: where it comes from memory.
+        dot: where it is multiplied.
+        trips: each trip's write and read; the same operation twice for a `convert_layout`.
+    """
+
+    load: TtgirOp
+    dot: TtgirOp
+    trips: tuple[tuple[TtgirOp, TtgirOp], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """How the operands of the dots in loops get there.
+
+    Attributes:
+        ways: for each load and dot the way with most trips.
+        in_loop: loads that stand in a loop with dots and reach a dot of it, in file order.
+        unpipelined: those of them that reach a dot of the same iteration.
+        through_registers: those that are stored to LDS as they were loaded.
+        direct: those that write LDS without passing registers.
+    """
+
+    ways: tuple[Way, ...]
+    in_loop: tuple[TtgirOp, ...]
+    unpipelined: tuple[TtgirOp, ...]
+    through_registers: tuple[TtgirOp, ...]
+    direct: tuple[TtgirOp, ...]
+
+
+_Steps = tuple[tuple[int, int], ...]
+_State = Mapping[int, _Steps]
+_NOTHING: _State = {}
+
+
+def staging(flow: Flow, movements: Movements) -> Staging:
+    """Follow every loaded value to the dots.
+
+    Args:
+        flow: the module's values.
+        movements: `conversions.movements` of the same.
+    """
+    if not any(op.name in DOTS for op in flow.module.ops):
+        return Staging((), (), (), (), ())
+    walk = _Walk(flow, movements)
+    walk.run()
+    walk.run()  # again, now that what loops hand to their next iteration is known
+    ops = flow.module.ops
+    ways = tuple(
+        Way(ops[load], ops[dot], tuple((ops[w], ops[r]) for w, r in steps))
+        for (load, dot), steps in walk.ways.items()
+    )
+    feeding = {
+        way.load.index
+        for way in ways
+        if flow.in_dot_loop(way.load) and flow.loop[way.load.index] == flow.loop[way.dot.index]
+    }
+
+    def listed(indices: Iterable[int]) -> tuple[TtgirOp, ...]:
+        return tuple(ops[index] for index in sorted(indices))
+
+    return Staging(
+        ways,
+        listed(feeding),
+        listed(_same_iteration(flow) & feeding),
+        listed(walk.stored_unchanged & feeding),
+        listed(index for index in feeding if ops[index].name in TO_LOCAL),
+    )
+
+
+class _Walk:
+    """One pass over the operations, carrying for each value the loads it is made of."""
+
+    __slots__ = (
+        "flow",
+        "holds",
+        "movements",
+        "roots",
+        "states",
+        "stored_unchanged",
+        "unchanged",
+        "ways",
+    )
+
+    def __init__(self, flow: Flow, movements: Movements) -> None:
+        count = len(flow.maker)
+        self.flow = flow
+        self.movements = movements
+        self.states: list[_State] = [_NOTHING] * count
+        self.roots: list[frozenset[int]] = [frozenset()] * count  # allocations behind a memdesc
+        self.holds: dict[int, dict[int, _State]] = {}  # allocation -> writer -> what it wrote
+        self.unchanged: dict[int, int] = {}  # value -> the load whose very value it is
+        self.stored_unchanged: set[int] = set()
+        self.ways: dict[tuple[int, int], _Steps] = {}
+
+    def run(self) -> None:
+        flow = self.flow
+        for value, sources in flow.carried.items():
+            self._carry(value, sources)
+        for op in flow.module.ops:
+            self._visit(op, flow.operands[op.index], flow.results[op.index])
+
+    def _carry(self, value: int, sources: Sequence[int]) -> None:
+        known = [source for source in sources if source != UNKNOWN]
+        self.states[value] = _merged([self.states[source] for source in known])
+        self.roots[value] = frozenset().union(*(self.roots[source] for source in known))
+        for source in known:
+            if source in self.unchanged:
+                self.unchanged[value] = self.unchanged[source]
+
+    def _visit(self, op: TtgirOp, operands: Sequence[int], results: Sequence[int]) -> None:
+        name = op.name
+        if name in DOTS:
+            self._arrive(op, operands)
+        elif name in TO_LOCAL:
+            for value, of in zip(operands, op.operand_types, strict=True):
+                if of.kind == "memdesc":
+                    self._write(op, value, {op.index: ()})
+        elif name in LOCAL_STORE:
+            if len(operands) > 1:
+                self._write(op, operands[1], self._state(operands[0]))
+                self._note_stored(operands[0])
+        elif not results:
+            return
+        elif name in _REGISTER_LOADS:
+            self.states[results[0]] = {op.index: ()}
+            self.unchanged[results[0]] = op.index
+        elif name in LOCAL_ALLOC:
+            self.roots[results[0]] = frozenset((op.index,))
+            if operands:
+                self.holds.setdefault(op.index, {})[op.index] = self._state(operands[0])
+                self._note_stored(operands[0])
+        elif name in VIEWS:
+            self.roots[results[0]] = self._roots(operands[0])
+        elif name in LOCAL_LOAD:
+            self.states[results[0]] = self._read(op, operands[0])
+        elif results[0] in self.flow.carried:  # a loop's or branch's results
+            for value in results:
+                self._carry(value, self.flow.carried.get(value, ()))
+        else:
+            self._compute(op, operands, results)
+
+    def _compute(self, op: TtgirOp, operands: Sequence[int], results: Sequence[int]) -> None:
+        if op.result_types[0].kind != "tensor":
+            return
+        state = _merged([self._state(value) for value in operands])
+        if state and self.movements.get(op.index) == "lds":
+            step = (op.index, op.index)
+            state = {load: (*steps, step) for load, steps in state.items()}
+        for value in results:
+            self.states[value] = state
+        if op.name in _UNCHANGED and operands[0] in self.unchanged:
+            self.unchanged[results[0]] = self.unchanged[operands[0]]
+
+    def _arrive(self, op: TtgirOp, operands: Sequence[int]) -> None:
+        for position, value in enumerate(operands):
+            if position == 2:  # the accumulator
+                continue
+            for load, steps in self._state(value).items():
+                key = (load, op.index)
+                if len(steps) >= len(self.ways.get(key, ())):
+                    self.ways[key] = steps
+
+    def _write(self, op: TtgirOp, target: int, state: _State) -> None:
+        for root in self._roots(target):
+            self.holds.setdefault(root, {})[op.index] = state
+
+    def _read(self, op: TtgirOp, source: int) -> _State:
+        found: list[_State] = []
+        for root in self._roots(source):
+            for writer, state in self.holds.get(root, {}).items():
+                step = (writer, op.index)
+                found.append({load: (*steps, step) for load, steps in state.items()})
+        return _merged(found)
+
+    def _note_stored(self, value: int) -> None:
+        if value in self.unchanged:
+            self.stored_unchanged.add(self.unchanged[value])
+
+    def _state(self, value: int) -> _State:
+        return _NOTHING if value == UNKNOWN else self.states[value]
+
+    def _roots(self, value: int) -> frozenset[int]:
+        return frozenset() if value == UNKNOWN else self.roots[value]
+
+
+def _merged(states: Sequence[_State]) -> _State:
+    """Every load of several states, each with its longest way."""
+    filled = [state for state in states if state]
+    if len(filled) < 2:
+        return filled[0] if filled else _NOTHING
+    merged = dict(filled[0])
+    for state in filled[1:]:
+        for load, steps in state.items():
+            if len(steps) >= len(merged.get(load, ())):
+                merged[load] = steps
+    return merged
+
+
+def _same_iteration(flow: Flow) -> set[int]:
+    """Loads in loops with dots whose value reaches a dot of the iteration that loads it.
+
+    What loops carry is left out. A buffer in LDS counts where the same place of it was written
+    earlier in the loop's body.
+    """
+    loads: dict[int, frozenset[int]] = {}
+    places: dict[tuple[object, ...], frozenset[int]] = {}
+    found: set[int] = set()
+    nothing: frozenset[int] = frozenset()
+
+    def place(value: int) -> tuple[object, ...]:
+        op = flow.op(value)
+        if op is None or op.name not in VIEWS:
+            return (value,)
+        inner = place(flow.operands[op.index][0])
+        return (*inner, *flow.operands[op.index][1:]) if op.name in _INDEXED else inner
+
+    for op in flow.module.ops:
+        if not flow.in_dot_loop(op):
+            continue
+        operands, results = flow.operands[op.index], flow.results[op.index]
+        through = nothing.union(*(loads.get(v, nothing) for v in operands))
+        if op.name in DOTS:
+            through = nothing.union(
+                *(loads.get(v, nothing) for k, v in enumerate(operands) if k != 2)
+            )
+            found |= through
+            continue
+        if op.name in TO_LOCAL:
+            for value, of in zip(operands, op.operand_types, strict=True):
+                if of.kind == "memdesc":
+                    places[place(value)] = frozenset((op.index,))
+        elif op.name in LOCAL_STORE and len(operands) > 1:
+            places[place(operands[1])] = loads.get(operands[0], nothing)
+        elif op.name in LOCAL_LOAD:
+            through = loads.get(operands[0], nothing) | places.get(place(operands[0]), nothing)
+        elif op.name in _REGISTER_LOADS:
+            through = frozenset((op.index,))
+        if through:
+            loads.update(dict.fromkeys(results, through))
+    return found
+
+
+def repeated(flow: Flow, found: Staging) -> tuple[Way, ...]:
+    """The ways with more than one trip, one for each load of the source, the worst first.
+
+    Only trips inside of loops count where the dot is in one. Copies of a load that pipelining
+    makes stand at the same place in the source.
+    """
+    worst: dict[object, Way] = {}
+    for way in found.ways:
+        if flow.loop[way.dot.index] is None:
+            if flow.dot_loops:  # a peeled copy of what is in a loop
+                continue
+            trips = way.trips
+        else:
+            trips = tuple(pair for pair in way.trips if flow.loop[pair[1].index] is not None)
+        if len(trips) < 2:
+            continue
+        key = way.load.loc if way.load.loc is not None else way.load.index
+        known = worst.get(key)
+        if known is None or len(trips) > len(known.trips):
+            worst[key] = Way(way.load, way.dot, trips)
+    return tuple(sorted(worst.values(), key=_cost, reverse=True))
+
+
+def _cost(way: Way) -> tuple[int, int]:
+    results = way.load.result_types
+    return len(way.trips), (tile_bytes(results[0]) or 0) if results else 0
+
+
+def described(way: Way) -> str:
+    """A way in one line: `tt.load → convert_layout #blocked→#linear → local_alloc/local_load`."""
+    parts = [way.load.name]
+    for write, read in way.trips:
+        if write is read:
+            source = layout_name(write.operand_types[0].layout)
+            target = layout_name(write.result_types[0].layout)
+            parts.append(f"{_short(write)} {source}→{target}")
+        elif write.index == way.load.index:  # a copy straight to LDS: the load is the write
+            parts.append(_short(read))
+        else:
+            parts.append(f"{_short(write)}/{_short(read)}")
+    return " → ".join((*parts, way.dot.name))
+
+
+def _short(op: TtgirOp) -> str:
+    return op.name.partition(".")[2]

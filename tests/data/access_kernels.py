@@ -1,0 +1,147 @@
+"""Kernels with narrow accesses, each for one planted reason."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def unknown_stride(x, y, stride_row, stride_col, M: tl.constexpr, N: tl.constexpr):
+    """Nobody knows that stride_col is 1."""
+    rows, cols = tl.arange(0, M), tl.arange(0, N)
+    tile = tl.load(x + rows[:, None] * stride_row + cols[None, :] * stride_col)
+    tl.store(y + rows[:, None] * N + cols[None, :], tile)
+
+
+@triton.jit
+def indivisible_pitch(x, y, K, M: tl.constexpr, N: tl.constexpr):
+    """K is the row's pitch: rows begin at any element."""
+    rows, cols = tl.arange(0, M), tl.arange(0, N)
+    tile = tl.load(x + rows[:, None] * K + cols[None, :])
+    tl.store(y + rows[:, None] * N + cols[None, :], tile)
+
+
+@triton.jit
+def masked_by_element(x, y, n, BLOCK: tl.constexpr):
+    """The mask may end at any element."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + offsets, mask=offsets < n)
+    tl.store(y + offsets, value, mask=offsets < n)
+
+
+@triton.jit
+def gathered(x, index, y, BLOCK: tl.constexpr):
+    """Which elements are read, memory says."""
+    at = tl.arange(0, BLOCK)
+    chosen = tl.load(index + at)
+    tl.store(y + at, tl.load(x + chosen))
+
+
+@triton.jit
+def wrapped(x, y, n, BLOCK: tl.constexpr):
+    """The range may begin again anywhere in it."""
+    at = tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at % n))
+
+
+@triton.jit
+def told_of_range(x, y, n, BLOCK: tl.constexpr):
+    """As wrapped, and told that it does not."""
+    at = tl.arange(0, BLOCK)
+    offsets = tl.max_contiguous(tl.multiple_of(at % n, BLOCK), BLOCK)
+    tl.store(y + at, tl.load(x + offsets))
+
+
+@triton.jit
+def every_second(x, y, BLOCK: tl.constexpr):
+    """Neighbours lie two elements apart."""
+    at = tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at * 2))
+
+
+@triton.jit
+def unaligned(x, y, BLOCK: tl.constexpr):
+    """x begins anywhere."""
+    at = tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at))
+
+
+@triton.jit
+def told(x, y, K, M: tl.constexpr, N: tl.constexpr):
+    """As indivisible_pitch, with a K that is a multiple of 16 by its arithmetic."""
+    K = K // 16 * 16
+    rows, cols = tl.arange(0, M), tl.arange(0, N)
+    tile = tl.load(x + rows[:, None] * K + cols[None, :])
+    tl.store(y + rows[:, None] * N + cols[None, :], tile)
+
+
+@triton.jit
+def told_of_argument(x, y, K, M: tl.constexpr, N: tl.constexpr):
+    """As indivisible_pitch: what is said of the argument is lost."""
+    K = tl.multiple_of(K, 16)
+    rows, cols = tl.arange(0, M), tl.arange(0, N)
+    tile = tl.load(x + rows[:, None] * K + cols[None, :])
+    tl.store(y + rows[:, None] * N + cols[None, :], tile)
+
+
+@triton.jit
+def copied(x, y, M: tl.constexpr, N: tl.constexpr):
+    """Nothing is wrong but the size."""
+    rows, cols = tl.arange(0, M), tl.arange(0, N)
+    at = rows[:, None] * N + cols[None, :]
+    tl.store(y + at, tl.load(x + at))
+
+
+@triton.jit
+def transposed(x, y, M: tl.constexpr, N: tl.constexpr):
+    """What is read along rows is written along columns."""
+    rows, cols = tl.arange(0, M), tl.arange(0, N)
+    tile = tl.load(x + rows[:, None] * N + cols[None, :])
+    tl.store(y + rows[:, None] + cols[None, :] * M, tile)
+
+
+@triton.jit
+def product(a, b, c, K, M: tl.constexpr, N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """b is contiguous along N: the matrix instruction wants neighbours along K."""
+    rows, cols = tl.arange(0, M), tl.arange(0, N)
+    acc = tl.zeros((M, N), tl.float32)
+    for k in range(0, K, BLOCK_K):
+        ks = k + tl.arange(0, BLOCK_K)
+        x = tl.load(a + rows[:, None] * K + ks[None, :])
+        y = tl.load(b + ks[:, None] * N + cols[None, :])
+        acc = tl.dot(x, y, acc)
+    tl.store(c + rows[:, None] * N + cols[None, :], acc)
+
+
+def _tile(kernel, more, kind="fp16", m=64, n=64, warps=4, **constexprs):
+    return {
+        "name": kernel,
+        "kernel": kernel,
+        "signature": {"x": f"*{kind}:16", "y": f"*{kind}:16", **more},
+        "constexprs": constexprs or {"M": m, "N": n},
+        "options": {"num_warps": warps},
+    }
+
+
+KINSPECT_CASES = [
+    _tile("unknown_stride", {"stride_row": "i32:16", "stride_col": "i32:16"}),
+    _tile("indivisible_pitch", {"K": "i32"}),
+    _tile("masked_by_element", {"n": "i32"}, BLOCK=2048),
+    _tile("gathered", {"index": "*i32:16"}, BLOCK=2048),
+    _tile("wrapped", {"n": "i32"}, BLOCK=2048),
+    _tile("told_of_range", {"n": "i32"}, BLOCK=2048),
+    _tile("every_second", {}, BLOCK=2048),
+    _tile("unaligned", {"x": "*fp16"}, BLOCK=2048),
+    _tile("told", {"K": "i32"}),
+    _tile("told_of_argument", {"K": "i32"}),
+    _tile("transposed", {}),
+    {**_tile("copied", {}, kind="fp32", m=16, n=16, warps=8), "name": "few_elements"},
+    {**_tile("copied", {}, kind="fp8e4b8", m=32, n=32), "name": "small_type"},
+    {**_tile("copied", {}), "name": "wide"},
+    {
+        "name": "product",
+        "kernel": "product",
+        "signature": {"a": "*fp16:16", "b": "*fp16:16", "c": "*fp32:16", "K": "i32:16"},
+        "constexprs": {"M": 64, "N": 64, "BLOCK_K": 64},
+        "options": {"num_warps": 4},
+    },
+]

@@ -1,0 +1,191 @@
+"""Why accesses are narrow: planted reasons are named, and predicted widths are those of the code.
+
+The widths that the facts allow are computed from the TTGIR alone. What they are held against is
+the machine code: an instruction is as wide as its mnemonic says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from kinspect.inspector.model import Access, Artifact, KernelReport, Report
+from kinspect.inspector.pipeline import collect
+from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.ttgir.axes.flow import analyze, functions
+from kinspect.inspector.ttgir.axes.tiles import Layouts, limits_of, needed_values, tile_of
+from kinspect.inspector.ttgir.parser import parse_ttgir
+
+ROOT = Path(__file__).parent.parent
+FILE = ROOT / "tests" / "data" / "access_kernels.py"
+GLOBAL = ("global_load", "global_store", "lds_direct")
+FEW = ("gemm_all_types", "softmax")
+# This file's own table of the widths that mnemonics state.
+WIDTHS = {
+    "byte": 8, "ubyte": 8, "sbyte": 8, "u8": 8, "i8": 8, "b8": 8,
+    "short": 16, "ushort": 16, "sshort": 16, "u16": 16, "i16": 16, "b16": 16,
+    "dword": 32, "b32": 32, "dwordx2": 64, "b64": 64, "dwordx3": 96, "b96": 96,
+    "dwordx4": 128, "b128": 128,
+}  # fmt: skip
+MNEMONIC = re.compile(
+    r"^\s+((?:buffer|global|flat)_(?:load|store)_(?:lds_)?(?:d16_(?:hi_)?)?(\w+))"
+)
+
+
+def text(artifact: Artifact) -> str:
+    return artifact.path.read_text()
+
+
+def case(run: Report, name: str) -> KernelReport:
+    (found,) = [k for k in run.kernels if k.variant is not None and k.variant.case == name]
+    return found
+
+
+def one(kernel: KernelReport, cls: str) -> Access:
+    (found,) = [a for a in kernel.accesses if a.cls == cls]
+    return found
+
+
+@pytest.fixture(scope="module")
+def run() -> Report:
+    pytest.importorskip("triton")
+    found = collect(Request((str(FILE),), ("gfx942",), passes=False, jobs=2))
+    assert not found.errors
+    return found
+
+
+# --------------------------------------------------------------------------- planted reasons
+
+
+@pytest.mark.parametrize(
+    ("name", "cls", "bits", "limited_by", "says", "fix"),
+    [
+        ("unknown_stride", "global_load", 16, "contiguity", "stride_col is not known to be 1",
+         "stride_col as tl.constexpr"),
+        ("indivisible_pitch", "global_load", 16, "divisibility",
+         "K is not known to be divisible by 8", "multiple of 16"),
+        ("masked_by_element", "global_load", 16, "mask",
+         "the mask offsets < n may change from element to element along dim 0: n is not", "Pad n"),
+        ("masked_by_element", "global_store", 16, "mask", "offsets < n", "without a mask"),
+        ("wrapped", "global_load", 16, "contiguity", "% n", "tl.max_contiguous"),
+        ("every_second", "global_load", 16, "contiguity", "lie 2 apart", "fastest"),
+        ("unaligned", "global_load", 16, "divisibility", "x is not known to be aligned", "view"),
+        ("told_of_argument", "global_load", 16, "divisibility", "K is not known", "K // 16 * 16"),
+        ("few_elements", "global_load", 32, "tile", "only 1 element of 32 bits", "num_warps"),
+        ("small_type", "global_load", 32, "dtype", "4 elements of 8 bits", "larger block"),
+        ("transposed", "global_store", 128, None, "", ""),
+    ],
+)  # fmt: skip
+def test_a_planted_reason_is_named(
+    run: Report, name: str, cls: str, bits: int, limited_by: str | None, says: str, fix: str
+) -> None:
+    access = one(case(run, name), cls)
+    assert (access.bits, access.limited_by) == (bits, limited_by), access
+    assert says in access.reason
+    assert fix in access.fix
+    assert access.source is not None
+    assert access.source.file == str(FILE)
+
+
+def test_a_gather_names_the_load_of_its_indices(run: Report) -> None:
+    index, gather = (a for a in case(run, "gathered").accesses if a.cls == "global_load")
+    assert index.limited_by is None
+    assert gather.limited_by == "contiguity"
+    assert index.source is not None
+    assert f"loaded from memory (line {index.source.line})" in gather.reason
+
+
+@pytest.mark.parametrize("name", ["told", "told_of_range", "wide"])
+def test_wide_accesses_have_nothing_to_explain(run: Report, name: str) -> None:
+    for cls in ("global_load", "global_store"):
+        access = one(case(run, name), cls)
+        assert (access.bits, access.limited_by, access.reason, access.fix) == (128, None, "", "")
+
+
+def test_lds_in_a_product(run: Report) -> None:
+    """Operands are read in the kWidth neighbours that an instruction takes; the loop is told."""
+    kernel = case(run, "product")
+    reads = [a for a in kernel.accesses if a.cls == "lds_read" and a.limited_by]
+    assert reads
+    assert all("kWidth 4" in a.reason for a in reads)
+    assert any(a.loop is not None for a in kernel.accesses)
+    by_line = {op.line: op for op in kernel.memory_ops}
+    for access in kernel.accesses:
+        assert {by_line[n].cls for n in access.lines} <= {access.cls}
+        for n in access.lines:
+            assert by_line[n].source == access.source
+
+
+def test_without_ttgir_nothing_is_claimed(run: Report, tmp_path: Path) -> None:
+    kernel = case(run, "unknown_stride")
+    path = tmp_path / "k.s"
+    path.write_text(text(kernel.artifacts["amdgcn"]))
+    (alone,) = collect(Request((str(path),), (), passes=False, jobs=1)).kernels
+    assert alone.accesses == ()
+
+
+# --------------------------------------------------------------------------- predicted widths
+
+
+def predicted(kernel: KernelReport) -> dict[tuple[str, int], set[int]]:
+    """Widths that the TTGIR alone foretells: (class, user's line) -> bits."""
+    found: dict[tuple[str, int], set[int]] = {}
+    for graph in functions(parse_ttgir(text(kernel.artifacts["ttgir"]), kernel.name)):
+        tiles = [t for t in map(tile_of, graph.ops) if t is not None and t.cls in GLOBAL]
+        axes = analyze(graph, needed_values(tiles))
+        for tile in tiles:
+            limits = limits_of(tile, axes, Layouts())
+            assert limits is not None, tile.op
+            assert tile.op.loc is not None
+            found.setdefault((tile.cls, tile.op.loc.outermost.line), set()).add(limits.width)
+    return found
+
+
+def disagreements(kernels: Sequence[KernelReport]) -> tuple[int, list[str]]:
+    """How many source lines were compared, and those whose code has another width."""
+    compared, wrong = 0, []
+    for kernel in kernels:
+        code = text(kernel.artifacts["amdgcn"]).splitlines()
+        foretold = predicted(kernel)
+        seen: dict[tuple[str, int], set[int]] = {}
+        for op in kernel.memory_ops:
+            match = MNEMONIC.match(code[op.line - 1])
+            if op.cls in GLOBAL and match is not None and op.source is not None:
+                key = (op.cls, op.source.outermost.line)
+                seen.setdefault(key, set()).add(WIDTHS[match[2]])
+        for key, widths in foretold.items():
+            if key not in seen:
+                continue  # uniform loads become scalar ones, dead ones nothing
+            compared += 1
+            if seen[key] != widths:
+                case_name = kernel.variant.case if kernel.variant is not None else ""
+                wrong.append(f"{kernel.name} {case_name} {kernel.arch} {key}: {seen[key]} {widths}")
+    return compared, wrong
+
+
+def test_widths_of_planted_kernels_are_foretold(run: Report) -> None:
+    compared, wrong = disagreements(run.kernels)
+    assert compared >= 20
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_widths_of_some_kernels_are_foretold(name: str) -> None:
+    pytest.importorskip("triton")
+    path = str(ROOT / "kernels" / f"{name}.py")
+    kernels = collect(Request((path,), ("gfx942",), passes=False, jobs=2)).kernels
+    compared, wrong = disagreements(kernels)
+    assert compared >= 2 * len(kernels)
+    assert not wrong
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx1100"])
+@pytest.mark.parametrize("path", sorted(ROOT.glob("kernels/[a-z]*.py")), ids=lambda p: p.stem)
+def test_widths_of_all_kernels_are_foretold(path: Path, arch: str) -> None:
+    pytest.importorskip("triton")
+    kernels = collect(Request((str(path),), (arch,), passes=False, jobs=2)).kernels
+    _, wrong = disagreements(kernels)
+    assert not wrong
