@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kinspect.inspector.compiler.compare import Comparison
-from kinspect.inspector.model import ErrorRecord, SourceLoc, Variant
+from kinspect.inspector.model import ErrorRecord, KernelReport, SourceLoc, Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class KernelComparison:
         comparison: None where a build failed: see `errors`.
         errors: label of a build -> why it failed.
         notes: what else is to be said.
+        reports: of the left build and of the right; None where it failed.
     """
 
     kernel: str
@@ -49,6 +50,7 @@ class KernelComparison:
     comparison: Comparison | None
     errors: Mapping[str, ErrorRecord]
     notes: tuple[str, ...] = ()
+    reports: tuple[KernelReport | None, KernelReport | None] = (None, None)
 
 
 @dataclass(frozen=True, slots=True)

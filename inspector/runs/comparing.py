@@ -22,7 +22,7 @@ from kinspect.inspector.compiler.pool import Compiler
 from kinspect.inspector.compiler.tritons import Interpreter
 from kinspect.inspector.compiler.tritons import resolve as interpreter
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import ErrorRecord, Variant
+from kinspect.inspector.model import ErrorRecord, KernelReport, Variant
 from kinspect.inspector.runs.capturing import COMPILED, variants_of
 from kinspect.inspector.runs.jobs import (
     Job,
@@ -33,6 +33,9 @@ from kinspect.inspector.runs.jobs import (
     settings_of,
 )
 from kinspect.inspector.version import VERSION
+
+NOT_LOWERED = "failed to legalize operation"
+"""How MLIR says that no pass of this build knows what to do with an operation."""
 
 Progress = Callable[[int, int], None]
 """Is told how many compiles are done, of how many."""
@@ -143,9 +146,10 @@ class _Run:
                 same_ttir = True
                 notes: tuple[str, ...] = ()
                 error = other.error
-                if error is not None and error.stage == PARSE and target.kind != "ttir":
+                if error is not None and _foreign(error) and target.kind != "ttir":
                     labels = self.builds[0].label, self.builds[b].label
-                    notes = (f"TTIR of {labels[0]} does not parse in {labels[1]}: {_said(error)}",)
+                    what = "parse" if error.stage == PARSE else "compile"
+                    notes = (f"TTIR of {labels[0]} does not {what} in {labels[1]}: {_said(error)}",)
                     if b not in own:
                         captured, failed = variants_of(target, self.request, self.compilers[b])
                         own[b] = ({_identity(v): v for v in captured}, tuple(failed))
@@ -202,6 +206,7 @@ class _Run:
             comparison=comparison,
             errors=errors,
             notes=notes,
+            reports=(_report(variant, first), _report(variant, other)),
         )
 
     def _job(self, index: int, number: int, target: Target, variant: Variant, build: int) -> Job:
@@ -239,6 +244,14 @@ def _told_apart(builds: tuple[Build, ...]) -> tuple[Build, ...]:
     )
 
 
+def _report(variant: Variant, outcome: Outcome) -> KernelReport | None:
+    """The report of a build, under the name that the first build's front end gave the kernel."""
+    if not outcome.reports:
+        return None
+    report = outcome.reports[0]
+    return replace(report, variant=report.variant or variant)
+
+
 def _side(label: str, outcome: Outcome) -> Side:
     report = outcome.reports[0]
     return Side(label, report.artifacts, report=report)
@@ -254,6 +267,11 @@ def _identity(variant: Variant) -> str:
         dict(variant.tuning or {}),
     ]
     return json.dumps(parts, sort_keys=True, default=str)
+
+
+def _foreign(error: ErrorRecord) -> bool:
+    """Whether a build failed at TTIR that its own front end may never make."""
+    return error.stage == PARSE or NOT_LOWERED in error.message
 
 
 def _said(error: ErrorRecord) -> str:

@@ -1,0 +1,322 @@
+"""`kinspect diff`: what changed between two reports, targets, option sets or Tritons."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+from kinspect.inspector.analysis import Overrides
+from kinspect.inspector.capture.options import CaptureOptions
+from kinspect.inspector.capture.targets import resolve
+from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
+from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
+from kinspect.inspector.diff.pairing import ARCH
+from kinspect.inspector.diff.reports import Named, Options, diff_reports, text_of_artifacts
+from kinspect.inspector.diff.results import DiffReport
+from kinspect.inspector.diff.tolerances import tolerances_of
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import KernelReport, Report
+from kinspect.inspector.runs.events import Captured, Compiled, Event
+from kinspect.inspector.runs.jobs import Request, read_text
+
+FAIL_ON = ("never", "regression", "difference")
+
+
+@click.command("diff", cls=ScriptCommand)
+@click.argument("targets", metavar="A [B]", nargs=-1, required=True)
+@click.option(
+    "--arch",
+    "archs",
+    multiple=True,
+    metavar="A",
+    help="Target to compile for; twice with one TARGET: compare the two.",
+)
+@click.option(
+    "--triton",
+    "tritons",
+    multiple=True,
+    metavar="PATH|LABEL",
+    help="Triton that compiles: an interpreter, or a label such as 3.6.  Twice: compare the two.",
+)
+@click.option(
+    "--set",
+    "--with",
+    "sets",
+    multiple=True,
+    metavar="NAME=V[,NAME=V...]",
+    help="Options of the backend.  Once: against the kernel as it is; twice: one against the "
+    "other.  Both are compiled from the same TTIR.",
+)
+@click.option("--kernel", help="Only this kernel (also as TARGET::KERNEL), or cases like NAME*.")
+@format_option("text", "json", "md")
+@output_option
+@click.option(
+    "--fail-on",
+    type=click.Choice(FAIL_ON),
+    default="never",
+    show_default=True,
+    help="Exit with 1 where something that matters got worse, or anything differs.  With "
+    "`regression`, exit with 2 where something could not be compared.",
+)
+@click.option(
+    "--allow-new", is_flag=True, help="Kernels that B alone has do not fail --fail-on regression."
+)
+@click.option(
+    "--tolerance",
+    "tolerances",
+    multiple=True,
+    metavar="NAME=N[%]",
+    help="How much worse a figure may get, e.g. vgpr_count=5%; more is a regression.",
+)
+@click.option("--isa", is_flag=True, help="Show the code of every kernel that changed, in full.")
+@click.option("--details", is_flag=True, help="Show every kernel that changed, not the worst only.")
+@click.option("--no-passes", is_flag=True, help="Do not record the MLIR dump (faster compiles).")
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Compiles at a time.  [CPUs]"
+)
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="Interpreter whose Triton compiles.  [the one that runs kinspect]",
+)
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(1),
+    default=300.0,
+    show_default=True,
+    help="Seconds that one kernel's compile may take.",
+)
+@capture_options
+@click.option(
+    "--lds", type=click.IntRange(0), metavar="BYTES", help="LDS of a workgroup, if dynamic."
+)
+@click.option("--waves", type=click.IntRange(1, 32), metavar="N", help="Waves of a workgroup.")
+@click.option("--color/--no-color", default=None, help="Force colour on or off.")
+def command(
+    targets: tuple[str, ...],
+    archs: tuple[str, ...],
+    tritons: tuple[str, ...],
+    sets: tuple[str, ...],
+    kernel: str | None,
+    form: str,
+    output: Path | None,
+    fail_on: str,
+    allow_new: bool,
+    tolerances: tuple[str, ...],
+    isa: bool,
+    details: bool,
+    no_passes: bool,
+    jobs: int | None,
+    python: str | None,
+    time_limit: float,
+    capture: CaptureOptions,
+    lds: int | None,
+    waves: int | None,
+    color: bool | None,
+) -> int:
+    """Say what changed, kernel by kernel, and whether it matters.
+
+    Two of anything that `analyze` takes (A is what there was, B what there is), or one TARGET with
+    two --arch, two --triton, or --set.  A rise in registers that costs no resident wave, or spills
+    outside of hot loops, is no regression.
+
+    Exit status: 0, 1 as --fail-on says, 2 if something failed or, with `--fail-on regression`,
+    could not be compared.
+    """
+    named = tuple(dict.fromkeys(name for text in archs for name in split_list(text)))
+    form_of = _form(targets, named, tritons, sets)
+    if len(tritons) == 1:
+        from kinspect.inspector.cli.compare import python_of
+
+        python = python_of(python, tritons)
+    elif len(tritons) > 1 and python is not None:
+        raise KinspectError("--python and two --triton exclude each other", "drop --python")
+    request = Request(
+        targets=targets,
+        archs=named,
+        kernel=kernel,
+        python=python or sys.executable,
+        jobs=jobs or os.cpu_count() or 1,
+        passes=not no_passes,
+        time_limit=time_limit,
+        overrides=Overrides(lds, waves, None, None),
+        capture=capture,
+    )
+    options = Options(tolerances_of(tolerances))
+    if isa:
+        options = replace(options, most_isa=None)
+    report = _FORMS[form_of](_Run(request, options, tritons, sets))
+    with result_stream(output) as stream:
+        if form == "json":
+            from kinspect.inspector.render import diff_json
+
+            diff_json.write(report, stream)
+        elif form == "md":
+            from kinspect.inspector.render import diff_md
+
+            diff_md.write(report, stream, details=details)
+        else:
+            from kinspect.inspector.render import diff
+
+            diff.write(report, stream, details=details or isa, isa_in_full=isa, color=color)
+    return _status(report, fail_on, allow_new)
+
+
+def _form(
+    targets: Sequence[str], archs: Sequence[str], tritons: Sequence[str], sets: Sequence[str]
+) -> str:
+    """Which two things are compared.
+
+    Raises:
+        KinspectError: not two, or two in more than one way.
+    """
+    ways = {
+        "targets": len(targets) > 1,
+        "tritons": len(tritons) > 1,
+        "options": bool(sets),
+        "archs": len(archs) > 1 and len(targets) == 1 and len(tritons) < 2 and not sets,
+    }
+    chosen = [way for way, holds in ways.items() if holds]
+    if not chosen:
+        raise KinspectError(
+            "one target alone cannot be compared",
+            "name a second one, two --arch, two --triton, or --set NAME=VALUE",
+        )
+    if len(chosen) > 1:
+        raise KinspectError(
+            f"this asks for several comparisons at once: by {' and by '.join(chosen)}",
+            "compare in one way at a time",
+        )
+    numbers = {"targets": targets, "tritons": tritons, "options": sets, "archs": archs}
+    if len(numbers[chosen[0]]) > 2:
+        raise KinspectError(
+            f"diff compares two, not {len(numbers[chosen[0]])}", f"name two {chosen[0]}"
+        )
+    return chosen[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    request: Request
+    options: Options
+    tritons: Sequence[str]
+    sets: Sequence[str]
+
+
+def _targets(run: _Run) -> DiffReport:
+    names = run.request.targets
+    reports = [_report(replace(run.request, targets=(name,))) for name in names]
+    labels = names if names[0] != names[1] else (f"{names[0]} (1)", f"{names[1]} (2)")
+    left, right = (Named(label, one) for label, one in zip(labels, reports, strict=True))
+    return diff_reports(left, right, run.options, _text_of)
+
+
+def _archs(run: _Run) -> DiffReport:
+    report = _report(run.request)
+    left, right = (
+        Named(arch, replace(report, kernels=tuple(k for k in report.kernels if k.arch == arch)))
+        for arch in run.request.archs
+    )
+    # What failed is one list for both targets: it is told once.
+    right = Named(right.label, replace(right.report, errors=()))
+    return diff_reports(left, right, replace(run.options, varied=(ARCH,)), _text_of)
+
+
+def _tritons(run: _Run) -> DiffReport:
+    from kinspect.inspector.runs.diffing import diff_builds
+
+    with _progress() as told:
+        return diff_builds(run.request, run.tritons, run.options, _text_of, told)
+
+
+def _options(run: _Run) -> DiffReport:
+    from kinspect.inspector.runs.diffing import OptionSet, diff_options, option_set
+
+    sets = [option_set(text) for text in run.sets]
+    left, right = sets if len(sets) == 2 else (OptionSet({}), sets[0])
+    with _progress() as told:
+        return diff_options(run.request, (left, right), run.options, _text_of, told)
+
+
+_FORMS: dict[str, Callable[[_Run], DiffReport]] = {
+    "targets": _targets,
+    "archs": _archs,
+    "tritons": _tritons,
+    "options": _options,
+}
+
+
+def _report(request: Request) -> Report:
+    from kinspect.inspector.pipeline import collect
+
+    counted = [0, 0]
+    with _progress() as told:
+
+        def saw(event: Event) -> None:
+            if isinstance(event, Captured):
+                counted[1] += len(event.variants)
+            elif isinstance(event, Compiled):
+                counted[0] += 1
+                told(counted[0], max(counted))
+
+        return collect(request, saw)
+
+
+def _text_of(report: KernelReport) -> str | None:
+    """The assembly of a kernel: among its artifacts, or the target itself."""
+    text = text_of_artifacts(report)
+    if text is not None:
+        return text
+    path = report.id.partition("::")[0]
+    try:
+        found = resolve(path)
+        if len(found) == 1 and found[0].kind == "asm":
+            return read_text(found[0].path)
+    except KinspectError:
+        pass  # it has gone since the report was saved
+    return None
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """Counts compiles in one line on stderr, on a terminal only."""
+    live = sys.stderr.isatty()
+
+    def told(done: int, of: int) -> None:
+        if live:
+            sys.stderr.write(f"\r\x1b[K  compiled {done} of {of}")
+            sys.stderr.flush()
+
+    try:
+        yield told
+    finally:
+        if live:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _status(report: DiffReport, fail_on: str, allow_new: bool) -> int:
+    """0, 1 or 2; every reason for a 2 is a line on stderr."""
+    said = []
+    for side, error in report.errors:
+        where = " ".join(part for part in (error.file, error.kernel) if part)
+        hint = f"; {error.hint}" if error.hint else ""
+        said.append(f"{side}: {where}: {error.stage}: {error.message}{hint}")
+    if fail_on == "regression":
+        failed = len(report.errors)
+        said += [
+            f"cannot be compared: {one}"
+            for one in report.not_compared(allow_new=allow_new)[failed:]
+        ]
+    for line in said:
+        sys.stderr.write(f"kinspect: error: {' '.join(line.split())}\n")
+    if said:
+        return 2
+    if fail_on == "regression":
+        return 1 if report.regressed else 0
+    return 1 if fail_on == "difference" and report.differs else 0

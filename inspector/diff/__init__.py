@@ -1,0 +1,1 @@
+"""Two reports compared: which kernels belong together, what changed, and whether that matters."""

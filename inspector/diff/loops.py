@@ -1,0 +1,137 @@
+"""Hot loops of two reports of a kernel, side by side.
+
+Loops belong together by the source lines that their code comes from, else by their order. A loop
+that the compiler unrolled does more in one pass, so figures are compared per source iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isclose
+
+from kinspect.inspector.diff.results import LoopPair
+from kinspect.inspector.model import KernelReport, LoopReport
+
+_LEAST_OVERLAP = 0.25
+"""Share of source lines in common below which lines do not tell that loops belong together."""
+_WORK = ("count.mfma", "count.wmma", "bytes.global_load", "bytes.lds_direct", "bytes.global_store")
+"""What one source iteration always does as much of."""
+
+
+def pair_loops(
+    left: KernelReport, right: KernelReport, *, same_tiles: bool = True
+) -> tuple[LoopPair, ...]:
+    """The hot loops of both, in the order of the code; each in one pair.
+
+    A hot loop may be paired with one that is not hot on the other side, where nothing else has
+    its source lines.
+
+    Args:
+        left: a kernel's report.
+        right: another one's of the same kernel.
+        same_tiles: their constexprs are the same, so that one source iteration is the same work.
+    """
+    waves = _waves(left), _waves(right)
+    hot = [[loop for loop in side.loops if loop.hot] for side in (left, right)]
+    cold = [[loop for loop in side.loops if not loop.hot] for side in (left, right)]
+    starts = _start(left), _start(right)
+    found, rest = _by_source(hot[0], hot[1], starts)
+    if len(hot[0]) == len(hot[1]) and rest[0]:
+        # As many as before and not at the same lines: the source was edited.
+        found = list(zip(*(sorted(side, key=_place) for side in hot), strict=True))
+        rest = ([], [])
+    for n in (0, 1):
+        others = _by_source(rest[n], cold[1 - n], (starts[n], starts[1 - n]))[0]
+        found += [(a, b) if n == 0 else (b, a) for a, b in others]
+        taken = {id(a) for a, _ in others}
+        rest[n][:] = [loop for loop in rest[n] if id(loop) not in taken]
+    pairs = [LoopPair(a, b, *_basis(a, b, waves, same_tiles)) for a, b in found]
+    pairs.sort(key=lambda p: p.left.header_line if p.left is not None else 0)
+    pairs += [LoopPair(loop, None, None, "") for loop in rest[0]]
+    pairs += [LoopPair(None, loop, None, "") for loop in rest[1]]
+    return tuple(pairs)
+
+
+def _by_source(
+    these: Sequence[LoopReport], those: Sequence[LoopReport], starts: tuple[int, int]
+) -> tuple[list[tuple[LoopReport, LoopReport]], tuple[list[LoopReport], list[LoopReport]]]:
+    """Pairs of the largest overlap first; equal ones in the order of the code. And the rest."""
+    candidates = sorted(
+        (-share, abs(i - j), i + j, i, j)
+        for i, one in enumerate(these)
+        for j, other in enumerate(those)
+        if (share := _overlap(_lines(one, starts[0]), _lines(other, starts[1]))) >= _LEAST_OVERLAP
+    )
+    left, right = set[int](), set[int]()
+    found = []
+    for _, _, _, i, j in candidates:
+        if i not in left and j not in right:
+            left.add(i)
+            right.add(j)
+            found.append((these[i], those[j]))
+    rest = (
+        [loop for i, loop in enumerate(these) if i not in left],
+        [loop for j, loop in enumerate(those) if j not in right],
+    )
+    return found, rest
+
+
+def _overlap(one: set[tuple[str, int]], other: set[tuple[str, int]]) -> float:
+    """Source lines in common, of all that either has; 0 where a side has none."""
+    return len(one & other) / len(one | other) if one and other else 0.0
+
+
+def _lines(loop: LoopReport, start: int) -> set[tuple[str, int]]:
+    """A loop's source lines, counted from where the kernel begins: what stands above may grow."""
+    return {(at.file.rpartition("/")[2], at.line - start) for at in loop.source}
+
+
+def _start(kernel: KernelReport) -> int:
+    return kernel.source.line if kernel.source is not None else 0
+
+
+def _place(loop: LoopReport) -> tuple[int, int]:
+    """The order of loops in the source, then in the code."""
+    return min((at.line for at in loop.source), default=0), loop.header_line
+
+
+def _basis(
+    left: LoopReport, right: LoopReport, waves: tuple[int, int], same_tiles: bool
+) -> tuple[tuple[float, float] | None, str]:
+    """What the figures of each side are to be divided by, and the words for one such unit."""
+    if same_tiles and left.unroll and right.unroll:
+        per = (left.unroll / waves[0], right.unroll / waves[1])
+        if waves[0] != waves[1]:
+            return per, "per source iteration, all waves of the workgroup together"
+        if left.unroll == right.unroll == 1:
+            return (1, 1), "per iteration"
+        return (left.unroll, right.unroll), "per source iteration"
+    work = [(_number(left, name), _number(right, name)) for name in _WORK]
+    known = [(a, b) for a, b in work if a is not None and b is not None and (a or b)]
+    if not known or all(a == b for a, b in known):
+        # The same work in one pass, or none that could be counted: loops of plain arithmetic.
+        return (1, 1), "per ISA iteration"
+    if all(a and b for a, b in known):
+        ratios = [b / a for a, b in known]
+        if all(isclose(ratio, ratios[0], rel_tol=1e-3) for ratio in ratios):
+            return (1, ratios[0]), _words(ratios[0])
+    return None, "the two do not do the same work in one iteration"
+
+
+def _words(ratio: float) -> str:
+    if ratio > 1:
+        return f"per iteration of the left; one of the right does {ratio:g} times the work"
+    return f"per iteration of the left, which does {1 / ratio:g} times the work of one of the right"
+
+
+def _number(loop: LoopReport, name: str) -> float | None:
+    metric = loop.metrics.get(name)
+    value = metric.value if metric is not None else None
+    return value if isinstance(value, int | float) else None
+
+
+def _waves(kernel: KernelReport) -> int:
+    """Waves of a workgroup; 1 where they are unknown, as both sides' are then."""
+    metric = kernel.metrics.get("waves_per_workgroup")
+    value = metric.value if metric is not None else None
+    return value if isinstance(value, int) and value > 0 else 1
