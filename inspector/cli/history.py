@@ -1,24 +1,44 @@
-"""`kinspect history list|show`: what was measured before."""
+"""`kinspect history list|show|plot`: what was measured and analysed before."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 from kinspect.inspector.cli.options import format_option, output_option, result_stream
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.history.analyses import AnalysisRun, Sighting, value_of
 from kinspect.inspector.history.store import History, Kept, Run
 from kinspect.inspector.render.bench import micro
 from kinspect.inspector.render.table import Column, rows_of
 
 MOST = 50
+MOST_TARGET = 48
+"""Characters of a run's targets that the list shows."""
+FIGURES = (
+    # heading, metric
+    ("VGPRs", "vgpr_count"),
+    ("spills", "vgpr_spill_count"),
+    ("scratch B", "scratch_bytes"),
+    ("LDS B", "lds_bytes"),
+    ("waves/EU", "occupancy.waves_per_eu"),
+    ("code B", "code_bytes"),
+    ("hot loops", "hot_loops.count.instructions"),
+    ("errors", "findings.error"),
+    ("warnings", "findings.warning"),
+    ("notes", "findings.info"),
+)
 
 
 @click.group()
 def history() -> None:
-    """Results of `bench`, kept under the user's data folder (KINSPECT_DATA_DIR names another)."""
+    """What `bench`, `analyze --history` and `lint --history` kept.
+
+    It is under the user's data folder (KINSPECT_DATA_DIR names another).
+    """
 
 
 @history.command("list")
@@ -28,24 +48,26 @@ def history() -> None:
 @output_option
 def list_runs(kernel: str | None, most: int, form: str, output: Path | None) -> None:
     """The last runs, newest first; of one KERNEL only, if named."""
-    runs = History().runs(kernel, most)
+    kept = History()
+    both: list[Run | AnalysisRun] = [*kept.runs(kernel, most), *kept.analyses(kernel, most)]
+    runs = sorted(both, key=lambda run: run.id, reverse=True)[:most]
     with result_stream(output) as stream:
         if form == "json":
-            json.dump({"schema_version": 1, "runs": [_run(r) for r in runs]}, stream, indent=2)
-            stream.write("\n")
+            _json({"schema_version": 1, "runs": [_run(r) for r in runs]}, stream)
         elif not runs:
             stream.write("nothing was kept yet\n")
         else:
             columns = [
                 Column("run", lambda r: str(r.id), right=True),
                 Column("date", lambda r: r.date),
-                Column("kernel", lambda r: r.kernel),
-                Column("cases", lambda r: str(r.cases), right=True),
-                Column("device", lambda r: r.device),
+                Column("kernel", _what),
+                Column("cases", lambda r: str(r.cases if isinstance(r, Run) else r.kernels), True),
+                Column("on", lambda r: r.device if isinstance(r, Run) else " ".join(r.archs)),
                 Column("Triton", lambda r: r.versions.get("triton") or ""),
-                Column("", lambda r: "" if r.mode == "time" else "run once"),
+                Column("what", lambda r: "bench" if isinstance(r, Run) else r.command),
+                Column("", _remark),
             ]
-            stream.write("".join(f"{line}\n" for line in rows_of(columns, runs)))
+            _table(columns, runs, stream)
 
 
 @history.command("show")
@@ -53,36 +75,127 @@ def list_runs(kernel: str | None, most: int, form: str, output: Path | None) -> 
 @format_option("text", "json")
 @output_option
 def show_run(run: int, form: str, output: Path | None) -> None:
-    """The cases of one RUN, by its number in the list."""
-    kept = History().results(run)
-    if not kept:
+    """The cases of one RUN, or its kernels, by its number in the list."""
+    kept = History()
+    cases, kernels = kept.results(run), kept.analysed(run)
+    if not cases and not kernels:
         raise KinspectError(f"there is no run {run}", "see kinspect history list")
     with result_stream(output) as stream:
         if form == "json":
-            cases = [_case(case) for case in kept]
-            json.dump({"schema_version": 1, "run": run, "cases": cases}, stream, indent=2)
-            stream.write("\n")
+            listed = (
+                {"cases": [_case(case) for case in cases]}
+                if cases
+                else {"kernels": [_kernel(kernel) for kernel in kernels]}
+            )
+            _json({"schema_version": 1, "run": run, **listed}, stream)
+        elif cases:
+            _table(_case_columns(), cases, stream)
         else:
-            columns = [
-                Column("case", lambda c: c.name),
-                Column("best µs", lambda c: micro(c.best_us), right=True),
-                Column("mean µs", lambda c: micro(c.mean_us), right=True),
-                Column("slowest µs", lambda c: micro(c.slowest_us), right=True),
-                Column("runs", lambda c: str(c.runs), right=True),
-                Column("TFLOPS", lambda c: _rate(c.tflops), right=True),
-                Column("GiB/s", lambda c: _rate(c.gib_per_s), right=True),
-                Column("", lambda c: " ".join(f"{k}={v}" for k, v in c.config.items())),
-            ]
-            stream.write("".join(f"{line}\n" for line in rows_of(columns, kept)))
+            _table(_kernel_columns(), kernels, stream)
+
+
+@history.command("plot")
+@click.argument("kernel")
+@click.option(
+    "--metric", metavar="NAME", help="A figure of a report, findings.error, mean_us, …  [VGPRs]"
+)
+@click.option("--arch", metavar="NAME", help="Only this target or device; may hold wildcards.")
+@click.option("--case", metavar="NAME", help="Only this case; may hold wildcards.")
+@click.option("-n", "most", type=click.IntRange(1), default=MOST, show_default=True)
+@format_option("text", "json", "svg")
+@output_option
+def plot(
+    kernel: str,
+    metric: str | None,
+    arch: str | None,
+    case: str | None,
+    most: int,
+    form: str,
+    output: Path | None,
+) -> None:
+    """One figure of a KERNEL over the runs, one line for each specialisation."""
+    from kinspect.inspector.render import plot as draw
+    from kinspect.inspector.runs.trends import Wanted, chart
+
+    found = chart(History(), Wanted(kernel, metric, arch, case, most))
+    writers = {"text": draw.write, "json": draw.write_json, "svg": draw.write_svg}
+    with result_stream(output) as stream:
+        writers[form](found, stream)
+
+
+# --------------------------------------------------------------------------- tables
+
+
+def _table(columns: Sequence[Column], items: Sequence[Any], stream: TextIO) -> None:
+    stream.writelines(f"{line}\n" for line in rows_of(columns, items))
+
+
+def _json(data: dict[str, Any], stream: TextIO) -> None:
+    json.dump(data, stream, indent=2)
+    stream.write("\n")
+
+
+def _what(run: Run | AnalysisRun) -> str:
+    text = run.kernel if isinstance(run, Run) else run.target
+    return text if len(text) <= MOST_TARGET else f"{text[: MOST_TARGET - 1]}…"
+
+
+def _remark(run: Run | AnalysisRun) -> str:
+    if isinstance(run, Run):
+        return "" if run.mode == "time" else "run once"
+    return run.label or ""
+
+
+def _case_columns() -> list[Column]:
+    return [
+        Column("case", lambda c: c.name),
+        Column("best µs", lambda c: micro(c.best_us), right=True),
+        Column("mean µs", lambda c: micro(c.mean_us), right=True),
+        Column("slowest µs", lambda c: micro(c.slowest_us), right=True),
+        Column("runs", lambda c: str(c.runs), right=True),
+        Column("TFLOPS", lambda c: _rate(c.tflops), right=True),
+        Column("GiB/s", lambda c: _rate(c.gib_per_s), right=True),
+        Column("", lambda c: " ".join(f"{k}={v}" for k, v in c.config.items())),
+    ]
+
+
+def _kernel_columns() -> list[Column]:
+    def figure(metric: str) -> Column:
+        title = next(heading for heading, name in FIGURES if name == metric)
+        return Column(title, lambda s: _figure(value_of(s.kernel, metric)), right=True)
+
+    return [
+        Column("kernel", lambda s: s.kernel.kernel),
+        Column("case", lambda s: s.kernel.name or ""),
+        Column("arch", lambda s: s.kernel.arch or ""),
+        *(figure(metric) for _, metric in FIGURES),
+    ]
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.0f}" if value == int(value) else f"{value:g}"
 
 
 def _rate(value: float | None) -> str:
     return "" if value is None else f"{value:.1f}"
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: Run | AnalysisRun) -> dict[str, Any]:
+    if isinstance(run, AnalysisRun):
+        return {
+            "run": run.id,
+            "kind": "analysis",
+            "date": run.date,
+            "label": run.label,
+            "command": run.command,
+            "target": run.target,
+            "versions": dict(run.versions),
+            "archs": list(run.archs),
+            "kernels": run.kernels,
+        }
     return {
         "run": run.id,
+        "kind": "bench",
         "date": run.date,
         "kernel": run.kernel,
         "device": run.device,
@@ -104,4 +217,20 @@ def _case(case: Kept) -> dict[str, Any]:
         "error_us": case.error_us,
         "tflops": case.tflops,
         "gib_per_s": case.gib_per_s,
+    }
+
+
+def _kernel(seen: Sighting) -> dict[str, Any]:
+    kernel = seen.kernel
+    return {
+        "kernel": kernel.kernel,
+        "id": kernel.identity,
+        "arch": kernel.arch,
+        "case": kernel.name,
+        "config": dict(kernel.config),
+        "figures": {
+            name: {"value": value, "unit": seen.units.get(name, "")}
+            for name, value in kernel.figures.items()
+        },
+        "findings": None if kernel.findings is None else dict(kernel.findings),
     }

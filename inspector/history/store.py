@@ -1,4 +1,4 @@
-"""The results of benchmarks, in one SQLite file under the user's data folder.
+"""Results of benchmarks and figures of analyses, in one SQLite file under the user's data folder.
 
 Several processes may write at once, and any of them may be killed: a run and its cases are one
 transaction, in write-ahead mode. `KINSPECT_DATA_DIR` names another folder.
@@ -10,51 +10,29 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.history import analyses
+from kinspect.inspector.history.analyses import Analysis, AnalysisRun, Sighting
+from kinspect.inspector.history.schema import (
+    ANALYSES_SINCE,
+    SCHEMA_VERSION,
+    VARIABLE,
+    set_up,
+    version_of,
+)
 from kinspect.inspector.suite.results import Before, Bench, Timed
 
-SCHEMA_VERSION = 1
 FILE = "results.sqlite"
-VARIABLE = "KINSPECT_DATA_DIR"
 BUSY_SECONDS = 30.0
 """How long to wait for other processes' writes."""
 _NAMELESS = ("name", "atol", "rtol")
-
-_SCHEMA = """
-CREATE TABLE run (
-    id INTEGER PRIMARY KEY,
-    date TEXT NOT NULL,
-    kernel TEXT NOT NULL,
-    path TEXT NOT NULL,
-    device TEXT NOT NULL,
-    arch TEXT,
-    mode TEXT NOT NULL,
-    gpu TEXT NOT NULL,
-    versions TEXT NOT NULL
-);
-CREATE TABLE result (
-    run INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
-    name TEXT NOT NULL,
-    identity TEXT NOT NULL,
-    runs INTEGER NOT NULL,
-    best_us REAL NOT NULL,
-    mean_us REAL NOT NULL,
-    slowest_us REAL NOT NULL,
-    error_us REAL,
-    tflops REAL,
-    gib_per_s REAL,
-    config TEXT NOT NULL,
-    others TEXT NOT NULL,
-    clocks TEXT NOT NULL
-);
-CREATE INDEX result_of_run ON result (run);
-CREATE INDEX result_by_identity ON result (identity);
-CREATE INDEX run_by_kernel ON run (kernel, device);
+_NEXT = """
+SELECT coalesce(max(id), 0) + 1 FROM (SELECT id FROM run UNION ALL SELECT id FROM analysis)
 """
 
 
@@ -97,6 +75,9 @@ class Kept:
     gib_per_s: float | None
 
 
+__all__ = ["FILE", "SCHEMA_VERSION", "History", "Kept", "Run", "data_folder", "identity"]
+
+
 def data_folder(environment: Mapping[str, str] | None = None) -> Path:
     """The folder that keeps what must not be lost."""
     stated = (os.environ if environment is None else environment).get(VARIABLE)
@@ -130,10 +111,12 @@ class History:
         if gpu is None or not bench.timed:
             return
         with self._open(write=True) as connection:
-            cursor = connection.execute(
-                "INSERT INTO run (date, kernel, path, device, arch, mode, gpu, versions)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            number = int(connection.execute(_NEXT).fetchone()[0])
+            connection.execute(
+                "INSERT INTO run (id, date, kernel, path, device, arch, mode, gpu, versions)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
+                    number,
                     bench.date,
                     bench.kernel,
                     bench.path,
@@ -146,7 +129,7 @@ class History:
             )
             connection.executemany(
                 "INSERT INTO result VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [(cursor.lastrowid, *_row(case)) for case in bench.timed],
+                [(number, *_row(case)) for case in bench.timed],
             )
 
     def before(self, kernel: str, device: str, case: Mapping[str, Any]) -> Before | None:
@@ -206,6 +189,88 @@ class History:
                 for name, config, clocks, *figures in rows
             ]
 
+    def measured(self, kernel: str) -> list[tuple[Run, Kept]]:
+        """Every case of every fully timed run of a kernel, the oldest run first.
+
+        Raises:
+            KinspectError: the file is damaged.
+        """
+        return [
+            (run, kept)
+            for run in reversed(self.runs(kernel, most=-1))
+            if run.mode == "time"
+            for kept in self.results(run.id)
+        ]
+
+    def add_analysis(self, analysis: Analysis) -> int | None:
+        """Keeps a run of `analyze` or `lint`; one without kernels leaves no trace.
+
+        Returns:
+            The run's number.
+
+        Raises:
+            KinspectError: the file cannot be written, or is damaged.
+        """
+        if not analysis.kernels:
+            return None
+        with self._open(write=True) as connection:
+            number = int(connection.execute(_NEXT).fetchone()[0])
+            analyses.insert(connection, number, analysis)
+        return number
+
+    def analyses(self, kernel: str | None = None, most: int = 50) -> list[AnalysisRun]:
+        """The last analyses, newest first; of those that saw a kernel, if one is named.
+
+        Raises:
+            KinspectError: the file is damaged.
+        """
+        with self._reading() as connection:
+            return analyses.listed(connection, kernel, most) if connection is not None else []
+
+    def analysed(self, run: int) -> list[Sighting]:
+        """The kernels of an analysis.
+
+        Raises:
+            KinspectError: the file is damaged.
+        """
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            return analyses.sightings(connection, "analysis.id = ?", (run,))
+
+    def seen(self, kernel: str) -> list[Sighting]:
+        """All that was kept of the kernels of this name, the oldest run first.
+
+        Raises:
+            KinspectError: the file is damaged.
+        """
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            return analyses.sightings(connection, "kernel = ?", (kernel,))
+
+    def names(self) -> list[str]:
+        """The kernels of which there is something, by name.
+
+        Raises:
+            KinspectError: the file is damaged.
+        """
+        found = {run.kernel for run in self.runs(most=-1)}
+        with self._reading() as connection:
+            if connection is not None:
+                rows = connection.execute("SELECT DISTINCT kernel FROM analysed").fetchall()
+                found.update(str(row[0]) for row in rows)
+        return sorted(found)
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection | None]:
+        """A connection to a file that has analyses; None if it has none."""
+        if not self.path.exists():
+            yield None
+            return
+        with self._open() as connection:
+            yield connection if version_of(connection) >= ANALYSES_SINCE else None
+
     def see_that_it_works(self) -> None:
         """Reads something, so that a damaged file is found before a long run rather than after it.
 
@@ -224,7 +289,7 @@ class History:
                 sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
             ) as connection:
                 connection.execute("PRAGMA foreign_keys = ON")
-                self._set_up(connection)
+                set_up(connection, self.path, write)
                 connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 try:
                     yield connection
@@ -248,35 +313,6 @@ class History:
                 f"{self.path}: the history cannot be written: {error.strerror}",
                 f"name another folder with {VARIABLE}",
             ) from None
-
-    def _set_up(self, connection: sqlite3.Connection) -> None:
-        """Makes the tables if the file is new.
-
-        Raises:
-            KinspectError: the file was made by a later kinspect.
-        """
-        version = _version(connection)
-        if version == 0:
-            # Where the file system can; another process that is at it too refuses without waiting.
-            with suppress(sqlite3.OperationalError):
-                connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                if _version(connection) == 0:
-                    for statement in filter(str.strip, _SCHEMA.split(";")):
-                        connection.execute(statement)
-                    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-                connection.execute("COMMIT")
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            version = _version(connection)
-        if version != SCHEMA_VERSION:
-            raise KinspectError(
-                f"{self.path}: the history has schema_version {version}, this kinspect knows"
-                f" {SCHEMA_VERSION}",
-                f"use a later kinspect, or name another folder with {VARIABLE}",
-            )
 
 
 def identity(case: Mapping[str, Any]) -> str:
@@ -302,10 +338,6 @@ def _row(case: Timed) -> tuple[Any, ...]:
         _json(others),
         _json(dict(case.clocks)),
     )
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _json(value: Any) -> str:
