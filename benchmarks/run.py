@@ -21,6 +21,7 @@ from kinspect.inspector import analysis
 from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.compiler.pool import Compiler, CompileSettings
 
+from benchmarks.lint import print_lint, print_process
 from benchmarks.sweep import print_sweep
 
 ROOT = Path(__file__).parent.parent
@@ -54,6 +55,8 @@ def main() -> None:
         small = Path(folder) / "small.s"
         small.write_text(min(samples, key=lambda s: abs(s.size - 60_000)).text)
         print_processes(small, big, runs)
+        print_process(small, runs)
+    print_lint((100,) if options.quick else (1000, 5000))
     if not options.quick:
         print_sweep(rounds=1, jobs=2)
 

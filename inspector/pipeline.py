@@ -7,28 +7,21 @@ the run goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from kinspect.inspector import analysis, machines
-from kinspect.inspector.analysis import Context
-from kinspect.inspector.capture.targets import Target, resolve, triton_metadata
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.capture.targets import Target, resolve
 from kinspect.inspector.model import ErrorRecord, KernelReport, Report
-from kinspect.inspector.runs.capturing import COMPILED
-from kinspect.inspector.runs.events import Captured, Event, Failed, Reported
-from kinspect.inspector.runs.jobs import (
-    Request,
-    matches,
-    read_text,
-    record,
-    wanted_of,
-)
+from kinspect.inspector.runs.events import Captured, Compiled, Event, Failed, Reported
+from kinspect.inspector.runs.jobs import Request, read_text
+from kinspect.inspector.runs.reading import READ, Made, Work, asked_for, load_saved, read_target
 from kinspect.inspector.version import VERSION
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
+
+__all__ = ("analyze", "asked_for", "collect", "each", "load_saved")
 
 
 def collect(request: Request, on_event: Callable[[Event], None] | None = None) -> Report:
@@ -71,20 +64,58 @@ def analyze(request: Request, executor: Executor | None = None) -> Iterator[Even
         request: the run.
         executor: where compiles run; None starts `request.jobs` threads, each with a worker.
     """
+    for event in each(request, _itself, executor):
+        yield Reported(event.order, event.value) if isinstance(event, Made) else event
+
+
+def each(
+    request: Request,
+    then: Callable[[KernelReport], Any],
+    executor: Executor | None = None,
+    artifacts: frozenset[str] | None = None,
+) -> Iterator[Made | Captured | Compiled | Failed]:
+    """The same with something else in place of the reports, which may be large and many.
+
+    Args:
+        request: the run. Many targets that are read are read by `request.jobs` processes.
+        then: what to make of each report. It may be called in another process, so it is to keep
+            nothing but caches; what it returns is sent here.
+        executor: as for `analyze`.
+        artifacts: the kinds that `then` needs of an archive; None: all.
+    """
     for arch in request.archs:
         machines.load(arch)  # an unknown target is an error before anything is compiled
     targets = [found for text in request.targets for found in resolve(text, request.archs)]
-    scripts = []
+    scripts: list[tuple[int, Target]] = []
+    files: list[tuple[int, Target]] = []
     for index, target in enumerate(targets):
-        if target.kind in COMPILED or _compilable(target):
-            scripts.append((index, target))
-        else:
-            yield from _read_target(index, target, request)
+        read = target.kind in READ and not _compilable(target)
+        (files if read else scripts).append((index, target))
+    yield from _read(files, Work(request, then, artifacts))
     if scripts:
         # Only targets that are compiled need the workers' machinery.
         from kinspect.inspector.runs.streaming import compile_targets
 
-        yield from compile_targets(scripts, request, executor)
+        for event in compile_targets(scripts, request, executor):
+            if isinstance(event, Reported):
+                yield Made(event.order, then(event.report))
+            else:
+                yield event
+
+
+def _read(files: list[tuple[int, Target]], work: Work) -> Iterator[Made | Failed]:
+    if work.request.jobs > 1 and len(files) > 1:
+        from kinspect.inspector.runs import forked
+
+        if forked.worth_it(files, work.request.jobs):
+            yield from forked.read_targets(files, work)
+            return
+    for index, target in files:
+        yield from read_target(index, target, work)
+
+
+def _itself(report: KernelReport) -> KernelReport:
+    return report
 
 
 def _compilable(target: Target) -> bool:
@@ -94,80 +125,3 @@ def _compilable(target: Target) -> bool:
     from kinspect.inspector.capture.ttir import compilable_ttgir
 
     return compilable_ttgir(read_text(target.path))
-
-
-# --------------------------------------------------------------------------- read, not compiled
-
-
-def _read_target(index: int, target: Target, request: Request) -> Iterator[Event]:
-    try:
-        if target.fault is not None:
-            raise target.fault
-        if target.kind in ("report", "archive"):
-            yield from _saved(index, target, request)
-            return
-        for number, report in enumerate(_reports(target, request)):
-            yield Reported((index, number), report)
-    except KinspectError as error:
-        yield Failed((index, 0), record(target, "read", error))
-    except OSError as error:
-        wrapped = KinspectError(f"cannot be read ({error.strerror})", "check permissions")
-        yield Failed((index, 0), record(target, "read", wrapped))
-
-
-def _saved(index: int, target: Target, request: Request) -> Iterator[Event]:
-    """What a saved report holds of what was asked for, its failures included."""
-    report = load_saved(target.path)
-    kept = asked_for(report, wanted_of(target, request), request.archs)
-    if not kept and not report.errors:
-        raise KinspectError("it holds nothing of what was asked for", "see it without --kernel")
-    for number, error in enumerate(report.errors):
-        yield Failed((index, number), error)
-    for number, kernel in enumerate(kept):
-        yield Reported((index, number), kernel)
-
-
-def asked_for(report: Report, wanted: Sequence[str], archs: Sequence[str]) -> list[KernelReport]:
-    """The kernels of a saved report that match what was asked for."""
-    return [
-        k
-        for k in report.kernels
-        if matches(wanted, k.name, k.variant) and (not archs or k.arch in archs)
-    ]
-
-
-def load_saved(path: Path) -> Report:
-    """A report from a `.json` or `.kinspect` file."""
-    if path.suffix == ".json":
-        from kinspect.inspector.render import json_v1
-
-        return json_v1.read(path.read_bytes(), str(path))
-    from kinspect.inspector import saved
-    from kinspect.inspector.compiler.store import default_root
-
-    return saved.load(path, default_root() / "saved")
-
-
-def _reports(target: Target, request: Request) -> Sequence[KernelReport]:
-    archs = target.archs or request.archs
-    if len(archs) > 1:
-        raise KinspectError(
-            f"{target.path}: it has one target only", "pass a single --arch, or none"
-        )
-    ttgir, ttir = target.siblings.get("ttgir"), target.siblings.get("ttir")
-    context = Context(
-        path=str(target.path),
-        arch=archs[0] if archs else None,
-        wanted=wanted_of(target, request),
-        metadata=triton_metadata(target.siblings.get("metadata")),
-        ttgir=ttgir.read_text("utf-8", "replace") if ttgir else None,
-        ttir=ttir.read_text("utf-8", "replace") if ttir else None,
-        code_object=target.siblings.get("hsaco") if target.kind == "asm" else None,
-        overrides=request.overrides,
-    )
-    if target.kind == "code_object":
-        return analysis.analyze_code_object(target.path.read_bytes(), context)
-    text = read_text(target.path)
-    if target.kind == "ttgir":
-        return analysis.analyze_ttgir(text, context)
-    return analysis.analyze_text(text, context)

@@ -15,6 +15,7 @@ from pathlib import Path
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Report
 from kinspect.inspector.render import json_v1
+from kinspect.inspector.render.json_read import SavedReport
 
 _REPORT = "report.json"
 _ARTIFACTS = "artifacts/"
@@ -53,7 +54,17 @@ def save(report: Report, path: Path) -> None:
 
 
 def load(path: Path, cache: Path) -> Report:
-    """Reads an archive; its artifacts are laid out by sha256 under `cache`, checked.
+    """Reads an archive; see `opened`."""
+    return opened(path, cache).report()
+
+
+def opened(path: Path, cache: Path, kinds: frozenset[str] | None = None) -> SavedReport:
+    """Opens an archive; its artifacts are laid out by sha256 under `cache`, checked.
+
+    Args:
+        path: the archive.
+        cache: a folder.
+        kinds: which artifacts are wanted; None: all.
 
     Raises:
         KinspectError: it is not such an archive, or is damaged.
@@ -62,9 +73,12 @@ def load(path: Path, cache: Path) -> Report:
         with zipfile.ZipFile(path) as archive:
             if sum(info.file_size for info in archive.infolist()) > _MOST_BYTES:
                 raise KinspectError(f"{path}: unpacks to over 4 GiB", "make it again with --save")
-            report = json_v1.read(archive.read(_REPORT), str(path), cache)
+            report = SavedReport.open(archive.read(_REPORT), str(path), cache, kinds)
+            wanted = report.digests() if kinds is not None else None
             for info in archive.infolist():
-                if info.filename.startswith(_ARTIFACTS):
+                digest = info.filename.removeprefix(_ARTIFACTS)
+                named = info.filename.startswith(_ARTIFACTS)
+                if named and (wanted is None or digest in wanted):
                     _unpack(archive, info, cache, path)
             return report
     except (

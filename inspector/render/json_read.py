@@ -1,0 +1,319 @@
+"""Reading the JSON report back, `schema_version` 1.
+
+A saved sweep holds thousands of kernels, each of some hundred kilobytes: the text is cut into
+kernels first, and each is read when it is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import (
+    Access,
+    Artifact,
+    ErrorRecord,
+    Finding,
+    KernelReport,
+    Location,
+    LoopReport,
+    MemoryOp,
+    Metric,
+    Report,
+    SourceLoc,
+    SpillSlot,
+    Variant,
+    WaitOp,
+)
+
+SCHEMA_VERSION = 1
+
+
+def read(text: str | bytes, name: str, artifact_folder: Path | None = None) -> Report:
+    """Reads a saved report.
+
+    Args:
+        text: the JSON document.
+        name: what to call it in errors.
+        artifact_folder: where its artifacts lie by sha256, if they came with it.
+
+    Raises:
+        KinspectError: it is not a kinspect report, or of a later schema version.
+    """
+    return SavedReport.open(text, name, artifact_folder).report()
+
+
+@dataclass(frozen=True, slots=True)
+class SavedReport:
+    """A saved report whose kernels are read one by one.
+
+    Args:
+        name: what it is called in errors.
+        target, tool, errors, notes: as in `Report`.
+        folder: where its artifacts lie by sha256, if they came with it.
+        kinds: which of them; None: all.
+        entries: the kernels: JSON texts, or values where the text had to be read as a whole.
+    """
+
+    name: str
+    target: str
+    tool: Mapping[str, str]
+    errors: tuple[ErrorRecord, ...]
+    notes: tuple[str, ...]
+    folder: Path | None
+    entries: Sequence[Any]
+    kinds: frozenset[str] | None = None
+
+    @classmethod
+    def open(
+        cls,
+        text: str | bytes,
+        name: str,
+        folder: Path | None = None,
+        kinds: frozenset[str] | None = None,
+    ) -> SavedReport:
+        """Reads all but the kernels; arguments and errors as for `read`."""
+        data = _cut(text)
+        if data is None:
+            try:
+                data = json.loads(text)
+            except (ValueError, RecursionError) as error:
+                raise KinspectError(
+                    f"{name}: not valid JSON ({error})", "pass a report made by kinspect"
+                ) from None
+        version = data.get("schema_version") if isinstance(data, dict) else None
+        if version != SCHEMA_VERSION or not isinstance(data, dict):
+            raise KinspectError(
+                f"{name}: not a kinspect report of schema version {SCHEMA_VERSION}"
+                f" (found {version!r})",
+                "make it again with `kinspect analyze --format json`",
+            )
+        try:
+            errors = tuple(_read_error(e) for e in data["errors"])
+            notes = tuple(data.get("notes", ()))
+            entries = tuple(data["kernels"])
+            return cls(name, data["target"], data["tool"], errors, notes, folder, entries, kinds)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise _damaged(name, error) from None
+
+    def report(self) -> Report:
+        """All of it."""
+        return Report(self.target, self.tool, tuple(self.kernels()), self.errors, self.notes)
+
+    def kernels(self) -> Iterator[KernelReport]:
+        """The kernels, in their order.
+
+        Raises:
+            KinspectError: one is damaged; those before it have been given.
+        """
+        for entry in self.entries:
+            try:
+                data = _value(entry)
+                artifacts = self._artifacts(data)
+                kernel = _read_kernel(data, artifacts)
+            except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+                raise _damaged(self.name, error) from None
+            yield kernel
+
+    def digests(self) -> set[str]:
+        """The sha256 of the artifacts that its kernels name."""
+        found: set[str] = set()
+        for entry in self.entries:
+            try:
+                found.update(a.sha256 for a in self._artifacts(_value(entry)).values())
+            except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+                raise _damaged(self.name, error) from None
+        return found
+
+    def _artifacts(self, kernel: dict[str, Any]) -> dict[str, Artifact]:
+        if self.folder is None:
+            return {}
+        return {
+            kind: Artifact(kind, a["sha256"], a["bytes"], self.folder / a["sha256"])
+            for kind, a in kernel["artifacts"].items()
+            if self.kinds is None or kind in self.kinds
+        }
+
+
+def _value(entry: Any) -> Any:
+    from msgspec import Raw, json
+
+    return json.decode(entry) if isinstance(entry, Raw) else entry
+
+
+def _cut(text: str | bytes) -> dict[str, Any] | None:
+    """A document's top-level values, its kernels as texts; None if that cannot be had so.
+
+    What comes of it then (NaN, which Python writes and JSON does not have; another encoding) or
+    does not is for the standard library to say.
+    """
+    from msgspec import DecodeError, Raw, json
+
+    try:
+        top = json.decode(text, type=dict[str, Raw])
+        kernels = json.decode(top.pop("kernels"), type=list[Raw])
+        data: dict[str, Any] = {key: json.decode(value) for key, value in top.items()}
+    except (DecodeError, UnicodeError, KeyError, RecursionError):
+        return None
+    data["kernels"] = kernels
+    return data
+
+
+def _damaged(name: str, error: Exception) -> KinspectError:
+    return KinspectError(
+        f"{name}: damaged report ({type(error).__name__}: {error})",
+        "make it again with `kinspect analyze --format json`",
+    )
+
+
+def _read_error(e: dict[str, Any]) -> ErrorRecord:
+    return ErrorRecord(
+        e["file"], e["kernel"], e["stage"], e["message"], e["hint"], e.get("output", "")
+    )
+
+
+def _read_kernel(k: dict[str, Any], artifacts: Mapping[str, Artifact]) -> KernelReport:
+    return KernelReport(
+        id=k["id"],
+        name=k["name"],
+        arch=k["arch"],
+        source=_read_place(k["source"]),
+        variant=_read_variant(k["variant"], k["name"], k["arch"]),
+        artifacts=artifacts,
+        metrics=_read_metrics(k["metrics"]),
+        loops=tuple(_read_loop(loop) for loop in k["loops"]),
+        main_loop=k["main_loop"],
+        memory_ops=tuple(
+            MemoryOp(
+                m["line"],
+                m["mnemonic"],
+                m["class"],
+                m["bits"],
+                m["loop"],
+                m["depth"],
+                _read_place(m["source"]),
+                m.get("note", ""),
+            )
+            for m in k["memory_ops"]
+        ),
+        waits=tuple(
+            WaitOp(
+                w["line"],
+                w["counter"],
+                w["n"],
+                w["loop"],
+                _read_place(w["source"]),
+                w["verdict"],
+                w["could_be"],
+                tuple(w["waits_for"]) if w["waits_for"] is not None else None,
+                w.get("slack"),
+                w.get("slack_cycles"),
+            )
+            for w in k["waits"]
+        ),
+        findings=tuple(
+            Finding(
+                f["rule"],
+                f["severity"],
+                f["confidence"],
+                f["message"],
+                f["evidence"],
+                tuple(Location(x["kind"], x["line"], x["file"], x["text"]) for x in f["locations"]),
+                f["fix"],
+                f["fingerprint"],
+            )
+            for f in k["findings"]
+        ),
+        notes=tuple(k["notes"]),
+        accesses=tuple(_read_access(a) for a in k.get("accesses", ())),
+        spills=tuple(
+            SpillSlot(
+                s["offset"],
+                s["bytes"],
+                tuple(s["stores"]),
+                tuple(s["reloads"]),
+                tuple(s["loops"]),
+                tuple(at for place in s["source"] if (at := _read_place(place)) is not None),
+            )
+            for s in k.get("spills", ())
+        ),
+    )
+
+
+def _read_access(a: dict[str, Any]) -> Access:
+    return Access(
+        op=a["op"],
+        line=a["line"],
+        cls=a["class"],
+        source=_read_place(a["source"]),
+        dtype=a["dtype"],
+        shape=tuple(a["shape"]),
+        layout=a["layout"],
+        lines=tuple(a["lines"]),
+        loop=a["loop"],
+        bits=a["bits"],
+        widest=a["widest"],
+        per_thread=a["per_thread"],
+        contiguity=a["contiguity"],
+        divisibility=a["divisibility"],
+        mask=a["mask"],
+        limited_by=a["limited_by"],
+        reason=a["reason"],
+        fix=a["fix"],
+    )
+
+
+def _read_metrics(metrics: dict[str, Any]) -> dict[str, Metric]:
+    return {
+        name: Metric(name, m["value"], m["unit"], m["origin"], m.get("note", ""))
+        for name, m in metrics.items()
+    }
+
+
+def _read_loop(loop: dict[str, Any]) -> LoopReport:
+    return LoopReport(
+        id=loop["id"],
+        depth=loop["depth"],
+        parent=loop["parent"],
+        header_line=loop["header"]["line"],
+        header_label=loop["header"]["label"],
+        lines=tuple((first, last) for first, last in loop["lines"]),
+        source=tuple(SourceLoc(s["file"], s["line"]) for s in loop["source"]),
+        hot=loop["hot"],
+        unroll=loop["unroll"],
+        metrics=_read_metrics(loop["metrics"]),
+    )
+
+
+def _read_place(place: dict[str, Any] | None) -> SourceLoc | None:
+    if place is None:
+        return None
+    inlined = _read_place(place.get("inlined_at"))
+    return SourceLoc(place["file"], place["line"], place.get("column"), inlined)
+
+
+def _read_variant(v: dict[str, Any] | None, kernel: str, arch: str | None) -> Variant | None:
+    if v is None:
+        return None
+    return Variant(
+        kernel=kernel,
+        arch=arch or "",
+        wave_size=v["wave_size"],
+        ttir="",  # an artifact of its own, not part of the report
+        options=v["options"],
+        signature=v["signature"],
+        constexprs=v["constexprs"],
+        attrs=v["attrs"],
+        qualname=v["qualname"],
+        case=v["case"],
+        grid=tuple(v["grid"]) if v["grid"] is not None else None,
+        call_site=_read_place(v["call_site"]),
+        triton_version=v["triton_version"],
+        tuning=v.get("tuning"),
+        launches=v.get("launches"),
+        notes=tuple(v.get("notes", ())),
+    )

@@ -1,0 +1,198 @@
+"""Many saved targets: several processes read them, and a saved report is read kernel by kernel."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kinspect.inspector import pipeline, saved
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.render import json_v1
+from kinspect.inspector.render.json_read import SavedReport
+from kinspect.inspector.runs import forked
+from kinspect.inspector.runs.events import Failed
+from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.runs.reading import Made
+
+DATA = Path(__file__).parent / "data" / "isa"
+NAMES = (
+    "attend.triton39.gfx1201.amdgcn",
+    "attend.triton39.gfx90a.amdgcn",
+    "attend.triton39.gfx950.amdgcn",
+    "calls.triton39.gfx1100.amdgcn",
+    "calls.triton39.gfx942.amdgcn",
+    "far.llvm22.gfx90a.s",
+    "handwritten.gfx90a.s",
+    "located.llvm22.gfx90a.s",
+)
+TARGETS = tuple(str(DATA / name) for name in NAMES)
+
+forks = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    yield
+    assert multiprocessing.active_children() == []
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forks for any number of bytes, whatever threads the test runner has."""
+    monkeypatch.setattr(forked, "LEAST_BYTES", 1)
+    monkeypatch.setattr(forked.threading, "active_count", lambda: 1)
+
+
+def run(then: Callable[[KernelReport], Any], jobs: int) -> tuple[list[Made], list[Failed]]:
+    events = list(pipeline.each(Request(TARGETS, jobs=jobs), then))
+    made = [e for e in events if isinstance(e, Made)]
+    return made, [e for e in events if isinstance(e, Failed)]
+
+
+@forks
+@pytest.mark.usefixtures("always")
+def test_several_processes_report_what_one_does() -> None:
+    alone = pipeline.collect(Request(TARGETS, jobs=1))
+    several = pipeline.collect(Request(TARGETS, jobs=3))
+    assert len(alone.kernels) >= len(TARGETS)
+    assert json_v1.to_dict(several) == json_v1.to_dict(alone)
+
+
+@forks
+@pytest.mark.usefixtures("always")
+def test_then_runs_in_the_workers() -> None:
+    made, failed = run(lambda report: (os.getpid(), report.id), 2)
+    assert not failed
+    pids = {pid for _, (pid, _) in ((m.order, m.value) for m in made)}
+    assert len(pids - {os.getpid()}) == 2
+    expected, _ = run(lambda report: report.id, 1)
+    assert sorted((m.order, m.value[1]) for m in made) == [(m.order, m.value) for m in expected]
+
+
+@forks
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("victim", NAMES[1:])
+def test_a_worker_that_dies_takes_one_target_with_it(victim: str) -> None:
+    parent = os.getpid()
+
+    def then(report: KernelReport) -> str:
+        if victim in report.id and os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return report.id
+
+    made, failed = run(then, 2)
+    assert [Path(f.error.file or "").name for f in failed] == [victim]
+    assert "SIGKILL" in failed[0].error.message
+    files = {Path(m.value.partition("::")[0]).name for m in made}
+    assert files == set(NAMES) - {victim}
+
+
+@forks
+@pytest.mark.usefixtures("always")
+def test_a_bug_takes_one_target_with_it() -> None:
+    def then(report: KernelReport) -> str:
+        if NAMES[3] in report.id:
+            raise ZeroDivisionError("a bug")
+        return report.id
+
+    made, failed = run(then, 2)
+    assert [Path(f.error.file or "").name for f in failed] == [NAMES[3]]
+    assert "internal error: ZeroDivisionError: a bug" in failed[0].error.message
+    assert len({Path(m.value.partition("::")[0]).name for m in made}) == len(NAMES) - 1
+
+
+@forks
+@pytest.mark.usefixtures("always")
+def test_an_interrupt_keeps_what_is_done_and_says_so() -> None:
+    events = pipeline.each(Request(TARGETS, jobs=2), lambda report: report.id)
+    seen: list[Any] = [next(events), next(events)]
+    assert isinstance(events, Iterator)
+    seen.append(events.throw(KeyboardInterrupt))  # type: ignore[attr-defined]
+    with pytest.raises(KeyboardInterrupt):
+        seen.extend(events)
+    last = seen[-1]
+    assert isinstance(last, Failed)
+    assert last.error.message.startswith("interrupted: ")
+    assert all(isinstance(event, Made) for event in seen[:-1])
+
+
+@forks
+@pytest.mark.usefixtures("always")
+def test_a_run_that_is_given_up_leaves_no_process() -> None:
+    events = pipeline.each(Request(TARGETS, jobs=2), lambda report: report.id)
+    next(events)
+    next(events)
+    del events
+
+
+def test_few_bytes_are_not_worth_a_fork(small_asm: Path) -> None:
+    found = list(enumerate(pipeline.resolve(str(small_asm)))) * 2
+    assert not forked.worth_it(found, 2)
+    assert not forked.worth_it(found, 1)
+
+
+# --------------------------------------------------------------------------- saved reports
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    """A JSON report of several kernels."""
+    return json.dumps(json_v1.to_dict(pipeline.collect(Request(TARGETS[:3]))))
+
+
+def test_kernels_are_read_when_they_are_asked_for(text: str) -> None:
+    data = json.loads(text)
+    del data["kernels"][1]["metrics"]
+    opened = SavedReport.open(json.dumps(data), "r.json")
+    kernels = opened.kernels()
+    assert next(kernels).id == data["kernels"][0]["id"]
+    with pytest.raises(KinspectError, match=r"r\.json: damaged report \(KeyError: 'metrics'\)"):
+        next(kernels)
+
+
+@pytest.mark.parametrize("form", [str, str.encode, lambda t: t.encode("utf-16")])
+def test_a_report_is_read_in_any_encoding(text: str, form: Callable[[str], str | bytes]) -> None:
+    again = json_v1.read(form(text), "r.json")
+    assert json_v1.to_dict(again) == json.loads(text)
+
+
+def test_what_python_writes_is_read(text: str) -> None:
+    """A figure that is no number is NaN in Python's JSON, and nothing in others'."""
+    data = json.loads(text)
+    data["kernels"][0]["metrics"]["vgpr_count"]["value"] = float("nan")
+    again = json_v1.read(json.dumps(data), "r.json")
+    value = again.kernels[0].metrics["vgpr_count"].value
+    assert isinstance(value, float)
+    assert value != value
+
+
+def test_only_the_artifacts_that_are_needed_are_unpacked(tmp_path: Path, text: str) -> None:
+    data = json.loads(text)
+    contents = {"amdgcn": b"code", "ttgir": b"ir"}
+    digests = {}
+    path = tmp_path / "a.kinspect"
+    with zipfile.ZipFile(path, "w") as out:
+        for kind, content in contents.items():
+            digests[kind] = hashlib.sha256(content).hexdigest()
+            out.writestr(f"artifacts/{digests[kind]}", content)
+        data["kernels"][0]["artifacts"] = {
+            kind: {"sha256": digests[kind], "bytes": len(content)}
+            for kind, content in contents.items()
+        }
+        out.writestr("report.json", json.dumps(data))
+    opened = saved.opened(path, tmp_path / "cache", frozenset({"amdgcn"}))
+    kernel = next(opened.kernels())
+    assert {k: a.path.read_bytes() for k, a in kernel.artifacts.items()} == {"amdgcn": b"code"}
+    assert [p.name for p in (tmp_path / "cache").iterdir()] == [digests["amdgcn"]]
+    every = saved.load(path, tmp_path / "cache").kernels[0].artifacts
+    assert {k: a.path.read_bytes() for k, a in every.items()} == contents
