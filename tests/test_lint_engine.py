@@ -371,10 +371,10 @@ rules:
         "t.yaml:16:29: unknown key link (known: title, url)",
         "t.yaml:16:18: url missing",
         "t.yaml:16:39: a mapping with title, url goes here",
-        "t.yaml:15:15: hot_only is for rules of scope loop",
+        "t.yaml:15:15: hot_only is for rules of scope loop, instruction or wait",
         't.yaml:13:27: `"a"` is text, a number is needed here',
         "t.yaml:17:5: a mapping with id, name, severity, scope, require, message, confidence, "
-        "when, explain, fix, references, status, hot_only goes here",
+        "when, explain, fix, references, status, hot_only, tags goes here",
     ]
 
 
@@ -422,7 +422,10 @@ def test_a_key_stands_once() -> None:
         ("rules: [\n", "t.yaml:2:1: "),
         ("a: b: c\n", "t.yaml:1:5: mapping values are not allowed"),
         ("\0", "t.yaml:1:1: "),
-        (rule(name="!!python/object/apply:os.getcwd []"), "t.yaml:2:9: could not determine"),
+        (
+            rule(name="!!python/object/apply:os.getcwd []"),
+            "t.yaml:2:9: the tag tag:yaml.org,2002:python",
+        ),
         (rule(name="2020-13-45"), "t.yaml:2:9: "),
         (rule(require="true"), "t.yaml:5:12: Expected `str`, got `bool`"),
         (rule(require="none"), "t.yaml:5:12: this is a none, not a condition"),

@@ -9,12 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.lint.catalogue import Catalogue
-from kinspect.inspector.lint.expr import (
-    ExpressionError,
-    Values,
-    compile_condition,
-    compile_figure,
-)
+from kinspect.inspector.lint.expr import ExpressionError, compile_condition, compile_figure
+from kinspect.inspector.lint.nodes import Values
 from kinspect.inspector.lint.template import compile_template, show
 from kinspect.inspector.model import MetricSpec
 
@@ -299,6 +295,12 @@ def test_values_of_undeclared_kind_are_checked_when_used() -> None:
         with pytest.raises(KinspectError, match="raw") as caught:
             value(text, raw="three")
         assert caught.value.hint
+
+
+def test_what_is_decided_is_not_looked_into_further() -> None:
+    assert value("empty and raw < 3", empty=False, raw="three") is False
+    assert value("not empty or raw < 3", empty=False, raw="three") is True
+    assert value("raw == 3 and lds_bytes > 1", raw="three", lds_bytes=None) is False
 
 
 def test_names_are_listed_once_in_order() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 from kinspect.inspector.cli.options import format_option, output_option, result_stream
+from kinspect.inspector.lint.names import ENGINE_VALUES
 from kinspect.inspector.metrics.catalogue import specs
 from kinspect.inspector.model import MetricSpec
 from kinspect.inspector.render.table import Column, rows_of
@@ -23,9 +24,10 @@ def metrics() -> None:
 def list_metrics(form: str, output: Path | None) -> None:
     """Every metric: name, unit, origin, scope and meaning.
 
-    A `*` stands for a mnemonic class (count.mfma) or a wait counter (waits.vmcnt).
+    A `*` stands for a mnemonic class (count.mfma) or a wait counter (waits.vmcnt). What only rules
+    can name of a loop, an access or a wait (op.*, access.*, wait.*) stands at the end.
     """
-    catalogue = specs()
+    catalogue = (*specs(), *ENGINE_VALUES)
     with result_stream(output) as stream:
         if form == "json":
             entries = [

@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal
 
+from kinspect.inspector.lint.names import CHOICES, ENGINE_VALUES, MATCHES, WORD_NAMES
 from kinspect.inspector.model import MetricSpec
 
 Kind = Literal["number", "text", "boolean", "mapping", "none", "any"]
-Scope = Literal["kernel", "loop"]
+Scope = Literal["kernel", "loop", "instruction", "wait"]
+Known = Literal["kernel", "loop", "both", "instruction", "wait", "matches"]
+"""What a name is known of. `both`: kernels and loops; `matches`: what an instruction or wait rule
+found, which only its texts may speak of."""
 
 HOT_LOOPS = "hot_loops."
 """Prefix of the sums over a kernel's hot loops: `hot_loops.count.scratch_load`. They let a kernel
 rule tell work inside the hot loops from work outside."""
 
-_LOOP_VALUES = (
-    MetricSpec("hot", "bool", "derived", "loop", "True if the loop does the kernel's work"),
-    MetricSpec("depth", "levels", "derived", "loop", "Nesting depth, 1 for an outermost loop"),
-    MetricSpec(
-        "unroll", "iterations", "derived", "loop", "Source iterations per iteration of the ISA loop"
-    ),
+OF_KERNEL = "kernel."
+"""Prefix that asks for the kernel's metric where the loop's would be read: `kernel.count.mfma`."""
+
+_READABLE: Mapping[Scope, frozenset[Known]] = MappingProxyType(
+    {
+        "kernel": frozenset[Known]({"kernel", "both"}),
+        "loop": frozenset[Known]({"kernel", "both", "loop"}),
+        "instruction": frozenset[Known]({"kernel", "both", "loop", "instruction", "matches"}),
+        "wait": frozenset[Known]({"kernel", "both", "loop", "wait", "matches"}),
+    }
+)
+_PLURAL: Mapping[Known, str] = MappingProxyType(
+    {
+        "loop": "loops",
+        "instruction": "instructions",
+        "wait": "waits",
+        "matches": "instructions and waits",
+    }
 )
 
 
@@ -41,12 +58,23 @@ def kind_of(spec: MetricSpec) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A name resolved: the metric, the field of its mapping where one is named, kind and scope."""
+    """A name resolved.
+
+    Args:
+        metric: what to look up.
+        field: of the metric's mapping, where one is named.
+        kind: of its values.
+        known: what it is known of.
+    """
 
     metric: str
     field: str | None
     kind: Kind
-    scope: Literal["kernel", "loop", "both"]
+    known: Known
+
+    def hidden_from(self, scope: Scope) -> str | None:
+        """What it is known of, in words, where a rule of this scope cannot read it; else None."""
+        return None if self.known in _READABLE[scope] else _PLURAL[self.known]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +110,7 @@ class Catalogue:
             for s in listed
             if s.scope == "both" and s.name.startswith("count.")
         )
-        known = {s.name: s for s in (*_LOOP_VALUES, *listed, *sums)}
+        known = {s.name: s for s in (*ENGINE_VALUES, *listed, *sums)}
         return cls(
             {name: s for name, s in known.items() if "*" not in name},
             tuple(s for name, s in known.items() if "*" in name),
@@ -91,20 +119,30 @@ class Catalogue:
 
     def find(self, name: str) -> Entry | None:
         """Resolves a dotted name; None if nothing in the catalogue answers to it."""
-        spec = self._spec(name)
+        spec = self.spec(name)
         if spec is not None:
-            return Entry(name, None, kind_of(spec), spec.scope)
+            return Entry(name, None, kind_of(spec), _known(spec))
         parent, _, field = name.rpartition(".")
-        spec = self._spec(parent)
+        spec = self.spec(parent)
         if spec is not None and kind_of(spec) in ("mapping", "any"):
-            return Entry(parent, field, "any", spec.scope)
+            return Entry(parent, field, "any", _known(spec))
+        if name.startswith(OF_KERNEL):
+            found = self.find(name[len(OF_KERNEL) :])
+            if found is not None and found.known in ("kernel", "both"):
+                return replace(found, known="kernel")
         return None
+
+    def choices(self, name: str) -> frozenset[str]:
+        """The texts that a name can stand for; empty where any text will do."""
+        return self.words if name in WORD_NAMES else CHOICES.get(name, frozenset())
 
     def suggest(self, name: str) -> str:
         """` (did you mean ...?)` with the nearest known name, or nothing."""
-        return nearest(name, self._names())
+        prefix = OF_KERNEL if name.startswith(OF_KERNEL) else ""
+        return nearest(name, (prefix + known for known in self._names()))
 
-    def _spec(self, name: str) -> MetricSpec | None:
+    def spec(self, name: str) -> MetricSpec | None:
+        """The metric of that full name; None if there is none."""
         found = self.exact.get(name)
         if found is not None:
             return found
@@ -122,6 +160,10 @@ class Catalogue:
         for family in self.families:
             for word in sorted(self.words):
                 yield family.name.replace("*", word)
+
+
+def _known(spec: MetricSpec) -> Known:
+    return "matches" if spec.name == MATCHES else spec.scope
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from kinspect.inspector.lint.catalogue import HOT_LOOPS
-from kinspect.inspector.lint.expr import Values
-from kinspect.inspector.lint.schema import Pack, Rule
+from kinspect.inspector.lint.names import MATCHES
+from kinspect.inspector.lint.nodes import Values
+from kinspect.inspector.lint.rule import Pack, Rule
+from kinspect.inspector.lint.subjects import Group, Place, Subjects
 from kinspect.inspector.model import (
     Finding,
     KernelReport,
@@ -21,6 +23,8 @@ from kinspect.inspector.model import (
 
 MAX_ACCESSES = 5
 MAX_SOURCE_LINES = 3
+MAX_MATCHES = 20
+"""Lines of the assembly that a finding about instructions or waits lists; it counts them all."""
 
 SourceText = Callable[[SourceLoc], "str | None"]
 """Gives the text of a source line, None where it is not at hand."""
@@ -35,6 +39,8 @@ def evaluate(
     """Everything the pack has to say of a kernel.
 
     A rule whose conditions cannot be decided, because a metric they need is unknown, says nothing.
+    What an instruction or wait rule finds in one loop for one cause is one finding; its message
+    speaks of the worst, its locations list them all. A kernel without loops counts as one.
 
     Args:
         pack: the rules.
@@ -48,30 +54,114 @@ def evaluate(
     Raises:
         KinspectError: a condition compares a mapping's field with a value of another kind.
     """
-    of_kernel = _kernel_values(kernel)
-    of_loops = [_loop_values(loop) for loop in kernel.loops]
+    judge = _Judge(kernel, source_text)
     found: list[tuple[tuple[int, int, str], Finding]] = []
     for rule in pack.rules:
-        for ordinal, loop in _subjects(rule, kernel):
-            values = Values(of_kernel, of_loops[ordinal] if loop else {})
-            if rule.when is not None and rule.when.evaluate(values) is not True:
-                continue
-            if rule.require.evaluate(values) is not False:
-                continue
-            finding = _finding(rule, kernel, loop, ordinal, values, source_text)
+        for ordinal, finding in judge.ask(rule):
             found.append(((_RANK[finding.severity], ordinal, finding.rule), finding))
     found.sort(key=lambda item: item[0])
     return tuple(finding for _, finding in found)
 
 
-def _subjects(rule: Rule, kernel: KernelReport) -> Iterator[tuple[int, LoopReport | None]]:
-    """What the rule looks at: the kernel as ordinal -1, or its loops as 0, 1, ..."""
-    if rule.text.scope == "kernel":
-        yield -1, None
-        return
-    for ordinal, loop in enumerate(kernel.loops):
-        if loop.hot or not rule.text.hot_only:
-            yield ordinal, loop
+class _Judge:
+    """One kernel with the values that rules read of it, each made when first asked for."""
+
+    def __init__(self, kernel: KernelReport, source_text: SourceText | None) -> None:
+        self._kernel = kernel
+        self._source_text = source_text
+        self._of_kernel = _kernel_values(kernel)
+        self._of_loops: dict[int, dict[str, MetricValue]] = {-1: {}}
+        self._subjects = Subjects(kernel)
+        self._of_groups: dict[int, Sequence[tuple[Values, Sequence[Place]]]] = {}
+
+    def ask(self, rule: Rule) -> Iterator[tuple[int, Finding]]:
+        """The rule's findings, each with the ordinal of its loop, -1 for none."""
+        scope, hot_only = rule.text.scope, rule.text.hot_only
+        if scope == "kernel":
+            values = Values(self._of_kernel, {})
+            if _breaks(rule, values):
+                yield -1, self._finding(rule, values, None, -1)
+        elif scope == "loop":
+            for ordinal, loop in enumerate(self._kernel.loops):
+                if hot_only and not loop.hot:
+                    continue
+                values = Values(self._of_kernel, self._loop(ordinal))
+                if _breaks(rule, values):
+                    yield ordinal, self._finding(rule, values, loop, ordinal)
+        else:
+            for group in self._subjects.of(scope, hot_only):
+                matches = [seen for seen in self._seen(group) if _breaks(rule, seen[0])]
+                for alike in _by_cause(matches):
+                    yield group.ordinal, self._grouped(rule, group, alike)
+
+    def _seen(self, group: Group) -> Sequence[tuple[Values, Sequence[Place]]]:
+        """What rules read of each kind in the group, made once, and where that kind stands."""
+        if id(group) not in self._of_groups:
+            loop = self._loop(group.ordinal)
+            self._of_groups[id(group)] = [
+                (Values(self._of_kernel, loop, alike.values), alike.places) for alike in group.alike
+            ]
+        return self._of_groups[id(group)]
+
+    def _loop(self, ordinal: int) -> Mapping[str, MetricValue]:
+        if ordinal < 0 and not self._kernel.loops:
+            return self._of_kernel  # what is counted per iteration elsewhere, counted once
+        if ordinal not in self._of_loops:
+            self._of_loops[ordinal] = _loop_values(self._kernel.loops[ordinal])
+        return self._of_loops[ordinal]
+
+    def _finding(
+        self, rule: Rule, values: Values, loop: LoopReport | None, ordinal: int
+    ) -> Finding:
+        places = tuple(_locations(rule, self._kernel, loop, self._source_text))
+        return self._made(rule, values, places, ordinal)
+
+    def _grouped(
+        self, rule: Rule, group: Group, matches: Sequence[tuple[Values, Sequence[Place]]]
+    ) -> Finding:
+        places = [place for _, alike in matches for place in alike]
+        worst = matches[0][0]
+        count = {MATCHES: len(places)}
+        values = Values(worst.kernel, worst.loop, {**worst.subject, **count})
+        at = tuple(_places(places[:MAX_MATCHES], self._source_text))
+        return self._made(rule, values, at, group.ordinal, count)
+
+    def _made(
+        self,
+        rule: Rule,
+        values: Values,
+        locations: tuple[Location, ...],
+        ordinal: int,
+        count: Mapping[str, MetricValue] | None = None,
+    ) -> Finding:
+        text = next((at.text for at in locations if at.kind == "source" and at.text), "")
+        return Finding(
+            rule=rule.text.id,
+            severity=rule.text.severity,
+            confidence=rule.text.confidence,
+            message=rule.message.render(values),
+            evidence={**(count or {}), **{r.name: r.evaluate(values) for r in rule.names}},
+            locations=locations,
+            fix=rule.fix.render(values),
+            fingerprint=fingerprint(rule.text.id, self._kernel.id, ordinal, text),
+        )
+
+
+def _by_cause(
+    matches: Sequence[tuple[Values, Sequence[Place]]],
+) -> Iterable[Sequence[tuple[Values, Sequence[Place]]]]:
+    """The matches of one loop apart by what made them so: each cause has a remedy of its own."""
+    found: dict[str, list[tuple[Values, Sequence[Place]]]] = {}
+    for match in matches:
+        found.setdefault(str(match[0].subject.get("access.reason")), []).append(match)
+    return found.values()
+
+
+def _breaks(rule: Rule, values: Values) -> bool:
+    """Whether `when` holds and `require` does not, both for certain."""
+    if rule.when is not None and rule.when.evaluate(values) is not True:
+        return False
+    return rule.require.evaluate(values) is False
 
 
 def _kernel_values(kernel: KernelReport) -> dict[str, MetricValue]:
@@ -88,28 +178,6 @@ def _kernel_values(kernel: KernelReport) -> dict[str, MetricValue]:
 def _loop_values(loop: LoopReport) -> dict[str, MetricValue]:
     values = {name: metric.value for name, metric in loop.metrics.items()}
     return values | {"hot": loop.hot, "depth": loop.depth, "unroll": loop.unroll}
-
-
-def _finding(
-    rule: Rule,
-    kernel: KernelReport,
-    loop: LoopReport | None,
-    ordinal: int,
-    values: Values,
-    source_text: SourceText | None,
-) -> Finding:
-    locations = tuple(_locations(rule, kernel, loop, source_text))
-    text = next((place.text for place in locations if place.kind == "source" and place.text), "")
-    return Finding(
-        rule=rule.text.id,
-        severity=rule.text.severity,
-        confidence=rule.text.confidence,
-        message=rule.message.render(values),
-        evidence={r.name: r.evaluate(values) for r in rule.names},
-        locations=locations,
-        fix=rule.text.fix,
-        fingerprint=fingerprint(rule.text.id, kernel.id, ordinal, text),
-    )
 
 
 def fingerprint(rule: str, kernel_id: str, ordinal: int, source_line: str) -> str:
@@ -147,6 +215,16 @@ def _locations(
         places.append(kernel.source)
     distinct = dict.fromkeys((place.file, place.line) for place in places)
     for file, line in list(distinct)[: MAX_ACCESSES if accesses else MAX_SOURCE_LINES]:
+        text = source_text(SourceLoc(file, line)) if source_text else None
+        yield Location("source", line, file, text or "")
+
+
+def _places(places: Sequence[Place], source_text: SourceText | None) -> Iterator[Location]:
+    """Every match in the assembly, then the lines of the source, each once."""
+    for place in places:
+        yield Location("amdgcn", place.line, text=place.text)
+    sources = [place.source.in_user_code for place in places if place.source is not None]
+    for file, line in dict.fromkeys((source.file, source.line) for source in sources):
         text = source_text(SourceLoc(file, line)) if source_text else None
         yield Location("source", line, file, text or "")
 

@@ -1,22 +1,26 @@
 """Rule conditions: comparisons over metric names, checked when loaded, never executed as Python.
 
-The text is parsed with `ast` and translated, node by allowed node, into the small trees below.
-Metrics can be unknown (None). Anything computed from an unknown is unknown, `and`, `or` and `not`
-follow Kleene's three-valued logic, and a condition that stays unknown decides nothing.
+The text is parsed with `ast` and translated, node by allowed node, into the trees of `nodes`.
 """
 
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.lint.catalogue import Catalogue, Kind, Scope
-from kinspect.inspector.model import MetricValue
+from kinspect.inspector.lint.catalogue import Catalogue, Entry, Kind, Scope, nearest
+from kinspect.inspector.lint.nodes import (
+    FUNCTIONS,
+    Apply,
+    Constant,
+    Expression,
+    IsNone,
+    Join,
+    MetricName,
+    Node,
+    Source,
+)
 
 MAX_LENGTH = 2000
 """Characters of one condition. Deep nesting is bounded with it."""
@@ -31,133 +35,6 @@ class ExpressionError(ValueError):
         self.offset = offset
 
 
-@dataclass(frozen=True, slots=True)
-class Values:
-    """What names stand for: the kernel's metrics, and in a loop rule those of the loop."""
-
-    kernel: Mapping[str, MetricValue]
-    loop: Mapping[str, MetricValue]
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """A number, text, true, false, none, or the choices of an `in`."""
-
-    value: Any
-
-    def evaluate(self, values: Values) -> Any:
-        return self.value
-
-
-@dataclass(frozen=True, slots=True)
-class MetricName:
-    """A metric, or one field of a metric that is a mapping."""
-
-    metric: str
-    field: str | None
-    of_loop: bool
-
-    @property
-    def name(self) -> str:
-        return self.metric if self.field is None else f"{self.metric}.{self.field}"
-
-    def evaluate(self, values: Values) -> MetricValue:
-        found = (values.loop if self.of_loop else values.kernel).get(self.metric)
-        if self.field is None:
-            return found
-        return found.get(self.field) if isinstance(found, Mapping) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Apply:
-    """An operation of `_OPERATIONS` on its operands, all of which are evaluated."""
-
-    operation: str
-    operands: tuple[Node, ...]
-
-    def evaluate(self, values: Values) -> Any:
-        return _OPERATIONS[self.operation](*(o.evaluate(values) for o in self.operands))
-
-
-Node = Constant | MetricName | Apply
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """A checked condition or figure; `names` are the metrics it reads, in order."""
-
-    text: str
-    kind: Kind
-    root: Node
-    names: tuple[MetricName, ...]
-
-    def evaluate(self, values: Values) -> Any:
-        """The value, None where it is unknown.
-
-        Raises:
-            KinspectError: a value has another kind than the condition takes it for. Only fields of
-                mappings can do that: the kind of everything else is checked on loading.
-        """
-        try:
-            return self.root.evaluate(values)
-        except (TypeError, OverflowError, RecursionError) as error:
-            raise KinspectError(
-                f"rule condition `{self.text}`: {error}",
-                "compare each metric with a value of its own kind",
-            ) from error
-
-
-def _strict(function: Callable[..., Any]) -> Callable[..., Any]:
-    def apply(*operands: Any) -> Any:
-        return None if any(o is None for o in operands) else function(*operands)
-
-    return apply
-
-
-def _truth(value: Any) -> bool | None:
-    if value is None or isinstance(value, bool):
-        return value
-    raise TypeError(f"{value!r} is neither true nor false")
-
-
-def _and(*operands: Any) -> bool | None:
-    truths = [_truth(o) for o in operands]
-    return False if False in truths else None if None in truths else True
-
-
-def _or(*operands: Any) -> bool | None:
-    truths = [_truth(o) for o in operands]
-    return True if True in truths else None if None in truths else False
-
-
-def _divide(a: float, b: float) -> float | None:
-    return a / b if b else None  # a share of nothing is unknown, not infinite
-
-
-_OPERATIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
-    {
-        "and": _and,
-        "or": _or,
-        "not": _strict(lambda a: not _truth(a)),
-        "is": lambda a, b: a is b,
-        "is not": lambda a, b: a is not b,
-        "==": _strict(operator.eq),
-        "!=": _strict(operator.ne),
-        "<": _strict(operator.lt),
-        "<=": _strict(operator.le),
-        ">": _strict(operator.gt),
-        ">=": _strict(operator.ge),
-        "in": _strict(lambda a, choices: a in choices),
-        "not in": _strict(lambda a, choices: a not in choices),
-        "+": _strict(operator.add),
-        "-": _strict(operator.sub),
-        "*": _strict(operator.mul),
-        "/": _strict(_divide),
-        "negative": _strict(operator.neg),
-        "min": _strict(min),
-        "max": _strict(max),
-    }
-)
 _COMPARISONS: Mapping[type[ast.AST], str] = MappingProxyType(
     {
         ast.Eq: "==",
@@ -175,6 +52,7 @@ _COMPARISONS: Mapping[type[ast.AST], str] = MappingProxyType(
 _ARITHMETIC: Mapping[type[ast.AST], str] = MappingProxyType(
     {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 )
+_SOURCES: Mapping[str, Source] = MappingProxyType({"kernel": "kernel", "loop": "loop"})
 _WORDS: Mapping[str, bool | None] = MappingProxyType({"true": True, "false": False, "none": None})
 
 
@@ -184,7 +62,8 @@ def compile_condition(text: str, catalogue: Catalogue, scope: Scope) -> Expressi
     Args:
         text: the condition, e.g. `count.mfma > 0 and vector_bits.lds_read.mean < 64`.
         catalogue: the names it may use.
-        scope: what the rule looks at. A loop rule may also read metrics that only kernels have.
+        scope: what the rule looks at. A loop rule may also read metrics that only kernels have,
+            a rule about instructions or waits those and the metrics of the loop they stand in.
 
     Raises:
         ExpressionError: bad syntax, an unknown name, or operands of the wrong kind.
@@ -197,8 +76,10 @@ def compile_condition(text: str, catalogue: Catalogue, scope: Scope) -> Expressi
     return expression
 
 
-def compile_figure(text: str, catalogue: Catalogue, scope: Scope) -> Expression:
-    """As `compile_condition`, for an expression of any kind: what a message shows."""
+def compile_figure(
+    text: str, catalogue: Catalogue, scope: Scope, *, shown: bool = False
+) -> Expression:
+    """As `compile_condition`, for an expression of any kind; `shown`: in a message or a fix."""
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"longer than {MAX_LENGTH} characters", 0)
     source = text.replace("\n", " ").replace("\r", " ")
@@ -208,7 +89,7 @@ def compile_figure(text: str, catalogue: Catalogue, scope: Scope) -> Expression:
         raise ExpressionError("empty; write a comparison such as count.nop < 10", 0)
     try:
         tree = ast.parse(source, mode="eval").body
-        checker = _Checker(source, catalogue, scope)
+        checker = _Checker(source, catalogue, scope, shown)
         root, kind = checker.node(tree)
     except SyntaxError as error:
         column = error.offset - 1 if error.offset else len(source)  # no offset: something missing
@@ -224,30 +105,32 @@ def compile_figure(text: str, catalogue: Catalogue, scope: Scope) -> Expression:
 class _Checker:
     """Translates one `ast` tree; every node comes back with the kind of its values."""
 
-    def __init__(self, source: str, catalogue: Catalogue, scope: Scope) -> None:
+    def __init__(self, source: str, catalogue: Catalogue, scope: Scope, shown: bool) -> None:
         self._source = source
         self._catalogue = catalogue
         self._scope = scope
+        self._shown = shown
         self.names: list[MetricName] = []
 
     def node(self, node: ast.expr) -> tuple[Node, Kind]:
         match node:
             case ast.BoolOp(op=op, values=values):
-                word = "and" if isinstance(op, ast.And) else "or"
-                return Apply(word, tuple(self._want(v, "boolean") for v in values)), "boolean"
+                operands = tuple(self._want(v, "boolean") for v in values)
+                return Join(isinstance(op, ast.Or), operands), "boolean"
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return Apply("not", (self._want(operand, "boolean"),)), "boolean"
+                return Apply(FUNCTIONS["not"], (self._want(operand, "boolean"),)), "boolean"
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return Apply("negative", (self._want(operand, "number"),)), "number"
+                return Apply(FUNCTIONS["negative"], (self._want(operand, "number"),)), "number"
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                operands = (self._want(left, "number"), self._want(right, "number"))
-                return Apply(_ARITHMETIC[type(op)], operands), "number"
+                sides = (self._want(left, "number"), self._want(right, "number"))
+                return Apply(FUNCTIONS[_ARITHMETIC[type(op)]], sides), "number"
             case ast.Compare():
                 return self._comparison(node), "boolean"
             case ast.Call(func=ast.Name(id="min" | "max" as name), args=args, keywords=[]) if (
                 len(args) > 1
             ):
-                return Apply(name, tuple(self._want(a, "number") for a in args)), "number"
+                numbers = tuple(self._want(a, "number") for a in args)
+                return Apply(FUNCTIONS[name], numbers), "number"
             case ast.Constant(value=value):
                 return Constant(value), self._constant_kind(node, value)
             case ast.Name(id=word) if word in _WORDS:
@@ -267,7 +150,7 @@ class _Checker:
             self._pair(left, _COMPARISONS[type(op)], right)
             for left, op, right in zip(sides, node.ops, sides[1:], strict=False)
         ]
-        return parts[0] if len(parts) == 1 else Apply("and", tuple(parts))
+        return parts[0] if len(parts) == 1 else Join(False, tuple(parts))
 
     def _pair(self, left: ast.expr, op: str, right: ast.expr) -> Node:
         if op in ("in", "not in"):
@@ -276,7 +159,7 @@ class _Checker:
         if op in ("is", "is not"):
             if b_kind != "none":
                 raise self._error(right, f"`{op}` asks for none alone; compare values with ==")
-            return Apply(op, (a, b))
+            return IsNone(a, op == "is")
         for side, kind in ((left, a_kind), (right, b_kind)):
             if kind == "none":
                 raise self._error(side, "a comparison with none is never true; write `is none`")
@@ -290,7 +173,18 @@ class _Checker:
                 f"`{self._text(left)}` is {a_kind} and `{self._text(right)}` is {b_kind}; "
                 "they are never equal",
             )
-        return Apply(op, (a, b))
+        self._check_choice(a, b, right)
+        self._check_choice(b, a, left)
+        return Apply(FUNCTIONS[op], (a, b))
+
+    def _check_choice(self, name: Node, value: Node, at: ast.expr) -> None:
+        """Refuses a text that the name never stands for: a slip that no run would show."""
+        if not isinstance(name, MetricName) or not isinstance(value, Constant):
+            return
+        choices = self._catalogue.choices(name.name)
+        if choices and value.value not in choices:
+            hint = nearest(value.value, choices) or f" (it is {', '.join(sorted(choices))})"
+            raise self._error(at, f"{name.name} is never {self._text(at)}{hint}")
 
     def _membership(self, left: ast.expr, op: str, right: ast.expr) -> Node:
         item, kind = self.node(left)
@@ -305,20 +199,29 @@ class _Checker:
                 raise self._error(
                     element, f"`{self._text(left)}` is {kind}, this choice {choice_kind}"
                 )
+            self._check_choice(item, choice, element)
             choices.append(choice.value)
-        return Apply(op, (item, Constant(tuple(choices))))
+        return Apply(FUNCTIONS[op], (item, Constant(tuple(choices))))
 
     def _name(self, node: ast.expr) -> tuple[Node, Kind]:
         name = self._dotted(node)
         entry = self._catalogue.find(name)
         if entry is None:
             raise self._error(node, f"unknown metric {name}{self._catalogue.suggest(name)}")
-        if self._scope == "kernel" and entry.scope == "loop":
-            raise self._error(node, f"{name} is known of loops only; this rule's scope is kernel")
-        of_loop = self._scope == "loop" and entry.scope != "kernel"
-        found = MetricName(entry.metric, entry.field, of_loop)
+        hidden = entry.hidden_from(self._scope)
+        if hidden:
+            message = f"{name} is known of {hidden} only; this rule's scope is {self._scope}"
+            raise self._error(node, message)
+        if entry.known == "matches" and not self._shown:
+            raise self._error(node, f"{name} is for message and fix: it counts what was found")
+        found = MetricName(name, entry.metric, entry.field, self._source_of(entry))
         self.names.append(found)
         return found, entry.kind
+
+    def _source_of(self, entry: Entry) -> Source:
+        if entry.known == "both":
+            return "kernel" if self._scope == "kernel" else "loop"
+        return _SOURCES.get(entry.known, "subject")
 
     def _dotted(self, node: ast.expr) -> str:
         parts = []

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kinspect.inspector.lint.schema import Rule
+from kinspect.inspector.lint.rule import Rule
 from kinspect.inspector.model import ErrorRecord, Finding, SourceLoc
 
 Severity = Literal["error", "warning", "info"]
@@ -30,6 +30,8 @@ class Suppression:
         rules: ids or names it speaks of; empty for all.
         scope: `line` (the line it stands on, or the next where it stands alone), or `file`.
         reason: what follows it, for people.
+        note: set where it is reported as unused and there is more to say than that nothing was
+            found: `no rule KI99 (did you mean KI009?)`.
     """
 
     file: str
@@ -37,6 +39,7 @@ class Suppression:
     rules: tuple[str, ...]
     scope: Literal["line", "file"]
     reason: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,8 @@ class LintReport:
         fail_on: the least severity of a new finding that fails the run.
         kernels: in the order of the targets.
         errors: what could not be linted.
-        unused: suppressions that left nothing out.
+        unused: suppressions that left nothing out; `rules` are then those of the comment that did
+            not, `note` why, where that is worth saying.
         baseline: the baseline's file, where there is one.
         gone: fingerprints of the baseline that this run did not find, though it saw their kernel.
         notes: about the run as a whole.

@@ -1,302 +1,253 @@
-"""Rule packs: their YAML form, checked in full when loaded, and the rules they hold.
+"""Rule packs: where they come from, what they take over from each other, and how they are loaded.
 
-Every fault of a pack is reported at once, each with `file:line:column`, so that one run shows all
-there is to correct.
+Every fault of a pack, and of those that it extends, is reported at once, each with
+`file:line:column`, so that one run shows all there is to correct.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import re
-import typing
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Literal
 
-import yaml
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.lint.catalogue import Catalogue, Scope, nearest
-from kinspect.inspector.lint.expr import Expression, ExpressionError, MetricName, compile_condition
-from kinspect.inspector.lint.template import Template, compile_template
+from kinspect.inspector.lint import document
+from kinspect.inspector.lint.catalogue import Catalogue, nearest
+from kinspect.inspector.lint.document import Fault, PackError
+from kinspect.inspector.lint.reader import Draft, Reader
+from kinspect.inspector.lint.rule import Override, Pack, Reference, Rule, RuleText
 from kinspect.inspector.model import MetricSpec
 
-DEFAULT_PACK = "recommended.yaml"
+__all__ = [
+    "DEFAULT_PACK",
+    "Fault",
+    "Pack",
+    "PackError",
+    "Reference",
+    "Rule",
+    "RuleText",
+    "bundled_packs",
+    "load_default",
+    "load_named",
+    "load_pack",
+    "load_packs",
+    "parse_pack",
+]
 
-_ID = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
-_NON_BLANK = re.compile(r"\S")
-_BLOCK_HEADER = re.compile(r"[|>][^\n]*\n")
-
-_COMPILERS: Mapping[str, Callable[[str, Catalogue, Scope], Expression | Template]] = (
-    MappingProxyType(
-        {"when": compile_condition, "require": compile_condition, "message": compile_template}
-    )
-)
+DEFAULT_PACK = "recommended"
+SUFFIX = ".yaml"
 
 Specs = Catalogue | Mapping[str, MetricSpec] | Iterable[MetricSpec]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """A public document that a rule rests on."""
-
-    title: str
-    url: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleText:
-    """A rule as written: the keys of its YAML mapping, their types and defaults.
-
-    A finding is made where `when` holds and `require` does not.
-    """
-
-    id: str
-    name: str
-    severity: Literal["error", "warning", "info"]
-    scope: Scope
-    require: str
-    message: str
-    confidence: Literal["certain", "likely", "possible"] = "certain"
-    when: str | None = None
-    explain: str = ""
-    fix: str = ""
-    references: tuple[Reference, ...] = ()
-    status: Literal["preview", "stable"] = "stable"
-    hot_only: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule ready to be applied; `line` is where it stands in its pack."""
-
-    text: RuleText
-    when: Expression | None
-    require: Expression
-    message: Template
-    line: int
-
-    @property
-    def names(self) -> tuple[MetricName, ...]:
-        """The metrics that the rule mentions, each once, the decisive ones first."""
-        when = self.when.names if self.when else ()
-        return tuple(
-            dict.fromkeys((*self.require.names, *when, *self.message.names)),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Pack:
-    """The rules of one file."""
-
-    name: str
-    description: str
-    rules: tuple[Rule, ...]
-    file: str
-
-
 def load_default(catalogue: Specs) -> Pack:
-    """The pack that ships with kinspect.
+    """The pack that is asked when nothing else is said.
 
     Args:
         catalogue: the metrics that exist; see `Catalogue.of`.
     """
+    return load_named(DEFAULT_PACK, catalogue)
+
+
+def load_named(name: str, catalogue: Specs) -> Pack:
+    """The pack of that name which ships with kinspect, else the one in the file of that name.
+
+    Raises:
+        KinspectError: there is neither; or as for `load_pack`.
+    """
+    return _Session(_known(catalogue)).load(_find(name, Path()))
+
+
+def load_packs(names: Sequence[str], catalogue: Specs) -> tuple[Pack, ...]:
+    """As `load_named`, for several; what they have in common is read once.
+
+    Raises:
+        PackError: the faults of all of them.
+        KinspectError: one of them cannot be read.
+    """
+    session = _Session(_known(catalogue))
+    return session.loaded([_find(name, Path()) for name in names])
+
+
+def load_pack(path: Path, catalogue: Specs) -> Pack:
+    """Reads a pack from a file.
+
+    Raises:
+        PackError: it has faults, or a pack that it extends has: all of them, one per line.
+        KinspectError: the file cannot be read.
+    """
+    return _Session(_known(catalogue)).load(_Place(path, str(path)))
+
+
+def parse_pack(text: str, file: str, catalogue: Specs) -> Pack:
+    """Checks a pack's text; `file` is what errors call it, and where paths in it start from.
+
+    Raises:
+        PackError: as for `load_pack`.
+    """
+    return _Session(_known(catalogue)).load(_Place(Path(file), file), text)
+
+
+def bundled_packs() -> tuple[str, ...]:
+    """Names of the packs that ship with kinspect, the default first."""
+    names = sorted(path.stem for path in _folder().glob(f"*{SUFFIX}"))
+    return tuple(sorted(names, key=lambda name: name != DEFAULT_PACK))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A pack's file, and what errors call it."""
+
+    path: Path
+    shown: str
+
+
+class _Session:
+    """The loading of one pack with those that it extends, each of them once."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._faults: list[Fault] = []
+        self._done: dict[str, Pack | None] = {}
+        self._under_way: list[_Place] = []
+
+    def load(self, place: _Place, text: str | None = None) -> Pack:
+        pack = self._pack(place, document.read(place.path) if text is None else text)
+        if self._faults or pack is None:
+            raise PackError(tuple(self._faults))
+        return pack
+
+    def loaded(self, places: Sequence[_Place]) -> tuple[Pack, ...]:
+        """The packs of several files; the faults of all of them as one error."""
+        for place in places:
+            key = _identity(place)
+            if key not in self._done:
+                self._done[key] = self._pack(place, document.read(place.path))
+        if self._faults:
+            raise PackError(tuple(self._faults))
+        packs = (self._done[_identity(place)] for place in places)
+        return tuple(pack for pack in packs if pack is not None)
+
+    def _pack(self, place: _Place, text: str) -> Pack | None:
+        reader = Reader(text, place.shown, self._catalogue)
+        draft = reader.pack()
+        pack = None
+        if draft is not None:
+            self._under_way.append(place)
+            pack = self._joined(draft, reader, place)
+            self._under_way.pop()
+        self._faults += reader.faults
+        return pack
+
+    def _joined(self, draft: Draft, reader: Reader, place: _Place) -> Pack:
+        parents = [self._parent(name, at, reader, place) for name, at in draft.extends]
+        rules = self._inherited(draft, parents, reader)
+        if None not in parents:  # else half of what may be overridden is not known
+            self._override(draft.override, rules, reader, draft)
+        for rule, at in draft.rules:
+            first = rules.setdefault(rule.text.id, rule)
+            if first is not rule:
+                reader.fault(at, _taken(first))
+        return Pack(draft.name, draft.description, tuple(rules.values()), place.shown)
+
+    def _parent(self, name: str, at: int, reader: Reader, place: _Place) -> Pack | None:
+        try:
+            parent = _find(name, place.path.parent)
+        except KinspectError as error:
+            reader.fault(at, error.message)
+            return None
+        key = _identity(parent)
+        if key in self._done:
+            return self._done[key]
+        chain = [_identity(p) for p in self._under_way]
+        if key in chain:
+            shown = [p.shown for p in self._under_way[chain.index(key) :]]
+            reader.fault(at, f"the pack extends itself: {' → '.join([*shown, parent.shown])}")
+            return None
+        try:
+            text = document.read(parent.path)
+        except KinspectError as error:
+            reader.fault(at, error.message)
+            return None
+        self._done[key] = self._pack(parent, text)
+        return self._done[key]
+
+    def _inherited(
+        self, draft: Draft, parents: Sequence[Pack | None], reader: Reader
+    ) -> dict[str, Rule]:
+        rules: dict[str, Rule] = {}
+        for (_, at), parent in zip(draft.extends, parents, strict=True):
+            for rule in parent.rules if parent is not None else ():
+                first = rules.setdefault(rule.text.id, rule)
+                if _same_origin(first, rule):  # by two ways: the later has the last word
+                    rules[rule.text.id] = rule
+                else:
+                    reader.fault(at, f"{rule.file}:{rule.line}: {_taken(first)}")
+        return rules
+
+    def _override(
+        self,
+        overrides: Sequence[tuple[str, Override, int]],
+        rules: dict[str, Rule],
+        reader: Reader,
+        draft: Draft,
+    ) -> None:
+        own = {rule.text.id for rule, _ in draft.rules}
+        for rule_id, change, at in overrides:
+            if rule_id in own and rule_id not in rules:
+                reader.fault(at, f"{rule_id} is a rule of this very pack; change it there")
+            elif rule_id not in rules:
+                hint = nearest(rule_id, rules)
+                reader.fault(at, f"no rule {rule_id} in the packs that this one extends{hint}")
+            elif not change.enabled:
+                del rules[rule_id]
+            else:
+                rule = rules[rule_id]
+                text = replace(
+                    rule.text,
+                    severity=change.severity or rule.text.severity,
+                    confidence=change.confidence or rule.text.confidence,
+                )
+                rules[rule_id] = replace(rule, text=text)
+
+
+def _identity(place: _Place) -> str:
+    return os.path.realpath(place.path)
+
+
+def _same_origin(a: Rule, b: Rule) -> bool:
+    return (a.file, a.line) == (b.file, b.line)
+
+
+def _taken(first: Rule) -> str:
+    return f"id {first.text.id} is taken by {first.file}:{first.line}"
+
+
+def _known(catalogue: Specs) -> Catalogue:
+    return catalogue if isinstance(catalogue, Catalogue) else Catalogue.of(catalogue)
+
+
+def _find(name: str, folder: Path) -> _Place:
+    """The bundled pack of that name, else the file of that name, seen from `folder`."""
+    shipped = bundled_packs()
+    if name in shipped:
+        return _Place(_folder() / f"{name}{SUFFIX}", f"rules/{name}{SUFFIX}")
+    path = Path(folder, os.path.expanduser(name))
+    if os.path.exists(path):  # pathlib's own raises for a name that is too long
+        return _Place(path, str(path))
+    raise KinspectError(
+        f"no rule pack {name}{nearest(name, shipped)}: neither a file nor one of"
+        f" {', '.join(shipped)}",
+        "give the path of a YAML file, or one of these names",
+    )
+
+
+def _folder() -> Path:
     # Found as a path: importing importlib.resources costs more than all of the loading.
     spec = importlib.util.find_spec("kinspect.rules")
     folders = spec.submodule_search_locations if spec else None
     if not folders:
         raise KinspectError("kinspect's own rules are missing", "reinstall kinspect")
-    text = Path(folders[0], DEFAULT_PACK).read_text(encoding="utf-8")
-    return parse_pack(text, f"rules/{DEFAULT_PACK}", catalogue)
-
-
-def load_pack(path: Path, catalogue: Specs) -> Pack:
-    """Reads a pack.
-
-    Raises:
-        KinspectError: the file cannot be read, or has faults: all of them, one per line.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise KinspectError(
-            f"cannot read rule pack {path}: {error}", "give the path of a YAML file in UTF-8"
-        ) from error
-    return parse_pack(text, str(path), catalogue)
-
-
-def parse_pack(text: str, file: str, catalogue: Specs) -> Pack:
-    """Checks a pack's text; `file` is what errors call it.
-
-    Raises:
-        KinspectError: as for `load_pack`.
-    """
-    known = catalogue if isinstance(catalogue, Catalogue) else Catalogue.of(catalogue)
-    reader = _Reader(text, file, known)
-    pack = reader.pack()
-    if reader.faults or pack is None:
-        raise KinspectError("\n".join(reader.faults), "correct these lines of the rule pack")
-    return pack
-
-
-class _Reader:
-    """One pass over one pack, gathering its faults."""
-
-    def __init__(self, text: str, file: str, catalogue: Catalogue) -> None:
-        self._text = text
-        self._file = file
-        self._catalogue = catalogue
-        self._types = {shape: typing.get_type_hints(shape) for shape in (RuleText, Reference)}
-        self._constructor = yaml.constructor.SafeConstructor()
-        self.faults: list[str] = []
-
-    def pack(self) -> Pack | None:
-        root = self._compose()
-        if isinstance(root, yaml.SequenceNode):
-            listed: yaml.Node = root
-            found = {}
-        elif isinstance(root, yaml.MappingNode):
-            nodes = self._keys(root, ("pack", "description", "rules"))
-            found = {k: self._value(n, str) for k, n in nodes.items() if k != "rules"}
-            if not isinstance(nodes.get("rules"), yaml.SequenceNode):
-                self._fault(nodes.get("rules", root), "a pack needs `rules:`, a list of rules")
-                return None
-            listed = nodes["rules"]
-        else:
-            if not self.faults:
-                self._fault(root, "a pack is a mapping with `rules:`, or a list of rules")
-            return None
-        rules = [rule for node in listed.value if (rule := self._rule(node))]
-        self._check_ids(rules, listed)
-        name = found.get("pack") or Path(self._file).stem
-        return Pack(name, found.get("description") or "", tuple(rules), self._file)
-
-    def _compose(self) -> yaml.Node | None:
-        # Nodes keep their marks; the C parser takes a tenth of the Python one's time.
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        try:
-            return yaml.compose(self._text, Loader=loader)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark
-            where = f"{mark.line + 1}:{mark.column + 1}" if mark else "1:1"
-            self.faults.append(f"{self._file}:{where}: {error.problem or error.context}")
-        except yaml.YAMLError as error:
-            self.faults.append(f"{self._file}:1:1: {' '.join(str(error).split())}")
-        return None
-
-    def _rule(self, node: yaml.Node) -> Rule | None:
-        before = len(self.faults)
-        found = self._record(node, RuleText)
-        if found is None:
-            return None
-        nodes, values = found
-        if "id" in values and not _ID.fullmatch(values["id"]):
-            self._fault(nodes["id"], "an id is a letter, then letters, digits, `.`, `_` or `-`")
-        scope: Scope = values.get("scope", "loop")
-        if scope == "kernel" and "hot_only" in nodes:
-            self._fault(nodes["hot_only"], "hot_only is for rules of scope loop")
-        compiled: dict[str, Any] = {}
-        for key, compiler in _COMPILERS.items():
-            if values.get(key) is None:
-                continue
-            try:
-                compiled[key] = compiler(values[key], self._catalogue, scope)
-            except ExpressionError as error:
-                at = self._index(nodes[key], values[key], error.offset)
-                self._fault(nodes[key], error.message, at)
-        if len(self.faults) > before:
-            return None
-        line = node.start_mark.line + 1
-        text = RuleText(**values)
-        return Rule(text, compiled.get("when"), compiled["require"], compiled["message"], line)
-
-    def _record(
-        self, node: yaml.Node, shape: type[Any]
-    ) -> tuple[dict[str, yaml.Node], dict[str, Any]] | None:
-        """The keys of a mapping with their nodes and their values, as `shape` has them."""
-        if not isinstance(node, yaml.MappingNode):
-            self._fault(node, f"a mapping with {', '.join(self._types[shape])} goes here")
-            return None
-        hints = self._types[shape]
-        nodes = self._keys(node, tuple(hints))
-        missing = [f.name for f in fields(shape) if f.default is MISSING and f.name not in nodes]
-        if missing:
-            self._fault(node, f"{', '.join(missing)} missing")
-        values = {}
-        for key, value in nodes.items():
-            before = len(self.faults)
-            found = self._value(value, hints[key])
-            if len(self.faults) == before:
-                values[key] = found
-        return nodes, values
-
-    def _keys(self, node: yaml.MappingNode, known: tuple[str, ...]) -> dict[str, yaml.Node]:
-        found: dict[str, yaml.Node] = {}
-        for key, value in node.value:
-            name = key.value if isinstance(key, yaml.ScalarNode) else None
-            if name in found:
-                self._fault(key, f"`{name}` stands here twice")
-            elif name in known:
-                found[name] = value
-            else:
-                hint = nearest(str(name), known) or f" (known: {', '.join(known)})"
-                self._fault(key, f"unknown key {name}{hint}")
-        return found
-
-    def _value(self, node: yaml.Node, wanted: Any) -> Any:
-        if wanted == tuple[Reference, ...]:
-            return self._references(node)
-        import msgspec  # costs as much as everything else here: only when a pack is read
-
-        try:
-            return msgspec.convert(self._constructor.construct_document(node), wanted, strict=True)
-        except (msgspec.ValidationError, yaml.YAMLError, ValueError) as error:
-            self._fault(node, " ".join(str(error).split()))
-            return None
-
-    def _references(self, node: yaml.Node) -> tuple[Reference, ...]:
-        if not isinstance(node, yaml.SequenceNode):
-            self._fault(node, "references are a list of mappings with title and url")
-            return ()
-        found = []
-        for item in node.value:
-            before = len(self.faults)
-            record = self._record(item, Reference)
-            if record and len(self.faults) == before:
-                found.append(Reference(**record[1]))
-        return tuple(found)
-
-    def _check_ids(self, rules: list[Rule], listed: yaml.Node) -> None:
-        first: dict[str, int] = {}
-        nodes = {node.start_mark.line + 1: node for node in listed.value}
-        for rule in rules:
-            line = first.setdefault(rule.text.id, rule.line)
-            if line != rule.line:
-                self._fault(nodes[rule.line], f"id {rule.text.id} is taken by line {line}")
-
-    def _index(self, node: yaml.Node, value: str, offset: int) -> int:
-        """Where in the file character `offset` of a scalar stands.
-
-        YAML's folding and indentation change white space alone, so the n-th visible character of
-        the value is the n-th of the text it was written as.
-        """
-        start, stop = node.start_mark.index, node.end_mark.index
-        written = self._text[start:stop]
-        header = _BLOCK_HEADER.match(written)
-        if header:
-            start += header.end()
-        elif written[:1] in ("'", '"'):
-            start += 1
-        nth = len(_NON_BLANK.findall(value[:offset]))
-        for count, match in enumerate(_NON_BLANK.finditer(self._text, start, stop)):
-            if count == nth:
-                return match.start()
-        return start
-
-    def _fault(self, node: yaml.Node | None, message: str, index: int | None = None) -> None:
-        if index is None:
-            index = node.start_mark.index if node is not None else 0
-        line = self._text.count("\n", 0, index) + 1
-        column = index - (self._text.rfind("\n", 0, index) + 1) + 1
-        self.faults.append(f"{self._file}:{line}:{column}: {message}")
+    return Path(folders[0])

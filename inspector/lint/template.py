@@ -7,13 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kinspect.inspector.lint.catalogue import Catalogue, Scope
-from kinspect.inspector.lint.expr import (
-    Expression,
-    ExpressionError,
-    MetricName,
-    Values,
-    compile_figure,
-)
+from kinspect.inspector.lint.expr import ExpressionError, compile_figure
+from kinspect.inspector.lint.nodes import Expression, MetricName, Values
 from kinspect.inspector.model import MetricValue
 
 _BRACED = re.compile(r"\{([^{}]*)\}")
@@ -36,7 +31,7 @@ class Template:
 
 
 def compile_template(text: str, catalogue: Catalogue, scope: Scope) -> Template:
-    """Checks a message and the metrics it names.
+    """Checks a message or fix and the metrics it names.
 
     Raises:
         ExpressionError: a brace stands alone, or what stands between two is no valid figure.
@@ -46,7 +41,7 @@ def compile_template(text: str, catalogue: Catalogue, scope: Scope) -> Template:
     for match in _BRACED.finditer(text):
         parts.append(_plain(text, at, match.start()))
         try:
-            parts.append(compile_figure(match[1], catalogue, scope))
+            parts.append(compile_figure(match[1], catalogue, scope, shown=True))
         except ExpressionError as error:
             raise ExpressionError(error.message, match.start(1) + error.offset) from None
         at = match.end()

@@ -1,0 +1,134 @@
+"""`kinspect rules list|show|check|schema`: what kinspect looks for, and help for own packs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from kinspect.inspector.analysis import catalogue
+from kinspect.inspector.cli.options import format_option, output_option, result_stream
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.lint.catalogue import Catalogue, nearest
+from kinspect.inspector.lint.schema import (
+    Pack,
+    PackError,
+    bundled_packs,
+    load_named,
+    load_pack,
+    load_packs,
+)
+from kinspect.inspector.render import rules as text
+
+rules_option = click.option(
+    "--rules",
+    "packs",
+    multiple=True,
+    metavar="PACK|FILE",
+    help="A pack by name or file; may be given again.  [all that ship with kinspect]",
+)
+
+
+@click.group()
+def rules() -> None:
+    """The rules that kernels are held against."""
+
+
+@rules.command("list")
+@rules_option
+@format_option("text", "json", "md")
+@output_option
+def list_rules(packs: tuple[str, ...], form: str, output: Path | None) -> None:
+    """Every rule: id, name, severity, what it looks at, and what it is about."""
+    found = _listed(load_packs(packs or bundled_packs(), catalogue()))
+    writers = {
+        "text": text.write_list,
+        "md": text.write_list_md,
+        "json": text.write_list_json,
+    }
+    with result_stream(output) as stream:
+        writers[form](found, stream)
+
+
+@rules.command("show")
+@click.argument("rule", metavar="ID|NAME")
+@rules_option
+@format_option("text", "json", "md")
+@output_option
+def show_rule(rule: str, packs: tuple[str, ...], form: str, output: Path | None) -> None:
+    """One rule in full: its conditions, what it reads, why it matters, what to change."""
+    names = catalogue()
+    found = _named(rule, _listed(load_packs(packs or bundled_packs(), names)))
+    writers = {"text": text.write_one, "md": text.write_one_md, "json": text.write_one_json}
+    with result_stream(output) as stream:
+        writers[form](found, names, stream)
+
+
+@rules.command("check")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@format_option("text", "json")
+@output_option
+def check_rules(files: tuple[str, ...], form: str, output: Path | None) -> int:
+    """Check packs of your own: every fault, with file:line:column.
+
+    Exit status: 0 no faults, 2 faults.
+    """
+    names = catalogue()
+    found = [_checked(file, names) for file in dict.fromkeys(files)]
+    with result_stream(output) as stream:
+        (text.write_checked_json if form == "json" else text.write_checked)(found, stream)
+    return 0 if all(checked.sound for checked in found) else 2
+
+
+@rules.command("schema")
+@output_option
+def print_schema(output: Path | None) -> None:
+    """The JSON Schema of a pack, for editors.
+
+    With `# yaml-language-server: $schema=FILE` as its first line, a pack is completed and checked
+    as it is written. Which metrics exist only `kinspect rules check` knows.
+    """
+    from kinspect.inspector.lint.packschema import pack_schema
+
+    with result_stream(output) as stream:
+        json.dump(pack_schema(), stream, indent=2)
+        stream.write("\n")
+
+
+def _listed(packs: Sequence[Pack]) -> list[text.Listed]:
+    """Every rule once, as the pack has it that it comes from."""
+    first: dict[tuple[str, str, int], text.Listed] = {}
+    for pack in packs:
+        for rule in pack.rules:
+            key = (rule.text.id, rule.file, rule.line)
+            known = first.get(key)
+            held = {**(known.packs if known else {}), pack.name: rule.text.severity}
+            own = known.rule if known is not None and rule.file != pack.file else rule
+            first[key] = text.Listed(own, held)
+    return list(first.values())
+
+
+def _named(word: str, known: Sequence[text.Listed]) -> text.Listed:
+    for listed in known:
+        if word.lower() in (listed.rule.text.id.lower(), listed.rule.text.name.lower()):
+            return listed
+    words = [w for listed in known for w in (listed.rule.text.id, listed.rule.text.name)]
+    # An id in small letters is near to no id; a name has none but small letters.
+    hint = nearest(word, words) or nearest(word.upper(), words)
+    raise KinspectError(
+        f"no rule {word}{hint}", "see `kinspect rules list`, or name your own pack with --rules"
+    )
+
+
+def _checked(file: str, names: Catalogue) -> text.Checked:
+    try:
+        # A file of that name is meant, even where a bundled pack has the name, too.
+        own = os.path.isfile(file)
+        pack = load_pack(Path(file), names) if own else load_named(file, names)
+    except PackError as error:
+        return text.Checked(file, None, error.faults)
+    except KinspectError as error:
+        return text.Checked(file, None, (), error.message)
+    return text.Checked(file, pack)

@@ -1,0 +1,211 @@
+"""The findings that a project lives with: a file that is committed, and compared with each run.
+
+One line for one kind of finding, sorted, so that a change of the file reads well in a review and
+two branches merge. Findings are recognised by their fingerprint, which survives unrelated edits.
+Several findings may share one (a rule that speaks twice of one line): they are counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.lint.results import CheckedKernel
+from kinspect.inspector.model import Finding
+
+SCHEMA_VERSION = 1
+_AGAIN = "make it anew with --update-baseline after moving it away, or restore it"
+_TYPES: Mapping[str, type] = MappingProxyType(
+    {"kernel": str, "rule": str, "message": str, "fingerprint": str, "count": int}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Findings of one fingerprint: `count` of them are known."""
+
+    kernel: str
+    rule: str
+    message: str
+    fingerprint: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The known findings, by fingerprint."""
+
+    entries: Mapping[str, Entry]
+
+
+EMPTY = Baseline(MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A run held against a baseline.
+
+    Args:
+        kernels: as they were, their findings divided into new and known ones.
+        gone: entries with the number of findings that are no longer there.
+        unseen: how many entries are of kernels or rules that the run did not look at.
+    """
+
+    kernels: tuple[CheckedKernel, ...]
+    gone: tuple[Entry, ...]
+    unseen: int
+
+
+def compare(
+    baseline: Baseline, kernels: Sequence[CheckedKernel], rules: Collection[str]
+) -> Compared:
+    """Tells known findings from new ones.
+
+    Args:
+        baseline: what is known.
+        kernels: what the run found, in the order of the report: of several findings with one
+            fingerprint the first count as known.
+        rules: ids of the rules that the run asked: others cannot have gone.
+    """
+    left = Counter({key: entry.count for key, entry in baseline.entries.items()})
+    divided = []
+    for kernel in kernels:
+        new: list[Finding] = []
+        known: list[Finding] = []
+        for finding in kernel.findings:
+            there = left[finding.fingerprint] > 0
+            left[finding.fingerprint] -= there
+            (known if there else new).append(finding)
+        divided.append(replace(kernel, findings=tuple(new), known=tuple(known)))
+    seen = {kernel.id for kernel in kernels}
+    gone, unseen = [], 0
+    for key, entry in baseline.entries.items():
+        if entry.kernel not in seen or entry.rule not in rules:
+            unseen += 1
+        elif left[key] > 0:
+            gone.append(replace(entry, count=left[key]))
+    return Compared(tuple(divided), tuple(gone), unseen)
+
+
+def updated(baseline: Baseline, compared: Compared) -> Baseline:
+    """The baseline with what was found taken in, and what has gone taken out.
+
+    Entries of kernels and rules that the run did not look at stay.
+    """
+    counts = Counter({key: entry.count for key, entry in baseline.entries.items()})
+    for entry in compared.gone:
+        counts[entry.fingerprint] -= entry.count
+    entries = dict(baseline.entries)
+    for kernel in compared.kernels:
+        counts.update(finding.fingerprint for finding in kernel.findings)
+        for finding in (*kernel.findings, *kernel.known):
+            key = finding.fingerprint
+            entries[key] = Entry(kernel.id, finding.rule, finding.message, key, 0)
+    return Baseline(
+        {key: replace(e, count=counts[key]) for key, e in entries.items() if counts[key] > 0}
+    )
+
+
+# --------------------------------------------------------------------------- the file
+
+
+def read(path: Path) -> Baseline:
+    """Reads a baseline.
+
+    Raises:
+        KinspectError: there is none, it cannot be read, is damaged, or of a later schema version.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise KinspectError(
+            f"{path}: no such baseline", "write the first one with --update-baseline"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise KinspectError(f"{path}: baseline cannot be read ({error})", _AGAIN) from None
+    return parse(text, str(path))
+
+
+def parse(text: str, name: str) -> Baseline:
+    """Reads a baseline's text; `name` is what errors call it.
+
+    Raises:
+        KinspectError: it is damaged, or of a later schema version.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise KinspectError(f"{name}: baseline is not valid JSON ({error})", _AGAIN) from None
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise KinspectError(
+            f"{name}: baseline of schema version {version}; this kinspect knows {SCHEMA_VERSION}",
+            "update kinspect",
+        )
+    if version != SCHEMA_VERSION or not isinstance(data.get("findings"), list):
+        raise KinspectError(f"{name}: not a baseline of kinspect", _AGAIN)
+    entries: dict[str, Entry] = {}
+    for number, item in enumerate(data["findings"], 1):
+        entry = _entry(item, f"{name}: finding {number}")
+        # After a merge both sides' lines may stand there: the same finding twice, not two.
+        known = entries.get(entry.fingerprint)
+        if known is None or known.count < entry.count:
+            entries[entry.fingerprint] = entry
+    return Baseline(entries)
+
+
+def _entry(item: Any, where: str) -> Entry:
+    if not isinstance(item, dict):
+        raise KinspectError(f"{where}: not a mapping", _AGAIN)
+    values: dict[str, Any] = {key: item.get(key) for key in _TYPES}
+    for key, wanted in _TYPES.items():
+        if not isinstance(values[key], wanted) or isinstance(values[key], bool):
+            raise KinspectError(f"{where}: {key} is missing or of a wrong type", _AGAIN)
+    entry = Entry(**values)
+    if entry.count < 1 or not entry.fingerprint:
+        raise KinspectError(f"{where}: its count or fingerprint is empty", _AGAIN)
+    return entry
+
+
+def render(baseline: Baseline) -> str:
+    """The file's text: one line for each entry, by kernel and rule."""
+    entries = sorted(
+        baseline.entries.values(), key=lambda e: (e.kernel, e.rule, e.message, e.fingerprint)
+    )
+    lines = [
+        json.dumps({key: getattr(entry, key) for key in _TYPES}, ensure_ascii=False)
+        for entry in entries
+    ]
+    listed = ",\n  ".join(lines)
+    body = f"[\n  {listed}\n ]" if lines else "[]"
+    return f'{{\n "schema_version": {SCHEMA_VERSION},\n "findings": {body}\n}}\n'
+
+
+def write(baseline: Baseline, path: Path) -> None:
+    """Writes the file; an existing one is replaced only once the new one is complete.
+
+    Raises:
+        KinspectError: the place cannot be written.
+    """
+    import tempfile  # costs more than all of a small run's comparing
+
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(render(baseline))
+        os.chmod(temporary, path.stat().st_mode & 0o777 if path.exists() else 0o644)
+        Path(temporary).replace(path)
+    except OSError as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        raise KinspectError(
+            f"{path}: baseline cannot be written ({error.strerror})", "check --baseline"
+        ) from None

@@ -1,0 +1,100 @@
+"""Budgets: limits that a project sets on metrics of its kernels, asked as rules are."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.lint.catalogue import Catalogue
+from kinspect.inspector.lint.engine import SourceText, evaluate, fingerprint
+from kinspect.inspector.lint.rule import Pack
+from kinspect.inspector.lint.schema import parse_pack
+from kinspect.inspector.model import Finding, KernelReport
+
+BUDGET = "budget"
+"""The id that findings about budgets have."""
+NAME = "over-budget"
+
+_COMPARISON = re.compile(r"(?:[<>]=?|[=!]=)\s*\S")
+_PLACE = re.compile(r"^.*?:\d+:\d+: ")
+_HOT_LOOPS = "hot_loops."
+_EXPLAIN = (
+    "The project has set a limit for this figure, because the kernel's speed rests on it: registers"
+    " decide how many waves are resident, spills and scratch memory cost traffic on every access."
+)
+_FIX = (
+    "Compare with the last version that kept the budget (kinspect diff OLD NEW); if the new figure"
+    " is wanted, change the budget."
+)
+
+
+def budget_rule(metric: str, limit: float | str, label: str, catalogue: Catalogue) -> Pack:
+    """A pack with the one rule that a budget is.
+
+    Args:
+        metric: the figure's name.
+        limit: the most that is allowed, or a comparison such as `>= 2`.
+        label: what messages call the place that sets it.
+        catalogue: the metrics that exist.
+
+    Raises:
+        KinspectError: there is no such metric, or its values cannot be compared so.
+    """
+    if catalogue.find(metric) is None:
+        raise KinspectError(
+            f"no metric {metric}{catalogue.suggest(metric)}", "see kinspect metrics"
+        )
+    if isinstance(limit, str):
+        if not _COMPARISON.match(limit.strip()):
+            raise KinspectError(f"{limit!r} is no comparison", 'write a number, or ">= 2"')
+        require = f"{metric} {limit.strip()}"
+    else:
+        require = f"{metric} <= {limit}"
+    place = label.replace("{", "(").replace("}", ")")
+    rule = {
+        "id": BUDGET,
+        "name": NAME,
+        "severity": "error",
+        "scope": "kernel",
+        "require": require,
+        "message": f"{metric} is {{{metric}}}, the budget of {place} is {_said(limit)}",
+        "explain": _EXPLAIN,
+        "fix": _FIX,
+    }
+    try:
+        return parse_pack(json.dumps({"pack": BUDGET, "rules": [rule]}), BUDGET, catalogue)
+    except KinspectError as error:
+        # The place in the text made here means nothing to anyone; the same fault shows up in
+        # condition and message.
+        first = error.message.split("\n")[0]
+        raise KinspectError(_PLACE.sub("", first), error.hint) from None
+
+
+def _said(limit: float | str) -> str:
+    return limit.strip().replace("{", "(") if isinstance(limit, str) else f"{limit:,}"
+
+
+def over_budget(
+    metric: str, pack: Pack, kernel: KernelReport, source_text: SourceText | None
+) -> tuple[Finding, ...]:
+    """What a budget has to say of a kernel: nothing where it is kept, or cannot be judged."""
+    found = evaluate(pack, kernel, source_text)
+    return tuple(replace(f, fingerprint=_fingerprint(metric, kernel, f)) for f in found)
+
+
+def _fingerprint(metric: str, kernel: KernelReport, finding: Finding) -> str:
+    """Another one for each metric: a kernel may be over several budgets."""
+    text = next((at.text for at in finding.locations if at.kind == "source" and at.text), "")
+    return fingerprint(f"{BUDGET} {metric}", kernel.id, -1, text)
+
+
+def unknown_metrics(pack: Pack, kernel: KernelReport) -> tuple[str, ...]:
+    """The metrics without which a budget cannot be judged, those that are not known."""
+    names = dict.fromkeys(n.metric for rule in pack.rules for n in rule.require.names)
+    return tuple(n for n in names if _unknown(n.removeprefix(_HOT_LOOPS), kernel))
+
+
+def _unknown(metric: str, kernel: KernelReport) -> bool:
+    return metric not in kernel.metrics or kernel.metrics[metric].value is None

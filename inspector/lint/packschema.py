@@ -1,0 +1,90 @@
+"""The JSON Schema of a pack, for editors; made from the dataclasses that packs are read into."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import types
+import typing
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from kinspect.inspector.lint.reader import ID, TAG
+from kinspect.inspector.lint.rule import Override, PackText, Reference, RuleText
+
+_SHAPES: Mapping[type, str] = MappingProxyType(
+    {RuleText: "rule", Reference: "reference", Override: "override"}
+)
+_PLAIN: Mapping[type, str] = MappingProxyType({str: "string", bool: "boolean"})
+_PATTERNS: Mapping[tuple[type, str], str] = MappingProxyType({(RuleText, "id"): f"^{ID}$"})
+_ITEM_PATTERNS: Mapping[tuple[type, str], str] = MappingProxyType({(RuleText, "tags"): f"^{TAG}$"})
+_ARGUMENT = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
+def pack_schema() -> dict[str, Any]:
+    """The schema. What it cannot say, such as which metrics exist, loading checks."""
+    rules = {"type": "array", "items": {"$ref": "#/definitions/rule"}}
+    pack = _object(PackText)
+    pack["anyOf"] = [{"required": ["rules"]}, {"required": ["extends"]}]
+    rule = _object(RuleText)
+    rule["if"] = {"properties": {"scope": {"const": "kernel"}}, "required": ["scope"]}
+    rule["then"] = {"properties": {"hot_only": False}}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "A rule pack of kinspect",
+        "oneOf": [pack, rules],
+        "definitions": {
+            "rule": rule,
+            "reference": _object(Reference),
+            "override": _object(Override),
+        },
+    }
+
+
+def _object(shape: type[Any]) -> dict[str, Any]:
+    hints = typing.get_type_hints(shape)
+    documentation = inspect.getdoc(shape) or ""
+    meanings = {name: " ".join(text.split()) for name, text in _ARGUMENT.findall(documentation)}
+    properties = {}
+    for field in dataclasses.fields(shape):
+        entry = _type(hints[field.name])
+        if (shape, field.name) in _PATTERNS:
+            entry["pattern"] = _PATTERNS[shape, field.name]
+        if (shape, field.name) in _ITEM_PATTERNS:
+            entry["items"]["pattern"] = _ITEM_PATTERNS[shape, field.name]
+        if field.name in meanings:
+            entry["description"] = meanings[field.name]
+        if isinstance(field.default, str | bool) and field.default != "":
+            entry["default"] = field.default
+        properties[field.name] = entry
+    required = [
+        f.name
+        for f in dataclasses.fields(shape)
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    ]
+    found: dict[str, Any] = {
+        "type": "object",
+        "description": documentation.split("\n\n")[0].replace("\n", " "),
+        "properties": properties,
+        "additionalProperties": False,
+    }
+    return found | ({"required": required} if required else {})
+
+
+def _type(hint: Any) -> dict[str, Any]:
+    if hint in _PLAIN:
+        return {"type": _PLAIN[hint]}
+    if hint in _SHAPES:
+        return {"$ref": f"#/definitions/{_SHAPES[hint]}"}
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return {"enum": list(arguments)}
+    if origin is tuple:
+        return {"type": "array", "items": _type(arguments[0])}
+    if origin in (typing.Union, types.UnionType):
+        # A key that may be left out; YAML's null says the same.
+        choices = [{"type": "null"} if a is type(None) else _type(a) for a in arguments]
+        return {"anyOf": choices}
+    return {"type": "object", "additionalProperties": _type(arguments[1])}  # a Mapping

@@ -1,0 +1,269 @@
+"""One rule pack's text: from YAML to rules, with every fault and its place."""
+
+from __future__ import annotations
+
+import functools
+import re
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import yaml
+from kinspect.inspector.lint import document
+from kinspect.inspector.lint.catalogue import Catalogue, Scope, nearest
+from kinspect.inspector.lint.document import Fault
+from kinspect.inspector.lint.expr import ExpressionError, compile_condition
+from kinspect.inspector.lint.nodes import Expression
+from kinspect.inspector.lint.rule import Override, PackText, Reference, Rule, RuleText
+from kinspect.inspector.lint.template import Template, compile_template
+
+ID = r"[A-Za-z][A-Za-z0-9._-]*"
+TAG = r"[a-z][a-z0-9-]*"
+
+_ID = re.compile(ID)
+_TAG = re.compile(TAG)
+_NON_BLANK = re.compile(r"\S")
+_BLOCK_HEADER = re.compile(r"[|>][^\n]*\n")
+
+_COMPILERS: Mapping[str, Callable[[str, Catalogue, Scope], Expression | Template]] = (
+    MappingProxyType(
+        {
+            "when": compile_condition,
+            "require": compile_condition,
+            "message": compile_template,
+            "fix": compile_template,
+        }
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A pack as its own file has it; numbers are characters of the text, for faults.
+
+    Args:
+        name: of the pack.
+        description: in one line.
+        extends: names or paths of the packs whose rules come first.
+        override: id of one of their rules, and what changes of it.
+        rules: those of this very file.
+    """
+
+    name: str
+    description: str
+    extends: tuple[tuple[str, int], ...]
+    override: tuple[tuple[str, Override, int], ...]
+    rules: tuple[tuple[Rule, int], ...]
+
+
+@functools.cache
+def _types() -> Mapping[type, dict[str, Any]]:
+    """The keys of each kind of mapping, and the types of their values."""
+    shapes = (PackText, RuleText, Reference, Override)
+    return {shape: typing.get_type_hints(shape) for shape in shapes}
+
+
+class Reader:
+    """One pass over one pack, gathering its faults."""
+
+    def __init__(self, text: str, file: str, catalogue: Catalogue) -> None:
+        self._text = text
+        self._file = file
+        self._catalogue = catalogue
+        self._types = _types()
+        self._constructor = yaml.constructor.SafeConstructor()
+        self._name = Path(file).stem
+        self.faults: list[Fault] = []
+
+    def pack(self) -> Draft | None:
+        """What the text holds; None if it is no pack at all."""
+        try:
+            root = document.compose(self._text)
+        except document.DocumentError as error:
+            self.fault(error.index, error.message)
+            return None
+        if isinstance(root, yaml.SequenceNode):
+            return Draft(self._name, "", (), (), self._rules(root))
+        if not isinstance(root, yaml.MappingNode):
+            self._fault(root, "a pack is a mapping with `rules:`, or a list of rules")
+            return None
+        nodes = self._keys(root, tuple(self._types[PackText]))
+        found = {k: self._value(nodes[k], str) for k in ("pack", "description") if k in nodes}
+        self._name = found.get("pack") or self._name
+        extends = self._extends(nodes["extends"]) if "extends" in nodes else ()
+        override = self._override(nodes["override"]) if "override" in nodes else ()
+        listed = nodes.get("rules")
+        if not isinstance(listed, yaml.SequenceNode) and (
+            listed is not None or "extends" not in nodes
+        ):
+            self._fault(listed or root, "a pack needs `rules:`, a list of rules")
+            return None
+        rules = self._rules(listed) if listed is not None else ()
+        return Draft(self._name, found.get("description") or "", extends, override, rules)
+
+    def _rules(self, listed: yaml.Node) -> tuple[tuple[Rule, int], ...]:
+        rules = []
+        first: dict[str, int] = {}
+        for node in listed.value:
+            rule = self._rule(node)
+            if rule is None:
+                continue
+            if rule.text.id in first:
+                self._fault(node, f"id {rule.text.id} is taken by line {first[rule.text.id]}")
+                continue
+            first[rule.text.id] = rule.line
+            rules.append((rule, node.start_mark.index))
+        return tuple(rules)
+
+    def _extends(self, node: yaml.Node) -> tuple[tuple[str, int], ...]:
+        items = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        found = [(self._value(item, str), item.start_mark.index) for item in items]
+        return tuple((name, at) for name, at in found if name is not None)
+
+    def _override(self, node: yaml.Node) -> tuple[tuple[str, Override, int], ...]:
+        if not isinstance(node, yaml.MappingNode):
+            self._fault(node, "override is a mapping from the id of a rule to what changes")
+            return ()
+        found: dict[str, tuple[Override, int]] = {}
+        for key, value in node.value:
+            before = len(self.faults)
+            rule_id = self._value(key, str)
+            record = self._record(value, Override)
+            if rule_id in found:
+                self._fault(key, f"`{rule_id}` stands here twice")
+            if record and len(self.faults) == before:
+                found[rule_id] = (Override(**record[1]), key.start_mark.index)
+        return tuple((rule_id, change, at) for rule_id, (change, at) in found.items())
+
+    def _rule(self, node: yaml.Node) -> Rule | None:
+        before = len(self.faults)
+        found = self._record(node, RuleText)
+        if found is None:
+            return None
+        nodes, values = found
+        if "id" in values and not _ID.fullmatch(values["id"]):
+            self._fault(nodes["id"], "an id is a letter, then letters, digits, `.`, `_` or `-`")
+        scope: Scope = values.get("scope", "loop")
+        if scope == "kernel" and "hot_only" in nodes:
+            self._fault(
+                nodes["hot_only"], "hot_only is for rules of scope loop, instruction or wait"
+            )
+        compiled: dict[str, Any] = {}
+        for key, compiler in _COMPILERS.items():
+            if values.get(key) is None:
+                continue
+            try:
+                compiled[key] = compiler(values[key], self._catalogue, scope)
+            except ExpressionError as error:
+                at = self._index(nodes[key], values[key], error.offset)
+                self._fault(nodes[key], error.message, at)
+        for tag in values.get("tags", ()):
+            if not _TAG.fullmatch(tag):
+                self._fault(nodes["tags"], f"a tag is a word in small letters, not {tag!r}")
+        if len(self.faults) > before:
+            return None
+        line = node.start_mark.line + 1
+        text = RuleText(**values)
+        return Rule(
+            text=text,
+            when=compiled.get("when"),
+            require=compiled["require"],
+            message=compiled["message"],
+            fix=compiled.get("fix") or Template(()),
+            line=line,
+            file=self._file,
+            pack=self._name,
+        )
+
+    def _record(
+        self, node: yaml.Node, shape: type[Any]
+    ) -> tuple[dict[str, yaml.Node], dict[str, Any]] | None:
+        """The keys of a mapping with their nodes and their values, as `shape` has them."""
+        if not isinstance(node, yaml.MappingNode):
+            self._fault(node, f"a mapping with {', '.join(self._types[shape])} goes here")
+            return None
+        hints = self._types[shape]
+        nodes = self._keys(node, tuple(hints))
+        missing = [f.name for f in fields(shape) if f.default is MISSING and f.name not in nodes]
+        if missing:
+            self._fault(node, f"{', '.join(missing)} missing")
+        values = {}
+        for key, value in nodes.items():
+            before = len(self.faults)
+            found = self._value(value, hints[key])
+            if len(self.faults) == before:
+                values[key] = found
+        return nodes, values
+
+    def _keys(self, node: yaml.MappingNode, known: tuple[str, ...]) -> dict[str, yaml.Node]:
+        found: dict[str, yaml.Node] = {}
+        for key, value in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else None
+            if name in found:
+                self._fault(key, f"`{name}` stands here twice")
+            elif name in known:
+                found[name] = value
+            else:
+                hint = nearest(str(name), known) or f" (known: {', '.join(known)})"
+                self._fault(key, f"unknown key {name}{hint}")
+        return found
+
+    def _value(self, node: yaml.Node, wanted: Any) -> Any:
+        if wanted == tuple[Reference, ...]:
+            return self._references(node)
+        import msgspec  # costs as much as everything else here: only when a pack is read
+
+        try:
+            return msgspec.convert(self._constructor.construct_document(node), wanted, strict=True)
+        except (msgspec.ValidationError, yaml.YAMLError, ValueError) as error:
+            self._fault(node, " ".join(str(error).split()))
+            return None
+        except (LookupError, TypeError, AttributeError, ArithmeticError):
+            # A tag that the value does not go with (`!!bool maybe`): PyYAML has no error for it.
+            self._fault(node, "the value is not what its tag says")
+            return None
+
+    def _references(self, node: yaml.Node) -> tuple[Reference, ...]:
+        if not isinstance(node, yaml.SequenceNode):
+            self._fault(node, "references are a list of mappings with title and url")
+            return ()
+        found = []
+        for item in node.value:
+            before = len(self.faults)
+            record = self._record(item, Reference)
+            if record and len(self.faults) == before:
+                found.append(Reference(**record[1]))
+        return tuple(found)
+
+    def _index(self, node: yaml.Node, value: str, offset: int) -> int:
+        """Where in the file character `offset` of a scalar stands.
+
+        YAML's folding and indentation change white space alone, so the n-th visible character of
+        the value is the n-th of the text it was written as.
+        """
+        start, stop = node.start_mark.index, node.end_mark.index
+        written = self._text[start:stop]
+        header = _BLOCK_HEADER.match(written)
+        if header:
+            start += header.end()
+        elif written[:1] in ("'", '"'):
+            start += 1
+        nth = len(_NON_BLANK.findall(value[:offset]))
+        for count, match in enumerate(_NON_BLANK.finditer(self._text, start, stop)):
+            if count == nth:
+                return match.start()
+        return start
+
+    def _fault(self, node: yaml.Node | None, message: str, index: int | None = None) -> None:
+        if index is None:
+            index = node.start_mark.index if node is not None else 0
+        self.fault(index, message)
+
+    def fault(self, index: int, message: str) -> None:
+        """Notes what is wrong at character `index` of the text."""
+        line = self._text.count("\n", 0, index) + 1
+        column = index - (self._text.rfind("\n", 0, index) + 1) + 1
+        self.faults.append(Fault(self._file, line, column, message))

@@ -1,0 +1,131 @@
+"""Which rules of the packs a run asks: words that name rules, and what each of them means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kinspect.inspector.lint.catalogue import nearest
+from kinspect.inspector.lint.faults import FaultsError
+from kinspect.inspector.lint.rule import Pack, Rule
+
+PREVIEW = "preview"
+"""Stands for the rules that are not yet proved, as a tag would."""
+
+Elsewhere = Callable[[], "dict[str, str]"]
+"""Ids, names and tags of the rules of packs that are not asked -> the pack; called on the way to an
+error alone."""
+
+
+def union(packs: Sequence[Pack]) -> Pack:
+    """The rules of several packs as one; a rule that stands in two of them is asked once.
+
+    Raises:
+        KinspectError: two packs understand different things by one id.
+    """
+    if len(packs) == 1:
+        return packs[0]
+    rules: dict[str, Rule] = {}
+    faults = []
+    for pack in packs:
+        for rule in pack.rules:
+            known = rules.setdefault(rule.text.id, rule)
+            if known.text != rule.text:
+                faults.append(
+                    f"{rule.text.id} is one rule in {known.file}:{known.line} and another in"
+                    f" {rule.file}:{rule.line} (as {pack.name} has it)"
+                )
+    if faults:
+        raise FaultsError(faults, "ask one of these packs, or rename the rule")
+    name, file = "+".join(p.name for p in packs), " ".join(p.file for p in packs)
+    return Pack(name, "; ".join(p.description for p in packs), tuple(rules.values()), file)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words that may name rules: ids, names, prefixes of ids, tags.
+
+    Args:
+        rules: those that can be named.
+        elsewhere: see `Elsewhere`.
+        besides: words that stand for something else than a pack's rules -> the id of that.
+    """
+
+    rules: tuple[Rule, ...]
+    elsewhere: Elsewhere
+    besides: Mapping[str, str] = field(default_factory=dict)
+
+    def ids(self, word: str) -> frozenset[str]:
+        """The rules that a word stands for; none where it means nothing.
+
+        An id or name is that rule alone, even where it begins another's id.
+        """
+        if word in self.besides:
+            return frozenset({self.besides[word]})
+        exact = self._exact(word)
+        if exact:
+            return exact
+        return frozenset(
+            r.text.id
+            for r in self.rules
+            if word in r.text.tags
+            or (word == PREVIEW and r.text.status == PREVIEW)
+            or (word and r.text.id.startswith(word))
+        )
+
+    def is_exact(self, word: str) -> bool:
+        """Whether it is the id or name of a rule."""
+        return bool(self._exact(word))
+
+    def _exact(self, word: str) -> frozenset[str]:
+        return frozenset(r.text.id for r in self.rules if word in (r.text.id, r.text.name))
+
+    def all_of(self, words: Iterable[str]) -> frozenset[str]:
+        return frozenset(id_ for word in words for id_ in self.ids(word))
+
+    def fault(self, word: str, *, lenient: bool = False) -> str | None:
+        """What is wrong with a word; None if it stands for a rule.
+
+        Args:
+            word: as the user wrote it.
+            lenient: whether rules of packs that are not asked are known, too.
+        """
+        if self.ids(word) or (word == PREVIEW and lenient):
+            return None
+        elsewhere = self.elsewhere()
+        if word in elsewhere:
+            place = elsewhere[word]
+            return None if lenient else f"{word} stands in the pack {place}: add --rules {place}"
+        return f"no rule {word}{self._near(word)}"
+
+    def unnamed(self, word: str) -> str | None:
+        """What is wrong with a word that should be a single rule's id or name; None if it is."""
+        if word in self.besides or any(word in (r.text.id, r.text.name) for r in self.rules):
+            return None
+        if self.ids(word):
+            return f"{word} is no single rule: write ids or names"
+        return None if word in self.elsewhere() else f"no rule {word}{self._near(word)}"
+
+    def _near(self, word: str) -> str:
+        known = [w for r in self.rules for w in (r.text.id, r.text.name, *r.text.tags)]
+        return nearest(word, [*known, *self.besides, *self.elsewhere()])
+
+
+def chosen(pack: Pack, words: Words, select: Sequence[str] | None, ignore: Sequence[str]) -> Pack:
+    """The pack's rules that are selected (None: all) and not ignored.
+
+    Preview rules are asked only where they are selected, by id, by name or by `preview`: what is
+    not yet proved is not to fail a build unasked.
+    """
+    if select is None:
+        kept = frozenset(r.text.id for r in pack.rules if r.text.status != PREVIEW)
+    else:
+        named = {w for w in select if w == PREVIEW or words.is_exact(w)}
+        kept = words.all_of(named) | {
+            r.text.id
+            for r in pack.rules
+            if r.text.status != PREVIEW and r.text.id in words.all_of(select)
+        }
+    left_out = words.all_of(ignore)
+    rules = tuple(r for r in pack.rules if r.text.id in kept and r.text.id not in left_out)
+    return Pack(pack.name, pack.description, rules, pack.file)

@@ -1,0 +1,203 @@
+"""What instruction and wait rules look at: a kernel's memory accesses and waits.
+
+A loop may hold hundreds of accesses, of few kinds. Those of which nothing tells one from another
+are judged once, for all rules: that keeps the cost of a rule at the number of kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kinspect.inspector.lint.catalogue import Scope
+from kinspect.inspector.model import (
+    Access,
+    KernelReport,
+    LoopReport,
+    MemoryOp,
+    MetricValue,
+    SourceLoc,
+    WaitOp,
+)
+
+_LAST = float("inf")
+_ORDER_OF_VERDICTS = ("missing", "over-strict")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of the assembly, what stands there, and where the compiler says it comes from."""
+
+    line: int
+    text: str
+    source: SourceLoc | None
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Accesses or waits of one loop that no rule can tell apart, in the order of their lines.
+
+    Args:
+        values: name -> what conditions read.
+        rank: sorts the worst first: the narrowest access; missing waits, then over-strict ones,
+            then those with the least slack.
+        places: where they stand.
+    """
+
+    values: Mapping[str, MetricValue]
+    rank: tuple[float, ...]
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What stands in one loop, the worst first. `loop` is None for what stands in none."""
+
+    ordinal: int  # of the loop among the kernel's, -1 for none
+    loop: LoopReport | None
+    alike: tuple[Alike, ...]
+
+
+class Subjects:
+    """The accesses and waits of one kernel, sorted out when a rule asks for them first."""
+
+    def __init__(self, kernel: KernelReport) -> None:
+        self._kernel = kernel
+        self._loops = {loop.id: (i, loop) for i, loop in enumerate(kernel.loops)}
+        self._hot = frozenset(loop.id for loop in kernel.loops if loop.hot)
+        self._made: dict[tuple[Scope, bool], Sequence[Group]] = {}
+
+    def of(self, scope: Scope, hot_only: bool) -> Sequence[Group]:
+        """The groups that a rule of scope `instruction` or `wait` looks at, by loop."""
+        key = (scope, hot_only)
+        if key not in self._made:
+            # A kernel without a loop is hot all over: it runs its code once, for every element.
+            wanted = self._hot if hot_only and self._kernel.loops else None
+            make = self._waits if scope == "wait" else self._instructions
+            self._made[key] = make(wanted)
+        return self._made[key]
+
+    def _instructions(self, loops: frozenset[str] | None) -> list[Group]:
+        """By loop; in these loops alone, None: anywhere."""
+        accesses = self._accesses()
+        spilled = {line for s in self._kernel.spills for line in (*s.stores, *s.reloads)}
+        found: dict[Any, tuple[MemoryOp, Access | None, bool, list[Place]]] = {}
+        for op in self._kernel.memory_ops:
+            if loops is not None and op.loop not in loops:
+                continue
+            access = accesses.get((op.line, op.cls)) or accesses.get((op.line, None))
+            spill = op.line in spilled
+            source = access.source if access is not None and access.source else op.source
+            place = Place(op.line, op.mnemonic, source)
+            key = (op.loop, op.mnemonic, op.cls, op.bits, op.depth, spill, id(access))
+            if key in found:
+                found[key][3].append(place)
+            else:
+                found[key] = (op, access, spill, [place])
+        return self._grouped(
+            (
+                op.loop,
+                Alike(
+                    self._op_values(op, access, spill),
+                    (_LAST if op.bits is None else op.bits, places[0].line),
+                    tuple(places),
+                ),
+            )
+            for op, access, spill, places in found.values()
+        )
+
+    def _accesses(self) -> dict[tuple[int, str | None], Access]:
+        """By line and class of the instruction, and by line alone for one of another class."""
+        found: dict[tuple[int, str | None], Access] = {}
+        for access in self._kernel.accesses:
+            for line in access.lines:
+                found.setdefault((line, access.cls), access)
+                found.setdefault((line, None), access)
+        return found
+
+    def _waits(self, loops: frozenset[str] | None) -> list[Group]:
+        found: dict[Any, tuple[WaitOp, list[Place]]] = {}
+        for wait in self._kernel.waits:
+            if loops is not None and wait.loop not in loops:
+                continue
+            place = Place(wait.line, f"{wait.counter}({wait.n})", wait.source)
+            key = (
+                *(wait.loop, wait.counter, wait.n, wait.verdict),
+                *(wait.could_be, wait.slack, wait.slack_cycles),
+            )
+            if key in found:
+                found[key][1].append(place)
+            else:
+                found[key] = (wait, [place])
+        return self._grouped(
+            (wait.loop, Alike(self._wait_values(wait), _wait_rank(wait), tuple(places)))
+            for wait, places in found.values()
+        )
+
+    def _grouped(self, items: Iterator[tuple[str | None, Alike]]) -> list[Group]:
+        by_loop: dict[str | None, list[Alike]] = {}
+        for loop, alike in items:
+            by_loop.setdefault(loop, []).append(alike)
+        groups = []
+        for name, alike_ones in by_loop.items():
+            ordinal, loop_report = self._loops.get(name or "", (-1, None))
+            worst_first = tuple(sorted(alike_ones, key=lambda a: a.rank))
+            groups.append(Group(ordinal, loop_report, worst_first))
+        return sorted(groups, key=lambda g: g.ordinal)
+
+    def _op_values(
+        self, op: MemoryOp, access: Access | None, spill: bool
+    ) -> dict[str, MetricValue]:
+        values: dict[str, MetricValue] = {
+            "op.mnemonic": op.mnemonic,
+            "op.kind": op.cls,
+            "op.bits": op.bits,
+            "op.depth": op.depth,
+            "op.hot": self._is_hot(op.loop),
+            "op.spill": spill,
+        }
+        return values if access is None else values | _access_values(access)
+
+    def _wait_values(self, wait: WaitOp) -> dict[str, MetricValue]:
+        _, loop = self._loops.get(wait.loop or "", (-1, None))
+        return {
+            "wait.counter": wait.counter,
+            "wait.verdict": wait.verdict,
+            "wait.n": wait.n,
+            "wait.could_be": wait.could_be,
+            "wait.slack": wait.slack,
+            "wait.slack_cycles": wait.slack_cycles,
+            "wait.full": wait.n == 0,
+            "wait.hot": self._is_hot(wait.loop),
+            "wait.depth": loop.depth if loop else 0 if wait.loop is None else None,
+        }
+
+    def _is_hot(self, loop: str | None) -> bool | None:
+        if loop is None:
+            return not self._kernel.loops
+        return self._loops[loop][1].hot if loop in self._loops else None
+
+
+def _access_values(access: Access) -> dict[str, MetricValue]:
+    return {
+        "access.op": access.op,
+        "access.dtype": access.dtype,
+        "access.layout": access.layout or None,
+        "access.limited_by": access.limited_by,
+        "access.reason": access.reason or None,
+        "access.fix": access.fix or None,
+        "access.bits": access.bits,
+        "access.widest": access.widest,
+        "access.per_thread": access.per_thread,
+        "access.contiguity": access.contiguity,
+        "access.mask": access.mask,
+        "access.divisibility": access.divisibility,
+    }
+
+
+def _wait_rank(wait: WaitOp) -> tuple[float, ...]:
+    graver = (_ORDER_OF_VERDICTS.index(wait.verdict) if wait.verdict in _ORDER_OF_VERDICTS else 2,)
+    slack = _LAST if wait.slack is None else wait.slack
+    cycles = _LAST if wait.slack_cycles is None else wait.slack_cycles
+    return (*graver, slack, cycles, wait.line)

@@ -1,0 +1,340 @@
+"""Comments that ask for findings to be left out: found in texts, and matched with findings.
+
+    x = tl.load(p)  # kinspect: ignore[KI009] the tail is rare
+    # kinspect: ignore[KI009, narrow-lds-reads]
+    # kinspect: ignore-file[KI013] generated
+
+In assembly after `;` or `//`. A comment at the end of a line speaks of the statement that it stands
+in (in assembly: of the line), one that stands alone of the statement (line) after it. Nothing is
+read here: texts in, values out.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+from kinspect.inspector.lint.results import Suppression
+
+MARK = "kinspect:"
+"""What a text has to hold to be worth a closer look."""
+
+_ASK = re.compile(r"(?P<sign>#|;|//)\s*kinspect:\s*ignore(?P<file>-file)?(?P<rest>(?![\w-]).*)")
+_RULES = re.compile(r"\s*\[(?P<rules>[^\]]*)\]")
+_RULE_ID = re.compile(r"[A-Z]{2,}-?\d+\b")
+# What of an assembly line is no comment: strings, and all but the signs that begin one.
+_CODE = re.compile(r'(?:"(?:[^"\\]|\\.)*"|/(?![/*])|[^";/])*')
+_LABEL = re.compile(r"\s*(?P<name>[\w.$@]+|\"[^\"]+\"):")
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A suppression and the lines `first` to `last` that it speaks of."""
+
+    suppression: Suppression
+    first: int
+    last: int
+
+    def covers(self, line: int) -> bool:
+        return self.suppression.scope == "file" or self.first <= line <= self.last
+
+    def names(self, rule: Collection[str]) -> tuple[str, ...]:
+        """Those of its names that are the rule's; `("",)` if it speaks of all rules.
+
+        Args:
+            rule: what the rule goes by: id and name.
+        """
+        if not self.suppression.rules:
+            return ("",)
+        return tuple(name for name in self.suppression.rules if name in rule)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A function of a source file, or a label of an assembly: lines `first` to `last`.
+
+    `header` is the last line of what a kernel as a whole is called by: its decorators and `def`.
+    """
+
+    name: str
+    first: int
+    header: int
+    last: int
+
+    def holds(self, line: int) -> bool:
+        return self.first <= line <= self.last
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What a file says of suppressions.
+
+    Args:
+        comments: in their order.
+        faulty: those that ask for something that cannot be told; they leave nothing out.
+        spans: its functions; empty where there is no comment, or the file cannot be parsed.
+    """
+
+    comments: tuple[Comment, ...] = ()
+    faulty: tuple[Suppression, ...] = ()
+    spans: tuple[Span, ...] = ()
+
+    def header(self, line: int | None, name: str) -> tuple[int, ...]:
+        """The lines by which a kernel as a whole is meant.
+
+        Args:
+            line: one in the kernel, None if not known.
+            name: the kernel's, for where no line is known.
+        """
+        if line is not None:
+            around = [span for span in self.spans if span.holds(line)]
+            inner = max(around, key=lambda span: span.first, default=None)
+            return tuple(range(inner.first, inner.header + 1)) if inner else (line,)
+        return tuple(span.header for span in self.spans if span.name == name)
+
+
+NOTHING = Marks()
+
+
+# --------------------------------------------------------------------------- reading
+
+
+def in_text(text: str, file: str) -> Marks:
+    """The suppressions of a source file or assembly; which it is the file's suffix says."""
+    if MARK not in text:
+        return NOTHING
+    return in_python(text, file) if PurePath(file).suffix == ".py" else in_assembly(text, file)
+
+
+def in_python(text: str, file: str) -> Marks:
+    """The suppressions of a Python file, as far as it can be read."""
+    gathered = _Gathered(file)
+    inside: list[tuple[int, str]] = []  # comments of the statement at hand
+    alone: list[tuple[int, str]] = []  # comments on lines of their own before it
+    start: int | None = None
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            line = token.start[0]
+            if token.type == tokenize.COMMENT:
+                (alone if start is None else inside).append((line, token.string))
+            elif token.type == tokenize.NEWLINE and start is not None:
+                gathered.add(inside, start, line)
+                gathered.add(alone, start, line)
+                inside, alone, start = [], [], None
+            elif token.type == tokenize.NL:
+                if start is None and (not alone or alone[-1][0] != line):
+                    gathered.add(alone)  # a blank line: they speak of nothing after it
+                    alone = []
+            elif token.type not in _NO_CODE and start is None:
+                start = line
+    except (tokenize.TokenError, SyntaxError):
+        pass  # what was read up to the damage still counts
+    gathered.add(alone)
+    gathered.add(inside, start)
+    return gathered.marks(_functions(text))
+
+
+_NO_CODE = frozenset({tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER, tokenize.NEWLINE})
+
+
+def in_assembly(text: str, file: str) -> Marks:
+    """The suppressions of an assembly text."""
+    gathered = _Gathered(file)
+    alone: list[tuple[int, str]] = []
+    labelled: list[tuple[int, str]] = []  # beside a label: they speak of the code after it, too
+    labels: list[Span] = []
+    in_block = False
+    for number, line in enumerate(text.split("\n"), 1):
+        code, comment, in_block = _split(line, in_block)
+        label = _LABEL.match(code)
+        if label:
+            labels.append(Span(label["name"].strip('"'), number, number, number))
+        if label and not code[label.end() :].strip():
+            labelled += [*alone, (number, comment)]
+            alone = []
+        elif code.strip():
+            for at, text_of in labelled:
+                gathered.add([(at, text_of)], at, number)
+            gathered.add([*alone, (number, comment)], number, number)
+            alone, labelled = [], []
+        elif comment:
+            alone.append((number, comment))
+        else:
+            gathered.add(alone)
+            alone = []
+    gathered.add([*labelled, *alone])
+    return gathered.marks(tuple(labels))
+
+
+def _split(line: str, in_block: bool) -> tuple[str, str, bool]:
+    """An assembly line's code, its comment up to the line's end, and whether `/*` is left open."""
+    code, at = "", 0
+    while True:
+        if in_block:
+            end = line.find("*/", at)
+            if end < 0:
+                return code, "", True
+            in_block, at = False, end + 2
+        stop = _CODE.match(line, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+        code += line[at:stop]
+        if line.startswith("/*", stop):
+            in_block, at = True, stop + 2
+        elif line.startswith('"', stop):  # not closed: the rest is text
+            return code + line[stop:], "", False
+        else:
+            return code, line[stop:], False
+
+
+def _functions(text: str) -> tuple[Span, ...]:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    return tuple(
+        Span(
+            node.name,
+            min([node.lineno, *(d.lineno for d in node.decorator_list)]),
+            max(node.lineno, node.body[0].lineno - 1),
+            node.end_lineno or node.lineno,
+        )
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+
+
+class _Gathered:
+    """The comments of one file as they are read."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._comments: list[Comment] = []
+        self._faulty: list[Suppression] = []
+
+    def add(
+        self, comments: Iterable[tuple[int, str]], first: int | None = None, last: int | None = None
+    ) -> None:
+        """Takes comments with their lines; without `first` they speak of their own line alone."""
+        for line, text in comments:
+            for asked in _asked(text, self._file, line):
+                if asked.note:
+                    self._faulty.append(asked)
+                else:
+                    start = line if first is None else first
+                    self._comments.append(Comment(asked, start, max(line, last or line)))
+
+    def marks(self, spans: tuple[Span, ...]) -> Marks:
+        if not self._comments and not self._faulty:
+            return NOTHING
+        ordered = sorted(self._comments, key=lambda c: c.suppression.line)
+        return Marks(tuple(ordered), tuple(self._faulty), spans)
+
+
+def _asked(comment: str, file: str, line: int) -> Iterator[Suppression]:
+    """What one comment asks for; faulty where it has a note."""
+    found = _ASK.search(comment)
+    if found is None:
+        return
+    scope, rest = "file" if found["file"] else "line", found["rest"]
+    listed = _RULES.match(rest)
+    reason = (rest[listed.end() :] if listed else rest).strip(" \t*/-–—:")
+    names: tuple[str, ...] = ()
+    note = ""
+    if listed:
+        names = tuple(dict.fromkeys(n.strip() for n in listed["rules"].split(",") if n.strip()))
+        note = "" if names else "there is no rule between the brackets"
+    elif rest.lstrip().startswith("["):
+        note = "its bracket is not closed"
+    elif rule := _RULE_ID.match(reason):
+        # Taken at its word it would leave out everything, which is hardly what was meant.
+        note = f"rules go in brackets: ignore{found['file'] or ''}[{rule[0]}]"
+    yield Suppression(file, line, names, scope, reason, note)  # type: ignore[arg-type]
+
+
+# --------------------------------------------------------------------------- matching
+
+
+def match(
+    rule: Collection[str],
+    places: Iterable[tuple[str, int]],
+    marks: Mapping[str, Marks],
+    used: dict[str, set[tuple[int, str]]],
+) -> Suppression | None:
+    """The first comment that leaves a finding out.
+
+    Args:
+        rule: what the finding's rule goes by: id and name.
+        places: lines at which the finding can be suppressed: (file, line).
+        marks: file -> what it says.
+        used: file -> (line of the comment, its name for the rule; "" for all rules): every comment
+            that leaves the finding out is added.
+    """
+    first = None
+    for file, line in places:
+        for comment in marks.get(file, NOTHING).comments:
+            names = comment.names(rule) if comment.covers(line) else ()
+            for name in names:
+                used.setdefault(file, set()).add((comment.suppression.line, name))
+            if names and first is None:
+                first = comment.suppression
+    return first
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """How much of a file a run has looked at.
+
+    Args:
+        whole: everything in it.
+        lines: lines that the code of its kernels came from.
+    """
+
+    whole: bool
+    lines: frozenset[int]
+
+    def judges(self, comment: Comment, spans: Iterable[Span]) -> bool:
+        """Whether a comment that left nothing out can be called unused."""
+        around = [s for s in spans if s.holds(comment.first) or s.holds(comment.last)]
+        if comment.suppression.scope == "file" or not around:
+            return self.whole
+        # A file may hold kernels that this run has not compiled.
+        return any(span.holds(line) for span in around for line in self.lines)
+
+
+def unused(
+    marks: Marks,
+    used: Collection[tuple[int, str]],
+    looked: Looked,
+    asked: Collection[str],
+    unknown: Callable[[str], str | None],
+    *,
+    narrowed: bool,
+) -> Iterator[Suppression]:
+    """The suppressions of a file that left nothing out, as far as this run can tell.
+
+    Args:
+        marks: of the file.
+        used: of the file, as `match` gathers them.
+        looked: how much of the file this run has looked at.
+        asked: ids and names of the rules that it asked.
+        unknown: what is wrong with a name that is not among them; None if it is a rule's.
+        narrowed: whether some rules of the packs were left out, so that a comment that speaks of
+            all of them may be about one of those.
+    """
+    yield from marks.faulty
+    for comment in marks.comments:
+        asking = comment.suppression
+        judged = looked.judges(comment, marks.spans)
+        idle = [n for n in asking.rules if n in asked and (asking.line, n) not in used]
+        if judged and idle:
+            yield replace(asking, rules=tuple(idle))
+        if judged and not asking.rules and not narrowed and (asking.line, "") not in used:
+            yield asking
+        for name in asking.rules:
+            note = None if name in asked else unknown(name)
+            if note is not None:
+                yield replace(asking, rules=(name,), note=note)
