@@ -51,7 +51,15 @@ def test_every_data_file_is_in_the_wheel(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "args",
-    [["--version"], ["--help"], ["analyze", "{asm}"], ["arch", "list"], ["metrics", "list"]],
+    [
+        ["--version"],
+        ["--help"],
+        ["analyze", "{asm}"],
+        ["lint", "{asm}", "--fail-on", "never"],
+        ["rules", "list"],
+        ["arch", "list"],
+        ["metrics", "list"],
+    ],
     ids=lambda args: args[0],
 )
 def test_light_commands_import_nothing_heavy(args: list[str], small_asm: Path) -> None:

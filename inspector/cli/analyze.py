@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import TextIO
 
@@ -13,15 +12,14 @@ import click
 from kinspect.inspector.analysis import Overrides
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
+from kinspect.inspector.cli.keeping import history_options, keeper_for
 from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
+from kinspect.inspector.cli.telling import Progress, tell
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.events import Captured, Compiled, Event
 from kinspect.inspector.runs.jobs import Request
 
-MOST_OUTPUT = 15
-"""Lines of a script's output that are shown when it failed."""
 SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 
 
@@ -63,6 +61,7 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
     help="Seconds that one kernel's compile may take.",
 )
 @capture_options
+@history_options
 @click.option(
     "--lds", type=click.IntRange(0), metavar="BYTES", help="LDS of a workgroup, if dynamic."
 )
@@ -84,6 +83,8 @@ def analyze(
     tritons: tuple[str, ...],
     time_limit: float,
     capture: CaptureOptions,
+    history: bool,
+    label: str | None,
     lds: int | None,
     waves: int | None,
     cu_mode: bool | None,
@@ -121,13 +122,16 @@ def analyze(
     )
     if len(tritons) > 1:
         return compare.compare_tritons(request, tritons, form, output)
-    progress = _Progress()
+    keeper = keeper_for("analyze", history, label)
+    progress = Progress()
     # A job that is stopped by a time limit gives what it has, as after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         report = collect(request, progress.saw)
     finally:
         progress.close()
+    if keeper is not None:
+        keeper.keep_report(report)
     report = _sorted(report, sort)
     with result_stream(output) as stream:
         _write(report, form, stream, details, color)
@@ -135,7 +139,9 @@ def analyze(
         from kinspect.inspector import saved
 
         saved.save(report, save)
-    return _status(report)
+    # Failures stand in the report and, one line each, on stderr.
+    tell(report.errors, report.notes)
+    return 2 if report.errors else 0
 
 
 def _write(report: Report, form: str, stream: TextIO, details: bool, color: bool | None) -> None:
@@ -152,34 +158,6 @@ def _write(report: Report, form: str, stream: TextIO, details: bool, color: bool
         from kinspect.inspector.render import text
 
         text.write(report, stream, details=details, color=color)
-
-
-def _status(report: Report) -> int:
-    """2 if anything failed; the failures stand in the report and, one line each, on stderr."""
-    for error in report.errors:
-        where = " ".join(part for part in (error.file, error.kernel) if part)
-        hint = f"; {error.hint}" if error.hint else ""
-        said = f"{where}: {error.stage}: {error.message}"
-        if error.file and error.message.startswith(error.file):
-            said = error.message  # it says where, more closely
-        line = " ".join(f"{said}{hint}".split())
-        sys.stderr.write(f"kinspect: error: {line}\n")
-    _show_output(report)
-    for note in report.notes:
-        sys.stderr.write(f"kinspect: note: {note}\n")
-    return 2 if report.errors else 0
-
-
-def _show_output(report: Report) -> None:
-    """The end of what the user's code printed, once for each file it may explain."""
-    shown = set()
-    for error in report.errors:
-        lines = error.output.rstrip().splitlines()[-MOST_OUTPUT:]
-        if not lines or error.file in shown:
-            continue
-        shown.add(error.file)
-        sys.stderr.write(f"kinspect: the last that {error.file} printed:\n")
-        sys.stderr.writelines(f"  | {line}\n" for line in lines)
 
 
 def _sorted(report: Report, sort: str) -> Report:
@@ -204,31 +182,3 @@ def _sorted(report: Report, sort: str) -> Report:
         name = {"vgpr": "vgpr_count", "lds": "lds_bytes"}[sort]
         kernels.sort(key=lambda k: -figure(name, k))
     return replace(report, kernels=tuple(kernels))
-
-
-class _Progress:
-    """One line on stderr that counts compiles, on a terminal only."""
-
-    def __init__(self) -> None:
-        self._shown = False
-        self._captured = self._done = 0
-        self._live = sys.stderr.isatty()
-        self._started = time.monotonic()
-
-    def saw(self, event: Event) -> None:
-        if isinstance(event, Captured):
-            self._captured += len(event.variants)
-        elif isinstance(event, Compiled):
-            self._done += 1
-        if self._live and self._captured:
-            seconds = time.monotonic() - self._started
-            sys.stderr.write(
-                f"\r\x1b[K  compiled {self._done} of {self._captured}, {seconds:.0f} s"
-            )
-            sys.stderr.flush()
-            self._shown = True
-
-    def close(self) -> None:
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()

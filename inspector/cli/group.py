@@ -19,12 +19,15 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "arch": ("arch", "arch", "List the known targets, or show one with its sources."),
     "bench": ("bench", "bench", "Time a kernel on a GPU, checked first."),
     "check": ("check", "check", "Check kernels against their references, on the CPU or a GPU."),
-    "history": ("history", "history", "Results of bench that were kept."),
+    "diff": ("diff", "command", "What changed between two reports, targets, options or Tritons."),
+    "history": ("history", "history", "What bench, analyze and lint kept: list, show, plot."),
     "kernels": ("kernels", "kernels", "List the bundled kernels, or show one."),
+    "lint": ("lint", "lint", "Ask rules of kernels, with an exit status for CI."),
     "metrics": ("metrics", "metrics", "List the metrics with unit, origin and meaning."),
     "occupancy": ("occupancy", "occupancy", "Occupancy from typed figures, with the step table."),
     "passes": ("passes", "passes", "What each compiler pass did to a kernel."),
     "record": ("record", "record", "Record which kernels a program launches on a GPU."),
+    "rules": ("rules", "rules", "List and explain the rules; check packs of your own."),
     "sweep": ("sweep", "command", "Compile a kernel in many configurations and compare the code."),
 }
 
@@ -70,7 +73,8 @@ def cli() -> None:
     `kinspect kernel.s` reads saved assembly. TARGET may be a .py file (file.py::kernel for one of
     its kernels), .s/.amdgcn, .hsaco/.co, .ttir, .ttgir, a folder, a saved report.
 
-    Exit status: 0 clean, 2 usage, input or internal error, also when only some targets failed.
+    Exit status: 0 clean, 1 lint found something at or above --fail-on or a check failed, 2 usage,
+    input or internal error, also when only some targets failed.
     """
 
 
@@ -79,7 +83,10 @@ def run(args: Sequence[str]) -> int:
     try:
         status: Any = cli.main(args=list(args), prog_name="kinspect", standalone_mode=False)
     except KinspectError as error:
-        _complain(str(error))
+        *faults, last = getattr(error, "faults", None) or (error.message,)  # of a pack, of settings
+        for fault in faults:
+            _complain(str(fault))
+        _complain(f"{last}; {error.hint}" if error.hint else str(last))
         return error.exit_code
     except click.ClickException as error:
         _complain(f"{error.format_message()}{_usage(error)}")

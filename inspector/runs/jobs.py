@@ -22,10 +22,13 @@ from kinspect.inspector.model import Artifact, ErrorRecord, KernelReport, Varian
 
 if TYPE_CHECKING:
     from kinspect.inspector.compiler.pool import Compiler, CompileSettings
+    from kinspect.inspector.lint.rule import Pack
 
 DEFAULT_ARCH = "gfx942"
 MOST_TEXT_BYTES = 64 << 20
 """Text beyond this is not read: the largest kernels known are under 10 MiB."""
+TYPED = "LDS or waves as typed, in place of what Triton states"
+"""The note of a report that rests on what the user said of the launch."""
 MOST_NAMED = 8
 """How many names an error lists before it breaks off."""
 
@@ -34,7 +37,8 @@ MOST_NAMED = 8
 class Request:
     """One run: what to look at, how to compile, and what the user states about launches.
 
-    `kernel` names kernels to keep, by name or by case, with shell wildcards.
+    `kernel` names kernels to keep, by name or by case, with shell wildcards. `rules` are what is
+    asked of each report; None for the default pack.
     """
 
     targets: tuple[str, ...]
@@ -46,6 +50,7 @@ class Request:
     time_limit: float = 300.0
     overrides: Overrides = field(default_factory=Overrides)
     capture: CaptureOptions = field(default_factory=CaptureOptions)
+    rules: Pack | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,7 @@ class Job:
     variant: Variant
     settings: CompileSettings
     overrides: Overrides
+    rules: Pack | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,7 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
         artifacts=result.artifacts,
         code_object=_path(result.artifacts.get("hsaco")),
         overrides=job.overrides,
+        rules=job.rules,
         notes=(*_assumed(job), *result.notes),
     )
     try:
@@ -127,7 +134,7 @@ def _assumed(job: Job) -> tuple[str, ...]:
         notes.append("no options stand beside the TTIR: compiled with Triton's defaults")
     typed = job.overrides
     if typed.lds_bytes is not None or typed.waves_per_workgroup is not None:
-        notes.append("LDS or waves as typed, in place of what Triton states")
+        notes.append(TYPED)
     return tuple(notes)
 
 

@@ -128,7 +128,14 @@ class Compiles:
                 order = (index, len(self._found))
                 self._found[order] = item.variant
                 settings = self._compiler.settings
-                job = Job(order, path, item.variant, settings, self._request.overrides)
+                job = Job(
+                    order,
+                    path,
+                    item.variant,
+                    settings,
+                    self._request.overrides,
+                    self._request.rules,
+                )
                 future = self._pool.submit(self._run, job)
                 self._jobs[future] = job
                 self._untold[future] = None

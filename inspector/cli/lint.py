@@ -1,0 +1,230 @@
+"""`kinspect lint`: rules over kernels, with an exit status for CI."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from importlib import import_module
+from itertools import groupby
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TextIO, get_args
+
+import click
+from kinspect.inspector import pipeline, settings
+from kinspect.inspector.analysis import Overrides
+from kinspect.inspector.capture.options import CaptureOptions
+from kinspect.inspector.capture.targets import kind_of, resolve
+from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
+from kinspect.inspector.cli.keeping import history_options, keeper_for
+from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
+from kinspect.inspector.cli.telling import Progress, tell
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.lint.results import FailOn, LintReport
+from kinspect.inspector.lint.rule import Pack
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.runs.events import Failed
+from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.runs.lint_judge import Judge
+from kinspect.inspector.runs.lint_plan import Asked, prepare
+from kinspect.inspector.runs.linting import Happened
+from kinspect.inspector.runs.linting import lint as run
+from kinspect.inspector.runs.reading import Made
+
+RENDERERS: Mapping[str, str] = MappingProxyType(
+    {
+        # format: module of the render room, imported when it is asked for
+        "text": "lint_text",
+        "json": "lint_json",
+        "sarif": "sarif",
+        "junit": "junit",
+        "github": "github",
+        "md": "lint_md",
+    }
+)
+
+
+@click.command(cls=ScriptCommand)
+@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
+@click.option(
+    "--rules",
+    multiple=True,
+    metavar="PACK|FILE",
+    help="Rules to ask: a pack by name, or a YAML file; may be repeated.  [recommended]",
+)
+@click.option(
+    "--select", multiple=True, metavar="R[,R...]", help="Only these: ids, names, prefixes, tags."
+)
+@click.option("--ignore", multiple=True, metavar="R[,R...]", help="Not these.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(get_args(FailOn)),
+    help="Least severity of a new finding that makes the exit status 1.  [error]",
+)
+@format_option(*RENDERERS)
+@output_option
+@click.option("--details", is_flag=True, help="text: explain every rule that found something.")
+@click.option(
+    "--baseline",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Findings in this file are known and do not count.",
+)
+@click.option("--update-baseline", is_flag=True, help="Write what is found now to that file.")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Read [tool.kinspect] here.  [the nearest pyproject.toml that has it]",
+)
+@click.option("--arch", "archs", metavar="A[,B...]", help="Targets to compile for.  [gfx942]")
+@click.option("--kernel", help="Only this kernel (also as TARGET::KERNEL), or cases like NAME*.")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Compiles, or files read, at a time.  [CPUs]",
+)
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="Interpreter whose Triton compiles.  [the one that runs kinspect]",
+)
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(1),
+    default=300.0,
+    show_default=True,
+    help="Seconds that one kernel's compile may take.",
+)
+@capture_options
+@history_options
+@click.option(
+    "--lds", type=click.IntRange(0), metavar="BYTES", help="LDS of a workgroup, if dynamic."
+)
+@click.option("--waves", type=click.IntRange(1, 32), metavar="N", help="Waves of a workgroup.")
+@click.option("--cu-mode/--wgp-mode", default=None, help="RDNA: how workgroups are placed.")
+@click.option("--color/--no-color", default=None, help="Force colour on or off.")
+def lint(
+    targets: tuple[str, ...],
+    rules: tuple[str, ...],
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    fail_on: FailOn | None,
+    form: str,
+    output: Path | None,
+    details: bool,
+    baseline: Path | None,
+    update_baseline: bool,
+    config: Path | None,
+    archs: str | None,
+    kernel: str | None,
+    jobs: int | None,
+    python: str | None,
+    time_limit: float,
+    capture: CaptureOptions,
+    history: bool,
+    label: str | None,
+    lds: int | None,
+    waves: int | None,
+    cu_mode: bool | None,
+    color: bool | None,
+) -> int:
+    """Ask rules of kernels and fail if they find something.
+
+    TARGET: as for `kinspect analyze`; saved assembly and reports need no Triton.
+
+    A comment leaves findings out: `# kinspect: ignore[KI009] why` (in assembly after `;`) on the
+    line or alone before it, `# kinspect: ignore-file[KI009]` in the whole file.  Settings:
+    [tool.kinspect] in pyproject.toml; the command line wins.
+
+    Exit status: 0 clean, 1 new findings at or above --fail-on, 2 usage, settings or input error,
+    also when only some targets failed.
+    """
+    if output is not None and not output.parent.is_dir():
+        raise KinspectError(f"{output.parent}: no such folder", "check --output")
+    found = settings.load(config)
+    asked = Asked(rules, _words(select), _words(ignore), fail_on, baseline, update_baseline)
+    plan = prepare(asked, found)
+    request = Request(
+        targets=targets,
+        archs=split_list(archs),
+        kernel=kernel,
+        python=python or sys.executable,
+        jobs=jobs or os.cpu_count() or 1,
+        passes=False,
+        time_limit=time_limit,
+        overrides=Overrides(lds, waves, None, cu_mode),
+        capture=capture,
+        rules=Pack("", "", (), ""),  # each report is judged by the plan, once
+    )
+    keeper = keeper_for("lint", history, label)
+    # A job that is stopped by a time limit gives what it has, as after Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    judge = Judge(plan)
+    events = _events(request, judge if keeper is None else keeper.noting(judge), found.arch)
+    if keeper is not None:
+        events = keeper.watched(events)
+    report, accepted = run(Progress().watched(events), request, plan)
+    if keeper is not None:
+        keeper.keep_lint(report)
+    if accepted is not None and plan.baseline is not None:
+        from kinspect.inspector.lint import baseline as baselines
+
+        baselines.write(accepted, plan.baseline)
+    with result_stream(output) as stream:
+        _write(report, form, stream, details, color)
+    # Text has the notes already; other formats are seldom looked at by the one who runs this.
+    tell(report.errors, () if form == "text" and output is None else report.notes)
+    if report.errors:
+        return 2
+    return 1 if report.failing else 0
+
+
+def _words(options: tuple[str, ...]) -> tuple[str, ...]:
+    return split_list(",".join(options))
+
+
+def _events(
+    request: Request, judge: Callable[[KernelReport], Any], archs: tuple[str, ...]
+) -> Iterator[Happened]:
+    """The run's events; the settings' archs hold for what is compiled.
+
+    What was compiled already is for the target that it is for. Targets of one sort that follow each
+    other make a run of their own, so that the order of the whole is kept.
+    """
+    if request.archs or not archs:
+        yield from pipeline.each(request, judge, artifacts=_SHOWN)
+        return
+    for number, (compiled, some) in enumerate(groupby(request.targets, _is_compiled)):
+        part = replace(request, targets=tuple(some), archs=archs if compiled else ())
+        for event in pipeline.each(part, judge, artifacts=_SHOWN):
+            if isinstance(event, Made | Failed):
+                index, within = event.order
+                event = replace(event, order=(index + number * _MOST_TARGETS, within))
+            yield event
+
+
+_MOST_TARGETS = 1 << 32
+_SHOWN = frozenset({"amdgcn"})  # what findings point into
+
+
+def _is_compiled(text: str) -> bool:
+    from kinspect.inspector.runs.capturing import COMPILED  # not for a run on saved files
+
+    path = Path(text.partition("::")[0])
+    if path.is_dir():
+        return any(target.kind in COMPILED for target in resolve(text))
+    return path.is_file() and kind_of(path) in COMPILED
+
+
+def _write(
+    report: LintReport, form: str, stream: TextIO, details: bool, color: bool | None
+) -> None:
+    renderer = import_module(f"kinspect.inspector.render.{RENDERERS[form]}")
+    options = {"details": details, "color": color} if form == "text" else {}
+    renderer.write(report, stream, **options)

@@ -1,0 +1,80 @@
+"""What a run says on stderr beside its result: progress, failures, notes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from kinspect.inspector.model import ErrorRecord
+from kinspect.inspector.runs.events import Captured, Compiled
+
+T = TypeVar("T")
+
+MOST_OUTPUT = 15
+"""Lines of a script's output that are shown when it failed."""
+
+
+class Progress:
+    """One line on stderr that counts compiles, on a terminal only."""
+
+    def __init__(self) -> None:
+        self._shown = False
+        self._captured = self._done = 0
+        self._live = sys.stderr.isatty()
+        self._started = time.monotonic()
+
+    def watched(self, events: Iterable[T]) -> Iterator[T]:
+        """The events, counted as they pass; the line is gone when they end."""
+        try:
+            for event in events:
+                self.saw(event)
+                yield event
+        finally:
+            self.close()
+
+    def saw(self, event: object) -> None:
+        if isinstance(event, Captured):
+            self._captured += len(event.variants)
+        elif isinstance(event, Compiled):
+            self._done += 1
+        if self._live and self._captured:
+            seconds = time.monotonic() - self._started
+            sys.stderr.write(
+                f"\r\x1b[K  compiled {self._done} of {self._captured}, {seconds:.0f} s"
+            )
+            sys.stderr.flush()
+            self._shown = True
+
+    def close(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def tell(errors: Sequence[ErrorRecord], notes: Sequence[str]) -> None:
+    """Failures, one line each, the end of what the user's code printed, and notes."""
+    for error in errors:
+        where = " ".join(part for part in (error.file, error.kernel) if part)
+        hint = f"; {error.hint}" if error.hint else ""
+        said = f"{where}: {error.stage}: {error.message}"
+        if error.file and error.message.startswith(error.file):
+            said = error.message  # it says where, more closely
+        line = " ".join(f"{said}{hint}".split())
+        sys.stderr.write(f"kinspect: error: {line}\n")
+    _show_output(errors)
+    for note in notes:
+        sys.stderr.write(f"kinspect: note: {note}\n")
+
+
+def _show_output(errors: Sequence[ErrorRecord]) -> None:
+    """The end of what the user's code printed, once for each file it may explain."""
+    shown = set()
+    for error in errors:
+        lines = error.output.rstrip().splitlines()[-MOST_OUTPUT:]
+        if not lines or error.file in shown:
+            continue
+        shown.add(error.file)
+        sys.stderr.write(f"kinspect: the last that {error.file} printed:\n")
+        sys.stderr.writelines(f"  | {line}\n" for line in lines)

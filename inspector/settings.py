@@ -1,0 +1,276 @@
+"""`[tool.kinspect]` of a pyproject.toml: what a run asks where the command line is silent.
+
+Strict: an unknown key or a value of another type is an error with the file and the key's path, and
+all of them are told at once. What a word means (is it a rule, a metric, a target) is checked where
+the rules are known.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from kinspect.inspector.errors import KinspectError
+
+FILE = "pyproject.toml"
+SECTION = "tool.kinspect"
+SEVERITIES = ("error", "warning", "info")
+
+Limit = int | float | str
+"""A budget: a number is the most that is allowed; a text is a comparison, `>= 2`."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSettings:
+    """One `[[tool.kinspect.kernel]]`: what holds for the kernels that it matches.
+
+    Args:
+        label: what messages call it.
+        match: shell pattern of the kernel's name, or of its case.
+        file: shell pattern of its file, from the settings' folder; None: any.
+        arch: shell pattern of the target; None: any.
+        ignore: rules that are left out.
+        severity: rule -> severity in place of its own.
+        budget: metric -> limit.
+    """
+
+    label: str
+    match: str
+    file: str | None = None
+    arch: str | None = None
+    ignore: tuple[str, ...] = ()
+    severity: Mapping[str, str] = field(default_factory=dict)
+    budget: Mapping[str, Limit] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a project has settled; None where it says nothing.
+
+    Args:
+        file: that was read; None if there is none.
+        rules: packs: names, or paths from the file's folder.
+    """
+
+    file: Path | None = None
+    rules: tuple[str, ...] | None = None
+    select: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    fail_on: str | None = None
+    arch: tuple[str, ...] = ()
+    baseline: str | None = None
+    kernels: tuple[KernelSettings, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """Where the file's paths start from."""
+        return self.file.parent if self.file is not None else Path()
+
+
+def load(config: Path | None = None, start: Path | None = None) -> Settings:
+    """The settings that hold for a run.
+
+    Args:
+        config: the file to read; None: the nearest pyproject.toml that speaks of kinspect.
+        start: the folder to look from, upwards; None: the current one.
+
+    Raises:
+        KinspectError: the file cannot be read or has faults, all of them, one per line.
+    """
+    if config is not None:
+        text = _text(config)
+        data = _section(text, config)
+        if data is None:
+            raise KinspectError(
+                f"{config}: it has no [{SECTION}]", "add the section, or drop --config"
+            )
+        return parse(data, config)
+    here = Path.cwd() if start is None else start
+    for folder in (here, *here.parents):
+        file = folder / FILE
+        if not file.is_file():
+            continue
+        text = _text(file)
+        if "kinspect" not in text:
+            continue  # spares the parser
+        data = _section(text, file)
+        if data is not None:
+            return parse(data, file)
+    return Settings()
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        said = error.strerror if isinstance(error, OSError) else "not in UTF-8"
+        raise KinspectError(
+            f"{file}: cannot be read ({said})", "check the settings' file"
+        ) from None
+
+
+def _section(text: str, file: Path) -> Any:
+    tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    try:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise KinspectError(f"{file}: not valid TOML ({error})", "correct the file") from None
+    tool = data.get("tool")
+    return tool.get("kinspect") if isinstance(tool, dict) else None
+
+
+# --------------------------------------------------------------------------- checking
+
+
+def parse(data: Any, file: Path) -> Settings:
+    """Checks the section's values.
+
+    Raises:
+        KinspectError: they have faults, all of them, one per line.
+    """
+    faults: list[str] = []
+    checked = dict(_checked(data, _RUN, SECTION, faults))
+    entries = checked.pop("kernel", ())
+    name = _name(file)
+    kernels = []
+    for number, entry in enumerate(entries, 1):
+        where = f"[[{SECTION}.kernel]] {number}"
+        before = len(faults)
+        values = dict(_checked(entry, _KERNEL, where, faults))
+        if "match" not in values and len(faults) == before:
+            faults.append(f"{where}: match is missing: a pattern of kernels' names")
+        elif not values.keys() & {"ignore", "severity", "budget"} and len(faults) == before:
+            faults.append(f"{where}: it asks for nothing: give ignore, severity or budget")
+        else:
+            kernels.append({**values, "label": f"{name}: {where}"})
+    if faults:
+        from kinspect.inspector.lint.faults import FaultsError
+
+        raise FaultsError((f"{file}: {fault}" for fault in faults), "correct the settings")
+    return Settings(file=file, kernels=tuple(KernelSettings(**k) for k in kernels), **checked)
+
+
+def _name(file: Path) -> str:
+    try:
+        return file.resolve().relative_to(Path.cwd().resolve()).as_posix()
+    except (ValueError, OSError):
+        return file.name
+
+
+Check = Callable[[Any], "tuple[Any, str]"]
+"""Gives a value as it is kept, and what is wrong with it (nothing: empty)."""
+
+
+def _text_of(value: Any) -> tuple[Any, str]:
+    good = isinstance(value, str) and value.strip() != ""
+    return value, "" if good else f"a text, not {_shown(value)}"
+
+
+def _texts(value: Any) -> tuple[Any, str]:
+    if isinstance(value, list) and all(isinstance(v, str) and v.strip() for v in value):
+        return tuple(dict.fromkeys(v.strip() for v in value)), ""
+    return (), f"a list of texts, not {_shown(value)}"
+
+
+def _some_texts(value: Any) -> tuple[Any, str]:
+    found, fault = _texts(value)
+    return found, fault or ("" if found else "at least one text")
+
+
+def _one_of(*choices: str) -> Check:
+    def check(value: Any) -> tuple[Any, str]:
+        good = isinstance(value, str) and value in choices
+        return value, "" if good else f"one of {', '.join(choices)}, not {_shown(value)}"
+
+    return check
+
+
+def _tables(value: Any) -> tuple[Any, str]:
+    good = isinstance(value, list) and all(isinstance(v, dict) for v in value)
+    return tuple(value) if good else (), "" if good else f"tables: [[{SECTION}.kernel]]"
+
+
+def _mapping(of: Check, what: str) -> Check:
+    def check(value: Any) -> tuple[Any, str]:
+        if not isinstance(value, dict):
+            return {}, f"a table, {what}, not {_shown(value)}"
+        wrong = [f"{key}: {fault}" for key, one in value.items() if (fault := of(one)[1])]
+        return dict(value), "; ".join(wrong)
+
+    return check
+
+
+def _limit(value: Any) -> tuple[Any, str]:
+    good = isinstance(value, int | float | str) and not isinstance(value, bool)
+    return value, "" if good else f'a number or a comparison (">= 2"), not {_shown(value)}'
+
+
+def _limits(value: Any) -> tuple[Any, str]:
+    # A metric's dots make tables of a bare key: occupancy.waves_per_eu = 2 is as good as quoted.
+    table = dict(_flat(value)) if isinstance(value, dict) else value
+    return _mapping(_limit, "metric = limit")(table)
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+_RUN: Mapping[str, tuple[str, Check]] = MappingProxyType(
+    {
+        # key: (field, check)
+        "rules": ("rules", _some_texts),
+        "select": ("select", _some_texts),
+        "ignore": ("ignore", _texts),
+        "fail-on": ("fail_on", _one_of(*SEVERITIES, "never")),
+        "arch": ("arch", _some_texts),
+        "baseline": ("baseline", _text_of),
+        "kernel": ("kernel", _tables),
+    }
+)
+_KERNEL: Mapping[str, tuple[str, Check]] = MappingProxyType(
+    {
+        "match": ("match", _text_of),
+        "file": ("file", _text_of),
+        "arch": ("arch", _text_of),
+        "ignore": ("ignore", _some_texts),
+        "severity": ("severity", _mapping(_one_of(*SEVERITIES), "rule = severity")),
+        "budget": ("budget", _limits),
+    }
+)
+
+
+def _checked(
+    data: Any, keys: Mapping[str, tuple[str, Check]], where: str, faults: list[str]
+) -> Iterator[tuple[str, Any]]:
+    """The fields that a table gives; its faults are appended."""
+    if not isinstance(data, dict):
+        faults.append(f"{where}: a table goes here, not {_shown(data)}")
+        return
+    for key, value in data.items():
+        if key not in keys:
+            # Loaded on the way to an error alone: a run without settings needs none of it.
+            from kinspect.inspector.lint.catalogue import nearest
+
+            known = nearest(key, keys) or f" (known: {', '.join(keys)})"
+            faults.append(f"{where}: unknown key {key}{known}")
+            continue
+        name, check = keys[key]
+        kept, fault = check(value)
+        if fault:
+            faults.append(f"{where}.{key}: {fault}")
+        else:
+            yield name, kept

@@ -1,0 +1,185 @@
+"""Known findings: told from new ones by count, kept in a file that is never half there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.lint import baseline as baselines
+from kinspect.inspector.lint.baseline import EMPTY, Baseline, Entry, compare, updated
+from kinspect.inspector.lint.results import CheckedKernel
+from kinspect.inspector.model import Finding
+
+RULES = frozenset({"R1", "R2"})
+
+
+def finding(fingerprint: str, rule: str = "R1", message: str = "m") -> Finding:
+    return Finding(rule, "error", "certain", message, {}, (), "", fingerprint)
+
+
+def kernel(name: str, *found: Finding) -> CheckedKernel:
+    return CheckedKernel(name, name, None, "gfx942", "k.s", None, None, found)
+
+
+def known(*entries: Entry) -> Baseline:
+    return Baseline({e.fingerprint: e for e in entries})
+
+
+def entry(fingerprint: str, count: int = 1, kernel: str = "k", rule: str = "R1") -> Entry:
+    return Entry(kernel, rule, "m", fingerprint, count)
+
+
+def test_findings_of_one_fingerprint_are_counted() -> None:
+    found = kernel("k", *(finding("a", message=str(n)) for n in range(3)), finding("b"))
+    compared = compare(known(entry("a", 2), entry("b", 3)), [found], RULES)
+    (one,) = compared.kernels
+    assert [f.message for f in one.known] == ["0", "1", "m"]
+    assert [f.message for f in one.findings] == ["2"]
+    assert compared.gone == (entry("b", 2),)
+    assert compared.unseen == 0
+
+
+def test_what_was_not_looked_at_has_not_gone() -> None:
+    there = known(entry("a"), entry("b", kernel="other"), entry("c", rule="R9"))
+    compared = compare(there, [kernel("k")], RULES)
+    assert compared.gone == (entry("a"),)
+    assert compared.unseen == 2
+    assert set(updated(there, compared).entries) == {"b", "c"}
+
+
+def test_an_update_takes_in_and_takes_out() -> None:
+    there = known(entry("a", 3), entry("b"))
+    found = kernel("k", finding("a", message="new figures"), finding("c"), finding("c"))
+    made = updated(there, compare(there, [found], RULES))
+    assert made.entries == {
+        "a": Entry("k", "R1", "new figures", "a", 1),
+        "c": Entry("k", "R1", "m", "c", 2),
+    }
+
+
+PRINTS = st.lists(st.sampled_from("abcd"), max_size=8)
+
+
+@given(PRINTS, st.lists(st.tuples(st.sampled_from(["k", "l"]), PRINTS), max_size=3))
+def test_against_counting_by_hand(before: list[str], run: list[tuple[str, list[str]]]) -> None:
+    """New, known and gone as multisets; and after an update nothing is new or gone."""
+    names = dict.fromkeys(before)
+    there = known(*(entry(name, before.count(name)) for name in names))
+    kernels = [kernel(name, *map(finding, prints)) for name, prints in run]
+    seen = any(name == "k" for name, _ in run)
+    compared = compare(there, kernels, RULES)
+    found = [p for _, prints in run for p in prints]
+    for name in "abcd":
+        new = sum(f.fingerprint == name for k in compared.kernels for f in k.findings)
+        old = sum(f.fingerprint == name for k in compared.kernels for f in k.known)
+        gone = sum(e.count for e in compared.gone if e.fingerprint == name)
+        assert old == min(found.count(name), before.count(name))
+        assert new == found.count(name) - old
+        assert gone == (max(0, before.count(name) - found.count(name)) if seen else 0)
+    again = compare(updated(there, compared), kernels, RULES)
+    assert not any(k.findings for k in again.kernels)
+    if seen:
+        assert not again.gone
+
+
+# --------------------------------------------------------------------------- the file
+
+
+def test_the_file_is_sorted_with_a_line_for_each_entry(tmp_path: Path) -> None:
+    path = tmp_path / "known.json"
+    entries = [entry("z", 2), entry("a", kernel="b"), entry("y", rule="R0")]
+    baselines.write(known(*entries), path)
+    lines = path.read_text().splitlines()
+    assert [json.loads(line.strip(" ,"))["fingerprint"] for line in lines[3:-2]] == ["a", "y", "z"]
+    assert baselines.read(path) == known(*entries)
+    baselines.write(known(*reversed(entries)), path)
+    assert path.read_text().splitlines() == lines
+    baselines.write(EMPTY, path)
+    assert baselines.read(path) == EMPTY
+
+
+def test_both_sides_of_a_merge_count_once() -> None:
+    line = '{"kernel": "k", "rule": "R", "message": "m", "fingerprint": "a", "count": %d}'
+    text = f'{{"schema_version": 1, "findings": [{line % 2}, {line % 3}, {line % 1}]}}'
+    assert baselines.parse(text, "x").entries["a"].count == 3
+
+
+def test_unknown_keys_of_the_same_version_are_left_alone() -> None:
+    line = {"kernel": "k", "rule": "R", "message": "m", "fingerprint": "a", "count": 1, "since": 3}
+    text = json.dumps({"schema_version": 1, "findings": [line], "by": "us"})
+    assert set(baselines.parse(text, "x").entries) == {"a"}
+
+
+GOOD = {"kernel": "k", "rule": "R", "message": "m", "fingerprint": "a", "count": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ('{"schema_version": 1, "findings": [', "not valid JSON"),
+        ("[]", "not a baseline"),
+        ('{"schema_version": 2, "findings": []}', "schema version 2; this kinspect knows 1"),
+        ('{"schema_version": "1", "findings": []}', "not a baseline"),
+        ('{"schema_version": 1}', "not a baseline"),
+        ('{"schema_version": 1, "kernels": []}', "not a baseline"),  # a report
+        ('{"schema_version": 1, "findings": [3]}', "finding 1: not a mapping"),
+        *(
+            (json.dumps({"schema_version": 1, "findings": [GOOD, {**GOOD, **bad}]}), said)
+            for bad, said in (
+                ({"count": 0}, "finding 2: its count"),
+                ({"count": True}, "finding 2: count is missing or of a wrong type"),
+                ({"count": 1.5}, "finding 2: count"),
+                ({"rule": None}, "finding 2: rule"),
+                ({"fingerprint": ""}, "finding 2: its count or fingerprint is empty"),
+            )
+        ),
+    ],
+)
+def test_a_damaged_file_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "known.json"
+    path.write_text(text)
+    with pytest.raises(KinspectError) as raised:
+        baselines.read(path)
+    assert said in raised.value.message
+    assert str(path) in raised.value.message
+    assert raised.value.hint
+
+
+def test_a_missing_or_unreadable_file(tmp_path: Path) -> None:
+    with pytest.raises(KinspectError, match="no such baseline; write the first one with --update"):
+        baselines.read(tmp_path / "none.json")
+    with pytest.raises(KinspectError, match="cannot be read"):
+        baselines.read(tmp_path)
+
+
+def test_a_write_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "known.json"
+    baselines.write(known(entry("a")), path)
+    before = path.read_text()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", full)
+        with pytest.raises(KinspectError, match="No space left"):
+            baselines.write(known(entry("b")), path)
+    assert path.read_text() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["known.json"]
+    with pytest.raises(KinspectError, match="cannot be written"):
+        baselines.write(EMPTY, tmp_path / "no" / "known.json")
+
+
+def test_the_rest_of_a_kernel_is_left_as_it_was() -> None:
+    one = replace(kernel("k", finding("a")), case="c", artifact="k.s")
+    (after,) = compare(EMPTY, [one], RULES).kernels
+    assert after == one
