@@ -1,0 +1,591 @@
+"""The formats of lint: golden files, the published schemas, limits of GitHub, any text anywhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import re
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TextIO
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kinspect.inspector.lint.results import CheckedKernel, LintReport, Suppressed, Suppression
+from kinspect.inspector.model import ErrorRecord, Finding, Location, SourceLoc
+from kinspect.inspector.render import (
+    github,
+    junit,
+    lint_json,
+    lint_md,
+    lint_text,
+    lint_view,
+    places,
+    sarif,
+)
+from lxml import etree
+
+HERE = Path(__file__).parent
+DATA = HERE / "data"
+RENDER = HERE.parent / "inspector" / "render"
+NOW = datetime(2026, 1, 2, 3, 4, 5)
+LINT_SCHEMA = jsonschema.Draft202012Validator(json.loads((RENDER / "lint.schema.json").read_text()))
+SARIF_SCHEMA = jsonschema.Draft202012Validator(
+    json.loads((DATA / "schemas" / "sarif-2.1.0.json").read_text())
+)
+JUNIT_SCHEMA = etree.XMLSchema(etree.parse(DATA / "schemas" / "junit-10.xsd"))
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+GOLDEN = load(HERE / "golden" / "regenerate.py")
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, str]:
+    found: dict[str, str] = GOLDEN.reports()
+    return found
+
+
+@pytest.fixture(scope="module")
+def small() -> LintReport:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(DATA)
+        report: LintReport = GOLDEN.lint_report()
+    return report
+
+
+def rendered(write: Callable[..., None], report: LintReport, **options: Any) -> str:
+    stream = io.StringIO()
+    write(report, stream, **options)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("name", sorted(GOLDEN.LINT_WRITERS))
+def test_golden(made: dict[str, str], name: str) -> None:
+    """Made by `python tests/golden/regenerate.py`."""
+    assert made[name] == (HERE / "golden" / name).read_text()
+
+
+# --------------------------------------------------------------------------- a report to vary
+
+
+def finding(rule: str = "T001", message: str = "3 × it", **changes: Any) -> Finding:
+    base = Finding(rule, "error", "certain", message, {}, (), "mend it", "f" * 16)
+    return replace(base, **changes)
+
+
+def kernel(number: int = 0, *findings: Finding, **changes: Any) -> CheckedKernel:
+    base = CheckedKernel(
+        id=f"gemm.py::gemm@gfx942#{number}",
+        name="gemm",
+        case=f"case{number}",
+        arch="gfx942",
+        file="gemm.py",
+        source=SourceLoc("gemm.py", 8),
+        artifact=None,
+        findings=findings,
+    )
+    return replace(base, **changes)
+
+
+def report_of(small: LintReport, *kernels: CheckedKernel, **changes: Any) -> LintReport:
+    plain = replace(small, errors=(), unused=(), baseline=None, gone=(), notes=())
+    return replace(plain, kernels=kernels, **changes)
+
+
+def source(line: int, text: str = "x = tl.load(p)", file: str = "gemm.py") -> tuple[Location, ...]:
+    return (Location("source", line, file, text),)
+
+
+# --------------------------------------------------------------------------- text
+
+
+def test_text_says_each_thing_once(made: dict[str, str]) -> None:
+    told = made["lint_small.txt"]
+    assert told.count("fix: Pass the stride as a constexpr 1.") == 1
+    assert "(gfx90a, also on gfx950)" in told  # word for word the same
+    assert "A lane can load" not in told
+    assert "A lane can load" in made["lint_small_details.txt"]
+    assert told.splitlines()[-1].startswith(
+        "1 error, 3 warnings, 1 note in 4 kernels; 1 known, 1 suppressed, 1 target could not be"
+    )
+
+
+def test_specialisations_are_one_entry(small: LintReport) -> None:
+    kernels = [kernel(n, finding(message=f"{n + 1:,} × it")) for n in range(12)]
+    told = rendered(lint_text.write, report_of(small, *kernels))
+    assert told.count("T001") == 1
+    assert "1 × it (gfx942 case0, and 11 more specialisations, with other figures)" in told
+    assert told.splitlines()[0].endswith("12 specialisations")
+
+
+def test_other_words_are_another_entry(small: LintReport) -> None:
+    a, b = kernel(0, finding(message="3 × it")), kernel(1, finding(message="3 × that"))
+    assert rendered(lint_text.write, report_of(small, a, b)).count("T001") == 2
+
+
+def test_the_worst_comes_first(small: LintReport) -> None:
+    mild = kernel(0, finding("T003", severity="info"), name="mild")
+    bad = kernel(1, finding("T003", severity="info"), finding("T001"), name="bad")
+    lines = rendered(lint_text.write, report_of(small, mild, bad)).splitlines()
+    assert [line.split()[0] for line in lines if line and line[0] != " "][:2] == ["bad", "mild"]
+    assert lines[1].split()[:2] == ["error", "T001"]
+
+
+def test_hundreds_of_kernels_are_grouped_by_rule(small: LintReport) -> None:
+    kernels = [kernel(n, finding(locations=source(n + 1)), name=f"k{n}") for n in range(200)]
+    told = rendered(lint_text.write, report_of(small, *kernels))
+    assert told.splitlines()[0].split("  ")[-1] == "200 places in 200 kernels"
+    assert "and 192 more places" in told
+    assert len(told.splitlines()) < 20
+    assert rendered(lint_text.write, report_of(small, *kernels), details=True).count("k199:") == 1
+
+
+def test_plain_text_does_not_load_rich() -> None:
+    program = """
+        import sys
+        from kinspect.inspector.lint.results import LintReport
+        from kinspect.inspector.render import lint_text
+        lint_text.write(LintReport("x", {}, (), {}, "error", ()), sys.stdout)
+        print(sorted({"rich", "xml", "yaml", "torch"} & set(sys.modules)))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "no findings in 0 kernels\n[]\n"
+
+
+def test_colour_on_demand(small: LintReport) -> None:
+    assert "\x1b[1;31m  error" in rendered(lint_text.write, small, color=True)
+    assert "\x1b" not in rendered(lint_text.write, small, color=False)
+
+
+# --------------------------------------------------------------------------- JSON
+
+
+def test_json_keeps_its_schema_and_everything(small: LintReport) -> None:
+    LINT_SCHEMA.check_schema(LINT_SCHEMA.schema)
+    data = json.loads(rendered(lint_json.write, small))
+    LINT_SCHEMA.validate(data)
+    assert [k["id"] for k in data["kernels"]] == [k.id for k in small.kernels]
+    told = [f["fingerprint"] for k in data["kernels"] for f in (*k["findings"], *k["known"])]
+    assert told == [f.fingerprint for k in small.kernels for f in (*k.findings, *k.known)]
+    (suppressed,) = (s for k in data["kernels"] for s in k["suppressed"])
+    assert suppressed["comment"]["reason"] == "it is long on purpose"
+    assert suppressed["finding"]["rule"] == "T003"
+    assert data["baseline"] == {"file": "baseline.json", "gone": ["0123456789abcdef"]}
+    assert data["summary"]["failing"] == len(small.failing) == 1
+    assert {rule["id"] for rule in data["rules"]} == set(small.rules)
+
+
+@pytest.mark.parametrize("key", ["kernels", "rules", "baseline", "summary"])
+def test_the_json_schema_demands_the_keys(small: LintReport, key: str) -> None:
+    data = lint_json.to_dict(small)
+    del data[key]
+    assert not LINT_SCHEMA.is_valid(data)
+
+
+# --------------------------------------------------------------------------- SARIF
+
+
+def sarif_run(report: LintReport, root: Path = DATA, **options: Any) -> dict[str, Any]:
+    data = json.loads(rendered(sarif.write, report, root=root, **options))
+    SARIF_SCHEMA.validate(data)
+    (run,) = data["runs"]
+    assert isinstance(run, dict)
+    return run
+
+
+def test_sarif_keeps_the_standard(small: LintReport, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(DATA)
+    SARIF_SCHEMA.check_schema(SARIF_SCHEMA.schema)
+    run = sarif_run(small)
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]] == result["ruleId"]
+        assert result["locations"][0]["physicalLocation"]["region"]["startLine"] >= 1
+    prints = [r["partialFingerprints"][sarif.FINGERPRINT] for r in run["results"]]
+    assert len(set(prints)) == len(prints)
+    assert run["invocations"][0]["executionSuccessful"] is False
+    states = Counter((r["baselineState"], bool(r["suppressions"])) for r in run["results"])
+    assert states == {("new", False): 4, ("unchanged", False): 1, ("new", True): 1}
+
+
+def test_sarif_names_the_tools_page_if_it_has_one(small: LintReport) -> None:
+    assert "informationUri" not in sarif_run(small)["tool"]["driver"]
+    page = {**small.tool, "uri": "https://example.org/kinspect"}
+    driver = sarif_run(replace(small, tool=page))["tool"]["driver"]
+    assert driver["informationUri"] == page["uri"]
+
+
+def test_sarif_merges_specialisations(small: LintReport) -> None:
+    same = [kernel(n, finding(message=f"{n} × it", locations=source(17))) for n in range(5)]
+    elsewhere = kernel(9, finding(locations=source(18)))
+    run = sarif_run(report_of(small, *same, elsewhere), Path.cwd())
+    assert [r["properties"]["count"] for r in run["results"]] == [5, 1]
+    first = run["results"][0]
+    assert first["message"]["text"] == (
+        "0 × it (gemm gfx942 case0, and 4 more specialisations, with other figures)"
+    )
+    assert [s["kernel"] for s in first["properties"]["specialisations"]] == [k.id for k in same]
+    assert "baselineState" not in first
+    assert first["locations"][0]["physicalLocation"] == {
+        "artifactLocation": {"uri": "gemm.py", "uriBaseId": "%SRCROOT%"},
+        "region": {"startLine": 17, "snippet": {"text": "x = tl.load(p)"}},
+    }
+
+
+def test_a_sarif_fingerprint_survives_edits(small: LintReport) -> None:
+    def prints(*kernels: CheckedKernel) -> list[str]:
+        results = sarif_run(report_of(small, *kernels), Path.cwd())["results"]
+        return [r["partialFingerprints"][sarif.FINGERPRINT] for r in results]
+
+    (before,) = prints(kernel(0, finding(locations=source(17))))
+    moved = kernel(1, finding(message="4 × it", locations=source(40, "  x = tl.load(p)")))
+    assert prints(moved, kernel(2, finding(locations=source(40, "  x = tl.load(p)")))) == [before]
+    assert prints(kernel(0, finding(locations=source(17, "y = 1")))) != [before]
+    assert prints(kernel(0, finding(locations=source(17)), name="other")) != [before]
+    twice = kernel(0, finding(locations=source(17)), finding(locations=source(19)))
+    assert len(set(prints(twice))) == 2
+
+
+def test_sarif_of_files_outside_the_repository(small: LintReport, tmp_path: Path) -> None:
+    """Code scanning shows nothing outside of it: the file that was linted stands in."""
+    away = kernel(
+        0,
+        finding(
+            locations=(*source(5, file="/usr/lib/lib.py"), Location("amdgcn", 7, text="s_nop"))
+        ),
+        source=SourceLoc("/usr/lib/lib.py", 1),
+        file=str(tmp_path / "a b:c.s"),
+    )
+    (result,) = sarif_run(report_of(small, away), tmp_path)["results"]
+    at = result["locations"][0]["physicalLocation"]
+    assert at["artifactLocation"] == {"uri": "a%20b%3Ac.s", "uriBaseId": "%SRCROOT%"}
+    assert at["region"] == {"startLine": 1}
+    (link,) = result["relatedLocations"]
+    assert link["physicalLocation"]["artifactLocation"] == {"uri": "file:///usr/lib/lib.py"}
+    listed = replace(away, artifact=str(tmp_path / "a b:c.s"))
+    (result,) = sarif_run(report_of(small, listed), tmp_path)["results"]
+    assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 7}
+
+
+def test_sarif_keeps_the_worst_within_githubs_limit(small: LintReport) -> None:
+    mild = [kernel(n, finding("T003", severity="info", locations=source(n + 1))) for n in range(30)]
+    run = sarif_run(report_of(small, *mild, kernel(99, finding())), most=10)
+    assert len(run["results"]) == 10
+    assert run["results"][0]["level"] == "error"
+    (notice,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert notice["message"]["text"] == "21 results of lesser weight are left out"
+    assert sarif.MOST_RESULTS == 25_000
+
+
+def test_two_runs_have_two_categories(small: LintReport) -> None:
+    one = sarif_run(report_of(small, kernel(0)))["automationDetails"]["id"]
+    two = sarif_run(report_of(small, kernel(0, arch="gfx1100")))["automationDetails"]["id"]
+    assert one != two
+    assert one.endswith("/")
+    assert two.endswith("/")
+
+
+# --------------------------------------------------------------------------- JUnit
+
+
+def junit_of(report: LintReport) -> Any:
+    text = rendered(junit.write, report, now=NOW)
+    root = etree.fromstring(text.encode())
+    JUNIT_SCHEMA.assertValid(root)
+    return root
+
+
+def test_junit_keeps_its_schema_and_counts(small: LintReport) -> None:
+    root = junit_of(small)
+    for suite in root:
+        cases = suite.findall("testcase")
+        assert suite.get("tests") == str(len(cases))
+        assert suite.get("failures") == str(len(suite.findall("testcase/failure")))
+        assert suite.get("errors") == str(len(suite.findall("testcase/error")))
+        # Ant's schema allows one outcome for each case.
+        assert all(len(case) <= 1 for case in cases)
+    assert len(root.findall(".//failure")) == 1
+    assert len(root.findall(".//error")) == 1
+    assert len(root.findall(".//testcase")) == len(small.kernels) + len(small.errors)
+
+
+@pytest.mark.parametrize(("fail_on", "failing"), [("never", 0), ("error", 1), ("info", 4)])
+def test_junit_fails_as_the_run_does(small: LintReport, fail_on: Any, failing: int) -> None:
+    root = junit_of(replace(small, fail_on=fail_on))
+    assert len(root.findall(".//failure")) == failing
+    told = "".join(root.itertext())
+    assert all(f.message in told for k in small.kernels for f in (*k.findings, *k.known))
+
+
+def test_junit_names_are_distinct(small: LintReport) -> None:
+    root = junit_of(report_of(small, *(kernel(n, case=None) for n in range(3))))
+    names = [case.get("name") for case in root.iter("testcase")]
+    assert names == ["gemm gfx942", "gemm gfx942 #2", "gemm gfx942 #3"]
+
+
+# --------------------------------------------------------------------------- GitHub
+
+COMMAND = re.compile(r"^::(?P<command>[a-z-]+)(?: (?P<properties>[^\n]*?))?::(?P<message>[^\n]*)$")
+"""As documented: `::name key=value,key=value::message`."""
+
+
+def undone(text: str, *codes: str) -> str:
+    for code in codes:
+        text = text.replace(f"%{code}", chr(int(code, 16)))
+    return text.replace("%25", "%")
+
+
+def parsed(line: str) -> tuple[str, dict[str, str], str]:
+    """Reads a workflow command; shares nothing with the writer."""
+    match = COMMAND.match(line)
+    assert match is not None, line
+    pairs = [part.split("=", 1) for part in (match["properties"] or "").split(",") if part]
+    return (
+        match["command"],
+        {k: undone(v, "0D", "0A", "3A", "2C") for k, v in pairs},
+        undone(match["message"], "0D", "0A"),
+    )
+
+
+def test_github_annotations_read_back(small: LintReport, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(DATA)
+    lines = [parsed(line) for line in rendered(github.write, small, root=DATA).splitlines()]
+    assert lines[1] == (
+        "error",
+        {"file": "small_gfx942.s", "line": "22", "title": "T001 spills-in-hot-loop"},
+        "1 × scratch load and 1 × scratch store in the hot loop (small gfx942). Fix: Make the tile"
+        " smaller, or: allow more registers.",
+    )
+    assert [command for command, _, _ in lines].count("warning") == 3
+    assert lines[-1][:2] == ("notice", {"title": "kinspect lint"})
+    for _, properties, _ in lines:
+        if "line" in properties:
+            assert len((DATA / properties["file"]).read_text().splitlines()) >= int(
+                properties["line"]
+            )
+
+
+@pytest.mark.parametrize(
+    "text", ["a%b", "a:b,c", "one\ntwo", "a\r\nb", "::error::x", "%0A", "%253A"]
+)
+def test_github_escapes(text: str) -> None:
+    line = github.annotation("error", {"title": text, "file": "x.py"}, text)
+    assert line.count("\n") == 1
+    assert parsed(line[:-1]) == ("error", {"title": text, "file": "x.py"}, text)
+
+
+def test_github_gives_the_worst_ten_of_each(small: LintReport) -> None:
+    found = [
+        finding(rule, severity=severity, locations=source(n + 1), message=f"it::error::##[x] {n}")
+        for n in range(15)
+        for rule, severity in (("T001", "error"), ("T002", "warning"), ("T003", "info"))
+    ]
+    lines = rendered(github.write, report_of(small, kernel(0, *found)), root=Path.cwd())
+    commands = [line for line in lines.splitlines() if line.startswith("::")]
+    assert Counter(parsed(line)[0] for line in commands) == {
+        "error": 10,
+        "warning": 10,
+        "notice": 10,
+    }
+    assert parsed(commands[-1])[2].startswith("15 errors, 15 warnings, 15 notes in 1 kernel")
+    rest = [line for line in lines.splitlines() if not line.startswith("::")]
+    assert len(rest) == 46 - 30
+    assert not any("##[" in line for line in rest)
+
+
+def test_names_count_from_the_workspace(
+    small: LintReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "repo" / "sub").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "repo" / "sub")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path / "repo"))
+    first = rendered(github.write, report_of(small, kernel(0, finding()))).splitlines()[0]
+    assert parsed(first)[1]["file"] == "sub/gemm.py"
+
+
+def test_the_root_without_a_workspace(tmp_path: Path) -> None:
+    below = tmp_path / "repo" / "a" / "b"
+    below.mkdir(parents=True)
+    (tmp_path / "repo" / ".git").mkdir()
+    assert places.root_of({}, below) == tmp_path / "repo"
+    assert places.root_of({"GITHUB_WORKSPACE": str(tmp_path / "other")}, below) == tmp_path / "repo"
+    assert places.relative("../x.py", tmp_path / "repo", below) == "a/x.py"
+    assert places.relative("../../../x.py", tmp_path / "repo", below) is None
+    assert places.relative(str(tmp_path / "repository.py"), tmp_path / "repo", below) is None
+
+
+# --------------------------------------------------------------------------- Markdown
+
+
+def test_markdown_stays_below_the_limit(small: LintReport) -> None:
+    many = [
+        kernel(n, finding(locations=source(n + 1), message="ä" * 200), name=f"kernel_{n}")
+        for n in range(2000)
+    ]
+    told = rendered(lint_md.write, report_of(small, *many))
+    assert 20_000 < len(told.encode()) <= lint_md.MOST_BYTES
+    shown = told.count("\n### ")
+    assert f"*{2000 - shown} more kernels with findings not shown" in told
+    assert "<details>" in told
+    assert told.count("<details>") == told.count("</details>")
+
+
+def test_markdown_shows_text_as_it_is(small: LintReport) -> None:
+    odd = "a|b <img src=x> @someone `code` [x](y) *z*"
+    told = rendered(lint_md.write, report_of(small, kernel(0, finding(message=odd))))
+    (row,) = (line for line in told.splitlines() if line.startswith("| error"))
+    assert len(re.findall(r"(?<!\\)\|", row)) == 5
+    assert "<img" not in row
+    assert "@" not in row
+
+
+# --------------------------------------------------------------------------- any text
+
+ANY = st.text(st.characters(exclude_categories=()), max_size=40)
+ODD = st.sampled_from(
+    [
+        "",
+        "\x00\x1b[31m",
+        "]]>",
+        "<&>\"'",
+        "a\u2028b\x85c",
+        "\ud800",
+        "\ufffe",
+        "::",
+        "%0A",
+        "\r",
+        "|",
+    ]
+)
+
+
+@st.composite
+def odd_reports(draw: st.DrawFn) -> LintReport:
+    """A report with any text wherever text may come from users, files or compilers."""
+    text = ANY | ODD
+    found = tuple(
+        Finding(
+            draw(text) or "r",
+            draw(st.sampled_from(["error", "warning", "info"])),
+            "certain",
+            draw(text),
+            {draw(text): draw(text)},
+            (
+                Location("source", draw(st.integers(1, 9)), draw(text), draw(text)),
+                Location("amdgcn", draw(st.integers(1, 9)), None, draw(text)),
+            ),
+            draw(text),
+            "0" * 16,
+        )
+        for _ in range(draw(st.integers(1, 3)))
+    )
+    comment = Suppression(draw(text), 1, (draw(text),), "line", draw(text), draw(text))
+    checked = CheckedKernel(
+        draw(text),
+        draw(text),
+        draw(text),
+        draw(text),
+        draw(text),
+        SourceLoc(draw(text), 1),
+        draw(text),
+        found,
+        found[:1],
+        (Suppressed(found[0], comment), Suppressed(found[0], draw(text))),
+    )
+    error = ErrorRecord(draw(text), draw(text), draw(text), draw(text), draw(text), draw(text))
+    return LintReport(
+        draw(text),
+        {"name": "kinspect", "version": "1"},
+        (draw(text),),
+        {},
+        "warning",
+        (checked,),
+        (error,),
+        (comment,),
+        draw(text),
+        (draw(text),),
+        (draw(text),),
+    )
+
+
+@given(odd_reports())
+def test_any_text_in_sarif(report: LintReport) -> None:
+    text = rendered(sarif.write, report, root=Path("/"))
+    text.encode()
+    SARIF_SCHEMA.validate(json.loads(text))
+
+
+@given(odd_reports())
+def test_any_text_in_junit(report: LintReport) -> None:
+    root = junit_of(report)
+    assert len(root.findall(".//testcase")) == 2
+
+
+@given(odd_reports())
+def test_any_text_in_github(report: LintReport) -> None:
+    text = rendered(github.write, report, root=Path("/"))
+    text.encode()
+    lines = text.splitlines()  # at every character that anything takes for the end of a line
+    assert len(lines) == text.count("\n")
+    for line in lines:
+        command, properties, _ = parsed(line)
+        assert command in ("error", "warning", "notice")
+        assert set(properties) <= {"file", "line", "title"}
+
+
+@pytest.mark.parametrize("write", [lint_text.write, lint_md.write, lint_json.write])
+@given(report=odd_reports())
+def test_any_text_elsewhere(
+    write: Callable[[LintReport, TextIO], None], report: LintReport
+) -> None:
+    told = rendered(write, report)
+    told.encode()
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", told)
+
+
+@given(ANY | ODD)
+def test_clean_text_is_legal_xml(text: str) -> None:
+    clean = lint_view.clean(text)
+    root = etree.fromstring(f"<a>{re.sub('[<&>]', '', clean)}</a>".encode())
+    assert root.tag == "a"
+    assert "".join(c for c in clean if c.isalnum()) == "".join(c for c in text if c.isalnum())
+
+
+# --------------------------------------------------------------------------- size
+
+
+@pytest.mark.parametrize(
+    "write",
+    [lint_text.write, lint_json.write, lint_md.write, sarif.write, junit.write, github.write],
+)
+def test_thousands_of_kernels(small: LintReport, write: Callable[..., None]) -> None:
+    import time
+
+    many = [
+        kernel(n, *(finding(rule, locations=source(n % 50 + 1)) for rule in small.rules))
+        for n in range(5000)
+    ]
+    started = time.process_time()
+    rendered(write, report_of(small, *many))
+    assert time.process_time() - started < 20  # quadratic would be minutes
