@@ -198,6 +198,8 @@ def _memory(paper: Paper, kernel: KernelReport) -> None:
     paper.print(Line())
     for index, line in enumerate(rows_of(columns, rows)):
         paper.print(Line(f"  {line}", style="bold" if index == 0 else ""))
+    for text in view.narrow_accesses(kernel):
+        _wrapped(paper, Line(f"  narrow: {text}", style="dim"), "          ")
 
 
 def _spills(paper: Paper, kernel: KernelReport) -> None:
@@ -214,7 +216,7 @@ def _findings(paper: Paper, kernel: KernelReport) -> None:
         paper.print(Line(f"  {view.findings_summary(kernel.findings)}", style="bold"))
     for finding in kernel.findings:
         _wrapped(paper, _finding(finding), "              ")
-        last = [f for f in kernel.findings if f.rule == finding.rule][-1]
+        last = [f for f in kernel.findings if (f.rule, f.fix) == (finding.rule, finding.fix)][-1]
         if finding is last and finding.fix:  # a fix that several findings share is said once
             _wrapped(paper, Line(f"            → {finding.fix}", style="dim"), "              ")
     for note in kernel.notes:

@@ -320,13 +320,16 @@ def _places(ops: Sequence[MemoryOp], most: int = 4) -> str:
 def narrow_accesses(kernel: KernelReport, most: int = 3) -> list[str]:
     """Why accesses in hot loops are narrow, one line each, the narrowest first.
 
-    Copies of one access in the source are one line; where there are more than `most` lines, the
+    What a finding says already is left out. Copies of one access in the source are one line; where there are more than `most` lines, the
     last says how many.
     """
     hot = {loop.id for loop in kernel.loops if loop.hot}
+    said = [finding.message for finding in kernel.findings]
     lines: dict[str, int] = {}
     for access in kernel.accesses:
-        if access.limited_by is not None and access.bits is not None and access.loop in hot:
+        if access.limited_by is None or access.bits is None or access.loop not in hot:
+            continue
+        if not any(access.reason in message for message in said):
             lines.setdefault(_narrow(access), access.bits)
     texts = sorted(lines, key=lambda text: lines[text])
     if len(texts) > most:
