@@ -252,6 +252,19 @@ def test_instructions_within_the_tolerance_are_neutral() -> None:
     assert compared(kernel(loop(instructions=106)), kernel(loop())).verdict == "improvement"
 
 
+def test_instructions_beside_matrix_work_that_takes_longer_do_not_decide() -> None:
+    def busy(instructions: int, cycles: int) -> KernelReport:
+        return kernel(loop(instructions=instructions, mfma=8, **{"cycles.mfma": cycles}))
+
+    # 4 cycles each: 80 instructions take 320 of the matrix unit's 400 cycles, 120 would take 480.
+    hidden = compared(busy(60, 400), busy(80, 400))
+    assert hidden.verdict == "neutral"
+    assert "beside at least 400 cycles" in change(hidden, "count.instructions").why
+    assert compared(busy(60, 400), busy(120, 400)).verdict == "regression"
+    # Who sets a budget means it.
+    assert compared(busy(60, 400), busy(80, 400), "count.instructions=5%").verdict == "regression"
+
+
 def test_an_unrolled_loop_is_compared_per_source_iteration() -> None:
     before = kernel(loop(unroll=1, instructions=100, mfma=16))
     after = kernel(loop(unroll=4, instructions=360, mfma=64))

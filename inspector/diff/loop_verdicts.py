@@ -11,6 +11,8 @@ from kinspect.inspector.diff.verdicts import SCRATCH, Setting, number
 from kinspect.inspector.model import KernelReport, LoopReport, Metric, MetricValue
 
 CYCLES = "cycles.mfma"
+INSTRUCTIONS = "count.instructions"
+ISSUE_CYCLES = 4
 MATRIX = "matrix.instructions"
 _MATRIX_COUNTS = ("count.mfma", "count.wmma")
 _ELSEWHERE = "another target: other instructions"
@@ -127,7 +129,23 @@ def _figure(name: str, judged: Judged, region: Region, setting: Setting) -> Iter
     if setting.tolerances.of(name).allows(better_value, worse_value):
         yield change("neutral", f"{why}, within the tolerance", False)
         return
+    hiding = _hidden(region, (a, b)) if name == INSTRUCTIONS else None
+    if hiding is not None and not setting.tolerances.is_stated(name):
+        yield change("neutral", f"{why}, beside at least {_g(hiding)} cycles of matrix work", False)
+        return
     yield change("regression" if worse else "improvement", why)
+
+
+def _hidden(region: Region, counts: tuple[float, float]) -> float | None:
+    """The matrix cycles beside which the instructions of both sides fit; None if they do not.
+
+    A wave issues one instruction in 4 cycles at most (CDNA: each SIMD has its turn every fourth
+    cycle), and the matrix unit works on meanwhile: so few instructions do not decide the time.
+    """
+    cycles = [number(_value(side, CYCLES)) for side in (region.left, region.right)]
+    known = [c for c in cycles if c is not None]
+    fits = [c >= ISSUE_CYCLES * n for c, n in zip(known, counts, strict=False)]
+    return min(known) if len(known) == len(counts) and all(fits) else None
 
 
 def _words(what: str, raw: tuple[float, float], each: tuple[float, float], basis: str) -> str:

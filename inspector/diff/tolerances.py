@@ -108,6 +108,10 @@ class Tolerances:
         """What is tolerated of a figure."""
         return self.stated.get(name) or JUDGED[name].tolerance
 
+    def is_stated(self, name: str) -> bool:
+        """Whether the user has set it."""
+        return name in self.stated
+
     def matters(self, name: str) -> bool:
         """Whether more than that decides the kernel's verdict: always, where it was stated."""
         return name in self.stated or JUDGED[name].matters
