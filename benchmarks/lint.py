@@ -81,7 +81,11 @@ def print_lint(counts: Sequence[int], made: str | None = None) -> None:
             cache, archive = folder / "cache", folder / "all.kinspect"
             _write_cache(kernels, number, cache)
             _write_archive(report, kernels, number, archive)
-            env = {"KINSPECT_CACHE_DIR": str(folder / "store")}
+            env = {
+                "KINSPECT_CACHE_DIR": str(folder / "store"),
+                "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+            }
+            run(["lint", str(next(cache.iterdir()))], env)  # as after an installation
             for form, place in (("folder", cache), (".kinspect", archive)):
                 cost = took[form, number] = run(["lint", str(place), "-j", str(JOBS)], env)
                 print(
@@ -133,13 +137,18 @@ def tool() -> list[str]:
     return [str(script)] if script.exists() else [sys.executable, "-m", "kinspect.inspector.cli"]
 
 
+def installed(added: Mapping[str, str]) -> dict[str, str]:
+    """The environment with byte code kept, as everywhere but in development, and what is added."""
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, **added}
+
+
 def _timed(command: Sequence[str], env: Mapping[str, str]) -> Cost:
     """Seconds and CPU seconds of a process and those it waited for."""
-    inherited = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     started = time.perf_counter()
     process = subprocess.Popen(
         command,
-        env={**inherited, **env},
+        env=installed(env),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -154,7 +163,7 @@ def run(arguments: Sequence[str], env: Mapping[str, str]) -> Cost:
     started = time.perf_counter()
     process = subprocess.Popen(
         [*tool(), *arguments],
-        env={**os.environ, **env},
+        env=installed(env),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -2,13 +2,15 @@
 
     python -m benchmarks.triton_diff OLDER NEWER [--arch gfx942] [--jobs 2]
 
-OLDER and NEWER are what `kinspect diff --triton` takes: labels of KINSPECT_TRITONS, interpreters. What was judged by hand stands in triton_diff_judged.md and is taken over as it is.
+OLDER and NEWER are what `kinspect diff --triton` takes: labels of KINSPECT_TRITONS, or paths.
+What was judged by hand stands in triton_diff_judged.md and is taken over as it is.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -52,10 +54,10 @@ def page(document: Mapping[str, Any], arch: str) -> str:
     parts = [
         "# Two Tritons, one set of kernels\n",
         f"All bundled kernels, compiled for {arch} by {left} and by {right} (with LLVM as each\n"
-        "ships it), compared by `kinspect diff`; made by `python -m benchmarks.triton_diff`. No GPU\n"
-        "was used. *regression* says that the second one's code is worse. Facts of the code are\n"
-        "compared, not times. Both compile the TTIR of the first one's front end, where the second\n"
-        "understands it. Neutral kernels are left out of the table, and figures that do not decide.\n",
+        "ships it), compared by `kinspect diff`; made by `python -m benchmarks.triton_diff`. No\n"
+        "GPU was used. *regression* says that the second one's code is worse. Facts of the code\n"
+        "are compared, not times. Both compile the TTIR of the first one's front end, where the\n"
+        "second understands it. Neutral kernels and figures that do not decide are left out.\n",
         f"{len(pairs)} pairs: {said}; {len(document['errors'])} could not be compared.\n",
         "## Where they begin to differ\n",
         _stages(pairs),
@@ -71,7 +73,7 @@ def _stages(pairs: Iterable[Mapping[str, Any]]) -> str:
     found: dict[tuple[str, str], Counter[str]] = {}
     for pair in pairs:
         stages = pair["stages"] or {}
-        key = (stages.get("first") or "none", stages.get("made_by") or "")
+        key = (stages.get("first") or "none", _cause(stages))
         found.setdefault(key, Counter())[pair["verdict"]] += 1
     lines = [
         "| stage | made by | kernels | regression or mixed | improvement |",
@@ -84,6 +86,11 @@ def _stages(pairs: Iterable[Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _cause(stages: Mapping[str, Any]) -> str:
+    """What made the first difference; a pass without its numbers in the two pipelines."""
+    return re.sub(r" \(number [^)]*\)", "", stages.get("made_by") or "")
+
+
 def _kernels(pairs: Iterable[Mapping[str, Any]]) -> str:
     lines = ["| kernel | verdict | first stage | made by | what |", "|---|---|---|---|---|"]
     listed = [pair for pair in pairs if pair["verdict"] in ORDER]
@@ -92,7 +99,7 @@ def _kernels(pairs: Iterable[Mapping[str, Any]]) -> str:
         what = "; ".join(c["why"].replace("|", "/") for c in pair["changes"] if c["matters"])
         lines.append(
             f"| `{pair['kernel']}` | {pair['verdict']} | {stages.get('first') or ''}"
-            f" | {stages.get('made_by') or ''} | {what} |"
+            f" | {_cause(stages)} | {what} |"
         )
     return "\n".join(lines) + "\n"
 
