@@ -272,12 +272,10 @@ def _ttir(context: Context) -> TtgirModule | None:
         text = context.variant.ttir
     if text is None:
         return None
-    if "tt.dot" not in text:
-        return TtgirModule({}, {}, (), ())
-    from kinspect.inspector.ttgir.parser import parse_ttgir
+    from kinspect.inspector.ttgir.asked import read_dots
 
     try:
-        return parse_ttgir(text, context.path)
+        return read_dots(text, context.path)
     except KinspectError:
         return None
 

@@ -32,7 +32,7 @@ from kinspect.inspector.runs.lint_judge import Judge
 from kinspect.inspector.runs.lint_plan import Asked, prepare
 from kinspect.inspector.runs.linting import Happened
 from kinspect.inspector.runs.linting import lint as run
-from kinspect.inspector.runs.reading import Made
+from kinspect.inspector.runs.reading import READ, Made
 
 RENDERERS: Mapping[str, str] = MappingProxyType(
     {
@@ -214,12 +214,11 @@ _SHOWN = frozenset({"amdgcn"})  # what findings point into
 
 
 def _is_compiled(text: str) -> bool:
-    from kinspect.inspector.runs.capturing import COMPILED  # not for a run on saved files
-
     path = Path(text.partition("::")[0])
     if path.is_dir():
-        return any(target.kind in COMPILED for target in resolve(text))
-    return path.is_file() and kind_of(path) in COMPILED
+        return any(target.kind not in READ for target in resolve(text))
+    kind = kind_of(path) if path.is_file() else None
+    return kind is not None and kind not in READ
 
 
 def _write(

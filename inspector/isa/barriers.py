@@ -45,6 +45,8 @@ _ACCESS: Mapping[str, int] = {
 _GENERIC = {_READ: _LDS_READ, _WRITE: _LDS_WRITE}
 """A generic address may lie in LDS."""
 
+_SEEN = frozenset(_ACCESS) | FLOW_CLASSES | {"barrier", "barrier_signal"}
+"""Classes that matter here; instructions of others may only end accesses."""
 _CALLS = (Flow.CALL, Flow.INDIRECT)
 _WHOLE_WORKGROUP = frozenset({"-1", "0xffff", "65535", ""})
 """Operands of the one barrier that needs no name; `s_barrier` has none."""
@@ -79,7 +81,7 @@ def needless(
     code = _Code.of(function, ends)
     if alone:
         return frozenset(code.indices)
-    if any(inst.op.name.startswith(_TAKES_TURNS) for inst in function.instructions):
+    if any(name.startswith(_TAKES_TURNS) for name in {i.op.name for i in function.instructions}):
         return None
     gone: set[int] = set()
     before, after = code.around(gone)
@@ -152,6 +154,8 @@ class _Code:
             items: list[_Item] = []
             signalled: int | None = None  # where the signal of a split barrier would have to stand
             for inst in instructions[block.start : block.stop]:
+                if inst.cls not in _SEEN and inst.index not in ends:
+                    continue
                 if inst.cls == "barrier_signal":
                     signalled = len(items)
                 elif inst.cls == "barrier":

@@ -153,6 +153,10 @@ def lookup(mnemonic: str) -> OpInfo:
     return OpInfo(name, "unknown")
 
 
+REFINED = frozenset(_TABLE.refinements)
+"""Classes that `classify` may change; of others it gives the mnemonic's."""
+
+
 def classify(op: OpInfo, operands: str, comment: str) -> str:
     """The class of one instruction: `op.cls` unless operands or comment say more.
 

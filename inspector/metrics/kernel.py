@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from kinspect.inspector.isa.mnemonics import access_bits
 from kinspect.inspector.metrics import loop_shape, spill_slots
@@ -21,6 +20,8 @@ from kinspect.inspector.model import (
     Variant,
     WaitOp,
 )
+
+_MEMORY = frozenset(MEMORY_CLASSES)
 
 
 def kernel_report(
@@ -86,7 +87,7 @@ def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, .
         loop = owner.get(block.index)
         loop_id, depth = (loop.id, loop.depth) if loop else (None, 0)
         for inst in function.instructions[block.start : block.stop]:
-            if inst.cls in MEMORY_CLASSES:
+            if inst.cls in _MEMORY:
                 memory.append(
                     MemoryOp(
                         inst.line,
@@ -99,5 +100,6 @@ def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, .
                         inst.comment if "Folded" in inst.comment else "",
                     )
                 )
-            waits.extend(replace(wait, loop=loop_id) for wait in found.get(inst.index, ()))
+            if inst.index in found:
+                waits.extend(found[inst.index])
     return tuple(memory), tuple(waits)

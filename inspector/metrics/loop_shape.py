@@ -88,6 +88,8 @@ def loop_metrics(
 ) -> dict[str, dict[str, Metric]]:
     """Per loop the figures of this file."""
     function = subject.function
+    if not function.loops:
+        return {}
     rest = remainders(function, own)
     sizes = _sizes(function)
     exact = _has_addresses(function)

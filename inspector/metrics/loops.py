@@ -96,7 +96,9 @@ def _source_lines(
     sites included. Lines before that statement are positions of code that was moved in.
     """
     control = _control(function, loop)
-    chains = [_frames(inst.loc) for inst in region if inst.loc is not None]
+    # The same place is the same object, many times over.
+    places = {id(inst.loc): inst.loc for inst in region if inst.loc is not None}
+    chains = [_frames(place) for place in places.values()]
     if control is None:
         return _distinct([chain[0] for chain in chains])
     level = len(control) - 1

@@ -47,7 +47,7 @@ class Synchronisation:
 
     Args:
         waits: instruction's index -> one entry for each counter that it waits for, or misses a wait
-            of. Their loops are left open.
+            of.
         judged: whether the entries have verdicts.
         needless: indices of the barriers that could go; None where that cannot be told.
     """
@@ -105,11 +105,12 @@ MEMORY_CLASSES = (
     "atomic",
 )
 MATRIX_CLASSES = ("mfma", "wmma")
+_COUNTED = frozenset((*MEMORY_CLASSES, *MATRIX_CLASSES, "wait"))
 
 
 def tally(instructions: Iterable[Instruction], machine: Machine | None) -> Tally:
     """Counts a region in one pass; `machine` is needed only to decode bare-number waits."""
-    classes: Counter[str] = Counter()
+    seen: list[str] = []
     accesses: dict[str, list[int | None]] = {}
     waits: list[tuple[Instruction, Mapping[str, int]]] = []
     matrix: list[Instruction] = []
@@ -117,14 +118,16 @@ def tally(instructions: Iterable[Instruction], machine: Machine | None) -> Tally
     for inst in instructions:
         indices.append(inst.index)
         cls = inst.cls
-        classes[cls] += 1
+        seen.append(cls)
+        if cls not in _COUNTED:
+            continue
         if cls in MEMORY_CLASSES:
             accesses.setdefault(cls, []).append(access_bits(inst.op, inst.operands))
         elif cls == "wait":
             waits.append((inst, wait_counts(inst, machine)))
-        elif cls in MATRIX_CLASSES:
+        else:
             matrix.append(inst)
-    return Tally(len(indices), indices, classes, accesses, waits, matrix)
+    return Tally(len(indices), indices, Counter(seen), accesses, waits, matrix)
 
 
 def wait_counts(inst: Instruction, machine: Machine | None) -> dict[str, int]:

@@ -5,6 +5,7 @@ Worked out once for a kernel: the report lists the waits, and the metrics count 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -14,8 +15,14 @@ from kinspect.inspector.isa.waitflow.steps import steps_of
 from kinspect.inspector.isa.waitflow.verdicts import Verdicts, judge
 from kinspect.inspector.machines import matrix_cycles
 from kinspect.inspector.metrics.launch import wave_size, workgroup_size
-from kinspect.inspector.metrics.subject import MATRIX_CLASSES, Subject, Synchronisation, wait_counts
-from kinspect.inspector.model import Instruction, Machine, WaitOp
+from kinspect.inspector.metrics.subject import (
+    MATRIX_CLASSES,
+    Subject,
+    Synchronisation,
+    innermost_loops,
+    wait_counts,
+)
+from kinspect.inspector.model import Function, Instruction, Machine, WaitOp
 
 # After it, operands name other VGPRs than they say (gfx1250).
 _MOVES_REGISTERS = "s_set_vgpr_msb"
@@ -29,9 +36,10 @@ def judged(subject: Subject) -> Subject:
 def _synchronisation(subject: Subject) -> Synchronisation:
     """Verdicts are None where the target is unknown, or registers cannot be told."""
     function, machine = subject.function, subject.machine
+    loops = _loops(function)
     if machine is None or any(i.op.name == _MOVES_REGISTERS for i in function.instructions):
         undecided = {
-            inst.index: _undecided(inst, machine)
+            inst.index: _undecided(inst, machine, loops)
             for inst in function.instructions
             if inst.cls == "wait"
         }
@@ -51,12 +59,12 @@ def _synchronisation(subject: Subject) -> Synchronisation:
         waits_for = tuple(lines[index] for index in one.waits_for)
         found.setdefault(one.index, []).append(
             WaitOp(
-                *(inst.line, one.counter, one.n, None, inst.loc),
+                *(inst.line, one.counter, one.n, loops.get(one.index), inst.loc),
                 *(one.verdict, one.could_be, waits_for),
                 *((slack.instructions, slack.cycles) if slack is not None else (None, None)),
             )
         )
-    _add_missing(found, subject, verdicts)
+    _add_missing(found, function, verdicts, loops)
     return Synchronisation(
         found, True, needless(function, verdicts.ends, alone=_is_one_wave(subject))
     )
@@ -68,19 +76,35 @@ def _is_one_wave(subject: Subject) -> bool:
     return isinstance(wave, int) and isinstance(most, int) and most <= wave
 
 
-def _add_missing(found: dict[int, list[WaitOp]], subject: Subject, verdicts: Verdicts) -> None:
-    instructions = subject.function.instructions
+def _loops(function: Function) -> dict[int, str]:
+    """Instruction's index -> the innermost loop that it is in; nothing for those in none."""
+    found: dict[int, str] = {}
+    for number, loop in innermost_loops(function).items():
+        block = function.blocks[number]
+        found.update(dict.fromkeys(range(block.start, block.stop), loop.id))
+    return found
+
+
+def _add_missing(
+    found: dict[int, list[WaitOp]],
+    function: Function,
+    verdicts: Verdicts,
+    loops: Mapping[int, str],
+) -> None:
+    instructions = function.instructions
     for gap in verdicts.missing:
         inst = instructions[gap.index]
         entry = WaitOp(
-            *(inst.line, gap.counter, gap.n, None, inst.loc),
+            *(inst.line, gap.counter, gap.n, loops.get(gap.index), inst.loc),
             *("missing", None, (instructions[gap.producer].line,)),
         )
         found.setdefault(gap.index, []).append(entry)
 
 
-def _undecided(inst: Instruction, machine: Machine | None) -> list[WaitOp]:
+def _undecided(
+    inst: Instruction, machine: Machine | None, loops: Mapping[int, str]
+) -> list[WaitOp]:
     return [
-        WaitOp(inst.line, counter, n, None, inst.loc)
+        WaitOp(inst.line, counter, n, loops.get(inst.index), inst.loc)
         for counter, n in wait_counts(inst, machine).items()
     ]

@@ -173,7 +173,7 @@ def _seen(report: KernelReport) -> dict[str, frozenset[int]]:
     found: dict[str, set[int]] = {}
     places = [op.source for op in report.memory_ops] + [wait.source for wait in report.waits]
     places += [report.source, *(at for loop in report.loops for at in loop.source)]
-    for place in places:
+    for place in {id(place): place for place in places}.values():  # one for many instructions
         at = place
         while at is not None:
             if at.in_library:

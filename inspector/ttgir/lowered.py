@@ -16,7 +16,8 @@ from kinspect.inspector.model import SourceLoc, TtgirModule, TtgirOp
 from kinspect.inspector.ttgir.queries import dots
 
 MATRIX_LAYOUTS = frozenset(("amd_mfma", "amd_wmma"))
-_CONVERSIONS = frozenset(("tt.fp_to_fp", "arith.extf", "arith.truncf"))
+CONVERSIONS = frozenset(("tt.fp_to_fp", "arith.extf", "arith.truncf"))
+"""Operations that make another float type of a tile, element by element."""
 _SMALL_FLOAT = re.compile(r"[a-z]*e(\d)m(\d)")  # e2m1, e4m3: sign, exponent, mantissa
 _SIZED = re.compile(r"[a-z]*?(\d+)")  # f16, bf16, i8, f8E4M3FN
 # The elements of `tt.dot_scaled`, which MLIR's generic form prints as numbers (ScaleDotElemType).
@@ -122,7 +123,7 @@ def _asked(op: TtgirOp, source: TtgirModule) -> str:
     made_here = {
         result: other.operand_types[0].element
         for other in source.ops
-        if other.name in _CONVERSIONS and other.loc == op.loc
+        if other.name in CONVERSIONS and other.loc == op.loc
         for result in other.results
     }
     own = _elements(op)

@@ -19,7 +19,7 @@ from kinspect.inspector.isa.asm.rawcode import FILLER, RawFunction
 from kinspect.inspector.isa.asm.resources import INFO_KEYS, Statements
 from kinspect.inspector.isa.asm.target import Target
 from kinspect.inspector.isa.flow import FLOW_CLASSES
-from kinspect.inspector.isa.mnemonics import classify, lookup
+from kinspect.inspector.isa.mnemonics import REFINED, classify, lookup
 from kinspect.inspector.model import OpInfo, SourceLoc
 
 # How every AMDGCN mnemonic begins; what an unknown word must look like to be taken for a new one.
@@ -37,6 +37,7 @@ _INFO_HEADERS = frozenset({"Kernel info:", "Function info:"})
 _ISA_VERSION = re.compile(r"\s*(\d{1,2})\s*,\s*(\d{1,2})\s*,\s*(\d{1,2})")
 _KEY_VALUE = re.compile(r"\s*(\w+)\s*=\s*(\S+)")
 _PREPROCESSOR = re.compile(r"#\s*(?:define|include|if|ifdef|ifndef|elif|else|endif|undef)\b")
+_TEMPORARY = re.compile(r"\.Ltmp\d+:$")  # thousands, where there is debug information
 _FUNCTION_END = re.compile(r"\.Lfunc_end\d+$")
 
 # Where raw text begins and how it ends.
@@ -68,7 +69,7 @@ class _Reader:
         self._named = False  # whether operands may hold symbols
         self._capture: tuple[str, list[str]] | None = None
         self._word = ""
-        self._ops: dict[str, tuple[OpInfo, bool]] = {}
+        self._ops: dict[str, tuple[OpInfo, bool, bool]] = {}
         self._directives: dict[str, Callable[[str, int], None]] = {
             ".loc": self._loc,
             ".file": self._file,
@@ -122,7 +123,11 @@ class _Reader:
                     self._word = word
                     handler(line[len(word) :], number)
                 elif word not in ignored:
-                    if ":" in word:
+                    if word == line and _TEMPORARY.match(word) and word[:-1] not in self._declared:
+                        if self._function is not None:
+                            function = self._function
+                            function.labels.setdefault(word[:-1], len(function.rows))
+                    elif ":" in word:
                         self._statement(line, number)
                     elif word.startswith(".amdhsa_"):
                         if self._kernel is not None:
@@ -139,17 +144,19 @@ class _Reader:
                 if self._info is not None or raw[0] == ";":
                     self._comment(line)
                 continue
-            code, _, comment = line.partition(";")
-            if slashes and "//" in code:
-                code, _, tail = code.partition("//")
-                comment = comment or tail
-            parts = code.split(None, 1)
-            known = ops.get(parts[0]) if parts else None
+            parts = line.split(None, 1)
+            known = ops.get(parts[0])
             if known is None:
                 self._statement(line, number)
                 continue
-            operands = parts[1].rstrip() if len(parts) > 1 else ""
-            self._instruction(known, parts[0], operands, comment, number)
+            operands = parts[1] if len(parts) > 1 else ""
+            comment = ""
+            if ";" in operands:
+                operands, _, comment = operands.partition(";")
+            if slashes and "//" in operands:
+                operands, _, tail = operands.partition("//")
+                comment = comment or tail
+            self._instruction(known, parts[0], operands.rstrip(), comment, number)
         if self._capture is not None:
             self._end_capture()
             self._note("the text breaks off within its metadata")
@@ -161,14 +168,19 @@ class _Reader:
             self._out.notes.append(text)
 
     def _instruction(
-        self, known: tuple[OpInfo, bool], mnemonic: str, operands: str, comment: str, number: int
+        self,
+        known: tuple[OpInfo, bool, bool],
+        mnemonic: str,
+        operands: str,
+        comment: str,
+        number: int,
     ) -> None:
         function = self._function
         if function is None:
             if mnemonic in FILLER:  # what follows a function up to the next one's alignment
                 return
             function = self._open_unnamed(number)
-        op, is_flow = known
+        op, is_flow, is_refined = known
         if self._named or ("+" in operands and "[" in operands):
             operands = substitute(operands, self._out.symbols, names=self._named)
         if comment:
@@ -182,7 +194,7 @@ class _Reader:
                 operands,
                 comment,
                 op,
-                classify(op, operands, comment),
+                classify(op, operands, comment) if is_refined else op.cls,
                 self._location,
                 None,
             )
@@ -227,7 +239,11 @@ class _Reader:
             if op.cls == "unknown" and not _MNEMONIC.match(mnemonic):
                 self._unrecognised(number)
                 return
-            known = self._ops[mnemonic] = (op, op.cls in FLOW_CLASSES)
+            known = self._ops[mnemonic] = (
+                op,
+                op.cls in FLOW_CLASSES,
+                op.cls in REFINED,
+            )
         comment = line[len(code) :].strip().removeprefix(";").removeprefix("//")
         self._instruction(known, mnemonic, operands, comment, number)
 

@@ -7,12 +7,7 @@ from dataclasses import replace
 
 from kinspect.inspector.isa.asm.contents import is_debug_label
 from kinspect.inspector.isa.asm.rawcode import (
-    ADDRESS,
-    CLS,
-    COMMENT,
     LINE,
-    LOC,
-    MNEMONIC,
     OP,
     OPERANDS,
     RawFunction,
@@ -68,26 +63,20 @@ def finish(
         notes.append(f"{raw.undecoded} words of it were not decoded by the disassembler")
     raw, moved = raw.without_padding(branches.targets.values())
     targets = {moved[i]: moved[target] for i, target in branches.targets.items()}
-    instructions = tuple(
-        Instruction(
-            index,
-            row[LINE],
-            row[MNEMONIC],
-            row[OPERANDS],
-            row[COMMENT],
-            row[OP],
-            row[CLS],
-            row[LOC],
-            row[ADDRESS],
-        )
-        for index, row in enumerate(raw.rows)
-    )
+    # A row holds the fields of an instruction, but for the index, in their order.
+    instructions = tuple([Instruction(index, *row) for index, row in enumerate(raw.rows)])
     labels: dict[int, list[str]] = {}
     aimed_at = set(targets.values())
     # Labels made for debug information count only where a branch has no other name to go to.
-    for name, index in sorted(raw.labels.items(), key=lambda item: is_debug_label(item[0])):
-        if not is_debug_label(name) or (index in aimed_at and index not in labels):
+    debugging: list[tuple[str, int]] = []
+    for name, index in raw.labels.items():
+        if is_debug_label(name):
+            debugging.append((name, index))
+        else:
             labels.setdefault(index, []).append(name)
+    for name, index in debugging:
+        if index in aimed_at and index not in labels:
+            labels[index] = [name]
     flow = cfg.build(instructions, targets, labels, unknown_jumps=[moved[i] for i in unknown])
     calls = find_calls(
         instructions,

@@ -1,33 +1,36 @@
-"""The ELF container, read with pyelftools so that no file makes it fail but by KinspectError.
+"""The ELF container, read so that no file makes it fail but by KinspectError.
 
-pyelftools follows what a file says, so counts and sizes are held against the file's length before
-it does, and what it raises is caught in one place. Symbols and notes are read from their bytes.
+Headers, symbols and notes are read from their bytes, counts and sizes held against the file's
+length before they are followed. Names of numbers and compressed sections are pyelftools', and what
+that raises is caught in one place.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 
-from elftools.common.utils import struct_parse
 from elftools.elf.constants import SH_FLAGS
-from elftools.elf.elffile import ELFFile
-from elftools.elf.enums import ENUM_E_MACHINE
+from elftools.elf.enums import ENUM_E_TYPE, ENUM_SH_TYPE_BASE
 from kinspect.inspector.errors import KinspectError
 
 EM_AMDGPU = 224
 OSABI_HSA = 64
 ET_REL = "ET_REL"
 
-# What `Section` takes of a header, after index and name.
-_FIELDS = ("sh_type", "sh_flags", "sh_addr", "sh_offset", "sh_size", "sh_link", "sh_entsize")
+# After the magic number: class, byte order, OSABI, ABI version; type, machine; e_shoff; e_flags;
+# e_shentsize, e_shnum, e_shstrndx.
+_HEADER = struct.Struct("<4xBBxBB7xHH20xQI6xHHH")
+_SECTION = struct.Struct("<IIQQQQI12xQ")  # sh_info and sh_addralign are left out
+_CLASS_32, _CLASS_64, _LITTLE, _BIG = 1, 2, 1, 2
+_STRINGS_ELSEWHERE = 0xFFFF  # SHN_XINDEX: the first section's header says which
 _NOTE = struct.Struct("<III")
 _SYMBOL = struct.Struct("<IBBHQQ")
 
-# pyelftools takes 30 microseconds per section; -ffunction-sections makes some tens of thousands.
+# -ffunction-sections makes some tens of thousands.
 _SECTIONS_LIMIT = 1 << 17
 # What names, which may overlap, can add up to.
 _NAMES_LIMIT = 1 << 28
@@ -39,6 +42,8 @@ _NOTE_SECTIONS_LIMIT = 16
 _NOT_ELF_HINT = (
     "pass a code object (.hsaco, .co), a HIP executable or library, or an offload bundle"
 )
+_TYPES: Mapping[int, str] = {number: name for name, number in ENUM_E_TYPE.items()}
+_SECTION_TYPES: Mapping[int, str] = {number: name for name, number in ENUM_SH_TYPE_BASE.items()}
 _TRUNCATED = "its header is senseless or its section table lies outside it (a truncated copy?)"
 _INFLATE_HINT = "decompress it first: llvm-objcopy --decompress-debug-sections"
 
@@ -115,6 +120,8 @@ class Elf:
         if not section.flags & SH_FLAGS.SHF_COMPRESSED or section.executable:
             return self.data[section.offset : section.offset + section.size]
         failure = _error(self.name, f"section {section.name!r} cannot be inflated", _INFLATE_HINT)
+        from elftools.elf.elffile import ELFFile  # few sections are compressed
+
         with _pyelftools(failure):
             packed = ELFFile(BytesIO(self.data)).get_section(section.index)
             # No tool compresses nothing, and to zlib a limit of 0 bytes is none.
@@ -183,25 +190,20 @@ def read_elf(data: bytes, name: str) -> Elf:
         raise KinspectError(f"{name}: the file is empty", _NOT_ELF_HINT)
     if not data.startswith(b"\x7fELF"):
         raise KinspectError(f"{name}: not an ELF file", _NOT_ELF_HINT)
-    with _pyelftools(_error(name, f"damaged ELF file: {_TRUNCATED}")):
-        file = ELFFile(BytesIO(data))
-        if (file.elfclass, file.little_endian) != (64, True):
-            what = "32-bit" if file.elfclass == 32 else "big-endian"
-            raise KinspectError(
-                f"{name}: {what} ELF file; AMDGPU code objects are 64-bit and little-endian",
-                _NOT_ELF_HINT,
-            )
-        machine = file["e_machine"]
-        elf = Elf(
-            name,
-            data,
-            file["e_type"],
-            ENUM_E_MACHINE.get(machine, machine),
-            file.e_ident_raw[7],  # OSABI; decoded, AMD's 64 has the name of ARM's
-            file["e_ident"]["EI_ABIVERSION"],
-            file["e_flags"],
+    truncated = _error(name, f"damaged ELF file: {_TRUNCATED}")
+    if len(data) < _HEADER.size:
+        raise truncated
+    wide, order, osabi, abi, kind, machine, table, flags, *sizes = _HEADER.unpack_from(data)
+    if wide not in (_CLASS_32, _CLASS_64) or order not in (_LITTLE, _BIG):
+        raise truncated
+    if (wide, order) != (_CLASS_64, _LITTLE):
+        what = "32-bit" if wide == _CLASS_32 else "big-endian"
+        raise KinspectError(
+            f"{name}: {what} ELF file; AMDGPU code objects are 64-bit and little-endian",
+            _NOT_ELF_HINT,
         )
-        elf = replace(elf, sections=_sections(elf, file))
+    elf = Elf(name, data, _TYPES.get(kind, kind), machine, osabi, abi, flags)
+    elf = replace(elf, sections=_sections(elf, table, *sizes))
     return replace(elf, symbols=_symbols(elf))
 
 
@@ -220,21 +222,32 @@ def _error(name: str, what: str, hint: str = "build or copy the file again") -> 
     return KinspectError(f"{name}: {what:.300}", hint)  # names in files can be of any length
 
 
-def _sections(elf: Elf, file: ELFFile) -> tuple[Section, ...]:
-    # Not iter_sections: that also opens what each section links to, and so on along the links.
-    table, size, entry = file["e_shoff"], file["e_shentsize"], file.structs.Elf_Shdr
-    count = file.num_sections()
-    if table and (size != entry.sizeof() or table + size * count > len(elf.data)):
+def _sections(elf: Elf, table: int, size: int, count: int, strings: int) -> tuple[Section, ...]:
+    """The sections of the table that stands at `table`, with `count` entries of `size` bytes."""
+    if not table:
+        return ()
+    room = (len(elf.data) - table) // _SECTION.size
+    if size != _SECTION.size or room < max(count, 1):
         raise elf.damaged(_TRUNCATED)
+    first = _SECTION.unpack_from(elf.data, table)
+    if not count:  # more than the header has bits for
+        count = first[5]
+        if count > room:
+            raise elf.damaged(_TRUNCATED)
+    if strings == _STRINGS_ELSEWHERE:
+        strings = first[6]
     if count > _SECTIONS_LIMIT:
         raise elf.damaged(f"it holds {count} sections")
-    found = [struct_parse(entry, file.stream, table + size * i) for i in range(count)]
+    found = list(_SECTION.iter_unpack(elf.data[table : table + size * count]))
     names = b""
-    if file.get_shstrndx() < count:
-        strings = found[file.get_shstrndx()]
-        names = elf.data[strings.sh_offset : strings.sh_offset + strings.sh_size]
-    read = zip(_names(elf, names, (h.sh_name for h in found)), found, strict=True)
-    return tuple(Section(i, n, *(h[f] for f in _FIELDS)) for i, (n, h) in enumerate(read))
+    if strings < count:
+        _, _, _, _, offset, length, *_ = found[strings]
+        names = elf.data[offset : offset + length]
+    read = zip(_names(elf, names, (header[0] for header in found)), found, strict=True)
+    return tuple(
+        Section(i, name, _SECTION_TYPES.get(kind, kind), *rest)
+        for i, (name, (_, kind, *rest)) in enumerate(read)
+    )
 
 
 def _names(elf: Elf, table: bytes, offsets: Iterable[int]) -> Iterator[str]:

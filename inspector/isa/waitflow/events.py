@@ -218,3 +218,5 @@ _BY_CLASS = {
     "export": _export,
     "cache": _cache,
 }
+RAISING = frozenset(_BY_CLASS)
+"""Classes of the instructions that may raise a counter."""

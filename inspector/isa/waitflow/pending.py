@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from kinspect.inspector.isa.waitflow.steps import Step, Steps
+from kinspect.inspector.isa.waitflow.steps import Step, Steps, members
 from kinspect.inspector.model import Block
 
 CAP = 64
@@ -21,6 +21,9 @@ _PATIENCE = 4
 """Visits of a block after which a rising age goes to CAP at once."""
 
 Ages = dict[int, tuple[int, int]]
+"""Event id -> the least age and the greatest."""
+Live = dict[int, tuple[int, int]]
+"""Event id -> the clock when the youngest instance was raised, and the oldest."""
 
 
 @dataclass(slots=True)
@@ -48,12 +51,14 @@ def outstanding(steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]
     """
     ceilings = tuple(maxima.get(event.counter, CAP) for event in steps.events)
     before: dict[int, Ages] = {0: {}} if blocks else {}
+    seen: dict[int, Outstanding] = {}  # what the last visit found: nothing changes after it
     visits = dict.fromkeys(range(len(blocks)), 0)
     waiting = [0] if blocks else []
     while waiting:
         index = heappop(waiting)  # blocks stand in program order: loops settle before what follows
         visits[index] += 1
-        after = _through(steps, steps.blocks[index], before[index], ceilings, None)
+        seen[index] = Outstanding()
+        after = _through(steps, steps.blocks[index], before[index], ceilings, seen[index])
         for successor in blocks[index].successors:
             known = before.get(successor)
             joined = _join(known, after, visits[successor] > _PATIENCE)
@@ -62,8 +67,9 @@ def outstanding(steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]
                 if successor not in waiting:
                     heappush(waiting, successor)
     result = Outstanding()
-    for index in sorted(before):
-        _through(steps, steps.blocks[index], before[index], ceilings, result)
+    for index in sorted(seen):
+        result.at_wait.update(seen[index].at_wait)
+        result.early.update(seen[index].early)
     return result
 
 
@@ -85,12 +91,15 @@ def _through(
     block: Sequence[Step],
     entry: Ages,
     ceilings: Sequence[int],
-    record: Outstanding | None,
+    record: Outstanding,
 ) -> Ages:
     """One block: the ages at its end. Ages are kept as `clock - age` while it runs."""
     channels = steps.channels
     clocks = [0] * (max(channels, default=-1) + 1)
-    live = {number: [-least, -most] for number, (least, most) in entry.items()}
+    live: Live = {number: (-least, -most) for number, (least, most) in entry.items()}
+    alive = 0  # the set of those in `live`
+    for number in live:
+        alive |= 1 << number
 
     def age(number: int, since: int) -> int:
         channel = channels[number]
@@ -98,57 +107,65 @@ def _through(
 
     for step in block:
         if step.waits is not None:
-            _wait(steps, step, live, clocks, record)
+            alive &= ~_wait(steps, step.index, step.waits, live, clocks, record)
             continue
-        if live:
-            for number in step.touches:
-                since = live.pop(number, None)
-                if since is None or record is None:
+        if step.touches & alive:
+            for index, touches in step.run or ((step.index, step.touches),):
+                met = touches & alive
+                if not met:
                     continue
-                if (now := age(number, since[0])) < ceilings[number]:
-                    record.early[step.index, number] = now
+                alive &= ~met
+                for number in members(met):
+                    newest, _ = live.pop(number)
+                    if (now := age(number, newest)) < ceilings[number]:
+                        record.early[index, number] = now
         if step.clears:
             live.clear()
+            alive = 0
         for number in step.raises:
+            alive |= 1 << number
             channel = channels[number]
             if channel < 0:
-                live[number] = [0, 0]
+                live[number] = (0, 0)
                 continue
             clocks[channel] += 1
             latest = clocks[channel]
-            oldest = live[number][1] if number in live else latest
-            live[number] = [latest, oldest]
+            live[number] = (latest, live[number][1] if number in live else latest)
     ages = {n: (age(n, newest), age(n, oldest)) for n, (newest, oldest) in live.items()}
     return {n: (least, most) for n, (least, most) in ages.items() if least < CAP}
 
 
 def _wait(
     steps: Steps,
-    step: Step,
-    live: dict[int, list[int]],
+    index: int,
+    waits: Mapping[str, int],
+    live: Live,
     clocks: Sequence[int],
-    record: Outstanding | None,
-) -> None:
-    waits: Mapping[str, int] = step.waits or {}
+    record: Outstanding,
+) -> int:
+    """One wait: the set of what it ends for good."""
     ended: dict[str, dict[int, int]] = {counter: {} for counter in waits}
-    for number in list(live):
-        counter = steps.events[number].counter
+    over = 0
+    events, channels = steps.events, steps.channels
+    for number, (newest, oldest) in list(live.items()):
+        counter = events[number].counter
         n = waits.get(counter)
         if n is None:
             continue
-        channel = steps.channels[number]
+        channel = channels[number]
         if channel < 0:
-            if n == 0:
-                del live[number]
-                ended[counter][number] = 0
-            continue
-        newest, oldest = (clocks[channel] - since for since in live[number])
-        if oldest < n:
-            continue
-        ended[counter][number] = max(newest, n)
-        if newest >= n:
-            del live[number]
+            if n:
+                continue
+            ended[counter][number] = 0
         else:
-            live[number][1] = clocks[channel] - (n - 1)
-    if record is not None:
-        record.at_wait[step.index] = ended
+            latest = clocks[channel] - n
+            if oldest > latest:
+                continue
+            ended[counter][number] = max(clocks[channel] - newest, n)
+            if newest > latest:
+                live[number] = (newest, latest + 1)
+                continue
+        del live[number]
+        over |= 1 << number
+    record.at_wait[index] = ended
+    return over

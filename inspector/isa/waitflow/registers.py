@@ -41,12 +41,9 @@ def named(text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def touched(name: str, operands: str) -> tuple[int, ...]:
-    """Registers that an instruction reads or writes."""
-    registers = named(operands)
-    if _READS_VCC.match(name) is not None:
-        return (*registers, *VCC)
-    return registers
+def unnamed_of(name: str) -> tuple[int, ...]:
+    """Registers that an instruction of this name reads without naming them."""
+    return VCC if _READS_VCC.match(name) is not None else ()
 
 
 def split(operands: str) -> tuple[str, str]:

@@ -1,24 +1,28 @@
 """A function's instructions reduced to what matters to its counters, worked out once.
 
 An *event id* names one counter raised by one instruction. What an instruction touches is turned
-into the ids whose registers those are, so that the dataflow never looks at registers again.
+into the ids whose registers those are, so that the dataflow never looks at registers again. A *set*
+of ids is an int with their bits: most questions here are whether two sets meet.
 """
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
-from kinspect.inspector.isa.waitflow.events import Counters, Effect, Event, events_of
-from kinspect.inspector.isa.waitflow.registers import named, split, touched
+from kinspect.inspector.isa.waitflow.events import RAISING, Counters, Effect, Event, events_of
+from kinspect.inspector.isa.waitflow.registers import named, split, unnamed_of
 from kinspect.inspector.model import Function, Instruction
 
 BARRIER: frozenset[Effect] = frozenset({"lds", "dma"})
 FENCE: frozenset[Effect] = frozenset({"load", "store", "lds", "dma", "other"})
 _COPIED: frozenset[Effect] = frozenset({"dma"})
 """What reads LDS may read what was copied there, even where a lone wave needs no barrier."""
+_ORDERING = FLOW_CLASSES | {"barrier", "barrier_signal", "cache", "lds_read", "lds_atomic"}
 _PASSED_OVER = frozenset({"wait", "alu_wait", "nop", "hint"})
 _FENCED = frozenset({"barrier", "barrier_signal", "cache", "atomic", "lds_atomic", "message"})
 # Stores that other waves are meant to see: gfx940's sc bits, older glc/dlc, gfx12's scope.
@@ -27,25 +31,38 @@ _COHERENT = re.compile(r"(?<![\w:])(?:sc0|sc1|glc|dlc)(?![\w:])|\bscope:SCOPE_(?
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One instruction that raises, waits for or touches something.
+    """One instruction that raises, waits for or orders something, or a run that only touches.
 
     Args:
-        index: of the instruction in its function.
+        index: of the instruction in its function, the first of a run.
         raises: event ids.
-        touches: ids of events whose registers it reads or writes, itself perhaps among them.
+        touches: set of ids of events whose registers it reads or writes, itself perhaps among them.
         waits: counter -> n.
-        orders: effects that must be over before it, for other waves to see them in order.
+        orders: set of ids that must be over before it, for other waves to see them in order.
         fence: whether a wait stands here for a fence: what follows it orders memory.
         clears: nothing is outstanding any more (a call: the callee waits for everything).
+        run: of a run that only touches, each instruction's index and what it touches; `touches` is
+            all of that.
     """
 
     index: int
     raises: tuple[int, ...] = ()
-    touches: tuple[int, ...] = ()
+    touches: int = 0
     waits: Mapping[str, int] | None = None
-    orders: frozenset[Effect] = frozenset()
+    orders: int = 0
     fence: bool = False
     clears: bool = False
+    run: Sequence[tuple[int, int]] = ()
+
+
+def members(ids: int) -> list[int]:
+    """The event ids in a set, ascending."""
+    found = []
+    while ids:
+        lowest = ids & -ids
+        found.append(lowest.bit_length() - 1)
+        ids ^= lowest
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +100,10 @@ def steps_of(
     events: list[Event] = []
     producers: list[int] = []
     raised: dict[int, tuple[int, ...]] = {}
-    writers: dict[int, list[int]] = {}
+    writers: dict[int, int] = {}
     for inst in function.instructions:
+        if inst.cls not in RAISING:
+            continue
         found = events_of(inst, counters)
         if not found:
             continue
@@ -94,7 +113,7 @@ def steps_of(
             events.append(event)
             producers.append(inst.index)
             for register in event.writes:
-                writers.setdefault(register, []).append(number)
+                writers[register] = writers.get(register, 0) | 1 << number
     numbers: dict[tuple[str, str], int] = {}
     channels = tuple(
         numbers.setdefault((e.counter, e.order), len(numbers)) if e.order else -1 for e in events
@@ -102,7 +121,7 @@ def steps_of(
     counts: dict[str, tuple[int, ...]] = {}
     for (counter, _), number in numbers.items():
         counts[counter] = (*counts.get(counter, ()), number)
-    maker = _Maker(raised, writers, tuple(events), channels, waits_of)
+    maker = _Maker(raised, writers, events, channels, waits_of)
     blocks = tuple(
         tuple(maker.steps(function.instructions[block.start : block.stop]))
         for block in function.blocks
@@ -110,49 +129,120 @@ def steps_of(
     return Steps(tuple(events), tuple(producers), channels, counts, blocks)
 
 
-@dataclass(frozen=True, slots=True)
-class _Maker:
-    raised: Mapping[int, tuple[int, ...]]
-    writers: Mapping[int, list[int]]
-    events: tuple[Event, ...]
-    channels: tuple[int, ...]
-    waits_of: Callable[[Instruction], Mapping[str, int]]
+class _Memo(dict[str, int]):
+    """Sets of ids by text, each worked out once."""
 
-    def steps(self, instructions: tuple[Instruction, ...]) -> list[Step]:
-        found = []
-        for place, inst in enumerate(instructions):
-            if inst.cls == "wait":
-                waits = self.waits_of(inst)
-                if waits:
-                    fence = _is_fence(instructions, place + 1)
-                    found.append(Step(inst.index, waits=waits, fence=fence))
-                continue
-            raises = self.raised.get(inst.index, ())
-            touches = self._touches(inst, raises)
-            orders, clears = _orders(inst)
-            if raises or touches or orders or clears:
-                found.append(Step(inst.index, raises, touches, None, orders, False, clears))
+    def __init__(self, make: Callable[[str], int]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, text: str) -> int:
+        found = self[text] = self._make(text)
         return found
 
-    def _touches(self, inst: Instruction, raises: tuple[int, ...]) -> tuple[int, ...]:
-        if not self.writers:
-            return ()
-        writers = self.writers
-        written = {r for number in raises for r in self.events[number].writes}
+
+class _Maker:
+    """Makes steps.
+
+    Args:
+        raised: instruction's index -> event ids.
+        writers: register -> set of the events that write it.
+        events: by id.
+        channels: by id.
+        waits_of: what a wait instruction waits for.
+    """
+
+    def __init__(
+        self,
+        raised: Mapping[int, tuple[int, ...]],
+        writers: Mapping[int, int],
+        events: Sequence[Event],
+        channels: Sequence[int],
+        waits_of: Callable[[Instruction], Mapping[str, int]],
+    ) -> None:
+        self._raised = raised
+        self._writers = writers
+        self._events = events
+        self._waits_of = waits_of
+        self._channels = channels
+        self._of_channel: dict[int, int] = {}
+        self._of_effect: dict[Effect, int] = {}
+        for number, (event, channel) in enumerate(zip(events, channels, strict=True)):
+            bit = 1 << number
+            self._of_channel[channel] = self._of_channel.get(channel, 0) | bit
+            self._of_effect[event.effect] = self._of_effect.get(event.effect, 0) | bit
+        # Few different words make up all operands, and no register's name goes over two of them.
+        self._of_word = _Memo(lambda word: self._written(named(word)))
+        # What an instruction touches without naming it.
+        self._of_op = _Memo(lambda name: self._written(unnamed_of(name)))
+
+    def steps(self, instructions: Sequence[Instruction]) -> list[Step]:
+        found: list[Step] = []
+        run: list[tuple[int, int]] = []
+        for place, inst in enumerate(instructions):
+            cls, index = inst.cls, inst.index
+            if cls == "wait":
+                waits = self._waits_of(inst)
+                if waits:
+                    _end(run, found)
+                    fence = _is_fence(instructions, place + 1)
+                    found.append(Step(index, waits=waits, fence=fence))
+                continue
+            raises = self._raised.get(index)
+            if raises is None and cls not in _ORDERING:
+                if self._writers:
+                    touches = self._named(inst.operands, self._of_op[inst.op.name])
+                    if touches:
+                        run.append((index, touches))
+                continue
+            _end(run, found)
+            effects, clears = _orders(inst)
+            orders = 0
+            for effect in effects:
+                orders |= self._of_effect.get(effect, 0)
+            touches = self._touches(inst, raises or ())
+            if raises or touches or orders or clears:
+                found.append(Step(index, raises or (), touches, None, orders, False, clears))
+        _end(run, found)
+        return found
+
+    def _named(self, text: str, others: int = 0) -> int:
+        """Events that write the registers that a text names, added to others."""
+        words = text.replace(",", " ").split()
+        return functools.reduce(operator.or_, map(self._of_word.__getitem__, words), others)
+
+    def _written(self, registers: Iterable[int]) -> int:
+        found = 0
+        for register in registers:
+            found |= self._writers.get(register, 0)
+        return found
+
+    def _touches(self, inst: Instruction, raises: tuple[int, ...]) -> int:
+        if not self._writers:
+            return 0
+        written = 0
+        for number in raises:
+            written |= self._written(self._events[number].writes)
         if not written:
-            seen = touched(inst.op.name, inst.operands)
-            if writers.keys().isdisjoint(seen):
-                return ()
-            return tuple(dict.fromkeys(i for r in seen if r in writers for i in writers[r]))
+            return self._named(inst.operands, self._of_op[inst.op.name])
         # What it only writes may still be on its way to the same register, so long as the two
         # come back in the order of issue.
-        own = {self.channels[number] for number in raises} - {-1}
+        for channel in {self._channels[number] for number in raises} - {-1}:
+            written &= ~self._of_channel[channel]
         # A 16-bit load into half a register keeps the other half, so that it reads it.
         text = inst.operands if "_d16" in inst.op.name else split(inst.operands)[1]
-        read = named(text)
-        ids = [i for r in read if r in writers for i in writers[r]]
-        ids += [i for r in written for i in writers[r] if self.channels[i] not in own]
-        return tuple(dict.fromkeys(ids))
+        return written | self._named(text)
+
+
+def _end(run: list[tuple[int, int]], found: list[Step]) -> None:
+    """Makes one step of a run."""
+    if not run:
+        return
+    touches = 0
+    for _, ids in run:
+        touches |= ids
+    found.append(Step(run[0][0], (), touches, run=tuple(run)))
+    run.clear()
 
 
 def _orders(inst: Instruction) -> tuple[frozenset[Effect], bool]:
@@ -167,12 +257,13 @@ def _orders(inst: Instruction) -> tuple[frozenset[Effect], bool]:
     return frozenset(), False
 
 
-def _is_fence(instructions: tuple[Instruction, ...], place: int) -> bool:
+def _is_fence(instructions: Sequence[Instruction], place: int) -> bool:
     """Whether what comes next orders memory between waves: the wait before it may serve that.
 
     LLVM puts a fence's wait straight before what it is for, after all scheduling.
     """
-    for inst in instructions[place:]:
+    for at in range(place, len(instructions)):
+        inst = instructions[at]
         if inst.cls in _PASSED_OVER:
             continue
         if inst.cls in _FENCED:

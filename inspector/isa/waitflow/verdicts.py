@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from typing import Literal
 
 from kinspect.inspector.isa.waitflow.pending import CAP, Outstanding, outstanding
-from kinspect.inspector.isa.waitflow.steps import Step, Steps
+from kinspect.inspector.isa.waitflow.steps import Step, Steps, members
 from kinspect.inspector.model import Block
 
 Verdict = Literal["needed", "over-strict", "ordering", "idle"]
@@ -157,58 +157,69 @@ class _Uses:
     def _through(self, block: Sequence[Step], entry: Debts) -> Debts:
         channels, events = self._steps.channels, self._steps.events
         clocks = [0] * (max(channels, default=-1) + 1)
-        debts: Debts = {
-            number: {wait: -age for wait, age in by.items()} for number, by in entry.items()
-        }
+        debts: Debts = {}
+        owed = 0  # the set of those in `debts`
+        for number, by in entry.items():
+            debts[number] = {wait: -age for wait, age in by.items()}
+            owed |= 1 << number
         for step in block:
             if step.waits is not None:
-                self._wait(step, step.waits, debts, clocks)
+                owed = self._wait(step, step.waits, debts, owed, clocks)
                 continue
-            if debts:
-                for number in step.touches:
-                    for wait in debts.pop(number, ()):
-                        self._needed.setdefault(wait, set()).add(number)
-                if step.orders:
-                    for number in [i for i in debts if events[i].effect in step.orders]:
-                        for wait in debts.pop(number):
-                            self._ordered.setdefault(wait, set()).add(number)
+            if met := step.touches & owed:
+                owed ^= met
+                self._settle(debts, met, self._needed)
+            if met := step.orders & owed:
+                owed ^= met
+                self._settle(debts, met, self._ordered)
             if step.clears:
                 debts.clear()
+                owed = 0
             for number in step.raises:
                 if channels[number] >= 0:
                     clocks[channels[number]] += 1
-                if events[number].writes:
-                    debts.pop(number, None)  # written anew before anybody looked
+                if owed >> number & 1 and events[number].writes:
+                    del debts[number]  # written anew before anybody looked
+                    owed ^= 1 << number
         return {
             number: {wait: self._age(number, since, clocks) for wait, since in by.items()}
             for number, by in debts.items()
         }
 
+    @staticmethod
+    def _settle(debts: Debts, met: int, noted: dict[int, set[int]]) -> None:
+        """Notes what some debts were for."""
+        for number in members(met):
+            for wait in debts.pop(number):
+                noted.setdefault(wait, set()).add(number)
+
     def _wait(
-        self, step: Step, waits: Mapping[str, int], debts: Debts, clocks: Sequence[int]
-    ) -> None:
-        events, ended = self._steps.events, self._ended.get(step.index, {})
-        for number in list(debts):
-            counter = events[number].counter
-            n = waits.get(counter)
+        self, step: Step, waits: Mapping[str, int], debts: Debts, owed: int, clocks: Sequence[int]
+    ) -> int:
+        """One wait: what is owed after it."""
+        events, channels, own = self._steps.events, self._steps.channels, step.index
+        for number, by in list(debts.items()):
+            n = waits.get(events[number].counter)
             if n is None:
                 continue
-            channel = self._steps.channels[number]
-            by = debts[number]
+            channel = channels[number]
             for wait, since in list(by.items()):
                 over = n == 0 if channel < 0 else clocks[channel] - since >= n
-                if over and wait != step.index:
+                if over and wait != own:
                     del by[wait]
             if not by:
                 del debts[number]
-        for found in ended.values():
+                owed ^= 1 << number
+        for found in self._ended.get(own, {}).values():
             for number, age in found.items():
-                if step.fence:
-                    self._ordered.setdefault(step.index, set()).add(number)
-                channel = self._steps.channels[number]
+                owed |= 1 << number
+                channel = channels[number]
                 now = clocks[channel] if channel >= 0 else 0
                 by = debts.setdefault(number, {})
-                by[step.index] = max(by.get(step.index, -CAP), now - age)
+                by[own] = max(by.get(own, -CAP), now - age)
+            if step.fence and found:
+                self._ordered.setdefault(own, set()).update(found)
+        return owed
 
     def _age(self, number: int, since: int, clocks: Sequence[int]) -> int:
         channel = self._steps.channels[number]

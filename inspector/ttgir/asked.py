@@ -1,0 +1,109 @@
+"""The dots of a TTIR text, read without the rest of it.
+
+Of TTIR only its dots are asked (`lowered.fates`), and they are a few lines of hundreds. Those and
+the conversions that may stand before them print the types of all that matters about them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import TtgirModule, TtgirOp
+from kinspect.inspector.ttgir.attrs import UNKNOWN_TYPE, Context
+from kinspect.inspector.ttgir.lines import LocationLine, Statement, location, statement
+from kinspect.inspector.ttgir.locs import Alias, LocTable
+from kinspect.inspector.ttgir.lowered import CONVERSIONS
+from kinspect.inspector.ttgir.opforms import OPERAND_ORDER
+from kinspect.inspector.ttgir.parser import parse_ttgir
+from kinspect.inspector.ttgir.queries import DOTS
+from kinspect.inspector.ttgir.results import result_types
+from kinspect.inspector.ttgir.statement import read_form
+
+_DOT = "tt.dot"
+_STATEMENT = re.compile(
+    rf"^[ \t]*%[^=\"\n]* = (?:{'|'.join(map(re.escape, sorted(DOTS | CONVERSIONS)))}) .*$",
+    re.MULTILINE,
+)
+_LOCATION = re.compile(r"^(#\w+) = loc\(.*$", re.MULTILINE)
+
+
+def read_dots(text: str, name: str) -> TtgirModule:
+    """The dots and conversions of a TTIR text, in file order; all of it where they are odd.
+
+    Operand types are those that the operation prints in their order; others are unknown.
+
+    Raises:
+        KinspectError: as `parse_ttgir`, where the whole is read.
+    """
+    if _DOT not in text:
+        return TtgirModule({}, {}, (), ())
+    try:
+        ops = _ops(text, name)
+    except KinspectError:
+        ops = None
+    return parse_ttgir(text, name) if ops is None else TtgirModule({}, {}, (), ops)
+
+
+def _ops(text: str, name: str) -> tuple[TtgirOp, ...] | None:
+    """None where a line is not one statement by itself, or its location is not in the table."""
+    found: list[tuple[Statement, int]] = []
+    line, counted = 1, 0
+    for match in _STATEMENT.finditer(text):
+        read = statement(match[0])
+        if read is None or "#" in read.form or "!" in read.form:
+            return None
+        line += text.count("\n", counted, match.start())
+        counted = match.start()
+        found.append((read, line))
+    if sum(_DOT in one.form for one, _ in found) != text.count(_DOT):
+        return None
+    places = _places(text, [one.loc for one, _ in found])
+    if places is None:
+        return None
+    context, table = Context(name), LocTable({}, places)
+    return tuple(_op(k, one, line, context, table) for k, (one, line) in enumerate(found))
+
+
+def _places(text: str, wanted: list[str]) -> dict[str | None, LocationLine] | None:
+    """The lines that define some locations, and those that these rest on."""
+    lines = {match[1]: match[0] for match in _LOCATION.finditer(text)}
+    found: dict[str | None, LocationLine] = {}
+    todo = list(wanted)
+    while todo:
+        alias = todo.pop()
+        if alias in found:
+            continue
+        place = location(lines.get(alias, ""))
+        if place is None:
+            return None
+        found[alias] = place
+        todo += [other for other in place[4:] if other is not None]
+    return found
+
+
+def _op(index: int, one: Statement, line: int, context: Context, table: LocTable) -> TtgirOp:
+    form = read_form(one.form)
+    given = [context.shaped(text, line) for text in one.types]
+    printed = [given[t] if isinstance(t, int) else t for t in form.printed]
+    arrow = None
+    if form.arrow is not None:
+        arrow = [given[t] if isinstance(t, int) else t for t in form.arrow]
+    operands = tuple(one.names[k] for k in form.operands)
+    results = tuple(one.names[k] + part for k, part in form.results)
+    # A scaled dot prints its operands' types in another order; its elements are attributes.
+    known = () if form.name in OPERAND_ORDER else printed[: len(operands)]
+    unknown = (UNKNOWN_TYPE,) * (len(operands) - len(known))
+    return TtgirOp(
+        index=index,
+        line=line,
+        name=form.name,
+        results=results,
+        operands=operands,
+        attributes=form.attributes,
+        operand_types=(*known, *unknown),
+        result_types=result_types(form.name, len(results), printed, arrow, context),
+        loc=table.resolve(Alias(one.loc)),
+        depth=0,
+        parent=None,
+    )
