@@ -23,7 +23,10 @@ ALIGNED = 16
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why an access is narrow: `limited_by` as in `Access`, a sentence, and what to change."""
+    """Why an access is narrow: `limited_by` as in `Access`, a sentence, and what to change.
+
+    `fix` is empty where the access is what the kernel is about and nothing is to be changed.
+    """
 
     limited_by: str
     text: str
@@ -42,26 +45,43 @@ def explain_global(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
         limits: what each fact allows it.
         axes: the facts.
     """
-    need = WIDEST_BITS // limits.bits
+    if limits.width >= WIDEST_BITS:
+        return None
+    if limits.elements >= limits.most:
+        return _small(tile, limits)
+    need = limits.most
     contiguity, aligned = limits.contiguity or 1, limits.aligned or 1
     facts = min(contiguity, aligned, need if limits.mask is None else limits.mask)
-    if limits.elements >= need:
-        return None
     if facts > limits.per_thread or facts >= need:
         return short_run(tile, limits, need)
     if contiguity == facts:
         other = _contiguous_dim(tile, axes, limits.dim)
         if other is not None:
-            return _wrong_order(limits.dim, other)
+            return _wrong_order(limits, other)
         return _not_contiguous(tile, limits, axes, need)
     if aligned == facts:
-        found = _not_aligned(tile, limits, axes)
-        also = "; the mask allows no more" if limits.mask == facts else ""
-        return replace(found, text=found.text + also)
+        found = _not_aligned(tile, limits, axes, need)
+        return _with_mask(found, tile, limits, axes, need) if limits.mask == facts else found
     return _masked(tile, limits, axes, need)
 
 
 # --------------------------------------------------------------------------- layout, order, tile
+
+
+def _small(tile: Tile, limits: Limits) -> Reason:
+    """The tile has no more elements for as many lanes, or not in this dimension."""
+    shape, size = "×".join(map(str, tile.of.shape)), count(limits.share)
+    share = f"{size} of {limits.bits} bits"
+    if limits.share == tile.of.shape[limits.dim]:
+        text = f"the {shape} tile has only {share} along dim {limits.dim}"
+    else:
+        text = f"spread over {limits.lanes} lanes, the {shape} tile gives each only {share}"
+    return Reason(
+        "dtype" if limits.share * 32 >= WIDEST_BITS else "tile",
+        f"{text}; {WIDEST_BITS} bits are {WIDEST_BITS // limits.bits} elements of this type",
+        "Use a larger block along the contiguous dimension or fewer waves (num_warps), so that each"
+        f" lane gets {WIDEST_BITS // limits.bits} elements.",
+    )
 
 
 def short_run(tile: Tile, limits: Limits, need: int) -> Reason:
@@ -106,11 +126,20 @@ def _contiguous_dim(tile: Tile, axes: Axes, dim: int) -> int | None:
     return best if facts.contiguity[best] > 1 else None
 
 
-def _wrong_order(dim: int, other: int) -> Reason:
+def _wrong_order(limits: Limits, other: int) -> Reason:
+    dim = limits.dim
+    if limits.across == other:
+        return Reason(
+            "layout",
+            f"memory is contiguous along dim {other}, where neighbouring lanes lie, but a lane's"
+            f" own elements lie side by side along dim {dim}: each moves one element",
+            "A product or another access fixes this layout. In a loop, convert the tile once"
+            " before the store, or swap the operands of the product.",
+        )
     return Reason(
         "order",
-        f"memory is contiguous along dim {other}, but a thread's elements lie side by side along"
-        f" dim {dim}",
+        f"memory is contiguous along dim {other}, but neighbouring lanes and the elements of a lane"
+        f" lie along dim {dim}",
         f"Make dim {other} the fastest of the tile: swap the block's dimensions, or transpose the"
         " tile before the access (tl.trans).",
     )
@@ -121,10 +150,26 @@ def _wrong_order(dim: int, other: int) -> Reason:
 
 def _not_contiguous(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
     blame = not_contiguous(axes, tile.addresses or "", limits.dim, need)
+    if blame.kind == "factor" and blame.constant is None:
+        limits, blame = _meant(tile, limits, axes, blame, need)
     at = tile.op.loc
     name = _name(axes, blame, at)
     text, fix = _CONTIGUITY.get(blame.kind, _other_contiguity)(name, blame, limits, need)
     return Reason("contiguity", text, fix)
+
+
+def _meant(tile: Tile, limits: Limits, axes: Axes, blame: Blame, need: int) -> tuple[Limits, Blame]:
+    """Which dimension was meant to be contiguous, where none is known to be."""
+    dims = [dim for dim, size in enumerate(tile.of.shape) if size > 1]
+    causes = {dim: not_contiguous(axes, tile.addresses or "", dim, need) for dim in dims}
+    for dim, cause in causes.items():
+        if cause.kind == "shared" and limits.per_thread == 1:
+            return replace(limits, dim=dim), cause
+    # A descriptor's last stride is 1; elsewhere neighbouring lanes are to access neighbours.
+    meant = dims[-1] if _STRIDE_OF_DESCRIPTOR in blame.value else limits.across
+    if meant is not None and meant in causes and causes[meant].kind == "factor":
+        return replace(limits, dim=meant), causes[meant]
+    return limits, blame
 
 
 _Words = Callable[[str, Blame, Limits, int], tuple[str, str]]
@@ -135,8 +180,15 @@ def _factor(name: str, blame: Blame, limits: Limits, need: int) -> tuple[str, st
     if blame.constant is not None:
         return (
             apart,
-            "Make the dimension that is contiguous in memory the tile's fastest, or store the"
-            " tensor the other way round.",
+            "Make the dimension that is contiguous in memory the tile's fastest (store the tensor"
+            " the other way round), or load all of it and take it apart in registers (tl.split).",
+        )
+    if _STRIDE_OF_DESCRIPTOR in name:
+        return (
+            f"{name} is not known to be 1: this target has no tensor descriptors, and what Triton"
+            " makes of one that the host passes forgets that its last stride is 1",
+            "Make the descriptor in the kernel, with the last stride written as 1"
+            " (tl.make_tensor_descriptor), or load through pointers.",
         )
     return (
         f"{name} is not known to be 1: {apart}",
@@ -150,8 +202,17 @@ def _loaded(name: str, blame: Blame, limits: Limits, need: int) -> tuple[str, st
     return (
         f"the addresses along dim {limits.dim} rest on values loaded from memory"
         f"{_line(blame)}: whether neighbours lie side by side is not known",
-        f"Where they do, say so: tl.max_contiguous(tl.multiple_of(offsets, {need}), {need});"
-        " else load whole rows along a dimension that is contiguous.",
+        "",
+    )
+
+
+def _shared(name: str, blame: Blame, limits: Limits, need: int) -> tuple[str, str]:
+    return (
+        f"neighbours along dim {limits.dim} share an address, {blame.constant} at a time: the"
+        f" offsets are taken // {blame.constant}",
+        f"Load each element once, with a tile that is {blame.constant} times shorter along dim"
+        f" {limits.dim}, and spread or unpack it in registers (tl.broadcast_to and tl.reshape;"
+        " tl.join for packed values).",
     )
 
 
@@ -164,6 +225,12 @@ def _repeated(name: str, blame: Blame, limits: Limits, need: int) -> tuple[str, 
 
 def _wrap(name: str, blame: Blame, limits: Limits, need: int) -> tuple[str, str]:
     sign = "//" if blame.op is not None and "div" in blame.op.name else "%"
+    if blame.constant is not None:
+        return (
+            f"the offsets are taken {sign} {name}, which is not divisible by {need}: they jump"
+            f" between neighbours along dim {limits.dim}",
+            f"Use a multiple of {need}.",
+        )
     return (
         f"the offsets are taken {sign} {name}, which is not known to be divisible by {need}: they"
         f" may jump between neighbours along dim {limits.dim}",
@@ -184,27 +251,41 @@ _CONTIGUITY: Mapping[Kind, _Words] = {
     "factor": _factor,
     "loaded": _loaded,
     "repeated": _repeated,
+    "shared": _shared,
     "wrap": _wrap,
 }
+_STRIDE_OF_DESCRIPTOR = ".stride."
 
 
 # --------------------------------------------------------------------------- alignment
 
 
-def _not_aligned(tile: Tile, limits: Limits, axes: Axes) -> Reason:
+def _not_aligned(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
     size = limits.bits // 8
     gives = f"the address is known to be aligned to {count(limits.divisibility or 1, 'byte')} only"
     if tile.offsets is not None:
         base = axes.of(tile.pointer or "").divisibility[0]
         if base <= (limits.divisibility or 1):
             return _pointer(axes, tile.pointer or "", gives)
-        blame = not_divisible(axes, tile.offsets, limits.dim, WIDEST_BITS // limits.bits)
+        blame = not_divisible(axes, tile.offsets, limits.dim, need)
     else:
-        blame = not_divisible(axes, tile.pointer or "", limits.dim, ALIGNED)
+        blame = not_divisible(axes, tile.pointer or "", limits.dim, need * size)
         if blame.kind == "argument" and _is_pointer(axes, blame):
             return _pointer(axes, blame.value, gives)
-    text, fix = _indivisible(axes, blame, tile.op.loc, WIDEST_BITS // 8 // size)
+    text, fix = _indivisible(axes, blame, tile.op.loc, need)
     return Reason("divisibility", f"{text}: {gives}", fix)
+
+
+def _with_mask(found: Reason, tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
+    """The mask is in the way as well."""
+    blame = not_constant(axes, tile.mask or "", limits.dim, need)
+    cause, fix = _mask_cause(axes, blame, tile.op.loc, need)
+    if cause in found.text:
+        return replace(found, text=f"{found.text}; the mask allows no more")
+    also = f"; the mask allows no more: {cause}"
+    return replace(
+        found, text=found.text + also, fix=found.fix and f"{found.fix} For the mask: {fix}"
+    )
 
 
 def _is_pointer(axes: Axes, blame: Blame) -> bool:
@@ -240,8 +321,18 @@ def _indivisible(axes: Axes, blame: Blame, at: SourceLoc | None, need: int) -> t
     if blame.kind == "loaded":
         return (
             f"a value loaded from memory{_line(blame)} is not known to be divisible by {need}",
-            f"Where it always is, compute with x // {need} * {need}.",
+            "",
         )
+    if blame.op is not None and blame.op.name == "tt.int_to_ptr":
+        return (
+            f"{name} is a pointer made of a number, of which no alignment is known{_line(blame)}",
+            f"Where it always begins at a multiple of {ALIGNED} bytes, say so of the tensor of"
+            f" pointers: tl.multiple_of(pointers, [{ALIGNED}, {ALIGNED}]).",
+        )
+    if blame.kind == "shift":
+        return f"the addresses are shifted by {name}{_line(blame)}", ""
+    if blame.kind in ("program", "range"):
+        return f"{name} is not divisible by {need}{_line(blame)}", ""
     return (
         f"{name} is not known to be divisible by {need}{_line(blame)}",
         f"Where it always is, compute with {name} // {need} * {need}.",
@@ -257,7 +348,7 @@ def _masked(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
     blame = not_constant(axes, mask, limits.dim, need)
     every = "from element to element" if shared == 1 else f"after every {shared} elements"
     said = words(axes, mask, tile.op.loc)
-    what = f"the mask {said}" if said != "…" else "the mask"
+    what = "the mask" if said in ("…", "mask") else f"the mask {said}"
     cause, fix = _mask_cause(axes, blame, tile.op.loc, need)
     return Reason("mask", f"{what} may change {every} along dim {limits.dim}: {cause}", fix)
 

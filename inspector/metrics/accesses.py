@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 from kinspect.inspector.metrics.access_reasons import Reason, explain_global
 from kinspect.inspector.metrics.lds_reasons import explain_lds
@@ -155,8 +156,7 @@ def _access(
 ) -> Access:
     widths = [op.bits for op in ops if op.bits is not None]
     bits = min(widths, default=None)
-    widest = _widest(tile)
-    reason = _reason(tile, limits, bits, widest, axes, layouts)
+    reason = _reason(tile, limits, bits, axes, layouts)
     deepest = max(ops, key=lambda op: op.depth, default=None)
     divisibility = limits.divisibility if limits is not None else None
     return Access(
@@ -170,7 +170,7 @@ def _access(
         lines=tuple(sorted(op.line for op in ops)),
         loop=deepest.loop if deepest is not None else None,
         bits=bits,
-        widest=widest,
+        widest=_widest(tile, limits, bits),
         per_thread=limits.per_thread if limits is not None else None,
         contiguity=limits.contiguity if limits is not None else None,
         divisibility=0 if divisibility is not None and divisibility >= UNBOUNDED else divisibility,
@@ -181,25 +181,28 @@ def _access(
     )
 
 
-def _widest(tile: Tile) -> int | None:
+def _widest(tile: Tile, limits: Limits | None, bits: int | None) -> int | None:
+    """Bits that one access could move were it not for layout and facts."""
+    if limits is not None and tile.buffer is None:
+        return max(bits or 0, limits.most * limits.bits)
+    return _whole(tile)
+
+
+def _whole(tile: Tile) -> int | None:
+    """Bits of the tile, as far as one access can move them."""
     bits = element_bits(tile.element)
-    if bits is None:
-        return None
-    most = max(8, bits)
-    for size in tile.of.shape:
-        most *= size
-    return min(WIDEST_BITS, most)
+    return None if bits is None else min(WIDEST_BITS, max(8, bits) * prod(tile.of.shape))
 
 
 def _reason(
     tile: Tile,
     limits: Limits | None,
     bits: int | None,
-    widest: int | None,
     axes: Axes,
     layouts: Layouts,
 ) -> Reason | None:
-    if limits is None or widest is None or (bits or limits.width) >= widest:
+    whole = _whole(tile)
+    if limits is None or whole is None or (bits or limits.width) >= whole:
         return None
     if tile.buffer is None:
         return explain_global(tile, limits, axes)

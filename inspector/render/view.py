@@ -320,8 +320,8 @@ def _places(ops: Sequence[MemoryOp], most: int = 4) -> str:
 def narrow_accesses(kernel: KernelReport, most: int = 3) -> list[str]:
     """Why accesses in hot loops are narrow, one line each, the narrowest first.
 
-    What a finding says already is left out. Copies of one access in the source are one line; where there are more than `most` lines, the
-    last says how many.
+    What a finding says already is left out. Copies of one access in the source are one line; where
+    there are more than `most` lines, the last says how many.
     """
     hot = {loop.id for loop in kernel.loops if loop.hot}
     said = [finding.message for finding in kernel.findings]

@@ -17,13 +17,15 @@ from kinspect.inspector.ttgir.flow import Flow
 from kinspect.inspector.ttgir.layouts import type_to_linear
 from kinspect.inspector.ttgir.linear import Basis, LinearLayout, rank, solve
 from kinspect.inspector.ttgir.lowered import element_bits
-from kinspect.inspector.ttgir.queries import DOTS, LOOPS, STORES
+from kinspect.inspector.ttgir.queries import DOTS, LOADS, LOOPS, STORES
 
 Movement = Literal["registers", "lanes", "lds"]
 Movements = Mapping[int, Movement | None]
 """Per `convert_layout`, by its index, how it moves its data."""
 CONVERSIONS = frozenset(("ttg.convert_layout", "triton_gpu.convert_layout"))
 _MOST_EXCHANGES = 1
+_SHAPES = frozenset(("tt.expand_dims", "tt.reshape", "tt.trans"))
+_CASTS = frozenset(("arith.extf", "arith.sitofp", "arith.truncf", "arith.uitofp", "tt.fp_to_fp"))
 
 
 def movements(flow: Flow) -> dict[int, Movement | None]:
@@ -88,8 +90,45 @@ def _differences(held: Sequence[Basis], wanted: Sequence[Basis]) -> tuple[Basis,
 
 
 def in_dot_loops(flow: Flow) -> tuple[TtgirOp, ...]:
-    """The conversions whose innermost loop is that of a dot."""
-    return tuple(op for op in flow.module.ops if op.name in CONVERSIONS and flow.in_dot_loop(op))
+    """The conversions whose innermost loop is that of a dot.
+
+    Those that bring a loaded tile to its dot are left out: one exchange is how an operand gets
+    there, whether it is written as a conversion or as a store to LDS and a load.
+    """
+    users: dict[int, list[TtgirOp]] = {}
+    for op in flow.module.ops:
+        for value in flow.operands[op.index]:
+            users.setdefault(value, []).append(op)
+    found = (op for op in flow.module.ops if op.name in CONVERSIONS and flow.in_dot_loop(op))
+    return tuple(op for op in found if not _stages_operand(flow, users, op))
+
+
+def _stages_operand(flow: Flow, users: Mapping[int, Sequence[TtgirOp]], op: TtgirOp) -> bool:
+    """Whether a conversion's result is only multiplied, reshaped or cast, and is no product."""
+    ahead = [flow.results[op.index][0]]
+    while ahead:
+        value = ahead.pop()
+        for user in users.get(value, ()):
+            operands = flow.operands[user.index]
+            if user.name in _SHAPES or user.name in _CASTS:
+                ahead += flow.results[user.index]
+            elif user.name not in DOTS or value in operands[2:]:
+                return False
+    return not _rests_on_dot(flow, op)
+
+
+def _rests_on_dot(flow: Flow, op: TtgirOp) -> bool:
+    ahead, seen = list(flow.operands[op.index]), set[int]()
+    while ahead:
+        value = ahead.pop()
+        maker = flow.op(value)
+        if value in seen or maker is None or maker.name in LOADS or not flow.in_dot_loop(maker):
+            continue
+        seen.add(value)
+        if maker.name in DOTS:
+            return True
+        ahead += flow.operands[maker.index]
+    return False
 
 
 @dataclass(frozen=True, slots=True)

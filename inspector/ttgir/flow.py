@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kinspect.inspector.model import TtgirModule, TtgirOp
+from kinspect.inspector.model import SourceLoc, TtgirModule, TtgirOp
 from kinspect.inspector.ttgir.opforms import FUNCTIONS
 from kinspect.inspector.ttgir.queries import DOTS, LOOPS
 
@@ -30,7 +30,8 @@ class Flow:
             region arguments) the values it may be.
         arguments: per function or loop the values that its first region begins with.
         loop: per operation the innermost loop around it, None outside of loops.
-        dot_loops: the loops that are the innermost one of a dot.
+        dot_loops: the loops that are the innermost one of a dot. Copies of an inner loop's dot
+            that pipelining peels off into an outer one do not count.
     """
 
     module: TtgirModule
@@ -67,15 +68,29 @@ def flow_of(module: TtgirModule) -> Flow:
         builder.carried,
         {index: regions[0] for index, regions in builder.arguments.items()},
         builder.loop,
-        frozenset(builder.dot_loops),
+        _dot_loops(module, builder.loop),
     )
+
+
+def _dot_loops(module: TtgirModule, loop: Sequence[int | None]) -> frozenset[int]:
+    inside: dict[int, set[SourceLoc | None]] = {}  # loop -> where the dots stand that it is made of
+    for op in module.ops:
+        around = loop[op.index]
+        if op.name in DOTS and around is not None:
+            inside.setdefault(around, set()).add(op.loc)
+    inner: dict[int, set[SourceLoc | None]] = {}  # loop -> the same of the loops in it
+    for index, places in inside.items():
+        outer = loop[index]
+        while outer is not None:
+            inner.setdefault(outer, set()).update(places - {None})
+            outer = loop[outer]
+    return frozenset(index for index in inside if inside[index] - inner.get(index, set()))
 
 
 class _Builder:
     __slots__ = (
         "arguments",
         "carried",
-        "dot_loops",
         "loop",
         "maker",
         "module",
@@ -93,7 +108,6 @@ class _Builder:
         self.carried: dict[int, list[int]] = {}
         self.arguments: dict[int, list[tuple[int, ...]]] = {}  # per owner, per region
         self.loop: list[int | None] = []
-        self.dot_loops: set[int] = set()
 
     def add(self, op: TtgirOp) -> None:
         get = self.names.get
@@ -119,8 +133,6 @@ class _Builder:
                     self._enter_for(op, operands, defined[0])
         elif op.name in ("scf.yield", "scf.condition") and op.parent is not None:
             self._leave(op, self.module.ops[op.parent], operands)
-        elif op.name in DOTS and around is not None:
-            self.dot_loops.add(around)
 
     def _define(self, names: Sequence[str], maker: int) -> tuple[int, ...]:
         first = len(self.maker)

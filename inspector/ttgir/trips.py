@@ -129,6 +129,7 @@ class _Walk:
         "flow",
         "holds",
         "movements",
+        "products",
         "roots",
         "states",
         "stored_unchanged",
@@ -140,6 +141,7 @@ class _Walk:
         count = len(flow.maker)
         self.flow = flow
         self.movements = movements
+        self.products: set[int] = set()  # values that a dot's result went into
         self.states: list[_State] = [_NOTHING] * count
         self.roots: list[frozenset[int]] = [frozenset()] * count  # allocations behind a memdesc
         self.holds: dict[int, dict[int, _State]] = {}  # allocation -> writer -> what it wrote
@@ -158,6 +160,8 @@ class _Walk:
         known = [source for source in sources if source != UNKNOWN]
         self.states[value] = _merged([self.states[source] for source in known])
         self.roots[value] = frozenset().union(*(self.roots[source] for source in known))
+        if not self.products.isdisjoint(known):
+            self.products.add(value)
         for source in known:
             if source in self.unchanged:
                 self.unchanged[value] = self.unchanged[source]
@@ -166,6 +170,7 @@ class _Walk:
         name = op.name
         if name in DOTS:
             self._arrive(op, operands)
+            self.products.update(results)
         elif name in TO_LOCAL:
             for value, of in zip(operands, op.operand_types, strict=True):
                 if of.kind == "memdesc":
@@ -198,6 +203,10 @@ class _Walk:
         if op.result_types[0].kind != "tensor":
             return
         state = _merged([self._state(value) for value in operands])
+        if not self.products.isdisjoint(operands):
+            self.products.update(results)
+            if len(operands) > 1:  # combined with a product, it is no loaded tile any more
+                state = dict.fromkeys(state, ())
         if state and self.movements.get(op.index) == "lds":
             step = (op.index, op.index)
             state = {load: (*steps, step) for load, steps in state.items()}
@@ -254,9 +263,16 @@ def _merged(states: Sequence[_State]) -> _State:
 def _same_iteration(flow: Flow) -> set[int]:
     """Loads in loops with dots whose value reaches a dot of the iteration that loads it.
 
-    What loops carry is left out. A buffer in LDS counts where the same place of it was written
-    earlier in the loop's body.
+    What loops carry is left out, and so are loops around others with dots, which Triton does not
+    pipeline. A buffer in LDS counts where the same place of it was written earlier in the loop's
+    body.
     """
+    outer: set[int | None] = {None}
+    for index in flow.dot_loops:
+        around = flow.loop[index]
+        while around is not None:
+            outer.add(around)
+            around = flow.loop[around]
     loads: dict[int, frozenset[int]] = {}
     places: dict[tuple[object, ...], frozenset[int]] = {}
     found: set[int] = set()
@@ -270,7 +286,7 @@ def _same_iteration(flow: Flow) -> set[int]:
         return (*inner, *flow.operands[op.index][1:]) if op.name in _INDEXED else inner
 
     for op in flow.module.ops:
-        if not flow.in_dot_loop(op):
+        if not flow.in_dot_loop(op) or flow.loop[op.index] in outer:
             continue
         operands, results = flow.operands[op.index], flow.results[op.index]
         through = nothing.union(*(loads.get(v, nothing) for v in operands))
@@ -298,8 +314,9 @@ def _same_iteration(flow: Flow) -> set[int]:
 def repeated(flow: Flow, found: Staging) -> tuple[Way, ...]:
     """The ways with more than one trip, one for each load of the source, the worst first.
 
-    Only trips inside of loops count where the dot is in one. Copies of a load that pipelining
-    makes stand at the same place in the source.
+    Only trips of tiles count, and only those inside of loops where the dot is in one: rows and
+    columns are small beside them. Copies of a load that pipelining makes stand at the same place in
+    the source.
     """
     worst: dict[object, Way] = {}
     for way in found.ways:
@@ -309,6 +326,7 @@ def repeated(flow: Flow, found: Staging) -> tuple[Way, ...]:
             trips = way.trips
         else:
             trips = tuple(pair for pair in way.trips if flow.loop[pair[1].index] is not None)
+        trips = tuple(pair for pair in trips if _is_tile(pair[1]))
         if len(trips) < 2:
             continue
         key = way.load.loc if way.load.loc is not None else way.load.index
@@ -316,6 +334,10 @@ def repeated(flow: Flow, found: Staging) -> tuple[Way, ...]:
         if known is None or len(trips) > len(known.trips):
             worst[key] = Way(way.load, way.dot, trips)
     return tuple(sorted(worst.values(), key=_cost, reverse=True))
+
+
+def _is_tile(read: TtgirOp) -> bool:
+    return sum(size > 1 for size in read.result_types[0].shape) > 1
 
 
 def _cost(way: Way) -> tuple[int, int]:

@@ -17,11 +17,22 @@ from kinspect.inspector.ttgir.axes.transfer import pointee_bytes
 from kinspect.inspector.ttgir.opforms import FUNCTIONS
 
 Kind = Literal[
-    "argument", "constant", "factor", "loaded", "program", "range", "repeated", "value", "wrap"
+    "argument",
+    "constant",
+    "factor",
+    "loaded",
+    "program",
+    "range",
+    "repeated",
+    "shared",
+    "shift",
+    "value",
+    "wrap",
 ]
 """What is at fault: an argument of the kernel of which the fact is not known; a number; a factor
 that neighbours are multiplied by; a value from memory; the program's index; a range that is too
-short; one element for all neighbours; any other operation; a remainder that may wrap around."""
+short; one element for all neighbours; one for some of them; a number that is added; any other
+operation; a remainder that may wrap around."""
 
 _MOST_STEPS = 200
 
@@ -45,7 +56,11 @@ class Blame:
 
 def not_contiguous(axes: Axes, value: str, dim: int, need: int) -> Blame:
     """Why fewer than `need` neighbours along a dimension are neighbours in memory."""
-    return _Walk(axes).contiguity(value, dim, need)
+    found = _Walk(axes).contiguity(value, dim, need)
+    if found.kind not in ("constant", "value"):
+        return found
+    load = _loaded(axes, found.value)
+    return found if load is None else Blame("loaded", load.results[0], load)
 
 
 def not_divisible(axes: Axes, value: str, dim: int, need: int) -> Blame:
@@ -94,11 +109,15 @@ class _Walk:
         return self.axes.graph.made.get(name)
 
     def _source(self, name: str, lacks: Callable[[str], bool]) -> str | None:
-        """Of the values that a carried or merged one may take, the first that lacks the fact."""
+        """Of the values that a carried or merged one may take, one that lacks the fact.
+
+        What a loop makes of it says more than the number that it begins with.
+        """
         graph = self.axes.graph
         argument = graph.carried.get(name)
         sources = argument.sources if argument is not None else graph.merged.get(name, ())
-        return next((s for s in sources if s not in self.seen and lacks(s)), None)
+        lacking = [s for s in sources if s not in self.seen and lacks(s)]
+        return min(lacking, key=lambda s: self.axes.of(s).constant is not None, default=None)
 
     # ------------------------------------------------------------------ contiguity
 
@@ -163,6 +182,8 @@ class _Walk:
         ranged, by = self._of(a, dim), self._of(b, dim)
         if ranged.contiguity[dim] < need and by.constant != 1:
             return self.contiguity(a, dim, need)
+        if "div" in op.name and by.constant is not None:
+            return Blame("shared", self.scalar(b), op, by.constant)
         if by.constancy[dim] >= need and by.divisibility[dim] < need:
             found = self.scalar(b)
             return Blame("wrap", found, op, by.constant)
@@ -198,14 +219,21 @@ class _Walk:
 
     def sum_divisibility(self, op: TtgirOp, dim: int, need: int) -> Blame:
         scale = pointee_bytes(op.operand_types[0]) if op.name == "tt.addptr" else 1
-        worst, least, wanted = "", need, need
+        lacking: list[tuple[int, str, int]] = []
         for k, name in enumerate(op.operands[:2]):
             by = scale if k else 1
             found = self._of(name, dim).divisibility[dim] * by
-            if found < least:
-                worst, least, wanted = name, found, max(1, need // by)
-        if worst:
-            return self.divisibility(worst, dim, wanted)
+            if found < need:
+                lacking.append((found, name, max(1, need // by)))
+        lacking.sort(key=lambda one: one[0])
+        causes: list[Blame] = []
+        for _, name, wanted in lacking:
+            constant = self.axes.of(name).constant
+            if constant is not None:
+                return Blame("shift", name, op, constant)
+            causes.append(self.divisibility(name, dim, wanted))
+        if causes:  # where a number is added, nothing else helps
+            return next((cause for cause in causes if cause.kind == "shift"), causes[0])
         # The sum's runs are shorter than asked for: what cuts them cuts the multiples too.
         for name in op.operands[:2]:
             if 1 < self._of(name, dim).contiguity[dim] < need:
@@ -220,10 +248,11 @@ class _Walk:
             name: facts.divisibility[dim] if facts.contiguity[dim] == 1 else 1
             for name, facts in ((a, fa), (b, fb))
         }
-        # An argument is easier to change than what it is multiplied with.
+        # An argument is easier to change than what it is multiplied with, and so is a number.
         movable = [n for n in (a, b) if self._of(n, dim).constant is None]
         stated = [n for n in movable if is_argument(self.axes, self.scalar(n))]
-        candidates = stated or movable or [a]
+        numbers = [n for n in (a, b) if n not in movable and self._of(n, dim).constant != 1]
+        candidates = stated or numbers or movable or [a]
         worst = min(candidates, key=lambda n: known[n])
         other = b if worst == a else a
         return self.divisibility(worst, dim, max(1, need // max(1, min(known[other], need))))
@@ -261,6 +290,24 @@ class _Walk:
             if self._of(name, dim).divisibility[dim] < need:
                 return self.divisibility(name, dim, need)
         return self._end(op.results[0])
+
+
+def _loaded(axes: Axes, value: str) -> TtgirOp | None:
+    """The load of a tile that a value rests on, if there is one."""
+    graph, seen, ahead = axes.graph, {value}, [value]
+    while ahead and len(seen) <= _MOST_STEPS:
+        name = ahead.pop()
+        op = graph.made.get(name)
+        if op is not None and name not in graph.merged:
+            if _KINDS.get(op.name.rpartition(".")[2]) == "loaded" and op.result_types[0].shape:
+                return op
+            sources = op.operands
+        else:
+            sources = tuple(graph.sources(name))
+        new = [s for s in sources if s not in seen]
+        seen.update(new)
+        ahead += new
+    return None
 
 
 _KINDS: Mapping[str, Kind] = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from kinspect.inspector.model import Layout, TtgirOp, TtgirType
 from kinspect.inspector.ttgir.axes.flow import Axes
@@ -61,6 +62,9 @@ class Limits:
         per_thread: neighbours that a thread holds.
         held: elements that a thread holds altogether.
         bits: bits of an element.
+        lanes: of the workgroup.
+        share: neighbours that each lane could have, were the tile spread evenly over them all.
+        across: the dimension along which neighbouring lanes lie.
         contiguity: neighbours in memory.
         divisibility: bytes that divide the first address.
         mask: neighbours that share a mask bit; None without a mask.
@@ -71,6 +75,9 @@ class Limits:
     per_thread: int
     held: int
     bits: int
+    lanes: int = 1
+    share: int = WIDEST_BITS
+    across: int | None = None
     contiguity: int | None = None
     divisibility: int | None = None
     mask: int | None = None
@@ -80,6 +87,11 @@ class Limits:
     def width(self) -> int:
         """Bits per access."""
         return self.elements * self.bits
+
+    @property
+    def most(self) -> int:
+        """Elements that one access could move in any layout of the tile."""
+        return max(self.elements, min(WIDEST_BITS // self.bits, self.share))
 
     @property
     def aligned(self) -> int | None:
@@ -202,7 +214,10 @@ def limits_of(tile: Tile, axes: Axes, layouts: Layouts) -> Limits | None:
 
 def _global_limits(tile: Tile, axes: Axes, linear: LinearLayout, bits: int) -> Limits:
     rank = len(tile.of.shape)
+    across = _first_step(linear.lane)
     dim = fastest(linear)
+    if own_run(linear, dim) == 1 and across is not None:
+        dim = across  # no neighbours in a lane: those of its neighbour are what matters
     facts = axes.of(tile.addresses or "", rank)
     size = bits // 8
     divisibility = facts.divisibility[dim]
@@ -220,17 +235,31 @@ def _global_limits(tile: Tile, axes: Axes, linear: LinearLayout, bits: int) -> L
         divisibility = max(divisibility, hint * size)
     if mask is not None:
         elements = min(elements, mask)
-    held = linear.distinct_elements_per_thread
-    return Limits(dim, run, held, bits, contiguity, divisibility, mask, max(1, elements))
+    lanes = 1 << (len(linear.lane) + len(linear.warp))
+    return Limits(
+        dim,
+        run,
+        linear.distinct_elements_per_thread,
+        bits,
+        lanes,
+        max(1, min(prod(linear.shape) // lanes, linear.shape[dim])),
+        across,
+        contiguity,
+        divisibility,
+        mask,
+        max(1, elements),
+    )
 
 
 def fastest(linear: LinearLayout) -> int:
     """The dimension that a thread's registers step along first; the last where there is one."""
-    for basis in linear.register:
-        for dim, step in enumerate(basis):
-            if step:
-                return dim
-    return len(linear.shape) - 1
+    first = _first_step(linear.register)
+    return len(linear.shape) - 1 if first is None else first
+
+
+def _first_step(bases: Sequence[Sequence[int]]) -> int | None:
+    """The dimension of the first step that goes anywhere."""
+    return next((dim for basis in bases for dim, step in enumerate(basis) if step), None)
 
 
 def own_run(linear: LinearLayout, dim: int) -> int:

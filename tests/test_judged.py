@@ -1,0 +1,68 @@
+"""The findings that were judged by hand: stable rules are those that proved true.
+
+`rules/judged/*.yaml` holds one entry for each finding that somebody looked at; `rules/JUDGED.md` is
+its summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kinspect.inspector.analysis import catalogue
+from kinspect.inspector.lint.rule import Rule
+from kinspect.inspector.lint.schema import load_packs
+
+from benchmarks import judged_rules
+
+ROOT = Path(__file__).parent.parent
+FEWEST = 10
+MOST_FALSE = 0.1
+
+
+def _rules() -> dict[str, Rule]:
+    found: dict[str, Rule] = {}
+    for pack in load_packs(("recommended", "strict", "guide"), catalogue()):
+        for rule in pack.rules:
+            found.setdefault(rule.text.id, rule)
+    return found
+
+
+RULES = _rules()
+JUDGED: dict[str, list[dict[str, Any]]] = judged_rules.judged(ROOT / "rules" / "judged")
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
+def test_stable_rules_proved_true(rule: Rule) -> None:
+    entries = JUDGED.get(rule.text.id, [])
+    false = [entry for entry in entries if not entry["verdict"]]
+    if rule.text.status == "stable":
+        assert len(entries) >= FEWEST or judged_rules.is_certain(rule.text.id), (
+            f"{rule.text.id}: {len(entries)} findings judged"
+        )
+        assert len(false) <= MOST_FALSE * len(entries), [entry["reason"] for entry in false]
+
+
+def test_entries_are_complete() -> None:
+    for rule, entries in JUDGED.items():
+        assert rule in RULES
+        for entry in entries:
+            assert isinstance(entry["verdict"], bool)
+            assert len(str(entry["reason"]).split()) >= 3, entry
+            assert entry["kernel"], entry
+
+
+def test_the_summary_is_up_to_date() -> None:
+    written = (ROOT / "rules" / "JUDGED.md").read_text("utf-8")
+    assert written == judged_rules.summary(ROOT / "rules" / "judged", RULES.values())
+
+
+def test_no_place_of_a_machine_is_named() -> None:
+    texts: Sequence[Path] = list((ROOT / "rules" / "judged").glob("*.yaml"))
+    assert texts
+    for path in texts:
+        assert yaml.safe_load(path.read_text("utf-8"))
+        assert "/tmp" not in path.read_text("utf-8")

@@ -1,0 +1,157 @@
+"""Every bundled rule against kernels that it must find fault with, and kernels it must leave alone.
+
+`rules/fixtures/fixtures.yaml` names them. The kernels are compiled here, so that a rule is held
+against what today's compiler writes; hand-written assembly stands in where no compiler does so.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import yaml
+from kinspect.inspector.analysis import catalogue as rule_catalogue
+from kinspect.inspector.lint.engine import evaluate
+from kinspect.inspector.lint.expr import compile_condition
+from kinspect.inspector.lint.schema import Pack, Rule, load_named
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.pipeline import collect
+from kinspect.inspector.runs.jobs import Request
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "rules" / "fixtures"
+PACKS = ("recommended", "strict", "guide")
+_SPELLED = re.compile(r"(?P<file>[\w./-]+)(?:\[(?P<case>[^\]]+)\])?(?:@(?P<arch>gfx\w+))?")
+
+
+@dataclass(frozen=True)
+class Fixture:
+    """One kernel: a file, its case (or a kernel's name), and the target it is compiled for."""
+
+    file: Path
+    case: str | None
+    arch: str | None
+
+    @classmethod
+    def of(cls, text: str) -> Fixture:
+        found = _SPELLED.fullmatch(text)
+        assert found, f"fixtures.yaml: {text!r} is not FILE[CASE]@ARCH"
+        name = found["file"]
+        file = ROOT / name if name.startswith("kernels/") else FOLDER / name
+        return cls(file, found["case"], found["arch"])
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What fixtures.yaml says of one rule."""
+
+    fail: tuple[str, ...]
+    keep: tuple[str, ...]
+
+
+def _listed() -> dict[str, Listed]:
+    document = yaml.safe_load((FOLDER / "fixtures.yaml").read_text("utf-8"))
+    return {
+        rule: Listed(tuple(entry["fail"]), tuple(entry["pass"])) for rule, entry in document.items()
+    }
+
+
+def _rules() -> dict[str, Rule]:
+    """The rules as each pack states them; one that another pack extends counts once."""
+    found: dict[str, Rule] = {}
+    for name in PACKS:
+        for rule in load_named(name, rule_catalogue()).rules:
+            found.setdefault(rule.text.id, rule)
+    return found
+
+
+RULES = _rules()
+LISTED = _listed()
+
+
+@pytest.fixture(scope="module")
+def kernels() -> Mapping[str, KernelReport]:
+    """Every fixture's report by its name in fixtures.yaml; files and targets are run together."""
+    pytest.importorskip("triton")
+    names = {name for entry in LISTED.values() for name in (*entry.fail, *entry.keep)}
+    wanted: dict[tuple[Path, str | None], dict[str | None, str]] = {}
+    for name in sorted(names):
+        fixture = Fixture.of(name)
+        wanted.setdefault((fixture.file, fixture.arch), {})[fixture.case] = name
+    found: dict[str, KernelReport] = {}
+    for (file, arch), cases in wanted.items():
+        for kernel in _reports(file, arch, tuple(c for c in cases if c is not None)):
+            case = kernel.variant.case if kernel.variant is not None else kernel.name
+            for asked in {case, None} & cases.keys():
+                found[cases[asked]] = kernel
+    assert names <= found.keys(), f"not compiled: {sorted(names - found.keys())}"
+    return found
+
+
+def _reports(file: Path, arch: str | None, cases: Sequence[str]) -> Iterator[KernelReport]:
+    archs = () if arch is None else (arch,)
+    # One case at a time is slow to capture, all of a large file slow to compile.
+    for kernel in (None,) if len(cases) != 1 else cases:
+        report = collect(Request((str(file),), archs, kernel=kernel, passes=False, jobs=2))
+        yield from report.kernels
+
+
+def _fires(rule: Rule, kernel: KernelReport) -> bool:
+    return bool(evaluate(Pack("one", "", (rule,), "test"), kernel))
+
+
+@pytest.mark.xdist_group("rule fixtures")
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
+def test_rule(rule: Rule, kernels: Mapping[str, KernelReport]) -> None:
+    text = rule.text
+    assert len(text.explain.split()) >= 20, "a newcomer has to understand it"
+    assert text.fix
+    assert text.references
+    assert all(r.url.startswith("https://") and r.title for r in text.references)
+    listed = LISTED.get(text.id)
+    assert listed is not None, f"{text.id} has no fixtures"
+    assert listed.fail, "a rule that never fires says nothing"
+    assert listed.keep, "a rule that always fires says nothing"
+    wrong = [name for name in listed.fail if not _fires(rule, kernels[name])]
+    wrong += [name for name in listed.keep if _fires(rule, kernels[name])]
+    assert not wrong
+
+
+@pytest.mark.xdist_group("rule fixtures")
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
+def test_every_condition_matters(rule: Rule, kernels: Mapping[str, KernelReport]) -> None:
+    """With any part of its conditions taken away, a rule treats one of its fixtures differently."""
+    listed = LISTED[rule.text.id]
+    for changed, what in _weakened(rule):
+        told = [n for n in listed.fail if not _fires(changed, kernels[n])]
+        told += [n for n in listed.keep if _fires(changed, kernels[n])]
+        assert told, f"no fixture notices that {what} is gone"
+
+
+def _weakened(rule: Rule) -> Iterator[tuple[Rule, str]]:
+    always = compile_condition("1 == 1", rule_catalogue(), rule.text.scope)
+    yield replace(rule, require=always), "`require`"
+    never = compile_condition("1 == 2", rule_catalogue(), rule.text.scope)
+    yield replace(rule, require=never), "what `require` lets pass"
+    if rule.text.when is None:
+        return
+    parts = _conjuncts(" ".join(rule.text.when.split()))
+    for number, part in enumerate(parts):
+        rest = " and ".join(f"({p})" for n, p in enumerate(parts) if n != number)
+        when = compile_condition(rest, rule_catalogue(), rule.text.scope) if rest else None
+        yield replace(rule, when=when), f"`{part}`"
+
+
+def _conjuncts(text: str) -> list[str]:
+    tree = ast.parse(text, mode="eval").body
+    if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And):
+        return [ast.get_source_segment(text, value) or "" for value in tree.values]
+    return [text]
+
+
+def test_only_known_rules_have_fixtures() -> None:
+    assert LISTED.keys() <= RULES.keys()
