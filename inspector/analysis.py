@@ -37,7 +37,7 @@ from kinspect.inspector.model import (
     Variant,
 )
 
-ANALYSIS_VERSION = 5
+ANALYSIS_VERSION = 6
 """Raised whenever a figure of an unchanged input would change."""
 
 

@@ -17,6 +17,13 @@ settings.register_profile("kinspect", deadline=None, max_examples=60, derandomiz
 settings.load_profile("kinspect")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long proofs take what time they need; of all others pyproject.toml bounds it."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.timeout(0))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _private_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Tests never read or write the user's store. Workers of one run share theirs."""

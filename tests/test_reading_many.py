@@ -99,6 +99,16 @@ def test_a_worker_that_dies_takes_one_target_with_it(victim: str) -> None:
 
 @forks
 @pytest.mark.usefixtures("always")
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("jobs", [2, 3, 5])
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_workers_for_whom_nothing_is_left_end(count: int, jobs: int) -> None:
+    kernels = pipeline.collect(Request(TARGETS[:count], jobs=jobs)).kernels
+    assert {Path(kernel.id.partition("::")[0]).name for kernel in kernels} == set(NAMES[:count])
+
+
+@forks
+@pytest.mark.usefixtures("always")
 def test_a_bug_takes_one_target_with_it() -> None:
     def then(report: KernelReport) -> str:
         if NAMES[3] in report.id:

@@ -155,7 +155,10 @@ def _not_contiguous(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason
     at = tile.op.loc
     name = _name(axes, blame, at)
     text, fix = _CONTIGUITY.get(blame.kind, _other_contiguity)(name, blame, limits, need)
-    return Reason("contiguity", text, fix)
+    found = Reason("contiguity", text, fix)
+    if fix and tile.mask is not None and axes.of(tile.mask).constancy[limits.dim] == 1:
+        return _with_mask(found, tile, limits, axes, need)
+    return found
 
 
 def _meant(tile: Tile, limits: Limits, axes: Axes, blame: Blame, need: int) -> tuple[Limits, Blame]:

@@ -185,7 +185,10 @@ def _widest(tile: Tile, limits: Limits | None, bits: int | None) -> int | None:
     """Bits that one access could move were it not for layout and facts."""
     if limits is not None and tile.buffer is None:
         return max(bits or 0, limits.most * limits.bits)
-    return _whole(tile)
+    whole = _whole(tile)
+    if limits is None or whole is None:
+        return whole
+    return max(bits or 0, min(whole, limits.held * limits.bits))
 
 
 def _whole(tile: Tile) -> int | None:

@@ -30,7 +30,7 @@ SPECS = (
         "kernel",
         "Dots that the vector unit computes and not the matrix unit: `dots` of `of`, of which "
         "`element` type, `supported`: whether this GPU has matrix instructions for it, `at` which "
-        "line",
+        "line. Where it has them for some, only those; dots with M or N of 1 are left out",
     ),
 )
 
@@ -91,12 +91,12 @@ def _upcast(subject: Subject, found: Sequence[DotFate]) -> dict[str, Scalar]:
 
 
 def _off_unit(machine: Machine | None, found: Sequence[DotFate]) -> dict[str, Scalar]:
-    off = [f for f in found if not f.on_matrix_unit]
-    # One for which the hardware has an instruction is the one that can be mended.
-    off.sort(key=lambda f: not _supported(machine, f))
-    first = off[0] if off else None
+    off = [f for f in found if not f.on_matrix_unit and not f.sums]
+    # Those for which the hardware has an instruction are the ones that can be mended.
+    can = [f for f in off if _supported(machine, f)]
+    first = next(iter(can or off), None)
     return {
-        "dots": len(off),
+        "dots": len(can or off),
         "of": len(found),
         "element": named(first.asked) if first else None,
         "supported": _supported(machine, first) if first else None,

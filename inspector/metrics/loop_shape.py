@@ -17,8 +17,16 @@ from kinspect.inspector.metrics.unroll import Place, place
 from kinspect.inspector.model import Function, Instruction, LoopReport, Metric, MetricSpec
 
 _REMAINDER, _CODE, _TOTAL = "loop.remainder", "loop.code_bytes", "remainder.instructions"
+MAIN = "loop.main"
 
 SPECS = (
+    MetricSpec(
+        MAIN,
+        "bool",
+        "derived",
+        "loop",
+        "It is the hot loop that does most per iteration, the first of several",
+    ),
     MetricSpec(
         _REMAINDER,
         "bool",

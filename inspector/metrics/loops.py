@@ -8,9 +8,10 @@ loop has them, else global or LDS traffic, else everything innermost.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from kinspect.inspector.metrics.catalogue import region_metrics
-from kinspect.inspector.metrics.loop_shape import loop_metrics
+from kinspect.inspector.metrics.loop_shape import MAIN, loop_metrics
 from kinspect.inspector.metrics.subject import Subject, own_instructions
 from kinspect.inspector.metrics.unroll import factor
 from kinspect.inspector.model import Function, Instruction, Loop, LoopReport, Metric, SourceLoc
@@ -36,7 +37,7 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
         for loop in function.loops
     }
     hot = hot_loops(function.loops, metrics)
-    return tuple(
+    found = tuple(
         LoopReport(
             id=loop.id,
             depth=loop.depth,
@@ -50,6 +51,11 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
             metrics=metrics[loop.id],
         )
         for loop in function.loops
+    )
+    main = main_loop(found)
+    return tuple(
+        replace(loop, metrics={**loop.metrics, MAIN: Metric(MAIN, loop is main, "bool", "derived")})
+        for loop in found
     )
 
 

@@ -47,7 +47,7 @@ def facts(subject: Subject, module: TtgirModule) -> Iterator[Metric]:
     flow = flow_of(module)
     moves = movements(flow)
     found = staging(flow, moves)
-    yield _metric(UNPIPELINED, _unpipelined(subject, found))
+    yield _metric(UNPIPELINED, _unpipelined(subject, flow, found))
     yield _metric(CONVERTS, _converts(flow, moves))
     yield _metric(TRIPS, _trips(flow, found))
     yield _metric(EPILOGUE, _epilogue(flow, moves))
@@ -64,19 +64,30 @@ def _metric(name: str, value: Mapping[str, Scalar]) -> Metric:
     return Metric(name, value, "mapping", "derived")
 
 
-def _unpipelined(subject: Subject, found: Staging) -> dict[str, Scalar]:
-    loads = found.unpipelined
+def _unpipelined(subject: Subject, flow: Flow, found: Staging) -> dict[str, Scalar]:
+    # A loop may ask for no pipelining itself: tl.range(..., num_stages=1).
+    loads = [op for op in found.unpipelined if (flow.loop_stages(op) or 2) > 1]
+    stages = (flow.loop_stages(loads[0]) if loads else None) or option(subject, "num_stages")
     return {
         "loads": len(loads),
         "of": len(found.in_loop),
         "at": of_op(loads[0]) if loads else None,
-        "stages": option(subject, "num_stages"),
+        "stages": stages,
     }
 
 
 def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
-    every = in_dot_loops(flow)
-    through = _largest_first([op for op in every if moves[op.index] == "lds"])
+    loops: dict[int | None, list[TtgirOp]] = {}
+    for op in in_dot_loops(flow):
+        loops.setdefault(flow.loop[op.index], []).append(op)
+    every, through = max(
+        (
+            (ops, _largest_first([op for op in ops if moves[op.index] == "lds"]))
+            for ops in loops.values()
+        ),
+        key=lambda of: (_bytes(of[1]) or 0, len(of[1]), len(of[0])),
+        default=([], []),
+    )
     worst = through[0] if through else None
     return {
         "lds": len(through),

@@ -21,8 +21,10 @@ _ABOUT: Mapping[str, str] = {
     UNPIPELINED: "Global loads in the innermost loop of a dot whose value is multiplied in the "
     "same iteration, so that it waits for memory: `loads` of the `of` that feed the dots, `at` "
     "which line, num_`stages`",
-    CONVERTS: "convert_layout in the loops with dots: `lds` of `of` move data through LDS, the "
-    "largest `at` which line, `from` and `to` which layout, `bytes` of all their tiles",
+    CONVERTS: "convert_layout in the loop with dots that moves most with them: `lds` of `of` move "
+    "data through LDS, the largest `at` which line, `before` and `after` in which layout, `bytes` "
+    "of all their tiles; operands on their way to a dot and tiles that are only stored are left "
+    "out",
     TRIPS: "Values that pass through LDS more than once between a global load and a dot: how many "
     "`values`, `most` trips, the worst one's load (`at`), `path` and where its `first_at` and "
     "`second_at` trips are",

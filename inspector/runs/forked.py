@@ -74,9 +74,13 @@ def read_targets(targets: Sequence[Indexed], work: Work) -> Iterator[Made | Fail
         for _ in range(min(work.request.jobs, len(left))):
             workers.append(_start(targets, work, workers))
         while workers:
-            for worker in workers:
-                while left and len(worker.given) < _AHEAD:
-                    worker.give(left.popleft())
+            for ahead in range(1, _AHEAD + 1):  # one for each before a second for any
+                for worker in workers:
+                    if left and len(worker.given) < ahead:
+                        worker.give(left.popleft())
+            for worker in [w for w in workers if not w.given]:
+                workers.remove(worker)  # nothing is left for it: it would wait forever
+                worker.end()
             for worker in _ready(workers):
                 answer = worker.answer()
                 if answer is not None:
@@ -88,7 +92,7 @@ def read_targets(targets: Sequence[Indexed], work: Work) -> Iterator[Made | Fail
                     worker.given.clear()
                     done += 1
                     yield _died(targets[lost], worker.process)
-                if answer is None or not (worker.given or left):
+                if answer is None:
                     workers.remove(worker)
                     worker.end()
                     if left:
@@ -153,7 +157,7 @@ class _Worker:
 
 
 def _ready(workers: Sequence[_Worker], seconds: float | None = None) -> list[_Worker]:
-    ready = wait([worker.pipe for worker in workers], seconds)
+    ready = wait([worker.pipe for worker in workers], seconds) if workers else ()
     return [worker for worker in workers if worker.pipe in ready]
 
 

@@ -70,6 +70,8 @@ def _reason(flow: Flow, access: TtgirOp) -> str | None:
     argument = _argument(flow, base)
     if argument is not None:
         name, attributes = argument
+        if _is_descriptor(flow, name):
+            return None  # Triton does not pass on how large its tensor is
         if attributes.get(_POINTER_RANGE) != 32:
             return f"{name} has no {_POINTER_RANGE}: its tensor may be larger than 2 GiB"
         return SWITCHED_OFF if flow.op(pointer) is not None else CARRIED
@@ -100,6 +102,16 @@ def _base(flow: Flow, pointer: int) -> tuple[int, str]:
         else:
             break
     return UNKNOWN, added
+
+
+def _is_descriptor(flow: Flow, name: str) -> bool:
+    """Whether an argument is the pointer of a descriptor that the host made.
+
+    Where a target has no descriptors, Triton passes their parts: `a`, `a.shape.0`, `a.stride.0`.
+    """
+    functions = (op for op in flow.module.ops if op.name in FUNCTIONS)
+    first = f"%{name}.shape.0"
+    return any(first in op.attributes["block_args"][0] for op in functions)
 
 
 def _argument(flow: Flow, value: int) -> tuple[str, Mapping[str, object]] | None:

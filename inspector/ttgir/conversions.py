@@ -24,6 +24,7 @@ Movements = Mapping[int, Movement | None]
 """Per `convert_layout`, by its index, how it moves its data."""
 CONVERSIONS = frozenset(("ttg.convert_layout", "triton_gpu.convert_layout"))
 _MOST_EXCHANGES = 1
+_ATOMICS = frozenset(("tt.atomic_rmw", "amdg.buffer_atomic_rmw", "amdgpu.buffer_atomic_rmw"))
 _SHAPES = frozenset(("tt.expand_dims", "tt.reshape", "tt.trans"))
 _CASTS = frozenset(("arith.extf", "arith.sitofp", "arith.truncf", "arith.uitofp", "tt.fp_to_fp"))
 
@@ -93,14 +94,17 @@ def in_dot_loops(flow: Flow) -> tuple[TtgirOp, ...]:
     """The conversions whose innermost loop is that of a dot.
 
     Those that bring a loaded tile to its dot are left out: one exchange is how an operand gets
-    there, whether it is written as a conversion or as a store to LDS and a load.
+    there, whether it is written as a conversion or as a store to LDS and a load. So are those of
+    a tile that is stored in the loop: `before_stores` has them.
     """
     users: dict[int, list[TtgirOp]] = {}
     for op in flow.module.ops:
         for value in flow.operands[op.index]:
             users.setdefault(value, []).append(op)
     found = (op for op in flow.module.ops if op.name in CONVERSIONS and flow.in_dot_loop(op))
-    return tuple(op for op in found if not _stages_operand(flow, users, op))
+    return tuple(
+        op for op in found if not (_stages_operand(flow, users, op) or _is_stored(flow, users, op))
+    )
 
 
 def _stages_operand(flow: Flow, users: Mapping[int, Sequence[TtgirOp]], op: TtgirOp) -> bool:
@@ -115,6 +119,20 @@ def _stages_operand(flow: Flow, users: Mapping[int, Sequence[TtgirOp]], op: Ttgi
             elif user.name not in DOTS or value in operands[2:]:
                 return False
     return not _rests_on_dot(flow, op)
+
+
+def _is_stored(flow: Flow, users: Mapping[int, Sequence[TtgirOp]], op: TtgirOp) -> bool:
+    """Whether a conversion's result is only reshaped, cast and written to memory."""
+    ahead, written = [flow.results[op.index][0]], False
+    while ahead:
+        for user in users.get(ahead.pop(), ()):
+            if user.name in _SHAPES or user.name in _CASTS:
+                ahead += flow.results[user.index]
+            elif user.name in STORES or user.name in _ATOMICS:
+                written = True
+            else:
+                return False
+    return written
 
 
 def _rests_on_dot(flow: Flow, op: TtgirOp) -> bool:

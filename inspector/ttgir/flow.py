@@ -17,6 +17,9 @@ UNKNOWN = -1
 """The value of a name that no operation before its use defines."""
 
 
+_STAGES = "tt.num_stages"
+
+
 @dataclass(frozen=True, slots=True)
 class Flow:
     """The values of a module, numbered, and how they are connected.
@@ -53,6 +56,12 @@ class Flow:
     def in_dot_loop(self, op: TtgirOp) -> bool:
         """Whether an operation's innermost loop is that of a dot."""
         return self.loop[op.index] in self.dot_loops
+
+    def loop_stages(self, op: TtgirOp) -> int | None:
+        """The pipeline stages that an operation's loop asks for itself (`tl.range`)."""
+        around = self.loop[op.index]
+        stated = None if around is None else self.module.ops[around].attributes.get(_STAGES)
+        return stated if isinstance(stated, int) else None
 
 
 def flow_of(module: TtgirModule) -> Flow:

@@ -33,12 +33,14 @@ class DotFate:
         asked: element type of its operands in the source, of the wider one: `f8E4M3FN`, `e2m1`.
         used: element type of the operands that are multiplied in the end.
         on_matrix_unit: whether MFMA or WMMA computes it; else the vector unit does.
+        sums: whether M or N is 1, so that it is a matrix times a vector, or a sum.
     """
 
     loc: SourceLoc | None
     asked: str
     used: str
     on_matrix_unit: bool
+    sums: bool = False
 
     @property
     def widened(self) -> bool:
@@ -71,6 +73,7 @@ def fates(source: TtgirModule, lowered: TtgirModule) -> tuple[DotFate, ...]:
             next(iter(kinds)),
             widest(_elements(op)),
             op.result_types[0].layout.kind in MATRIX_LAYOUTS,
+            1 in op.result_types[0].shape[-2:],
         )
         key = op.index if op.loc is None else op.loc
         found[key] = _worse(found.get(key), fate)

@@ -159,6 +159,10 @@ class _Walk:
             if facts.constancy[dim] >= need and self._of(moving, dim).constancy[dim] < need:
                 if facts.constant == 1:
                     return self.contiguity(moving, dim, need)
+                if self._of(moving, dim).contiguity[dim] < need:
+                    found = self.contiguity(moving, dim, need)
+                    if found.kind in ("loaded", "shared"):  # a factor of 1 would not help
+                        return found
                 return self.factor(factor)
         return self._end(op.results[0])
 
