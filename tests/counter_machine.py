@@ -42,6 +42,7 @@ class Operation:
     ordered: bool
     queue: str
     writes: frozenset[str]
+    reads: bool = False  # what it writes, since it writes but half of it
 
 
 def registers(text: str) -> frozenset[str]:
@@ -67,13 +68,15 @@ def issued(inst: Instruction, gen: str) -> Operation | None:
     if name.startswith("ds_") and "nop" not in name:
         silent = re.match(r"ds_(write|store|add_[uf]|max_[iuf]|min_[iuf]|or_b|and_b|pk_add)", name)
         answers = not silent or "_rtn" in name
-        return Operation(inst.index, names["lds"], True, "lds", first if answers else none)
+        half = gen == "gfx9" and "_d16" in name
+        return Operation(inst.index, names["lds"], True, "lds", first if answers else none, half)
     if not name.startswith(("global_", "buffer_", "scratch_")):
         return None
     kind = name.split("_", 1)[1]
     if kind.startswith("load"):
         to_lds = "lds" in name or re.search(r"\blds\b", inst.operands)
-        return Operation(inst.index, names["load"], True, "memory", none if to_lds else first)
+        half = gen == "gfx9" and "_d16" in name
+        return Operation(inst.index, names["load"], True, "memory", none if to_lds else first, half)
     if kind.startswith("store"):
         return Operation(inst.index, names["store"], True, "memory", none)
     if kind.startswith("atomic"):
@@ -92,7 +95,7 @@ def touched(inst: Instruction, started: Operation | None) -> tuple[frozenset[str
     everything = registers(inst.operands)
     if inst.mnemonic.startswith(("s_cbranch_vcc", "v_div_fmas")):
         everything |= {"vcc_lo", "vcc_hi"}
-    if started is None or not started.writes or "_d16" in inst.mnemonic:
+    if started is None or not started.writes or started.reads:
         return everything, frozenset() if started is None else started.writes
     return registers(inst.operands.partition(",")[2]), started.writes
 

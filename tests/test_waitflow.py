@@ -167,6 +167,19 @@ def test_stores_have_a_counter_of_their_own_from_gfx10_on() -> None:
     assert verdicts_of("gfx1100", body) == [("vmcnt", 0, "needed", None)]
 
 
+def test_halves_of_a_register_are_registers_of_their_own_from_gfx11_on() -> None:
+    body = """
+    ds_load_u8_d16 v1, v0
+    ds_load_u8_d16_hi v1, v0 offset:32
+    s_waitcnt lgkmcnt(0)
+    v_mov_b32 v2, v1
+    """
+    assert verdicts_of("gfx1100", body) == [("lgkmcnt", 0, "needed", None)]
+    function = function_of("gfx90a", body.replace("load", "read"))
+    _, missing = judged(function, "gfx90a", waits_in(function, "gfx90a"))
+    assert missing == {(1, 0)}
+
+
 def test_split_counters_of_gfx12() -> None:
     body = """
     s_load_b32 s4, s[0:1], 0x0

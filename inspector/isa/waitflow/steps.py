@@ -121,7 +121,7 @@ def steps_of(
     counts: dict[str, tuple[int, ...]] = {}
     for (counter, _), number in numbers.items():
         counts[counter] = (*counts.get(counter, ()), number)
-    maker = _Maker(raised, writers, events, channels, waits_of)
+    maker = _Maker(raised, writers, events, channels, waits_of, counters.flat_in_order)
     blocks = tuple(
         tuple(maker.steps(function.instructions[block.start : block.stop]))
         for block in function.blocks
@@ -150,6 +150,7 @@ class _Maker:
         events: by id.
         channels: by id.
         waits_of: what a wait instruction waits for.
+        halves: whether a load into half a register leaves the other half alone.
     """
 
     def __init__(
@@ -159,7 +160,9 @@ class _Maker:
         events: Sequence[Event],
         channels: Sequence[int],
         waits_of: Callable[[Instruction], Mapping[str, int]],
+        halves: bool,
     ) -> None:
+        self._halves = halves
         self._raised = raised
         self._writers = writers
         self._events = events
@@ -229,8 +232,10 @@ class _Maker:
         # come back in the order of issue.
         for channel in {self._channels[number] for number in raises} - {-1}:
             written &= ~self._of_channel[channel]
-        # A 16-bit load into half a register keeps the other half, so that it reads it.
-        text = inst.operands if "_d16" in inst.op.name else split(inst.operands)[1]
+        # A 16-bit load into half a register keeps the other half. Before gfx10 that counts as a
+        # read of it, as LLVM has it; gfx11's halves are registers of their own.
+        merges = "_d16" in inst.op.name and not self._halves
+        text = inst.operands if merges else split(inst.operands)[1]
         return written | self._named(text)
 
 
