@@ -23,10 +23,7 @@ PACKS = ("recommended", "strict", "guide")
 CERTAIN = {
     "KI004": "the kernel has no instruction that loads, stores or computes",
     "KI005": "the LDS that Triton states against the limit of the target",
-    "KI007": "the waves that fit on a CU against its number of SIMDs",
     "KI016": "not one workgroup fits by the register file's size",
-    "KI017": "the operands' types in TTIR against those of the instructions",
-    "KI019": "the operands' types in TTIR against the table of the target's instructions",
     "KI022": "compilers write none; removed waits are found (tests/test_waitflow_mutation.py)",
     "KG008": "the option is 0",
 }
