@@ -23,7 +23,7 @@ PACKS = ("recommended", "strict", "guide")
 CERTAIN = {
     "KI004": "the kernel has no instruction that loads, stores or computes",
     "KI005": "the LDS that Triton states against the limit of the target",
-    "KI016": "not one workgroup fits by the register file's size",
+    "KI016": "the occupancy is 0: registers, waves or work-items beyond what a CU has",
     "KI022": "compilers write none; removed waits are found (tests/test_waitflow_mutation.py)",
     "KG008": "the option is 0",
 }
