@@ -13,7 +13,14 @@ from kinspect.inspector.analysis import Overrides
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
 from kinspect.inspector.cli.keeping import history_options, keeper_for
-from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
+from kinspect.inspector.cli.options import (
+    compile_options,
+    format_option,
+    launch_options,
+    output_option,
+    result_stream,
+    split_list,
+)
 from kinspect.inspector.cli.telling import Progress, tell
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import KernelReport, Report
@@ -39,33 +46,16 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 )
 @click.option("--no-passes", is_flag=True, help="Do not record the MLIR dump (faster compiles).")
 @click.option(
-    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Compiles at a time.  [CPUs]"
-)
-@click.option(
-    "--python",
-    metavar="PATH",
-    help="Interpreter whose Triton compiles.  [the one that runs kinspect]",
-)
-@click.option(
     "--triton",
     "tritons",
     multiple=True,
     metavar="PATH|LABEL",
     help="Triton that compiles: an interpreter, or a label such as 3.6.  Twice: compare them.",
 )
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(1),
-    default=300.0,
-    show_default=True,
-    help="Seconds that one kernel's compile may take.",
-)
+@compile_options
 @capture_options
 @history_options
-@click.option(
-    "--lds", type=click.IntRange(0), metavar="BYTES", help="LDS of a workgroup, if dynamic."
-)
-@click.option("--waves", type=click.IntRange(1, 32), metavar="N", help="Waves of a workgroup.")
+@launch_options
 @click.option("--cu-mode/--wgp-mode", default=None, help="RDNA: how workgroups are placed.")
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
 def analyze(

@@ -14,7 +14,14 @@ from kinspect.inspector.analysis import Overrides
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.targets import resolve
 from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
-from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
+from kinspect.inspector.cli.options import (
+    compile_options,
+    format_option,
+    launch_options,
+    output_option,
+    result_stream,
+    split_list,
+)
 from kinspect.inspector.diff.pairing import ARCH
 from kinspect.inspector.diff.reports import Named, Options, diff_reports, text_of_artifacts
 from kinspect.inspector.diff.results import DiffReport
@@ -76,26 +83,9 @@ FAIL_ON = ("never", "regression", "difference")
 @click.option("--isa", is_flag=True, help="Show the code of every kernel that changed, in full.")
 @click.option("--details", is_flag=True, help="Show every kernel that changed, not the worst only.")
 @click.option("--no-passes", is_flag=True, help="Do not record the MLIR dump (faster compiles).")
-@click.option(
-    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Compiles at a time.  [CPUs]"
-)
-@click.option(
-    "--python",
-    metavar="PATH",
-    help="Interpreter whose Triton compiles.  [the one that runs kinspect]",
-)
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(1),
-    default=300.0,
-    show_default=True,
-    help="Seconds that one kernel's compile may take.",
-)
+@compile_options
 @capture_options
-@click.option(
-    "--lds", type=click.IntRange(0), metavar="BYTES", help="LDS of a workgroup, if dynamic."
-)
-@click.option("--waves", type=click.IntRange(1, 32), metavar="N", help="Waves of a workgroup.")
+@launch_options
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
 def command(
     targets: tuple[str, ...],

@@ -20,7 +20,14 @@ from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.targets import kind_of, resolve
 from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
 from kinspect.inspector.cli.keeping import history_options, keeper_for
-from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
+from kinspect.inspector.cli.options import (
+    compile_options,
+    format_option,
+    launch_options,
+    output_option,
+    result_stream,
+    split_list,
+)
 from kinspect.inspector.cli.telling import Progress, tell
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.lint.results import FailOn, LintReport
@@ -82,31 +89,10 @@ RENDERERS: Mapping[str, str] = MappingProxyType(
 )
 @click.option("--arch", "archs", metavar="A[,B...]", help="Targets to compile for.  [gfx942]")
 @click.option("--kernel", help="Only this kernel (also as TARGET::KERNEL), or cases like NAME*.")
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Compiles, or files read, at a time.  [CPUs]",
-)
-@click.option(
-    "--python",
-    metavar="PATH",
-    help="Interpreter whose Triton compiles.  [the one that runs kinspect]",
-)
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(1),
-    default=300.0,
-    show_default=True,
-    help="Seconds that one kernel's compile may take.",
-)
+@compile_options
 @capture_options
 @history_options
-@click.option(
-    "--lds", type=click.IntRange(0), metavar="BYTES", help="LDS of a workgroup, if dynamic."
-)
-@click.option("--waves", type=click.IntRange(1, 32), metavar="N", help="Waves of a workgroup.")
+@launch_options
 @click.option("--cu-mode/--wgp-mode", default=None, help="RDNA: how workgroups are placed.")
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
 def lint(

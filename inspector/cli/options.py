@@ -34,6 +34,44 @@ def output_option(function: F) -> F:
     )(function)
 
 
+def compile_options(function: F) -> F:
+    """How kernels are compiled: `jobs`, `python`, `time_limit`."""
+    for option in (
+        click.option(
+            "--time-limit",
+            type=click.FloatRange(1),
+            default=300.0,
+            show_default=True,
+            help="Seconds that one compile may take.",
+        ),
+        click.option(
+            "--python",
+            metavar="PATH",
+            help="Interpreter whose Triton compiles.  [the one that runs kinspect]",
+        ),
+        click.option(
+            "-j",
+            "--jobs",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Compiles, or files read, at a time.  [CPUs]",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def launch_options(function: F) -> F:
+    """What the user states of a launch that the file does not: `lds`, `waves`."""
+    waves = click.option(
+        "--waves", type=click.IntRange(1, 32), metavar="N", help="Waves of a workgroup."
+    )
+    lds = click.option(
+        "--lds", type=click.IntRange(0), metavar="BYTES", help="LDS of a workgroup, if dynamic."
+    )
+    return lds(waves(function))
+
+
 @contextmanager
 def result_stream(output: Path | None) -> Iterator[TextIO]:
     """stdout, or a file that appears only when it is complete.

@@ -16,7 +16,13 @@ import click
 from click.core import ParameterSource
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
-from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
+from kinspect.inspector.cli.options import (
+    compile_options,
+    format_option,
+    output_option,
+    result_stream,
+    split_list,
+)
 from kinspect.inspector.runs.jobs import Request, settings_of
 from kinspect.inspector.runs.sweeping import (
     MOST_POINTS,
@@ -70,25 +76,11 @@ INTERRUPTED = 128 + signal.SIGINT
     help="Refuse to compile more than this.",
 )
 @click.option(
-    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Compiles at a time.  [CPUs]"
-)
-@click.option(
     "--scheduler",
     metavar="ADDRESS",
     help="Compile on this Dask cluster, e.g. tcp://host:8786 (kinspect[dask]).",
 )
-@click.option(
-    "--python",
-    metavar="PATH",
-    help="Interpreter whose Triton compiles.  [the one that runs kinspect]",
-)
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(1),
-    default=300.0,
-    show_default=True,
-    help="Seconds that one point's compile may take.",
-)
+@compile_options
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
 @capture_options
 def command(
