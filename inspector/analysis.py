@@ -132,9 +132,15 @@ def catalogue() -> Catalogue:
 
 
 @functools.cache
+def recommended_pack() -> Pack:
+    """The pack that is asked when nothing else is said, with its preview rules; read once."""
+    return load_default(catalogue())
+
+
+@functools.cache
 def default_pack() -> Pack:
-    """The rules that `analyze` asks, without those in preview; read once per process."""
-    pack = load_default(catalogue())
+    """The rules that `analyze` asks, without those in preview."""
+    pack = recommended_pack()
     return replace(pack, rules=tuple(r for r in pack.rules if r.text.status != "preview"))
 
 

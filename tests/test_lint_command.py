@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector import pipeline, saved
+from kinspect.inspector import analysis, pipeline, saved
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.model import ErrorRecord
 from kinspect.inspector.render import json_v1
@@ -146,7 +146,6 @@ def refused(done: Done, *said: str) -> None:
         (("--ignore", "spills-in-hot-loop"), 0, []),
         (("--select", "KI00"), 1, [("KI001", "error")]),
         (("--select", "KI002", "--select", "far-too-many-registers"), 0, []),
-        (("--select", "KI001", "--ignore", "KI0"), 0, []),
         (("--rules", "ours.yaml"), 0, [("OUR1", "warning"), ("OUR2", "info")]),
         (
             ("--rules", "ours.yaml", "--fail-on", "warning"),
@@ -176,6 +175,31 @@ def test_without_a_word_the_recommended_rules_are_asked(
     assert ("KI001", "error") in named.found()
     assert main(["lint", "small.s", "--format", "json"]) == 1
     assert json.loads(capsys.readouterr().out) == named.report
+
+
+def test_preview_rules_of_the_default_pack_are_asked_when_selected(lint: Lint) -> None:
+    previews = [r for r in analysis.recommended_pack().rules if r.text.status == "preview"]
+    assert previews
+    for rule in previews:
+        done = lint("small.s", "--rules", "recommended", "--select", rule.text.id)
+        assert (done.status, done.err) == (0, "") or done.found(), done.err
+        assert [r["id"] for r in done.report["rules"]] == [rule.text.id]
+
+
+def test_nothing_to_ask_is_no_success(lint: Lint) -> None:
+    refused(lint("small.s", "--select", "KI001", "--ignore", "KI0"), "no rule is left to ask")
+    refused(lint("small.s", "--select", ""), "--select: it is empty")
+
+
+def test_code_for_an_unknown_target_is_not_clean(lint: Lint) -> None:
+    body = "global_load_dword v1, v[2:3], off\nv_add_f32 v1, v1, v1\ns_endpgm\n.Lend:\n"
+    head = ".text\n.globl k\n.type k,@function\nk:\n"
+    Path("bare.s").write_text(f"{head}{body}.size k, .Lend-k\n")
+    done = lint("bare.s", "--rules", "recommended")
+    assert done.status == 2
+    assert "the target is unknown" in done.err
+    told = lint("bare.s", "--rules", "recommended", "--arch", "gfx942")
+    assert (told.status, told.found()) == (1, [("KI022", "error")])
 
 
 def test_a_rule_of_a_pack_that_is_not_asked_is_said_to_be_there(lint: Lint) -> None:

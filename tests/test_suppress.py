@@ -102,11 +102,19 @@ def test_faulty_comments_leave_nothing_out_and_are_told(text: str, note: str) ->
 
 @pytest.mark.parametrize(
     "text",
-    ["# kinspect: ignored", "# kinspect: ignore-files[A]", "# kinspect: call f(1)", "# ignore[A1]",
+    ["# kinspect: ignored", "# kinspect: call f(1)", "# ignore[A1]",
      "# kinspect ignore[A1]"],
 )  # fmt: skip
 def test_other_comments_are_none(text: str) -> None:
     assert in_text(f"x = 1  {text}\n", "k.py") is NOTHING
+
+
+@pytest.mark.parametrize("word", ["ingore", "IGNORE", "ignore-files", "Ignore-file"])
+def test_misspelt_ones_are_said(word: str) -> None:
+    marks = in_text(f"x = 1  # kinspect: {word}[KI024] why\n", "k.py")
+    assert not marks.comments
+    (faulty,) = marks.faulty
+    assert faulty.note.startswith(f"{word} is no word for it")
 
 
 def test_functions_and_what_calls_a_kernel_as_a_whole() -> None:

@@ -55,7 +55,8 @@ def list_runs(kernel: str | None, most: int, form: str, output: Path | None) -> 
         if form == "json":
             _json({"schema_version": 1, "runs": [_run(r) for r in runs]}, stream)
         elif not runs:
-            stream.write("nothing was kept yet\n")
+            nothing = "nothing was kept yet" if kernel is None else f"no run of {kernel} was kept"
+            stream.write(f"{nothing}\n")
         else:
             columns = [
                 Column("run", lambda r: str(r.id), right=True),

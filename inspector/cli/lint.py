@@ -134,6 +134,8 @@ def lint(
     if output is not None and not output.parent.is_dir():
         raise KinspectError(f"{output.parent}: no such folder", "check --output")
     found = settings.load(config)
+    if select and not _words(select):
+        raise KinspectError("--select: it is empty", "name rules, or leave the option out")
     asked = Asked(rules, _words(select), _words(ignore), fail_on, baseline, update_baseline)
     plan = prepare(asked, found)
     request = Request(

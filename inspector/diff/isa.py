@@ -98,7 +98,7 @@ def compare_regions(
         right: of the other.
         loop: what to call the region.
     """
-    one, other = _by_line(left), _by_line(right)
+    one, other = by_line(left), by_line(right)
     texts = [
         {place: [canonical(i) for i in found] for place, found in side.items()}
         for side in (one, other)
@@ -106,7 +106,7 @@ def compare_regions(
     lines = []
     same = 0
     only = [0, 0]
-    for before, after in _places(*texts):
+    for before, after in paired_places(*texts):
         sides = _at(texts[0], before), _at(texts[1], after)
         kept, found = _aligned(*sides)
         same += kept
@@ -118,7 +118,9 @@ def compare_regions(
     return IsaDifference(loop, tuple(lines), same, (only[0], only[1]))
 
 
-def _places(left: Mapping[str, Sequence[str]], right: Mapping[str, Sequence[str]]) -> list[_Places]:
+def paired_places(
+    left: Mapping[str, Sequence[str]], right: Mapping[str, Sequence[str]]
+) -> list[_Places]:
     """Which source lines belong together: equal ones, as long as the source is the same.
 
     Where far more instructions would agree with lines shifted, the source was edited between the
@@ -186,7 +188,7 @@ def _register(match: re.Match[str]) -> str:
     return f"{match[1]}[{count}]" if count > 1 else match[1]
 
 
-def _by_line(instructions: Sequence[Instruction]) -> dict[str, list[Instruction]]:
+def by_line(instructions: Sequence[Instruction]) -> dict[str, list[Instruction]]:
     """`file.py:17` -> its instructions; the user's line, not the library's that it was inlined
     from. Instructions without a position come under the empty name.
     """

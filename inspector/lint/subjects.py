@@ -200,4 +200,5 @@ def _wait_rank(wait: WaitOp) -> tuple[float, ...]:
     graver = (_ORDER_OF_VERDICTS.index(wait.verdict) if wait.verdict in _ORDER_OF_VERDICTS else 2,)
     slack = _LAST if wait.slack is None else wait.slack
     cycles = _LAST if wait.slack_cycles is None else wait.slack_cycles
-    return (*graver, slack, cycles, wait.line)
+    strictest = wait.n if wait.verdict == "missing" else 0  # the one that does for all
+    return (*graver, slack, cycles, strictest, wait.line)

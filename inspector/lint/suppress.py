@@ -25,6 +25,7 @@ MARK = "kinspect:"
 """What a text has to hold to be worth a closer look."""
 
 _ASK = re.compile(r"(?P<sign>#|;|//)\s*kinspect:\s*ignore(?P<file>-file)?(?P<rest>(?![\w-]).*)")
+_MISSPELT = re.compile(r"(?:#|;|//)\s*kinspect:\s*(?P<word>[A-Za-z][\w-]*)\s*\[", re.I)
 _RULES = re.compile(r"\s*\[(?P<rules>[^\]]*)\]")
 _RULE_ID = re.compile(r"[A-Z]{2,}-?\d+\b")
 # What of an assembly line is no comment: strings, and all but the signs that begin one.
@@ -238,6 +239,11 @@ def _asked(comment: str, file: str, line: int) -> Iterator[Suppression]:
     """What one comment asks for; faulty where it has a note."""
     found = _ASK.search(comment)
     if found is None:
+        other = _MISSPELT.search(comment)
+        if other is not None:
+            word = other["word"]
+            note = f"{word} is no word for it: write ignore[RULE] or ignore-file[RULE]"
+            yield Suppression(file, line, (), "line", "", note)
         return
     scope, rest = "file" if found["file"] else "line", found["rest"]
     listed = _RULES.match(rest)

@@ -96,8 +96,10 @@ def _kernel(report: LintReport, groups: list[Group]) -> list[str]:
     lines = [f"### {_text(kernel.name)} ({_text(file_name(where))})", ""]
     lines += ["| | rule | what | where |", "| --- | --- | --- | --- |"]
     for group in groups:
-        more = view.others(group)
-        what = f"{group.first.message} ({more})" if more else group.first.message
+        what = view.said(group, of_several=True)
+        text = view.rule_of(report, group.first.rule)
+        if text is not None and view.general_fix(text) != text.fix:
+            what = f"{what} → {group.first.fix}"  # it is another for each finding
         place = group.place
         spot = f"{file_name(place.file)}:{place.line}" if place.line else file_name(place.file)
         cells = (
@@ -117,7 +119,7 @@ def _rule(report: LintReport, rule: str) -> list[str]:
     title = escape(one_line(view.title_of(report, rule)))  # in HTML there is no Markdown
     lines = [f"<details><summary>{title}: why, and what to do</summary>", ""]
     lines += [_text(text.explain), ""] if text.explain else []
-    fix = _text(view.general_fix(text))
+    fix = "" if view.general_fix(text) != text.fix else _text(text.fix)
     lines += [f"**What to do.** {fix}", ""] if fix else []
     lines += [f"- [{_text(r.title)}](<{_url(r.url)}>)" for r in text.references]
     lines += [""] if text.references else []

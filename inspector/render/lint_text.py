@@ -111,7 +111,7 @@ class _Page:
             line.append(f"  {_place(group)}")
             line.append(f"  ({_state(group)})" if group.state != "new" else "", "dim")
             self._paper.print(line)
-            self._sentence(_said(group, of_several=n > 1))
+            self._sentence(view.said(group, of_several=n > 1))
             self._evidence(group)
             self._advice(group)
         self._paper.print(Line())
@@ -125,7 +125,7 @@ class _Page:
         self._paper.print(head)
         for group in groups if self._details else groups[:MOST_PLACES]:
             line = Line(f"  {_place(group)}  ")
-            line.append(f"{view.one_line(group.kernel.name)}: {_said(group)}")
+            line.append(f"{view.one_line(group.kernel.name)}: {view.said(group)}")
             line.append(f"  ({_state(group)})" if group.state != "new" else "")
             self._print(wrapped(line, self._paper.width, _INDENT))
             self._evidence(group)
@@ -192,14 +192,6 @@ def _place(group: Group) -> str:
     at = group.place
     name = view.one_line(file_name(at.file))
     return f"{name}:{at.line}" if at.line else name
-
-
-def _said(group: Group, of_several: bool = False) -> str:
-    """The message, with what else it holds of; and which one it is of, if it is of several."""
-    kernel = group.kernel
-    which = " ".join(part for part in (kernel.arch, kernel.case) if part) if of_several else ""
-    told = ", ".join(part for part in (which, view.others(group)) if part)
-    return view.one_line(f"{group.first.message} ({told})" if told else group.first.message)
 
 
 def _state(group: Group) -> str:

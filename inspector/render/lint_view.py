@@ -166,6 +166,14 @@ def others(group: Group) -> str:
     return f"and {plural(n, 'more specialisation')}{'' if same else ', with other figures'}"
 
 
+def said(group: Group, of_several: bool = False) -> str:
+    """The message, with what else it holds of; and which one it is of, if it is of several."""
+    kernel = group.kernel
+    which = " ".join(part for part in (kernel.arch, kernel.case) if part) if of_several else ""
+    told = ", ".join(part for part in (which, others(group)) if part)
+    return one_line(f"{group.first.message} ({told})" if told else group.first.message)
+
+
 def rule_of(report: LintReport, rule: str) -> RuleText | None:
     found = report.rules.get(rule)
     return found.text if found is not None else None

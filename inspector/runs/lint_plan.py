@@ -145,6 +145,11 @@ def prepare(asked: Asked, settings: Settings) -> Plan:
     if faults:
         raise FaultsError(faults, "`kinspect rules list` shows the rules")
     asked_pack = chosen(pack, words, select or None, ignore)
+    if not asked_pack.rules and select and not any(one.budgets for one in overrides):
+        raise KinspectError(
+            f"select {', '.join(select)}: no rule is left to ask",
+            "ignore fewer; rules in preview are selected by id, by name or by `preview`",
+        )
     # A project's own selection is about rules; its budgets are a selection themselves.
     left_out = BUDGET in words.all_of(ignore) or (
         bool(asked.select) and BUDGET not in words.all_of(asked.select)
@@ -220,7 +225,7 @@ def _override(one: KernelSettings, settings: Settings, words: Words, faults: lis
 def _packs(asked: Asked, settings: Settings) -> tuple[Pack, ...]:
     names = asked.rules or tuple(_from_folder(n, settings) for n in settings.rules or ())
     if names in ((), (DEFAULT_PACK,)):
-        return (analysis.default_pack(),)  # read once, if the analysis asks it, too
+        return (analysis.recommended_pack(),)  # read once, if the analysis asks it, too
     return load_packs(tuple(dict.fromkeys(names)), analysis.catalogue())
 
 

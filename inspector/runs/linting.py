@@ -55,6 +55,8 @@ def lint(
         for event in events:
             if isinstance(event, Made):
                 gathered.add(event.order, event.value)
+                if event.value.kernel.arch is None:
+                    errors.append((event.order, _no_target(event.value.kernel)))
             elif isinstance(event, Failed):
                 errors.append((event.order, event.error))
             elif isinstance(event, Captured):
@@ -77,6 +79,16 @@ def lint(
         notes=(*notes, *gathered.notes()),
     )
     return (report, None) if plan.known is None else _compared(report, plan, plan.known)
+
+
+def _no_target(kernel: CheckedKernel) -> ErrorRecord:
+    return ErrorRecord(
+        kernel.file,
+        kernel.name,
+        "lint",
+        "the target is unknown: rules about waits, registers and occupancy were not asked",
+        "pass --arch",
+    )
 
 
 def _compared(

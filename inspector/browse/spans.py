@@ -1,0 +1,323 @@
+"""The coloured pieces of a line: columns and the name of what stands there.
+
+One pattern for each kind of text, tried from left to right; what it does not know has no colour.
+The names are those of a code view's styles.
+"""
+
+from __future__ import annotations
+
+import functools
+import keyword
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from kinspect.inspector.isa.mnemonics import lookup
+
+Span = tuple[int, int, str]
+"""First column, the column behind the last, name."""
+
+NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "mfma": "matrix",
+        "wmma": "matrix",
+        "valu": "vector",
+        "acc_move": "vector",
+        "cross_lane": "vector",
+        "salu": "scalar",
+        "global_load": "memory",
+        "global_store": "memory",
+        "atomic": "memory",
+        "smem_load": "memory",
+        "smem_store": "memory",
+        "image": "memory",
+        "bvh": "memory",
+        "gds": "memory",
+        "export": "memory",
+        "prefetch": "memory",
+        "cache": "memory",
+        "lds_read": "lds",
+        "lds_write": "lds",
+        "lds_atomic": "lds",
+        "lds_direct": "lds",
+        "lds_direct_store": "lds",
+        "scratch_load": "scratch",
+        "scratch_store": "scratch",
+        "wait": "wait",
+        "alu_wait": "wait",
+        "barrier": "wait",
+        "barrier_signal": "wait",
+        "branch": "branch",
+        "control": "branch",
+    }
+)
+"""Class of an instruction -> name of its style; others are `other`."""
+
+STRING = "string"
+"""As `cls` of a line of Python: it lies within a string that began on a line above."""
+
+# A line is cut into words, numbers, strings and comments, each of them whole; what a piece is
+# follows from its text alone and is remembered: it has to be fast enough to do while drawing.
+_STRING = r'"(?:[^"\\]|\\.)*"?'
+_NUMBER = r"-?\d[\w.]*(?:(?<=[eE])[-+]\d+)?"
+_PLAIN = rf'(?:[^()"]|{_STRING})'
+_NESTED = rf"\((?:{_PLAIN}|\({_PLAIN}*\))*\)"
+_ASM = re.compile(
+    rf"(;.*|//.*|/\*.*?(?:\*/|$)|{_STRING}|[A-Za-z_$.@?][\w$.@?]*(?:\[[^\]]*\]|:(?!:)(?=\s|$))?|{_NUMBER})"
+)
+_ASM_REGISTER = re.compile(
+    r"(?:acc|ttmp|[vas])(?:\d+|\[[^\]]*\])|(?:vcc|exec|flat_scratch|xnack_mask)(?:_lo|_hi)?"
+    r"|scc|m0|null|off"
+)
+_MLIR = re.compile(
+    rf"(%[\w$.#-]+|loc\((?:{_PLAIN}|{_NESTED})*\)|[A-Za-z_!][\w.]*|{_NUMBER}|[@#^][\w$.]+|{_STRING}"
+    r"|//.*)"
+)
+_MLIR_TYPE = re.compile(r"!.*|tensor|vector|memref|index|[su]?i\d+|b?f\d+\w*|tf32|none")
+_MLIR_SHAPE = re.compile(r"(?:\d+x)+\w*")
+_MLIR_KEYWORDS = frozenset(
+    {
+        *("module", "attributes", "public", "private", "iter_args", "to", "step", "true", "false"),
+        *("dense", "else", "do", "in", "array", "unit"),
+    }
+)
+_OPS: Sequence[tuple[re.Pattern[str], str]] = (
+    (re.compile(r"tt\.dot|.*\bwmma|.*\bmfma|.*scaled_dot|.*dot_scaled"), "matrix"),
+    (re.compile(r".*\.buffer_(?:load|store)_?to_local|.*async_copy|.*async_tdm"), "lds"),
+    (re.compile(r"tt\.(?:load|store|atomic|descriptor)|.*\.(?:buffer|global)_"), "memory"),
+    (re.compile(r"ttg\.(?:local|memdesc|alloc)|triton_gpu\.(?:local|memdesc)|.*\blocal_"), "lds"),
+    (re.compile(r".*wait|gpu\.barrier|.*barrier|.*sched"), "wait"),
+    (re.compile(r"scf\.|cf\.|tt\.(?:return|func|call)|func\.|.*\.warp_spec"), "branch"),
+    (re.compile(r"(?:ttg|triton_gpu)\.convert_layout"), "warning"),
+    (re.compile(r"tt\.(?:divisibility|contiguity|constancy|pointer_range)"), "dim"),
+    (re.compile(r"tt\.(?:reduce|scan|gather)"), "keyword"),
+    (re.compile(r"arith\.|math\.|tt\."), "vector"),
+)
+_LLVM = re.compile(
+    rf"(%[\w$.-]+|^[\w$.-]+:|!dbg !\d+|[A-Za-z_$][\w$.]*|{_NUMBER}|[@!#][\w$.]*|{_STRING}|;.*)"
+)
+_LLVM_TYPE = re.compile(r"i\d+|half|bfloat|float|double|fp128|ptr|void|label|metadata|addrspace")
+_LLVM_LITERALS = frozenset(
+    {"true", "false", "null", "undef", "poison", "zeroinitializer", "none", "inf", "nan"}
+)
+_LLVM_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("load", "store", "atomicrmw", "cmpxchg", "fence"), "memory"),
+        **dict.fromkeys(("br", "ret", "switch", "phi", "unreachable"), "branch"),
+        **dict.fromkeys(("define", "declare", "attributes", "target", "distinct"), "keyword"),
+        "x": "",
+    }
+)
+_PYTHON = re.compile(
+    r"(#.*|[rRbBfFuU]{0,2}(?:\"\"\".*?(?:\"\"\"|$)|'''.*?(?:'''|$)"
+    r"|\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?)"
+    r"|@(?=[^\W\d])[\w.]+|(?:def|class)\s+\w+|\d[\w.]*(?:(?<=[eE])[-+]\d+)?|[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
+)
+_KEYWORDS = frozenset(keyword.kwlist)
+_LANGUAGE = ("tl.", "triton.", "gl.", "gluon.", "ttgl.", "libdevice.")
+
+
+def spans(kind: str, text: str, cls: str | None = None) -> list[Span]:
+    """The coloured pieces of a line, in order and disjoint.
+
+    Args:
+        kind: of the text: source, ttgir, llir or amdgcn.
+        text: the line.
+        cls: in an assembly the class of its instruction where that is known, else its name tells;
+            in the source `STRING` where the line begins within a string.
+    """
+    if kind == "amdgcn":
+        return _assembly(text, cls)
+    if kind == "source":
+        return _python(text, cls == STRING)
+    if kind == "llir" and text.lstrip().startswith("#dbg_"):
+        return [(len(text) - len(text.lstrip()), len(text), "dim")]
+    cut, style = (_MLIR, _mlir) if kind == "ttgir" else (_LLVM, _llvm)
+    found: list[Span] = []
+    pieces = cut.split(text)  # what stands between the pieces, and the pieces, by turns
+    stop = 0
+    for between, piece in zip(pieces[::2], pieces[1::2], strict=False):
+        start = stop + len(between)
+        stop = start + len(piece)
+        name = style(piece)
+        if name:
+            found.append((start, stop, name))
+    return found
+
+
+def style_of(cls: str) -> str:
+    """The name of the style of instructions of a class."""
+    return NAMES.get(cls, "other")
+
+
+def _assembly(text: str, cls: str | None) -> list[Span]:
+    found: list[Span] = []
+    pieces = _ASM.split(text)
+    stop = 0
+    first = True  # the mnemonic is the first word behind labels
+    word = "keyword"
+    for between, piece in zip(pieces[::2], pieces[1::2], strict=False):
+        start = stop + len(between)
+        stop = start + len(piece)
+        name = _asm(piece)
+        if first and name != "comment":
+            if name == "label":
+                found.append((start, stop, name))
+                continue
+            first = False
+            if name == "directive":
+                word = "name"  # what it speaks of
+            elif name == "keyword":
+                name = style_of(cls) if cls is not None else _mnemonic(piece)
+        elif name in ("label", "keyword"):  # `offset:` may have a blank behind it
+            name = word
+        if name:
+            found.append((start, stop, name))
+    return found
+
+
+@functools.lru_cache(maxsize=16384)
+def _asm(piece: str) -> str:
+    first = piece[0]
+    if first in ";/":
+        return "comment"
+    if first == '"':
+        return "string"
+    if first == "-" or first.isdigit():
+        return "literal"
+    if piece[-1] == ":":
+        return "label"
+    if first == ".":
+        return "name" if piece.startswith(".L") else "directive"
+    return "register" if _ASM_REGISTER.fullmatch(piece) is not None else "keyword"
+
+
+@functools.lru_cache(maxsize=4096)
+def _mnemonic(word: str) -> str:
+    cls = lookup(word).cls
+    return "" if cls == "unknown" else style_of(cls)
+
+
+@functools.lru_cache(maxsize=16384)
+def _mlir(piece: str) -> str:
+    first = piece[0]
+    if first == "%":
+        return "register"
+    if first == '"':
+        return "string"
+    if first == "/":
+        return "comment"
+    if first == "^":
+        return "label"
+    if first in "@#":
+        return "dim" if piece.startswith("#loc") else "name"
+    if first == "-" or first.isdigit():
+        shape = _MLIR_SHAPE.fullmatch(piece) is not None and not piece.startswith("0x")
+        return "type" if shape else "literal"
+    if piece.startswith("loc("):
+        return "dim"
+    if _MLIR_TYPE.fullmatch(piece) is not None:
+        return "type"
+    if piece in _MLIR_KEYWORDS:
+        return "keyword"
+    if "." not in piece:
+        return ""
+    return next((style for pattern, style in _OPS if pattern.match(piece)), "name")
+
+
+@functools.lru_cache(maxsize=16384)
+def _llvm(piece: str) -> str:
+    first = piece[0]
+    if first == "%":
+        return "register"
+    if first == '"':
+        return "string"
+    if first == ";":
+        return "comment"
+    if piece[-1] == ":":
+        return "label"
+    if first == "#" or piece.startswith("!dbg"):
+        return "dim"
+    if first in "@!":
+        return _intrinsic(piece) if piece.startswith("@llvm.amdgcn.") else "name"
+    if first == "-" or first.isdigit() or piece in _LLVM_LITERALS:
+        return "literal"
+    if _LLVM_TYPE.fullmatch(piece) is not None:
+        return "type"
+    return _LLVM_WORDS.get(piece, "other")
+
+
+def _intrinsic(name: str) -> str:
+    if ".mfma" in name or ".wmma" in name or ".smfmac" in name:
+        return "matrix"
+    if "waitcnt" in name or "barrier" in name or "wait." in name or "sched" in name:
+        return "wait"
+    if ".ds." in name or ".lds" in name:
+        return "lds"
+    return "memory" if "buffer" in name or "global" in name else "name"
+
+
+def _python(text: str, within: bool) -> list[Span]:
+    found: list[Span] = []
+    stop = 0
+    if within:
+        ends = [at for at in (text.find('"""'), text.find("'''")) if at >= 0]
+        if not ends:
+            return [(0, len(text), "string")] if text else []
+        stop = min(ends) + 3
+        found.append((0, stop, "string"))
+    pieces = _PYTHON.split(text[stop:])
+    for between, piece in zip(pieces[::2], pieces[1::2], strict=False):
+        start = stop + len(between)
+        stop = start + len(piece)
+        name = _of_python(piece)
+        if name == "label":  # `def name`, `class name`
+            word = piece.split(None, 1)[0]
+            found.append((start, start + len(word), "keyword"))
+            start = stop - len(piece[len(word) :].lstrip())
+        if name:
+            found.append((start, stop, name))
+    return found
+
+
+@functools.lru_cache(maxsize=16384)
+def _of_python(piece: str) -> str:
+    if piece[0] == "#":
+        return "comment"
+    if piece[-1] in "\"'" or '"' in piece or "'" in piece:
+        return "string"
+    if piece[0] == "@":
+        return "directive"
+    if piece[0].isdigit():
+        return "literal"
+    if piece in _KEYWORDS:
+        return "keyword"
+    if piece.startswith(("def ", "class ")):
+        return "label"
+    return "name" if piece.startswith(_LANGUAGE) else ""
+
+
+_QUOTES = re.compile(r"#.*|\"\"\"|'''|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
+
+
+def within_strings(lines: Sequence[str]) -> frozenset[int]:
+    """The lines of Python that begin within a string: what `cls` is `STRING` for."""
+    found: list[int] = []
+    ending = ""
+    for number, line in enumerate(lines):
+        at = 0
+        if ending:
+            found.append(number)
+            stop = line.find(ending)
+            if stop < 0:
+                continue
+            at, ending = stop + 3, ""
+        while (match := _QUOTES.search(line, at)) is not None:
+            at = match.end()
+            if match[0] in ('"""', "'''"):
+                stop = line.find(match[0], at)
+                if stop < 0:
+                    ending = match[0]
+                    break
+                at = stop + 3
+    return frozenset(found)
