@@ -29,7 +29,7 @@ format: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	rm -rf build/types build/lib build/bdist.*  # setuptools would pack stale modules again
 	$(PIP) --no-deps --target build/types .
-	MYPYPATH=build/types $(BIN)/mypy -p kinspect.inspector
+	MYPYPATH=build/types $(BIN)/mypy -p kinspect.inspector -p kinspect.tui
 
 contracts: $(VENV)/.installed-dev
 	$(BIN)/lint-imports

@@ -13,6 +13,8 @@ import click
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.version import VERSION
 
+_TUI = "kinspect.tui.command"  # stands above this package, so it is known by name alone
+
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
     # name: (module, attribute, short help); the short help is here so that --help imports nothing
     "analyze": ("analyze", "analyze", "Report what the compiler made of kernels (the default)."),
@@ -29,6 +31,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "record": ("record", "record", "Record which kernels a program launches on a GPU."),
     "rules": ("rules", "rules", "List and explain the rules; check packs of your own."),
     "sweep": ("sweep", "command", "Compile a kernel in many configurations and compare the code."),
+    "tui": (_TUI, "tui", "Browse kernels in the terminal."),
 }
 
 
@@ -42,7 +45,8 @@ class Group(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, attribute, _ = COMMANDS[cmd_name]
-        command = getattr(import_module(f"{__package__}.{module}"), attribute)
+        place = module if "." in module else f"{__package__}.{module}"
+        command = getattr(import_module(place), attribute)
         assert isinstance(command, click.Command)
         return command
 

@@ -1,0 +1,70 @@
+"""What the tests of the terminal UI share: an application on real reports."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kinspect.inspector import pipeline
+from kinspect.inspector.model import Report
+from kinspect.inspector.runs.events import Reported
+from kinspect.inspector.runs.jobs import Request
+from kinspect.tui.app import KinspectApp, Opening
+from kinspect.tui.session import Progress
+from textual.pilot import Pilot
+
+DATA = Path(__file__).parent.parent / "data" / "isa"
+NAMES = (
+    "attend.triton39.gfx90a.amdgcn",
+    "attend.triton39.gfx950.amdgcn",
+    "calls.triton39.gfx942.amdgcn",
+    "handwritten.gfx90a.s",
+    "../small_gfx942.s",
+)
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the user's settings or history."""
+    monkeypatch.setenv("KINSPECT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("KINSPECT_DATA_DIR", str(tmp_path / "data"))
+
+
+@pytest.fixture(scope="session")
+def report() -> Report:
+    """A few small kernels, analysed now."""
+    return pipeline.collect(Request(tuple(str(DATA / name) for name in NAMES)))
+
+
+Make = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
+
+
+@pytest.fixture
+def opened(report: Report) -> Make:
+    """Opens the application on reports that are there already.
+
+    `async with opened(size=(80, 24), page="kernels") as pilot`; `pilot.app` is the application.
+    """
+
+    @asynccontextmanager
+    async def make(
+        size: tuple[int, int] = (120, 40),
+        page: str | None = "kernels",
+        of: Report | None = None,
+        opening: Opening | None = None,
+    ) -> AsyncIterator[Pilot[Any]]:
+        app = KinspectApp(opening or Opening(None, page))
+        shown = of if of is not None else report
+        if opening is None:
+            for index, kernel in enumerate(shown.kernels):
+                app.session.take(Reported((index, 0), kernel))
+            app.session.errors.extend(shown.errors)
+            app.session.progress = Progress(len(shown.kernels), 0, len(shown.kernels))
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            yield pilot
+
+    return make

@@ -1,0 +1,278 @@
+"""The shell of the terminal UI: pages, what is open, themes, the palette, odd sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import Report
+from kinspect.inspector.runs.jobs import Request
+from kinspect.tui.app import KinspectApp, Opening
+from kinspect.tui.pages import PAGES, Page, page_class
+from kinspect.tui.themes import THEMES
+from textual.color import Color
+from textual.pilot import Pilot
+from textual.theme import Theme
+from tui_screens import text_of
+
+ROOT = Path(__file__).parent.parent.parent
+TUI = ROOT / "tui"
+ISA = ROOT / "tests" / "data" / "isa"
+KEYED = [name for name, known in PAGES.items() if known.key]
+
+
+async def until(pilot: Pilot[Any], what: Any, seconds: float = 60.0) -> None:
+    """Waits until something holds."""
+    steps = int(seconds / 0.05)
+    for _ in range(steps):
+        if what():
+            return
+        await pilot.pause(0.05)
+    raise AssertionError(f"did not happen:\n{text_of(pilot.app)}")
+
+
+# --------------------------------------------------------------------------- pages
+
+
+def test_every_page_is_there_and_explains_itself() -> None:
+    for name in PAGES:
+        found = page_class(name)
+        assert name == found.NAME
+        assert len(found.HELP.split()) > 10, f"{name} says next to nothing of itself"
+
+
+async def test_keys_open_pages_and_go_back(opened: Any) -> None:
+    async with opened(page="profile") as pilot:
+        app = pilot.app
+        for key in ("2", "7", "1", "2", "6"):
+            await pilot.press(key)
+            await pilot.pause()
+            name = next(name for name, known in PAGES.items() if known.key == key)
+            await until(pilot, lambda name=name: name == page_of(app).NAME)
+        # The profile is the first page: what lay over it is closed.
+        assert len(app.screen_stack) == 2
+        await pilot.press("2", "escape")
+        await pilot.pause()
+        assert type(app.screen) is page_class("profile")
+
+
+def page_of(app: KinspectApp) -> Page:
+    """The page on top; a question may lie over it."""
+    return next(screen for screen in reversed(app.screen_stack) if isinstance(screen, Page))
+
+
+async def test_every_page_shrinks_to_next_to_nothing_and_back(opened: Any, report: Report) -> None:
+    async with opened(size=(80, 24), page="profile") as pilot:
+        app = pilot.app
+        for name in PAGES:
+            if name == "kernel":
+                app.open_kernel(report.kernels[0].id)
+            else:
+                app.action_page(name)
+            await pilot.pause()
+            assert name == page_of(app).NAME
+            for size in ((20, 5), (1, 1), (80, 24)):
+                await pilot.resize_terminal(*size)
+                await pilot.pause()
+                await pilot.press("j")
+            assert app.size == (80, 24)
+            assert name == page_of(app).NAME
+            while app.screen is not page_of(app):
+                app.pop_screen()
+            await pilot.pause()
+            assert text_of(app).startswith(f" {PAGES[name].title}")
+
+
+async def test_pages_open_without_any_kernel(opened: Any) -> None:
+    async with opened(size=(80, 24), page="profile", of=Report("", {}, (), ())) as pilot:
+        app = pilot.app
+        for name in KEYED:
+            app.action_page(name)
+            await pilot.pause()
+            assert name == page_of(app).NAME
+            await until(pilot, lambda name=name: text_of(app).startswith(f" {PAGES[name].title}"))
+            await pilot.press("j", "n", "G")
+            await pilot.pause()
+
+
+async def test_the_heading_says_where_one_is(opened: Any, report: Report) -> None:
+    failed = replace(report, errors=(_error("one"), _error("two")))
+    async with opened(size=(120, 40), page="profile", of=failed) as pilot:
+        first = text_of(pilot.app).splitlines()[0]
+        assert first.startswith(" Profile")
+        assert first.endswith("2 failed")
+        assert all(PAGES[name].title in first for name in KEYED)
+        await pilot.resize_terminal(40, 24)
+        await pilot.pause()
+        first = text_of(pilot.app).splitlines()[0]
+        assert "Findings" not in first
+        assert first.endswith("2 failed")
+
+
+def _error(message: str) -> Any:
+    from kinspect.inspector.model import ErrorRecord
+
+    return ErrorRecord("a.py", None, "compile", message, "")
+
+
+# --------------------------------------------------------------------------- a run
+
+
+async def test_a_run_fills_the_session_while_pages_are_shown(tmp_path: Path) -> None:
+    request = Request((str(ISA / "attend.triton39.gfx90a.amdgcn"), str(tmp_path / "none.s")))
+    app = KinspectApp(Opening(lambda: request, "profile"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert app.session.progress.running
+        await until(pilot, lambda: not app.session.progress.running)
+        assert "no such file" in app.session.errors[0].message
+        app.run_request(replace(request, targets=request.targets[:1]))
+        await until(pilot, lambda: not app.session.progress.running)
+        assert [entry.report.arch for entry in app.session.ordered()] == ["gfx90a"]
+        assert not app.session.errors
+
+
+async def test_a_request_that_cannot_be_made_is_an_error_of_the_run() -> None:
+    def fails() -> Request:
+        raise KinspectError("it is not to be", "try something else")
+
+    app = KinspectApp(Opening(fails, "profile"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: not app.session.progress.running)
+        assert app.session.errors[0].message == "it is not to be"
+
+
+async def test_leaving_ends_the_run() -> None:
+    request = Request(tuple(str(path) for path in sorted(ISA.glob("*.amdgcn"))))
+    app = KinspectApp(Opening(request, "profile"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.feed is not None)
+        feed = app.feed
+        assert feed is not None
+        await pilot.press("ctrl+q")
+        await until(pilot, lambda: not feed._thread.is_alive())
+    assert app.return_code == 0
+
+
+# --------------------------------------------------------------------------- the palette
+
+
+async def test_the_palette_goes_to_a_page(opened: Any) -> None:
+    async with opened(page="findings") as pilot:
+        await pilot.press("ctrl+p")
+        await pilot.press(*"go to prof")
+        await until(pilot, lambda: "Go to Profile" in text_of(pilot.app))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, page_class("profile")))
+
+
+async def test_the_palette_offers_the_keys_of_the_page_and_all_themes(opened: Any) -> None:
+    async with opened(page="profile") as pilot:
+        offered = {command.title for command in pilot.app.get_system_commands(pilot.app.screen)}
+        assert {"Export", "Help", "Quit"} <= offered
+        assert {f"Theme: {theme.name}" for theme in THEMES} <= offered
+        assert {f"Go to {PAGES[name].title}" for name in KEYED} <= offered
+        kernels = pilot.app.screen_stack[1]
+        keys = {active.binding.description for active in kernels.active_bindings.values()}
+        assert {key for key in keys if key in ("Down", "Up", "First", "Last")} <= offered
+
+
+# --------------------------------------------------------------------------- themes
+
+
+async def test_themes_go_round_and_are_kept(opened: Any) -> None:
+    async with opened(page="profile") as pilot:
+        seen = [pilot.app.theme]
+        for _ in THEMES:
+            await pilot.press("f2")
+            seen.append(pilot.app.theme)
+        assert seen == [*(theme.name for theme in THEMES), THEMES[0].name]
+        await pilot.press("f2", "f2")
+        await pilot.press("ctrl+q")
+    async with opened(page="profile") as pilot:
+        assert pilot.app.theme == THEMES[2].name
+
+
+NAMED = ("foreground", "primary", "secondary", "accent", "warning", "error", "success")
+GROUNDS = ("background", "surface", "panel")
+READABLE = 4.5  # WCAG 2.2, success criterion 1.4.3
+FAINTEST = 60
+"""Per cent of the foreground that text may have at least."""
+WORDLESS = {"line--still", "table--track", "status--track", "plot--axis", "{'':{margin}}"}
+"""Bars and marks: nobody reads them."""
+
+
+def luminance(colour: Color) -> float:
+    """WCAG's relative luminance."""
+    parts = [part / 255 for part in colour.rgb]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: Color, other: Color) -> float:
+    """WCAG's contrast ratio."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_is_computed_as_wcag_says() -> None:
+    assert contrast(Color.parse("#fff"), Color.parse("#000")) == pytest.approx(21)
+    assert contrast(Color.parse("#777"), Color.parse("#fff")) == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_text_can_be_read(theme: Theme) -> None:
+    colours = {name: _colour(theme, name) for name in (*NAMED, *GROUNDS)}
+    rows = re.findall(r"code--(\S+) \{ background: \$(\w+) (\d+)%", _sheet())
+    assert {name for name, *_ in rows} >= {"cursor", "cursor-blurred", "linked"}
+    grounds = {name: colours[name] for name in GROUNDS}
+    for name, over, share in rows:
+        grounds[name] = colours["background"].blend(colours[over], int(share) / 100)
+    for where, ground in grounds.items():
+        for name in NAMED:
+            found = contrast(colours[name], ground)
+            assert found >= READABLE, f"{name} on {where}: {found:.2f}"
+    for where in GROUNDS:
+        faint = grounds[where].blend(colours["foreground"], FAINTEST / 100)
+        found = contrast(faint, grounds[where])
+        assert found >= READABLE, f"faint text on {where}: {found:.2f}"
+
+
+def _colour(theme: Theme, name: str) -> Color:
+    return Color.parse(theme.to_color_system().generate()[name])
+
+
+def _sheet() -> str:
+    return (TUI / "kinspect.tcss").read_text()
+
+
+def _sources() -> Iterator[tuple[str, str]]:
+    for path in sorted([*TUI.rglob("*.py"), *TUI.rglob("*.tcss")]):
+        yield path.relative_to(TUI).as_posix(), path.read_text()
+
+
+def test_no_text_is_fainter_than_the_faintest() -> None:
+    faint = []
+    for name, source in _sources():
+        for line in source.splitlines():
+            for share in re.findall(r"(?<!background: )(?<!border: )\$foreground (\d+)%", line):
+                words = not any(one in line for one in WORDLESS)
+                if words and int(share) < FAINTEST:
+                    faint.append(f"{name}: {line.strip()}")
+    assert not faint, "\n".join(faint)
+
+
+def test_colours_come_from_the_theme() -> None:
+    """A literal colour looks right in one theme alone."""
+    literal = re.compile(r"(?:color|background|border\S*|tint)\s*:[^;$]*(#[0-9a-fA-F]{3,8}|rgb\()")
+    found = [
+        f"{name}: {match.group()}"
+        for name, source in _sources()
+        if name != "themes.py"
+        for match in literal.finditer(source)
+    ]
+    assert not found

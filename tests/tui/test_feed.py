@@ -1,0 +1,210 @@
+"""The process that runs the pipeline for the UI: what it brings, and that it ends when told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kinspect.inspector import pipeline
+from kinspect.inspector.capture.options import CaptureOptions
+from kinspect.inspector.runs.events import Captured, Compiled, Event, Failed, Reported
+from kinspect.inspector.runs.jobs import Request
+from kinspect.tui.feed import Ended, Feed
+from tui_kernels import descendants
+
+DATA = Path(__file__).parent.parent / "data"
+PATIENCE = 60.0
+
+
+def until(true: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
+    """Waits until something holds."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+def all_of(feed: Feed) -> list[Event]:
+    """Everything that a feed brings, to its end."""
+    events: list[Event] = []
+    ended: list[Ended] = []
+
+    def over() -> bool:
+        for event in feed.taken():
+            if isinstance(event, Ended):
+                ended.append(event)
+            else:
+                events.append(event)
+        return bool(ended)
+
+    until(over, "the run does not end")
+    return events
+
+
+def alive(pids: set[int]) -> set[int]:
+    """Those of the processes that still run; zombies do not."""
+    return {pid for pid in pids if descendants(pid)}
+
+
+def test_it_brings_what_the_pipeline_says() -> None:
+    request = Request((str(DATA / "small_gfx942.s"), str(DATA / "isa" / "handwritten.gfx90a.s")))
+    feed = Feed(request)
+    feed.start()
+    events = all_of(feed)
+    wanted = pipeline.collect(request)
+    assert [e.report for e in events if isinstance(e, Reported)] == list(wanted.kernels)
+    assert [type(e) for e in events] == [Reported, Reported]
+
+
+def test_a_wrong_request_is_a_failure_and_an_end() -> None:
+    feed = Feed(Request(("no/such/file.py",)))
+    feed.start()
+    (event,) = all_of(feed)
+    assert isinstance(event, Failed)
+    assert event.error.message == "no/such/file.py: no such file"
+    assert event.error.hint == "check the path"
+
+
+def test_a_process_that_dies_is_said() -> None:
+    feed = Feed(Request((str(DATA / "isa"),), jobs=1))
+    feed.start()
+    until(lambda: feed.pid is not None, "it is not started")
+    assert feed.pid is not None
+    os.kill(feed.pid, signal.SIGKILL)
+    last = all_of(feed)[-1]
+    assert isinstance(last, Failed)
+    assert last.error.message.startswith("the process that analyses was killed by signal 9")
+
+
+def test_stopping_ends_all_that_read(tmp_path: Path) -> None:
+    """Many large files are read by forks; none of them is left, and nobody waits for them."""
+    source = DATA / "isa" / "attend.triton39.gfx950.amdgcn"
+    for n in range(60):
+        shutil.copyfile(source, tmp_path / f"kernel_{n}.s")
+    feed = Feed(Request((str(tmp_path),), jobs=2))
+    feed.start()
+    first: list[object] = []
+    until(lambda: first.extend(feed.taken(1)) or first, "nothing comes")
+    assert feed.pid is not None
+    until(lambda: len(descendants(feed.pid or 0)) == 3, "two processes do not read")
+    started = descendants(feed.pid)
+    begun = time.monotonic()
+    feed.stop()
+    took = time.monotonic() - begun
+    assert took < 3, f"stopping took {took:.1f} s"
+    until(lambda: not alive(started), f"still there: {alive(started)}", 10)
+
+
+def test_stopping_before_it_has_begun() -> None:
+    feed = Feed(Request((str(DATA / "small_gfx942.s"),)))
+    feed.stop(0)
+    feed.start()
+    assert all_of(feed) == []
+    assert feed.pid is None
+
+
+SLEEPER = """
+import os, time
+open(os.environ["SLEEPER_PID"], "w").write(str(os.getpid()))
+import triton
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
+    """A script that is captured for minutes."""
+    script = tmp_path / "sleeper.py"
+    script.write_text(SLEEPER)
+    monkeypatch.setenv("SLEEPER_PID", str(tmp_path / "pid"))
+    monkeypatch.setenv("KINSPECT_CACHE_DIR", str(tmp_path / "cache"))
+    return Request((str(script),), python=sys.executable, capture=CaptureOptions())
+
+
+@pytest.mark.slow
+def test_stopping_ends_a_script_that_is_captured(sleeper: Request, tmp_path: Path) -> None:
+    feed = Feed(sleeper)
+    feed.start()
+    until((tmp_path / "pid").is_file, "the script is not run")
+    assert feed.pid is not None
+    started = descendants(feed.pid)
+    assert len(started) > 2  # ours, guests, the script
+    begun = time.monotonic()
+    feed.stop()
+    took = time.monotonic() - begun
+    assert took < 6, f"stopping took {took:.1f} s"
+    until(lambda: not alive(started), f"still there: {alive(started)}", 10)
+
+
+@pytest.mark.slow
+def test_nothing_is_left_of_a_ui_that_is_killed(sleeper: Request, tmp_path: Path) -> None:
+    code = (
+        "import time\n"
+        "from kinspect.tui.feed import Feed\n"
+        "from kinspect.inspector.runs.jobs import Request\n"
+        f"Feed(Request({sleeper.targets!r})).start()\n"
+        "time.sleep(600)\n"
+    )
+    ui = subprocess.Popen([sys.executable, "-c", code])
+    until((tmp_path / "pid").is_file, "the script is not run")
+    started = descendants(ui.pid)
+    assert len(started) > 3
+    ui.kill()
+    ui.wait()
+    until(lambda: not alive(started), f"still there: {alive(started)}", 15)
+
+
+LONG = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def long(x, y, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    a = tl.load(x + at[:, None] * BLOCK + at[None, :])
+    b = tl.load(y + at[:, None] * BLOCK + at[None, :])
+    for step in tl.static_range(60):
+        a = tl.dot(a, b).to(tl.float16)
+        b = tl.dot(b, a).to(tl.float16)
+    tl.store(y + at[:, None] * BLOCK + at[None, :], a)
+
+KINSPECT_CASES = [
+    {
+        "name": "long",
+        "kernel": "long",
+        "signature": {"x": "*fp16:16", "y": "*fp16:16", "n": "i32"},
+        "constexprs": {"BLOCK": 128},
+    }
+]
+"""
+
+
+@pytest.mark.slow
+def test_stopping_ends_a_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "long.py"
+    script.write_text(LONG)
+    monkeypatch.setenv("KINSPECT_CACHE_DIR", str(tmp_path / "cache"))
+    feed = Feed(Request((str(script),), python=sys.executable))
+    feed.start()
+    events: list[object] = []
+
+    def captured() -> bool:
+        events.extend(feed.taken())
+        return any(isinstance(event, Captured) for event in events)
+
+    until(captured, "it is not captured")
+    assert not any(isinstance(event, Compiled) for event in events)
+    assert feed.pid is not None
+    started = descendants(feed.pid)
+    begun = time.monotonic()
+    feed.stop()
+    took = time.monotonic() - begun
+    assert took < 6, f"stopping took {took:.1f} s"
+    until(lambda: not alive(started), f"still there: {alive(started)}", 10)

@@ -1,0 +1,290 @@
+"""The page of findings: groups, filter, explanation, and where its keys lead."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kinspect.inspector.model import Finding, Location, Report
+from kinspect.inspector.runs.events import Reported
+from kinspect.tui import pages
+from kinspect.tui.screens import findings as module
+from kinspect.tui.screens.findings import FindingsPage
+from kinspect.tui.screens.findings_filter import FilterLine, RowList
+from tui_screens import SIZES, snapshot, text_of
+
+
+async def settled(pilot: Any) -> str:
+    """The screen once threads have handed over what they found."""
+    await pilot.app.workers.wait_for_complete()
+    await pilot.pause()
+    return text_of(pilot.app)
+
+
+async def pressed(pilot: Any, *keys: str) -> str:
+    await pilot.press(*keys)
+    return await settled(pilot)
+
+
+def rows(pilot: Any) -> list[str]:
+    return list(pilot.app.screen.query_one(RowList).shown.lines)
+
+
+def here(pilot: Any) -> str:
+    view = pilot.app.screen.query_one(RowList)
+    return str(view.shown.lines[view.cursor])
+
+
+async def test_the_page_at_three_sizes(opened: Any) -> None:
+    async with opened(SIZES[0], "findings") as pilot:
+        await pressed(pilot, "n")
+        for width, height in SIZES:
+            await pilot.resize_terminal(width, height)
+            await settled(pilot)
+            snapshot(pilot.app, f"findings_{width}x{height}")
+
+
+async def test_findings_come_by_rule_the_worst_first_and_are_explained(opened: Any) -> None:
+    async with opened((200, 60), "findings") as pilot:
+        shown = await settled(pilot)
+        assert "2 errors, 3 notes  ·  4 of 5 kernels have some" in shown
+        heads = [line for line in rows(pilot) if not line.startswith(" ")]
+        assert [line.split()[1:3] for line in heads] == [
+            ["✖", "KI001"],
+            ["✖", "KI022"],
+            ["●", "KI015"],
+            ["●", "KI013"],
+        ]
+        assert "2 notes in 2 kernels" in heads[2]
+        # n and p go over the headings; the pane explains.
+        shown = await pressed(pilot, "n")
+        assert here(pilot).startswith("    ✖ small gfx942")
+        assert "count.scratch_store  1 instruction\n" in shown
+        assert "ISA 22          scratch_store_dword" in shown
+        assert "What to change" in shown
+        assert "Why it matters" in shown
+        assert "References" in shown
+        assert "Register pressure in AMD CDNA2 GPUs" in shown
+        await pressed(pilot, "n")
+        assert "tensile" in here(pilot)
+        await pressed(pilot, "n", "n", "n", "n")
+        assert "1 × vmcnt(0)" in here(pilot)  # the last one: there it stays
+        await pressed(pilot, "p")
+        assert "249 vector instructions" in here(pilot)
+
+
+async def test_b_groups_by_kernel_and_by_file(opened: Any) -> None:
+    async with opened((200, 60), "findings") as pilot:
+        await pressed(pilot, "n")
+        assert "by kernel" in await pressed(pilot, "b")
+        assert "KI001" in here(pilot)  # the cursor stays with its finding
+        heads = [line for line in rows(pilot) if not line.startswith(" ")]
+        assert any("attend  gfx90a  triton_kernels.py:22" in line for line in heads)
+        assert "by file" in await pressed(pilot, "b")
+        heads = [line for line in rows(pilot) if not line.startswith(" ")]
+        assert any("/src/kernels/triton_kernels.py" in line for line in heads)
+        assert "3 notes in 2 kernels" in "".join(heads)
+        assert "by rule" in await pressed(pilot, "b")
+
+
+async def test_the_filter_narrows_and_escape_drops_it(opened: Any) -> None:
+    async with opened((120, 40), "findings") as pilot:
+        await settled(pilot)
+        line = pilot.app.screen.query_one(FilterLine)
+        assert not line.display
+        shown = await pressed(pilot, "slash", *"gfx950")
+        assert line.has_focus
+        assert "1 of 5 findings" in shown
+        assert [row for row in rows(pilot) if "attend gfx90a" in row] == []
+        await pressed(pilot, "enter")
+        assert pilot.app.screen.query_one(RowList).has_focus
+        assert len(rows(pilot)) == 2
+        await pressed(pilot, "slash", "space", *"error")
+        assert rows(pilot) == []  # both words have to be there
+        shown = await pressed(pilot, "escape")
+        assert len(rows(pilot)) == 9
+        assert not line.display
+        assert isinstance(pilot.app.screen, FindingsPage)
+        # Words of a rule's name and tags count, in any case.
+        line.value = "SPILLS"
+        await settled(pilot)
+        assert [row.split()[2] for row in rows(pilot) if row[0] != " "] == ["KI001"]
+        line.value = "note matrix"
+        await settled(pilot)
+        assert {row.split()[2] for row in rows(pilot) if row[0] != " "} <= {"KI013", "KI015"}
+        assert rows(pilot)
+
+
+async def test_what_is_less_severe_is_left_out_and_groups_fold(opened: Any) -> None:
+    async with opened((120, 40), "findings") as pilot:
+        assert "warnings and errors" in await pressed(pilot, "s")
+        assert "errors alone" in await pressed(pilot, "s")
+        assert len(rows(pilot)) == 4
+        await pressed(pilot, "s")
+        assert len(rows(pilot)) == 9
+        # Groups fold and open.
+        await pressed(pilot, "space")
+        assert rows(pilot)[0].startswith("▸ ✖ KI001")
+        assert rows(pilot)[1].startswith("▾ ✖ KI022")
+        await pressed(pilot, "enter")
+        assert rows(pilot)[0].startswith("▾ ✖ KI001")
+        await pressed(pilot, "n", "z")  # on a finding: its group
+        assert here(pilot).startswith("▸ ✖ KI001")
+        shown = await pressed(pilot, "Z")
+        assert [row[0] for row in rows(pilot)] == ["▸"] * 4
+        assert "What to change" in shown  # a heading's rule is explained
+        await pressed(pilot, "Z")
+        assert len(rows(pilot)) == 9
+
+
+async def test_vim_and_arrow_keys_move_and_d_and_u_scroll_the_explanation(opened: Any) -> None:
+    async with opened((80, 24), "findings") as pilot:
+        await pressed(pilot, "j", "down")
+        assert pilot.app.screen.query_one(RowList).cursor == 2
+        await pressed(pilot, "k", "up")
+        assert pilot.app.screen.query_one(RowList).cursor == 0
+        await pressed(pilot, "G")
+        assert pilot.app.screen.query_one(RowList).cursor == 8
+        await pressed(pilot, "g")
+        assert pilot.app.screen.query_one(RowList).cursor == 0
+        before = await pressed(pilot, "n")
+        assert "small gfx942" in before.splitlines()[-8]
+        about = pilot.app.screen.query_one("#about")
+        await pressed(pilot, "d")
+        assert about.scroll_offset.y == 3
+        await pressed(pilot, "u")
+        assert about.scroll_offset.y == 0
+
+
+class Opened:
+    """Stands in for what opens a kernel or an editor, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        self.calls.append((args, kwargs))
+
+
+async def test_enter_or_a_double_click_opens_the_kernel_at_the_finding(
+    opened: Any, report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened((120, 40), "findings") as pilot:
+        asked = Opened()
+        monkeypatch.setattr(pilot.app, "open_kernel", asked)
+        await pressed(pilot, "n", "enter")
+        small = next(k for k in report.kernels if k.name == "small")
+        assert asked.calls == [((small.id,), {"line": 22, "text": "amdgcn"})]
+        await pilot.click(RowList, offset=(10, 3), times=2)
+        await settled(pilot)
+        assert "tensile" in here(pilot)
+        assert [kwargs["line"] for _, kwargs in asked.calls] == [22, 44]
+
+
+async def test_e_opens_the_source_line_and_y_copies(
+    opened: Any, report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened((120, 40), "findings") as pilot:
+        await pressed(pilot, "G", "e")
+        (told,) = pilot.app._notifications
+        assert "no such file" in told.message  # /src/kernels is on another machine
+        await pressed(pilot, "y")
+        assert pilot.app.clipboard.startswith(
+            "/src/kernels/triton_kernels.py:38: info KI013 1 × vmcnt(0)"
+        )
+        asked = Opened()
+        monkeypatch.setattr(module, "open_editor", asked)
+        await pressed(pilot, "g")
+        await pressed(pilot, "n", "e", "G", "e")
+        small = next(k for k in report.kernels if k.name == "small")
+        places = [args[1:] for args, _ in asked.calls]
+        # An assembly file that was opened itself is what can be edited.
+        assert places == [
+            (small.id.partition("::")[0], 22),
+            ("/src/kernels/triton_kernels.py", 38),
+        ]
+
+
+async def test_nothing_to_say_is_said(opened: Any, report: Report) -> None:
+    clean = replace(report, kernels=(replace(report.kernels[0], findings=()),))
+    async with opened((80, 24), "findings", of=clean) as pilot:
+        assert "nothing looks wrong" in await settled(pilot)
+        await pressed(pilot, "n", "enter", "e", "y", "space", "Z", "b", "s", "d")
+        assert isinstance(pilot.app.screen, FindingsPage)
+    async with opened((80, 24), "findings", of=replace(report, kernels=())) as pilot:
+        assert "no kernel is open" in await settled(pilot)
+
+
+async def test_a_rule_of_somebody_elses_pack_is_shown_with_what_the_finding_says(
+    opened: Any, report: Report
+) -> None:
+    own = Finding(
+        "OURS-1",
+        "warning",
+        "certain",
+        "too [bold]much[/bold] of {this}",
+        {"count.valu": None, "hot": True, "parts": {"a": 1, "b": None}},
+        (Location("ttgir", 12, None, "tt.load"),),
+        "do less",
+        "0",
+    )
+    kernels = (replace(report.kernels[0], findings=(own,)),)
+    async with opened((120, 40), "findings", of=replace(report, kernels=kernels)) as pilot:
+        shown = await pressed(pilot, "n")
+        assert "too [bold]much[/bold] of {this}" in shown
+        assert "count.valu  -" in shown
+        assert "hot         yes" in shown
+        assert "parts       a 1, b -" in shown
+        assert "ttgir 12" in shown
+        assert "do less" in shown
+        assert "No pack that ships with kinspect has this" in shown
+
+
+async def test_kernels_that_come_later_are_added_and_the_cursor_stays(
+    opened: Any, report: Report
+) -> None:
+    async with opened((120, 40), "findings", of=replace(report, kernels=())) as pilot:
+        await settled(pilot)
+        small = next(k for k in report.kernels if k.name == "small")
+        pilot.app.session.take(Reported((report.kernels.index(small), 0), small))
+        pilot.app.screen.refresh_from_session()
+        await pressed(pilot, "n")
+        assert "small" in here(pilot)
+        for index, kernel in enumerate(report.kernels):
+            pilot.app.session.take(Reported((index, 0), kernel))
+        pilot.app.screen.refresh_from_session()
+        await settled(pilot)
+        assert "small" in here(pilot)
+        assert len(rows(pilot)) == 9
+
+
+async def test_a_tiny_terminal_does_not_break_it(opened: Any) -> None:
+    async with opened((20, 5), "findings") as pilot:
+        await pressed(pilot, "n", "b", "slash", "x", "escape", "Z", "d", "u", "G")
+        await pilot.resize_terminal(1, 1)
+        await pressed(pilot, "n", "s", "g")
+        await pilot.resize_terminal(120, 40)
+        assert "by kernel" in await settled(pilot)
+
+
+async def test_two_thousand_findings_filter_in_time(opened: Any, report: Report) -> None:
+    kernels = tuple(
+        replace(kernel, id=f"{kernel.id}#{n}") for n in range(400) for kernel in report.kernels
+    )
+    async with opened((120, 40), "findings", of=replace(report, kernels=kernels)) as pilot:
+        await settled(pilot)
+        line = pilot.app.screen.query_one(FilterLine)
+        took = []
+        for words in ("g", "gf", "gfx950", "gfx950 attend", ""):
+            before = time.process_time()
+            line.value = words
+            await pilot.pause()
+            took.append(time.process_time() - before)
+        assert len(rows(pilot)) == 2004
+        assert sorted(took)[len(took) // 2] < 0.3, took  # 0.03 s on an idle machine
+
+
+def test_the_page_is_known_by_name() -> None:
+    assert pages.page_class("findings") is FindingsPage

@@ -1,0 +1,136 @@
+"""Help: every page's words and every key that works on it, made from the bindings."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+from kinspect.inspector.model import Report
+from kinspect.tui.pages import PAGES, Page
+from kinspect.tui.screens.help import HelpScreen, groups_of, page_of
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import DataTable, Input
+from tui_screens import SIZES, snapshot, text_of
+
+
+class Example(Page):
+    """A page with keys of its own, one of them without words."""
+
+    NAME = ""
+    HELP = """
+    First words.
+
+    Other words, in a paragraph of their own.
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("x,ctrl+x", "strange", "Do a strange thing"),
+        Binding("y", "hidden", "A key that the footer does not show", show=False),
+        Binding("z", "wordless", ""),
+        Binding("w", "told", "Short", tooltip="What it does, at length"),
+        Binding("q", "app.back", "Away"),
+    ]
+
+    def compose(self) -> ComposeResult:
+        yield Input()
+        yield DataTable()
+        yield DataTable(id="second")
+
+
+async def test_keys_are_grouped_by_where_they_work(opened: Any) -> None:
+    async with opened(page="profile") as pilot:
+        await pilot.app.push_screen(Example())
+        groups = {group.title: group.rows for group in groups_of(pilot.app.screen)}
+    assert list(groups) == ["This screen", "Input", "In a table", "Everywhere"]
+    told = {row.what: row.keys for row in groups["This screen"]}
+    assert told == {
+        "Do a strange thing": ("x", "^x"),
+        "A key that the footer does not show": ("y",),
+        "What it does, at length": ("w",),
+    }
+    everywhere = {row.what: row.keys for row in groups["Everywhere"]}
+    assert everywhere["Back"] == ("esc",)  # the page has taken q for itself
+    assert everywhere["Away"] == ("q",)
+    assert everywhere["Help"] == ("f1", "?")
+    assert everywhere["Quit"] == ("^q", "^c")
+    assert {known.title for known in PAGES.values() if known.key} <= set(everywhere)
+    assert {row.what for row in groups["In a table"]} >= {"Select", "Cursor up", "Page down"}
+
+
+@pytest.mark.parametrize("name", [name for name, known in PAGES.items() if known.key])
+async def test_the_help_of_a_page_has_all_its_keys(opened: Any, report: Report, name: str) -> None:
+    async with opened(size=(80, 24), page=name) as pilot:
+        app = pilot.app
+        page = app.screen_stack[1]
+        declared = {
+            binding.tooltip or binding.description
+            for binding in Binding.make_bindings(type(page).BINDINGS)
+            if not binding.system
+        }
+        whole = page_of(groups_of(page), page.HELP, 500).plain
+        assert {words for words in declared if words} <= set(_told(whole))
+        words = " ".join(page.HELP.split())
+        assert words[:60] in " ".join(whole.split())
+
+
+def _told(text: str) -> set[str]:
+    found = set()
+    for line in text.splitlines():
+        for part in (line[:248], line[248:]):
+            found.add(part.strip()[18:].strip())
+            found.add(part[20:].strip())
+    return found
+
+
+async def test_it_scrolls_and_closes(opened: Any) -> None:
+    async with opened(size=(80, 24), page="profile") as pilot:
+        await pilot.press("f1")
+        await pilot.pause()
+        app = pilot.app
+        assert isinstance(app.screen, HelpScreen)
+        assert "What a device measured" in text_of(app)
+        assert "Part before" not in text_of(app)
+        box = app.screen.query_one(VerticalScroll)
+        for keys, where in (
+            (("j", "j", "down"), 3),
+            (("k", "up"), 1),
+            (("ctrl+d",), 1 + box.size.height - 2),
+            (("ctrl+u",), 1),
+            (("G",), box.max_scroll_y),
+            (("g",), 0),
+            (("end",), box.max_scroll_y),
+            (("home",), 0),
+            (("pagedown",), box.size.height - 2),
+            (("pageup",), 0),
+        ):
+            await pilot.press(*keys)
+            await pilot.pause()
+            assert box.scroll_offset.y == where, keys
+        await pilot.press("G")
+        await pilot.pause()
+        assert "Part before" in text_of(app)
+        for key in ("escape", "q", "f1", "question_mark", "enter"):
+            assert isinstance(app.screen, HelpScreen)
+            await pilot.press(key)
+            await pilot.pause()
+            assert not isinstance(app.screen, HelpScreen), key
+            await pilot.press("question_mark")
+            await pilot.pause()
+
+
+async def test_it_fits_any_size(opened: Any) -> None:
+    async with opened(size=(80, 24), page="profile") as pilot:
+        await pilot.press("f1")
+        for size in ((20, 5), (1, 1), (200, 60), (112, 30), (80, 24)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+        assert "What a device measured" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_help_as_it_is_shown(opened: Any, size: tuple[int, int]) -> None:
+    async with opened(size=size, page="profile", of=Report("", {}, (), ())) as pilot:
+        await pilot.press("f1")
+        await pilot.pause()
+        snapshot(pilot.app, f"help_{size[0]}x{size[1]}")

@@ -1,0 +1,434 @@
+"""The kernel page: linked panes, and every key that leads from line to line."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kinspect.inspector import pipeline
+from kinspect.inspector.model import Artifact, KernelReport, Report
+from kinspect.inspector.runs.jobs import Request
+from kinspect.tui.screens.kernel import KernelPage
+from kinspect.tui.screens.kernel_explain import ExplainScreen
+from kinspect.tui.screens.kernel_pane import Pane
+from textual.pilot import Pilot
+from tui_screens import SIZES, snapshot, text_of
+
+TESTS = Path(__file__).parent.parent
+ISA = TESTS / "data" / "isa"
+NAME = "attend.triton39.gfx950"
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory: pytest.TempPathFactory) -> KernelReport:
+    """A kernel with its source, TTGIR, LLVM IR and assembly, as a compile leaves them."""
+    folder = tmp_path_factory.mktemp("linked")
+    shutil.copy(ISA / "triton_kernels.py", folder)
+    artifacts = {}
+    for kind in ("ttgir", "llir", "amdgcn"):
+        found = (ISA if kind == "amdgcn" else TESTS / "tui" / "data") / f"{NAME}.{kind}"
+        path = folder / f"attend.{kind}"
+        path.write_text(found.read_text("utf-8").replace("/src/kernels", str(folder)), "utf-8")
+        artifacts[kind] = Artifact(kind, "", path.stat().st_size, path)
+    kernel = pipeline.collect(Request((str(folder / "attend.amdgcn"),))).kernels[0]
+    return replace(kernel, artifacts=artifacts)
+
+
+async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
+    """Lets the application work until something holds."""
+    for _ in range(1000):
+        if holds():
+            await pilot.pause()
+            return
+        await pilot.pause(0.01)
+    raise AssertionError("it did not come to that")
+
+
+@pytest.fixture
+def page_of(opened: Open, linked: KernelReport) -> Open:
+    """Opens the page of a kernel: `async with page_of(size) as (pilot, page)`."""
+
+    @asynccontextmanager
+    async def make(
+        size: tuple[int, int] = (120, 40), of: KernelReport | None = None, **goal: Any
+    ) -> AsyncIterator[tuple[Pilot[Any], KernelPage]]:
+        kernel = of or linked
+        report = Report("", {}, (kernel,), ())
+        async with opened(size=size, of=report) as pilot:
+            pilot.app.open_kernel(kernel.id, **goal)
+            page = await kernel_page(pilot)
+            await until(pilot, lambda: page.settled)
+            yield pilot, page
+
+    return make
+
+
+async def kernel_page(pilot: Pilot[Any]) -> KernelPage:
+    await until(pilot, lambda: isinstance(pilot.app.screen, KernelPage))
+    page = pilot.app.screen
+    assert isinstance(page, KernelPage)
+    return page
+
+
+def pane(page: KernelPage, kind: str) -> Pane:
+    found = page.pane_of(kind)
+    assert found is not None
+    return found
+
+
+def status(page: KernelPage) -> str:
+    return str(page.query_one("#kernel-status").render())
+
+
+def stated(lines: list[str]) -> Iterator[tuple[int, int]]:
+    """Lines of an assembly with the line of the user's file that its directives state."""
+    here = 0
+    for number, line in enumerate(lines):
+        found = re.match(r"\s*\.loc\s+1 (\d+)", line)
+        if found:
+            here = int(found[1])
+        elif re.match(r"\s*\.loc\s+[02-9]|\s*\.Lfunc_end", line):
+            here = 0
+        elif here and re.match(r"\s+[vs]_|\s+(ds|global|buffer)_", line):
+            yield number, here
+
+
+# --------------------------------------------------------------------------- what is shown
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_screen(page_of: Open, size: tuple[int, int]) -> None:
+    async with page_of(size) as (pilot, page):
+        snapshot(pilot.app, f"kernel_{size[0]}x{size[1]}")
+        shown = [one for one in page.query(Pane) if one.is_on_screen]
+        assert len(shown) == {80: 1, 120: 2, 200: 3}[size[0]]
+        text = text_of(pilot.app)
+        assert "attend  gfx950" in text  # the crumb
+        assert "Main loop L1" in text
+        assert "VALU" in text
+
+
+async def test_text_and_card_show_what_the_report_says(page_of: Open, linked: KernelReport) -> None:
+    async with page_of() as (pilot, _):
+        text = text_of(pilot.app)
+        main = next(loop for loop in linked.loops if loop.id == linked.main_loop)
+        instructions = main.metrics["count.instructions"].value
+        assert re.search(rf"instructions +{instructions}\b", text)
+        assert f"{main.metrics['count.lds_read'].value} reads" in text
+        assert "Occupancy" in text
+        assert "KI015" in text  # the finding at the main loop's first line
+
+
+async def test_opens_at_the_line_asked_for(page_of: Open) -> None:
+    async with page_of((80, 24), line=38, text="source") as (pilot, page):
+        assert pane(page, "source").code.cursor == 37
+        assert "tl.dot(q, tl.trans(k))" in text_of(pilot.app)
+        assert "38/47" in text_of(pilot.app)
+    async with page_of((80, 24), line=100, text="llir") as (pilot, page):
+        assert pane(page, "llir").code.cursor == 99
+        assert "LLVM IR" in text_of(pilot.app)
+
+
+async def test_debug_directives_and_prologue_are_folded(page_of: Open) -> None:
+    async with page_of(line=1) as (pilot, page):
+        code = pane(page, "amdgcn").code
+        text = text_of(pilot.app)
+        assert ".loc" not in text
+        assert ".Ltmp" not in text
+        raw = code.shown.lines
+        start = next(n for n in code.folded if raw[n].startswith("attend:"))
+        assert re.search(r"attend:.* ⋯ \d{2,} line", text)
+        code.move_to(start)
+        await pilot.press("space")
+        assert start not in code.folded
+        assert "s_load_dword" in text_of(pilot.app)
+        await pilot.press("space")
+        assert start in code.folded
+
+
+async def test_missing_texts_say_why(opened: Open, report: Report) -> None:
+    async with opened(size=(80, 24)) as pilot:
+        small = next(kernel for kernel in report.kernels if kernel.name == "small")
+        pilot.app.open_kernel(small.id)
+        page = await kernel_page(pilot)
+        await until(pilot, lambda: page.settled)
+        await pilot.press("tab")
+        assert "does not say which source" in text_of(pilot.app)
+        await pilot.press("tab")
+        assert "no TTGIR" in text_of(pilot.app)
+        await pilot.press("tab")
+        assert "s_waitcnt" in text_of(pilot.app)
+        await pilot.press("L")
+        assert "no LLVM IR" in text_of(pilot.app)
+        await pilot.press("L")
+        assert "s_waitcnt" in text_of(pilot.app)
+
+
+# --------------------------------------------------------------------------- linking
+
+
+async def test_moving_in_one_moves_and_marks_the_others(page_of: Open) -> None:
+    async with page_of() as (pilot, page):
+        source, code = pane(page, "source"), pane(page, "amdgcn")
+        lines = Path(page._loaded.texts.files["amdgcn"]).read_text("utf-8").split("\n")
+        lead = dict(stated(lines))
+        seen = set()
+        for number in sorted(lead)[:: len(lead) // 12]:
+            code.code.move_to(number)
+            await pilot.pause()
+            assert source.code.cursor + 1 == lead[number], number
+            seen.add(source.code.cursor)
+        assert len(seen) > 3
+        await pilot.press("tab")
+        assert source.code.has_focus
+        source.code.move_to(0)
+        source.code.move_to(34)  # k = tl.load(
+        await pilot.pause()
+        assert lead.get(code.code.cursor) == 35
+        marked = code.code.linked & lead.keys()
+        assert marked == {number for number, at in lead.items() if at == 35}
+        assert "tt.load" in "".join(
+            pane(page, "ttgir").code.shown.lines[n] for n in pane(page, "ttgir").code.linked
+        )
+
+
+async def test_llir_takes_the_place_of_a_text(page_of: Open) -> None:
+    async with page_of() as (pilot, page):
+        await pilot.press("tab", "tab")
+        assert pane(page, "ttgir").code.has_focus
+        await pilot.press("L")
+        llir = pane(page, "llir")
+        assert page.pane_of("ttgir") is None
+        assert "LLVM IR" in text_of(pilot.app)
+        assert "!dbg" in llir.code.shown.lines[llir.code.cursor]  # where the others are
+        await pilot.press("tab", "tab", "L")  # there is one of it: the other is itself again
+        assert pane(page, "llir") is not llir
+        assert pane(page, "ttgir") is llir
+        await pilot.press("L")
+        assert page.pane_of("llir") is None
+
+
+async def test_tab_shows_pane_after_pane(page_of: Open) -> None:
+    async with page_of((80, 24)) as (pilot, _):
+        for name in ("ISA", "Python", "TTGIR", "ISA"):
+            assert f" {name} " in text_of(pilot.app).split("\n")[1]
+            await pilot.press("tab")
+        await pilot.press("shift+tab")
+        assert " ISA " in text_of(pilot.app).split("\n")[1]
+        await pilot.press("shift+tab")
+        assert " TTGIR " in text_of(pilot.app).split("\n")[1]
+    async with page_of((200, 60)) as (pilot, page):
+        await pilot.press("f")
+        assert [one.kind for one in page.query(Pane) if one.is_on_screen] == ["amdgcn"]
+        await pilot.press("f")
+        assert len([one for one in page.query(Pane) if one.is_on_screen]) == 3
+
+
+# --------------------------------------------------------------------------- jumps
+
+
+async def test_findings(page_of: Open, linked: KernelReport) -> None:
+    wanted = sorted(
+        {
+            at.line - 1
+            for found in linked.findings
+            for at in found.locations
+            if at.kind == "amdgcn" and at.line
+        }
+    )
+    assert len(wanted) > 2
+    async with page_of((80, 24)) as (pilot, page):
+        code = pane(page, "amdgcn").code
+        code.move_to(0)
+        seen = []
+        for _ in wanted:
+            await pilot.press("n")
+            seen.append(code.cursor)
+        assert seen == wanted
+        assert f"line with findings {len(wanted)} of {len(wanted)}" in text_of(pilot.app)
+        await pilot.press("n")
+        assert code.cursor == wanted[0]  # round the end
+        await pilot.press("p")
+        assert code.cursor == wanted[-1]
+        assert re.search(r"^ *\d+ [✗▲•]", text_of(pilot.app), re.M) or "▲" in text_of(pilot.app)
+
+
+async def test_loops(page_of: Open, linked: KernelReport) -> None:
+    headers = sorted(loop.header_line - 1 for loop in linked.loops)
+    async with page_of() as (pilot, page):
+        code = pane(page, "amdgcn").code
+        code.move_to(0)
+        await pilot.press("right_square_bracket")
+        assert code.cursor == headers[0]
+        assert "Loop L0" in text_of(pilot.app)
+        await pilot.press("right_square_bracket")
+        assert code.cursor == headers[1]
+        await pilot.press("left_square_bracket")
+        assert code.cursor == headers[0]
+        await pilot.press("tab", "g", *["right_square_bracket"] * 3)
+        source = pane(page, "source").code
+        assert source.shown.lines[source.cursor].strip().startswith("for start in range")
+        await pilot.press("tab", "g", "right_square_bracket")
+        ttgir = pane(page, "ttgir").code
+        assert "scf.for" in ttgir.shown.lines[ttgir.cursor]
+
+
+async def test_from_a_wait_to_its_producers_and_back(page_of: Open, linked: KernelReport) -> None:
+    wait = next(
+        w for w in linked.waits if w.verdict == "needed" and w.waits_for and len(w.waits_for) > 1
+    )
+    assert wait.waits_for is not None
+    async with page_of((80, 24), line=wait.line) as (pilot, page):
+        code = pane(page, "amdgcn").code
+        seen = []
+        for _ in wait.waits_for:
+            await pilot.press("w")
+            seen.append(code.cursor + 1)
+        assert set(wait.waits_for) <= set(seen)
+        assert set(seen) - {wait.line} <= code.linked
+        await pilot.press("w")
+        assert code.cursor + 1 == wait.line
+        code.move_to(wait.waits_for[0] - 1)
+        page._trail.next(-1, ())  # another trail
+        await pilot.press("w")
+        assert code.cursor + 1 == wait.line  # from a load to the wait that covers it
+        await pilot.press("ctrl+o")
+        assert code.cursor + 1 == wait.waits_for[0]
+
+
+async def test_uses_of_a_register(page_of: Open) -> None:
+    async with page_of((80, 24)) as (pilot, page):
+        code = pane(page, "amdgcn").code
+        lines = code.shown.lines
+        at = next(n for n, line in enumerate(lines) if "v_mfma" in line)
+        code.move_to(at)
+        await pilot.press("u")
+        assert re.search(r"v\[\d+:\d+\]: \d+ lines write it, \d+ read it", text_of(pilot.app))
+        first, last = map(int, re.findall(r"v\[(\d+):(\d+)\]", lines[at])[0])
+        found = page._found
+        assert found is not None
+        for number in found.lines:
+            named = {
+                n
+                for a, b, c in re.findall(r"\bv(?:\[(\d+):(\d+)\]|(\d+))", lines[number])
+                for n in (range(int(a), int(b) + 1) if a else (int(c),))
+            }
+            assert named & set(range(first, last + 1)), lines[number]
+            assert found.hits(number)
+        await pilot.press("u")
+        assert page._found is not None
+        assert page._found.what != found.what  # the next register of the line
+        await pilot.press("N")
+        assert code.cursor in page._found.lines
+        assert code.cursor != at
+        await pilot.press("P")
+        assert code.cursor == at
+        await pilot.press("escape")
+        assert page._found is None
+        assert pilot.app.screen is page
+
+
+# --------------------------------------------------------------------------- search
+
+
+async def test_search(page_of: Open) -> None:
+    async with page_of((80, 24)) as (pilot, page):
+        code = pane(page, "amdgcn").code
+        lines = code.shown.lines
+        begun = code.cursor
+        wanted = [n for n, line in enumerate(lines) if "v_mfma" in line]
+        await pilot.press("slash", *"V_MF")
+        assert code.cursor == begun  # capital letters count: there is no such word
+        await pilot.press("escape", "slash", *"v_mf")
+        assert code.cursor == next((n for n in wanted if n >= begun), wanted[0])
+        await pilot.press("enter")
+        assert code.has_focus
+        assert f"of {len(wanted)}" in text_of(pilot.app)
+        seen = [code.cursor]
+        for _ in wanted[1:]:
+            await pilot.press("N")
+            seen.append(code.cursor)
+        assert sorted(seen) == wanted
+        await pilot.press("P")
+        assert code.cursor == seen[-2]
+        await pilot.press("ctrl+o", "ctrl+o")
+        assert code.cursor in seen
+        await pilot.press("slash", *"s_bar", "escape")
+        assert pilot.app.screen is page
+        assert code.cursor in seen
+        await pilot.press("tab", "slash", *"tl.dot".replace(".", ""), "backspace", "enter")
+        assert "is not in the Python" not in status(page)
+
+
+async def test_going_to_a_line(page_of: Open) -> None:
+    async with page_of((80, 24)) as (pilot, page):
+        await pilot.press("colon", *"338", "enter")
+        assert pane(page, "amdgcn").code.cursor == 337
+        assert "v_mfma" in text_of(pilot.app)
+        await pilot.press("colon", *"x", "enter")
+        assert "no line number" in text_of(pilot.app)
+        assert pane(page, "amdgcn").code.cursor == 337
+
+
+# --------------------------------------------------------------------------- the line
+
+
+async def test_explanation(page_of: Open) -> None:
+    async with page_of((80, 24)) as (pilot, page):
+        await pilot.press("question_mark")
+        assert isinstance(pilot.app.screen, ExplainScreen)
+        text = text_of(pilot.app)
+        assert "KI015" in text  # the finding comes first
+        await pilot.press("escape")
+        assert pilot.app.screen is page
+        await pilot.press("colon", *"338", "enter", "question_mark")
+        assert "v_mfma_f32_32x32x16_f16" in text_of(pilot.app)
+        assert "class mfma" in text_of(pilot.app)
+        await pilot.press("q")
+        await pilot.press("tab", "g", "question_mark")
+        assert pilot.app.screen is page
+        assert "no finding" in text_of(pilot.app)
+
+
+async def test_copying_lines(page_of: Open) -> None:
+    async with page_of((80, 24), line=38, text="source") as (pilot, page):
+        lines = (ISA / "triton_kernels.py").read_text("utf-8").split("\n")
+        await pilot.press("c")
+        assert pilot.app.clipboard == lines[37]
+        await pilot.press("shift+down", "shift+down")
+        assert "38–40/47" in text_of(pilot.app)
+        await pilot.press("c")
+        assert pilot.app.clipboard == "\n".join(lines[37:40])
+        assert "copied 3 lines" in text_of(pilot.app)
+        await pilot.press("escape", "c")
+        assert pilot.app.clipboard == lines[39]
+        assert pilot.app.screen is page
+
+
+async def test_editor(page_of: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kinspect.tui.screens import kernel
+
+    asked = []
+    monkeypatch.setattr(kernel, "open_editor", lambda app, file, line: asked.append((file, line)))
+    async with page_of((80, 24), line=338) as (pilot, page):
+        lead = pane(page, "source").code.cursor + 1
+        await pilot.press("e")
+        assert asked == [(page._loaded.texts.files["source"], lead)]
+        assert lead == 38
+
+
+async def test_editor_missing_is_a_message(page_of: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EDITOR", raising=False)
+    monkeypatch.delenv("VISUAL", raising=False)
+    async with page_of((80, 24)) as (pilot, page):
+        await pilot.press("e")
+        await pilot.pause()
+        assert pilot.app.screen is page
+        assert any("EDITOR" in note.message for note in pilot.app._notifications)

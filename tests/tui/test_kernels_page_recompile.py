@@ -1,0 +1,279 @@
+"""Recompiling in place: the form, what can be changed, and the real thing."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kinspect.inspector import pipeline
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import KernelReport, Report
+from kinspect.inspector.runs.jobs import Request
+from kinspect.tui.app import KinspectApp, Opening
+from kinspect.tui.recompiling import Setting, changes, compiler_for, recompiled, settings_of_kernel
+from kinspect.tui.screens.compare import ComparePage
+from kinspect.tui.screens.kernels import KernelsPage
+from kinspect.tui.screens.recompile import RecompileScreen
+from kinspect.tui.widgets.table import Table
+from textual.pilot import Pilot
+from textual.widgets import Input
+from tui_kernels import descendants, tuned, waves
+from tui_screens import text_of
+
+Make = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
+
+
+@pytest.fixture
+def compiled(report: Report) -> KernelReport:
+    """A kernel with its TTIR (not one that would compile)."""
+    small = next(kernel for kernel in report.kernels if kernel.name == "small")
+    kernel = tuned(small, {"BM": 64, "num_warps": 4}, waves(8, 64))
+    assert kernel.variant is not None
+    constexprs = {"BM": 64, "EVEN": True, "ACT": "relu", "BIAS": None}
+    return replace(kernel, variant=replace(kernel.variant, ttir="module {}", constexprs=constexprs))
+
+
+def test_settings_are_options_and_constexprs(compiled: KernelReport) -> None:
+    assert settings_of_kernel(compiled) == [
+        Setting("num_warps", 4, False),
+        Setting("num_stages", None, False),
+        Setting("waves_per_eu", 0, False),
+        Setting("matrix_instr_nonkdim", 0, False),
+        Setting("BM", 64, True),
+        Setting("EVEN", True, True),
+        Setting("ACT", "relu", True),
+    ]
+
+
+def test_an_option_that_is_a_parameter_is_a_constexpr(compiled: KernelReport) -> None:
+    assert compiled.variant is not None
+    signature = {**compiled.variant.signature, "num_warps": "constexpr"}
+    constexprs = {"num_warps": 4}
+    variant = replace(compiled.variant, signature=signature, constexprs=constexprs)
+    settings = settings_of_kernel(replace(compiled, variant=variant))
+    assert [one for one in settings if one.name == "num_warps"] == [Setting("num_warps", 4, True)]
+
+
+def test_what_was_only_read_has_nothing_to_change(report: Report) -> None:
+    with pytest.raises(KinspectError, match="it was read and not compiled here"):
+        settings_of_kernel(report.kernels[0])
+
+
+def test_changes_are_what_differs(compiled: KernelReport) -> None:
+    settings = settings_of_kernel(compiled)
+    typed = {one.name: "" if one.value is None else str(one.value) for one in settings}
+    assert changes(settings, typed) == {}
+    typed |= {"num_warps": " 8 ", "BM": "0x80", "EVEN": "false", "ACT": "7", "num_stages": "1"}
+    assert changes(settings, typed) == {
+        "num_warps": 8,
+        "num_stages": 1,
+        "BM": 128,
+        "EVEN": False,
+        "ACT": "7",  # what is a text stays one
+    }
+    assert changes(settings, {"BM": ""}) == {}  # nothing typed changes nothing
+    with pytest.raises(KinspectError, match="BM: one value, not 2"):
+        changes(settings, {"BM": "1,2"})
+
+
+async def form(opened: Make, pilot: Pilot[Any]) -> RecompileScreen:
+    await pilot.press("r")
+    await pilot.pause()
+    screen = pilot.app.screen
+    assert isinstance(screen, RecompileScreen)
+    return screen
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_the_form(
+    opened: Make, report: Report, compiled: KernelReport, size: tuple[int, int]
+) -> None:
+    async with opened(size=size, of=replace(report, kernels=(compiled,))) as pilot:
+        screen = await form(opened, pilot)
+        text = text_of(pilot.app)
+        assert "Recompile matmul for gfx942" in text
+        assert "constexprs: the file is captured again" in text
+        assert "BIAS" not in text
+        fields = list(screen.query(Input))
+        assert pilot.app.focused is fields[0]
+        await pilot.press("8")  # what is there is selected, so it is typed over
+        assert fields[0].value == "8"
+        assert "was 4" in text_of(pilot.app)
+        await pilot.press("down")
+        assert pilot.app.focused is fields[1]
+        await pilot.press("up")
+        assert pilot.app.focused is fields[0]
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, KernelsPage)
+        assert len(pilot.app.session.entries) == 1
+
+
+async def test_the_form_says_what_is_wrong(
+    opened: Make, report: Report, compiled: KernelReport
+) -> None:
+    async with opened(of=replace(report, kernels=(compiled,))) as pilot:
+        pilot.app.session.request = Request(("gemm.py",), python="/no/such/python")
+        screen = await form(opened, pilot)
+        await pilot.press("enter")
+        assert "nothing is changed" in text_of(pilot.app)
+        await pilot.press("8", "comma", "9", "enter")
+        assert "num_warps: one value, not 2" in text_of(pilot.app)
+        await pilot.press("backspace", "backspace", "enter")
+        await pilot.app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "the interpreter /no/such/python cannot be started" in text_of(pilot.app)
+        assert pilot.app.screen is screen  # another value can be tried
+
+
+# --------------------------------------------------------------------------- the real thing
+
+SCRIPT = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.autotune([triton.Config({"BLOCK": b}, num_warps=w) for b, w in ((256, 4), (512, 8))], ["n"])
+@triton.jit
+def scale(x, y, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, at < n) * FACTOR, at < n)
+
+
+x = torch.empty(4096, device="cuda")
+scale[(8,)](x, x, 4096, FACTOR=2)
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
+    script = tmp_path / "scale.py"
+    script.write_text(SCRIPT)
+    monkeypatch.setenv("KINSPECT_CACHE_DIR", str(tmp_path / "cache"))
+    return Request((str(script),), python=sys.executable, passes=False)
+
+
+@pytest.mark.slow
+def test_options_and_constexprs_of_a_tuned_kernel(run: Request) -> None:
+    kernels = pipeline.collect(run).kernels
+    told: list[str] = []
+    kernel = next(
+        k for k in kernels if k.variant is not None and k.variant.constexprs["BLOCK"] == 512
+    )
+    assert kernel.variant is not None
+    with compiler_for(run) as compiler:
+        new = recompiled(kernel, {"num_warps": 2}, run, compiler, told.append)
+        assert new.variant is not None
+        assert new.metrics["waves_per_workgroup"].value == 2
+        assert new.variant.ttir == kernel.variant.ttir
+        assert told == ["compiling"]
+        new = recompiled(kernel, {"BLOCK": 2048}, run, compiler, told.append)
+        assert new.variant is not None
+        assert dict(new.variant.constexprs) == {"FACTOR": 2, "BLOCK": 2048}
+        assert new.metrics["waves_per_workgroup"].value == 8  # what it was tuned with stays
+        assert told[1:] == ["capturing", "compiling"]
+        # The other constexpr: the configuration that it was tuned with stays.
+        new = recompiled(kernel, {"FACTOR": 3}, run, compiler, told.append)
+        assert new.variant is not None
+        assert dict(new.variant.constexprs) == {"FACTOR": 3, "BLOCK": 512}
+        with pytest.raises(KinspectError, match="power of 2"):
+            recompiled(kernel, {"BLOCK": 100}, run, compiler, told.append)
+        with pytest.raises(KinspectError, match="did you mean waves_per_eu"):
+            recompiled(kernel, {"waves_per_ue": 2}, run, compiler, told.append)
+
+
+@pytest.mark.slow
+async def test_a_run_and_a_recompile_in_the_ui(run: Request) -> None:
+    app = KinspectApp(Opening(run, "kernels", remember=False))
+    async with app.run_test(size=(120, 40)) as pilot:
+        seen: set[str] = set()
+
+        async def until(true: Callable[[], object]) -> None:
+            for _ in range(3000):
+                if true():
+                    return
+                seen.update(line.strip().partition("  ")[0] for line in text_of(app).splitlines())
+                await pilot.pause(0.02)
+            raise AssertionError(text_of(app))
+
+        await until(lambda: not app.session.progress.running)
+        await pilot.pause(0.3)
+        assert any(line.startswith("capturing …") for line in seen)
+        page = app.screen
+        assert isinstance(page, KernelsPage)
+        labels = {node.label for node in page.listing.rows}
+        assert labels == {"scale", "BLOCK=256 4w", "BLOCK=512 8w"}
+        table = page.query_one(Table)
+        table.move_to(1)
+        await pilot.press("r", "2", "enter")
+        await until(lambda: isinstance(app.screen, ComparePage))
+        (new,) = [entry for entry in app.session.entries.values() if entry.tried]
+        assert new.tried == "num_warps=2"
+        old = next(e for e in app.session.ordered() if e.case in new.case and not e.tried)
+        assert old.report.variant is not None
+        assert new.report.variant is not None
+        assert new.report.variant.options == {**old.report.variant.options, "num_warps": 2}
+        await until(lambda: "num_warps" in text_of(app))
+        await pilot.press("escape")
+        await until(lambda: app.screen is page and page.listing.rows[0].count == 3)
+
+
+ENDLESS = """
+import time
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale(x, n, FACTOR: tl.constexpr):
+    at = tl.arange(0, 256)
+    tl.store(x + at, tl.load(x + at) * FACTOR, at < n)
+
+
+scale[(1,)](torch.empty(256, device="cuda"), 256, FACTOR=2)
+if open(__file__ + ".wait").read():
+    time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", ["escape", "ctrl+q"])
+async def test_what_is_given_up_is_ended(run: Request, key: str) -> None:
+    """The form is closed, or the application, while the file is captured."""
+    script = Path(run.targets[0])
+    script.write_text(ENDLESS)
+    wait = script.with_name(script.name + ".wait")
+    wait.write_text("")
+    app = KinspectApp(Opening(run, "kernels", remember=False))
+    async with app.run_test(size=(120, 40)) as pilot:
+
+        async def until(true: Callable[[], object]) -> None:
+            for _ in range(3000):
+                if true():
+                    return
+                await pilot.pause(0.02)
+            raise AssertionError(text_of(app))
+
+        await until(lambda: app.session.entries and not app.session.progress.running)
+        await until(lambda: descendants(os.getpid()) == {os.getpid()})
+        wait.write_text("yes")
+        await pilot.press("r", "down", "down", "down", "down", "3", "enter")
+        await until(lambda: "capturing" in text_of(app))
+        await until(lambda: len(descendants(os.getpid())) > 2)
+        started = time.monotonic()
+        await pilot.press(key)
+        if key == "escape":
+            assert isinstance(app.screen, KernelsPage)
+    assert time.monotonic() - started < 10
+    end = time.monotonic() + 10
+    while (left := descendants(os.getpid())) != {os.getpid()}:
+        assert time.monotonic() < end, left
+        time.sleep(0.05)

@@ -1,0 +1,135 @@
+"""The session: runs that begin again, what stays, and what there was before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kinspect.inspector.model import ErrorRecord, KernelReport, Metric, Report
+from kinspect.inspector.runs.events import Captured, Compiled, Failed, Reported
+from kinspect.inspector.runs.jobs import Request
+from kinspect.tui.session import Session
+
+REQUEST = Request(("gemm.py",))
+
+
+def other(kernel: KernelReport, vgprs: int) -> KernelReport:
+    metric = Metric("vgpr_count", vgprs, "registers", "compiler")
+    return replace(kernel, metrics={**kernel.metrics, "vgpr_count": metric})
+
+
+def run(session: Session, *kernels: KernelReport, errors: tuple[ErrorRecord, ...] = ()) -> None:
+    session.begin(REQUEST)
+    for number, kernel in enumerate(kernels):
+        session.take(Reported((0, number), kernel))
+    for number, error in enumerate(errors):
+        session.take(Failed((0, number), error))
+    session.end()
+
+
+def test_progress_counts(report: Report) -> None:
+    session = Session()
+    session.begin(REQUEST)
+    assert session.progress.running
+    before = session.revision
+    session.take(Captured("gemm.py", (None,) * 3, ("a note", "a note")))  # type: ignore[arg-type]
+    session.take(Compiled(None, 1.0, False))  # type: ignore[arg-type]
+    session.take(Reported((0, 0), report.kernels[0]))
+    session.take(Failed((0, 1), ErrorRecord(None, None, "compile", "no", "")))
+    assert session.revision == before + 4
+    progress = session.progress
+    assert (progress.expected, progress.compiled, progress.done) == (3, 1, 2)
+    assert list(session.notes) == ["a note"]
+    session.end()
+    assert not progress.running
+
+
+def test_kernels_of_one_id_are_two(report: Report) -> None:
+    session = Session()
+    kernel = report.kernels[0]
+    run(session, kernel, kernel)
+    assert list(session.entries) == [kernel.id, f"{kernel.id}~2"]
+    assert all(session.entries[key].key == key for key in session.entries)
+
+
+def test_what_a_second_run_does_not_bring_is_gone(report: Report) -> None:
+    session = Session()
+    one, two = report.kernels[:2]
+    run(session, one, two)
+    session.begin(REQUEST)
+    assert session.stale == {one.id, two.id}  # still there, of the run before
+    session.take(Reported((0, 0), one))
+    assert session.stale == {two.id}
+    session.end()
+    assert list(session.entries) == [one.id]
+    assert session.stale == set()
+
+
+@pytest.mark.parametrize("form", ["{}", "{}::kernel", "absolute"])
+def test_what_a_failed_run_does_not_bring_stays(report: Report, form: str) -> None:
+    session = Session()
+    one = report.kernels[0]
+    path = one.id.partition("::")[0]
+    named = str(Path(path).absolute()) if form == "absolute" else form.format(path)
+    run(session, one)
+    run(session, errors=(ErrorRecord("other.py", None, "capture", "no", ""),))
+    assert not session.entries  # another file's failure is no reason to keep it
+    run(session, one)
+    run(session, errors=(ErrorRecord(named, None, "capture", "SyntaxError", "mend it"),))
+    assert session.stale == {one.id}
+    # The next good run is compared with the last good one.
+    run(session, other(one, 200))
+    assert session.stale == set()
+    before = session.before(session.entries[one.id])
+    assert before is not None
+    assert before.report is one
+
+
+def test_before_is_the_run_before_and_not_the_first(report: Report) -> None:
+    session = Session()
+    one = report.kernels[0]
+    run(session, one)
+    assert session.before(session.entries[one.id]) is None
+    for vgprs, wanted in ((100, one.metrics["vgpr_count"].value), (90, 100), (90, 90)):
+        run(session, other(one, vgprs))
+        before = session.before(session.entries[one.id])
+        assert before is not None
+        assert before.metric("vgpr_count") == wanted
+
+
+def test_a_kernel_with_other_options_is_known_by_its_name(report: Report) -> None:
+    session = Session()
+    one = report.kernels[0]
+    run(session, one)
+    renamed = replace(one, id=one.id + "#other")
+    run(session, renamed)
+    before = session.before(session.entries[renamed.id])
+    assert before is not None
+    assert before.report is one
+
+
+def test_another_request_begins_with_nothing(report: Report) -> None:
+    session = Session()
+    run(session, report.kernels[0])
+    session.begin(Request(("other.py",)))
+    assert not session.entries
+    assert not session.stale
+    assert session.runs == 2
+
+
+def test_what_was_tried_stands_beside_what_it_was_made_from(report: Report) -> None:
+    session = Session()
+    one, two = report.kernels[:2]
+    run(session, one, two)
+    like = session.entries[one.id]
+    first = session.add_tried(other(one, 10), like, "num_warps=8")
+    assert first.key == f"{one.id}~2"  # its id is taken
+    assert first.case == "num_warps=8"
+    assert session.add_tried(other(one, 10), like, "num_warps=8").key == first.key
+    second = session.add_tried(other(one, 9), first, "BLOCK=32")
+    assert second.case == "num_warps=8, BLOCK=32"
+    assert [e.key for e in session.ordered()] == [one.id, first.key, second.key, two.id]
+    assert session.before(first) is None
+    run(session, one, two)
+    assert list(session.entries) == [one.id, two.id]  # a new run begins without

@@ -1,0 +1,461 @@
+"""The page of passes, on the dump of a real compile (tests/data/passes, made by regenerate.py)."""
+
+from __future__ import annotations
+
+import itertools
+import lzma
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kinspect.inspector.compiler.passes import PassDump, diff, read_passes
+from kinspect.inspector.model import Artifact, KernelReport, Report, Variant
+from kinspect.inspector.runs.events import Reported
+from kinspect.tui.screens import passes_child
+from kinspect.tui.screens.kernel import KernelPage
+from kinspect.tui.screens.passes import PassesPage
+from kinspect.tui.screens.passes_child import Made, change_of
+from kinspect.tui.screens.passes_choose import KernelChooser, Rows
+from kinspect.tui.screens.passes_data import Timeline, diff_text, levels, list_text
+from kinspect.tui.screens.passes_line import PassLine
+from kinspect.tui.screens.passes_views import DiffView, NameFilter, PassList
+from textual.pilot import Pilot
+from tui_screens import SIZES, snapshot, text_of
+
+PACKED = Path(__file__).parent.parent / "data" / "passes" / "gemm.mlir.xz"
+
+
+@pytest.fixture(scope="session")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("dump") / "passes.mlir"
+    found.write_bytes(lzma.decompress(PACKED.read_bytes()))
+    return found
+
+
+@pytest.fixture(scope="session")
+def dump(path: Path) -> PassDump:
+    return read_passes(path)
+
+
+def with_dump(kernel: KernelReport, path: Path) -> KernelReport:
+    size = path.stat().st_size if path.exists() else 0
+    artifact = Artifact("passes", str(path), size, path)
+    return replace(kernel, artifacts={**kernel.artifacts, "passes": artifact})
+
+
+def dumped(report: Report, path: Path, name: str = "small") -> Report:
+    """The reports, one of them with a pass dump."""
+    kernels = (with_dump(k, path) if k.name == name else k for k in report.kernels)
+    return replace(report, kernels=tuple(kernels))
+
+
+async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
+    """Waits for threads and timers, as long as a test may take."""
+    for _ in range(1000):
+        await pilot.pause()
+        if holds():
+            return
+        await pilot.pause(0.01)
+    raise AssertionError(text_of(pilot.app))
+
+
+async def read(pilot: Pilot[Any], dump: PassDump) -> None:
+    """Waits until every pass's change has been counted."""
+    changed = {p.index for p in dump.passes if p.changed}
+    await until(pilot, lambda: timeline(pilot) is not None)
+    await until(pilot, lambda: set(timeline(pilot).changes) == changed)
+
+
+def page(pilot: Pilot[Any]) -> PassesPage:
+    found = next(s for s in pilot.app.screen_stack if isinstance(s, PassesPage))
+    assert isinstance(found, PassesPage)
+    return found
+
+
+def timeline(pilot: Pilot[Any]) -> Any:
+    return page(pilot)._timeline
+
+
+def listed(pilot: Pilot[Any]) -> list[str]:
+    return list(page(pilot).query_one(PassList).shown.lines)
+
+
+def at(pilot: Pilot[Any]) -> int:
+    """The pass under the cursor, as the list's line says."""
+    view = page(pilot).query_one(PassList)
+    return int(view.shown.lines[view.cursor].split()[0])
+
+
+def shown(pilot: Pilot[Any]) -> list[str]:
+    return list(page(pilot).query_one(DiffView).shown.lines)
+
+
+def title(pilot: Pilot[Any]) -> str:
+    return str(page(pilot).query_one("#title").render())  # type: ignore[attr-defined]
+
+
+def of_pass(dump: PassDump, first: int, after: int) -> list[str]:
+    return diff(dump, first, after).splitlines()[2:]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_next_and_previous_change(
+    opened: Any, report: Report, path: Path, dump: PassDump, size: tuple[int, int]
+) -> None:
+    changed = [p.index for p in dump.passes if p.changed]
+    async with opened(size=size, page="passes", of=dumped(report, path)) as pilot:
+        await read(pilot, dump)
+        seen = [at(pilot)]
+        for key in ("right_square_bracket", "n", "n"):
+            await pilot.press(key)
+            seen.append(at(pilot))
+        assert seen == changed[:4]
+        await until(pilot, lambda: shown(pilot) == of_pass(dump, seen[-1], seen[-1] + 1))
+        snapshot(pilot.app, f"passes_{size[0]}x{size[1]}")
+        for key in ("left_square_bracket", "p", "p", "p"):
+            await pilot.press(key)
+        assert at(pilot) == changed[0]  # there is none before it
+
+
+async def test_every_pass_is_listed_with_its_change(
+    opened: Any, report: Report, path: Path, dump: PassDump
+) -> None:
+    async with opened(size=(200, 60), page="passes", of=dumped(report, path)) as pilot:
+        await read(pilot, dump)
+        lines = listed(pilot)
+        assert len(lines) == len(dump.passes)
+        for one, line in zip(dump.passes, lines, strict=True):
+            assert line.split()[0] == str(one.index)
+            assert one.cli in line
+            assert ("●" in line) == bool(one.changed)
+            if one.changed:
+                change = change_of(diff(dump, one.index, one.index + 1))
+                assert f"+{change.added} −{change.removed}" in line
+        changed = sum(bool(p.changed) for p in dump.passes)
+        text = text_of(pilot.app)
+        assert f"{len(dump.passes)} passes · {changed} changed something" in text
+        assert " ttgir ━" in text
+        assert " llir ━" in text
+        await pilot.press("c")
+        kept = [p.index for p in dump.passes if p.changed is not False]
+        assert [int(line.split()[0]) for line in listed(pilot)] == kept
+        assert f"{len(kept)} shown (only changed)" in text_of(pilot.app)
+        await pilot.press("c")
+        assert len(listed(pilot)) == len(dump.passes)
+
+
+async def test_moving_shows_the_diff_of_the_pass(
+    opened: Any, report: Report, path: Path, dump: PassDump
+) -> None:
+    async with opened(page="passes", of=dumped(report, path)) as pilot:
+        await read(pilot, dump)
+        for keys, index in (("j", 1), ("down", 2), ("k", 1), ("up", 0), ("G", 54), ("g", 0)):
+            await pilot.press(keys)
+            assert at(pilot) == index
+        await pilot.press("ctrl+d")
+        assert at(pilot) > 5
+        await pilot.press("ctrl+u")
+        assert at(pilot) == 0
+        await pilot.press("j", "j")
+        await until(pilot, lambda: "nothing changed" in shown(pilot)[0])
+        assert not dump.passes[2].changed
+        await pilot.press("G")
+        await until(pilot, lambda: "the dump does not hold what it made" in shown(pilot)[0])
+        await pilot.press("g", "n", "v")
+        await until(pilot, lambda: shown(pilot) == dump.state(1).splitlines())
+        assert title(pilot).startswith("the module before 1 tritongpu-coalesce")
+        await pilot.press("v")
+        await until(pilot, lambda: shown(pilot) == of_pass(dump, 1, 2))
+
+
+async def test_filter(opened: Any, report: Report, path: Path, dump: PassDump) -> None:
+    async with opened(page="passes", of=dumped(report, path)) as pilot:
+        await read(pilot, dump)
+        await pilot.press("slash", *"canon")
+        named = [p.index for p in dump.passes if "canon" in f"{p.cli}{p.options}".lower()]
+        assert [int(line.split()[0]) for line in listed(pilot)] == named
+        await pilot.press("enter")
+        assert pilot.app.focused is page(pilot).query_one(PassList)
+        await pilot.press("n")  # of those listed
+        assert at(pilot) in named
+        assert dump.passes[at(pilot)].changed
+        await pilot.press("slash", *"zzz")
+        assert listed(pilot) == ["no pass has these words"]
+        assert "0 shown" in text_of(pilot.app)
+        await pilot.press("escape")
+        assert len(listed(pilot)) == len(dump.passes)
+        assert not page(pilot).query_one(NameFilter).display
+        assert isinstance(pilot.app.screen, PassesPage)  # escape dropped the filter, not the page
+
+
+async def test_a_mark_makes_the_diff_span_several_passes(
+    opened: Any, report: Report, path: Path, dump: PassDump
+) -> None:
+    async with opened(page="passes", of=dumped(report, path)) as pilot:
+        await read(pilot, dump)
+        await pilot.press("j", "m", "j", "j")
+        assert "◆" in listed(pilot)[1]
+        await until(pilot, lambda: shown(pilot) == of_pass(dump, 1, 4))
+        assert title(pilot).startswith("1 tritongpu-coalesce to 3 ")
+        await pilot.press("g")  # the other way round: both ends belong to it
+        await until(pilot, lambda: shown(pilot) == of_pass(dump, 0, 2))
+        await pilot.press("G")  # what the last pass made is not there
+        await until(pilot, lambda: shown(pilot) == of_pass(dump, 1, 54))
+        assert "without, 54" in title(pilot)
+        await pilot.press("g", "j", "m")
+        await until(pilot, lambda: shown(pilot) == of_pass(dump, 1, 2))
+        assert "◆" not in "".join(listed(pilot))
+
+
+async def test_keys_go_to_the_diff_and_back(
+    opened: Any, report: Report, path: Path, dump: PassDump
+) -> None:
+    async with opened(page="passes", of=dumped(report, path)) as pilot:
+        await read(pilot, dump)
+        for there, back in (("enter", "left"), ("l", "h")):
+            await pilot.press(there)
+            view = page(pilot).query_one(DiffView)
+            assert pilot.app.focused is view
+            await pilot.press("j")
+            assert view.cursor == 1
+            assert at(pilot) == 0
+            await pilot.press("right", "right")
+            assert view.scroll_offset.x > 0
+            await pilot.press("left", "left", back)
+            assert pilot.app.focused is page(pilot).query_one(PassList)
+            view.move_to(0)
+        await pilot.press("enter", "right_square_bracket")
+        assert at(pilot) == 1  # the page's keys work from there too
+
+
+async def test_a_click_on_the_timeline(
+    opened: Any, report: Report, path: Path, dump: PassDump
+) -> None:
+    async with opened(page="passes", of=dumped(report, path)) as pilot:
+        await read(pilot, dump)
+        await pilot.press("c")
+        await pilot.click(PassLine, offset=(1 + 2 * 29, 1))  # two columns a pass at this width
+        assert at(pilot) == 29
+        assert not dump.passes[29].changed
+        assert len(listed(pilot)) == len(dump.passes)  # it was hidden
+
+
+async def test_another_kernel(opened: Any, report: Report, path: Path, dump: PassDump) -> None:
+    async with opened(page="passes", of=dumped(report, path)) as pilot:
+        await read(pilot, dump)
+        assert page(pilot).crumb().startswith("small")
+        await pilot.press("s")
+        assert isinstance(pilot.app.screen, KernelChooser)
+        assert "● small" in text_of(pilot.app)
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, PassesPage)
+        await pilot.press("s", *"cal")
+        rows = pilot.app.screen.query_one(Rows).shown
+        assert [line.split()[0] for line in rows.lines] == ["calls"]
+        await pilot.press("enter")
+        await until(pilot, lambda: "compiled code" in text_of(pilot.app))
+        text = text_of(pilot.app)
+        assert "kinspect tui FILE.py" in text
+        assert "s chooses another kernel" in text
+        assert pilot.app.looked_at == next(k.id for k in report.kernels if k.name == "calls")
+        await pilot.press("k", *"zz", "enter")  # no list takes k now
+        assert page(pilot).crumb().startswith("calls")
+        await pilot.press("s", "up", "down", *"sm", "enter")
+        await read(pilot, dump)
+        await pilot.press("o")
+        await until(pilot, lambda: isinstance(pilot.app.screen, KernelPage))
+
+
+async def test_the_kernel_looked_at_last(opened: Any, report: Report, path: Path) -> None:
+    async with opened(page="kernels", of=dumped(report, path)) as pilot:
+        pilot.app.looked_at = next(k.id for k in report.kernels if k.name == "calls")
+        await pilot.press("4")
+        await until(pilot, lambda: isinstance(pilot.app.screen, PassesPage))
+        assert page(pilot).crumb().startswith("calls")
+        await pilot.press("q")
+        assert not isinstance(pilot.app.screen, PassesPage)
+
+
+async def test_no_kernel_yet(opened: Any, report: Report, path: Path, dump: PassDump) -> None:
+    async with opened(page="passes", of=replace(report, kernels=())) as pilot:
+        assert "No kernel is open." in text_of(pilot.app)
+        for key in ("c", "m", "v", "slash", "n", "right_square_bracket", "o"):
+            await pilot.press(key)
+        assert isinstance(pilot.app.screen, PassesPage)
+        (kernel,) = (k for k in dumped(report, path).kernels if k.name == "small")
+        variant = Variant("small", "gfx942", 64, "", {})
+        pilot.app.session.take(Reported((0, 0), replace(kernel, variant=variant, artifacts={})))
+        await until(pilot, lambda: "--no-passes" in text_of(pilot.app))
+        pilot.app.session.take(Reported((0, 0), kernel))
+        await read(pilot, dump)
+        assert "55 passes" in text_of(pilot.app)
+
+
+async def test_broken_dumps(
+    opened: Any, report: Report, path: Path, dump: PassDump, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.mlir"
+    (kernel,) = (k for k in report.kernels if k.name == "small")
+    async with opened(page="passes", of=dumped(report, broken), size=(200, 60)) as pilot:
+        await until(pilot, lambda: "cannot be read" in text_of(pilot.app))
+        for name, content in (("empty", b""), ("garbage", b"\0\xff garbage\n" * 50)):
+            other = tmp_path / name
+            other.write_bytes(content)
+            pilot.app.session.take(Reported((4, 0), with_dump(kernel, other)))
+            said = f"{name} holds no MLIR pass dump"
+            await until(pilot, lambda said=said: said in text_of(pilot.app))  # type: ignore[misc]
+        pilot.app.session.take(Reported((4, 0), with_dump(kernel, path)))
+        await read(pilot, dump)
+        assert "55 passes" in text_of(pilot.app)
+
+
+async def test_a_dump_that_vanishes(
+    opened: Any, report: Report, path: Path, dump: PassDump, tmp_path: Path
+) -> None:
+    copy = tmp_path / "passes.mlir"
+    copy.write_bytes(path.read_bytes())
+    async with opened(page="passes", of=dumped(report, copy)) as pilot:
+        await read(pilot, dump)
+        copy.unlink()
+        await pilot.press("m", "j", "j")
+        await until(pilot, lambda: "cannot be read" in shown(pilot)[0])
+
+
+async def test_a_big_dump_is_read_by_another_process(
+    opened: Any, report: Report, path: Path, dump: PassDump, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passes_child, "BIG", 0)
+    async with opened(page="passes", of=dumped(report, path)) as pilot:
+        await read(pilot, dump)
+        await pilot.press("m", "n", "n")
+        await until(pilot, lambda: shown(pilot) == of_pass(dump, 0, 4))
+
+
+def test_a_process_that_is_given_up_is_ended(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes_child, "BIG", 0)
+    started: list[Any] = []
+    popen = passes_child.subprocess.Popen
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        started.append(popen(*args, **kwargs))
+        return started[-1]
+
+    monkeypatch.setattr(passes_child.subprocess, "Popen", noted)
+    assert list(passes_child.found_in(path, None, lambda: True)) == []
+    assert started[0].poll() is not None
+
+
+def test_both_ways_of_reading_agree(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = list(passes_child.found_in(path, None, lambda: False))
+    monkeypatch.setattr(passes_child, "BIG", 0)
+    assert list(passes_child.found_in(path, None, lambda: False)) == here
+    (one,) = passes_child.found_in(path, (3, 3), lambda: False)
+    assert one == ("text", ((3, 3), Made(read_passes(path, changes=False).state(3))))
+
+
+def test_a_text_that_nobody_reads_is_cut(
+    path: Path, dump: PassDump, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = diff(dump, 43, 44).splitlines()
+    monkeypatch.setattr(passes_child, "MOST", 5000)
+    made = passes_child.made(dump, (43, 44))
+    assert made.change == change_of(diff(dump, 43, 44))
+    *lines, last = made.text.splitlines()
+    assert len(made.text) < 5100
+    assert lines == whole[: len(lines)]
+    assert last == f"… {len(whole) - len(lines):,} more lines are left out"
+
+
+async def test_resizes(opened: Any, report: Report, path: Path, dump: PassDump) -> None:
+    async with opened(size=(120, 40), page="passes", of=dumped(report, path)) as pilot:
+        await read(pilot, dump)
+        await pilot.press("n", "n")
+        for size in ((20, 5), (80, 24), (200, 60), (40, 10)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            await pilot.press("j", "k")
+            assert at(pilot) == 3, size
+        assert "Passes" in text_of(pilot.app)
+
+
+# ------------------------------------------------------------------ the parts
+
+
+def test_stages_and_compiles_of_a_users_dump(tmp_path: Path) -> None:
+    """Two compiles in one file: the state after the last pass of the first is not the next one."""
+    header = "// -----// IR Dump Before {0}: {1} ('builtin.module' operation) //----- //\n{2}\n\n"
+    body = "module {{\n  tt.func public @{0}() {{\n    %0 = arith.constant {1} : i32\n  }}\n}}\n"
+    file = tmp_path / "two.mlir"
+    file.write_text(
+        "".join(
+            header.format(name, name, body.format(kernel, n))
+            for kernel in ("one", "two")
+            for n, name in enumerate(("inline", "convert-triton-to-tritongpu", "convert-scf-to-cf"))
+        )
+    )
+    found = Timeline(read_passes(file))
+    assert [p.stage for p in found.passes] == ["ttir", "ttgir", "llir"] * 2
+    assert [found.is_last(n) for n in range(6)] == [False, False, True] * 2
+    assert found.span(2, None) is None
+    assert found.span(1, None) == (1, 2)
+    assert found.span(2, 0) == (0, 2)
+    assert found.span(0, 1) == (0, 2)
+    assert found.next_changed(0, 1) == 1
+    assert found.next_changed(1, 1) == 3
+    assert found.next_changed(0, -1) is None
+
+
+def test_lines_of_a_diff_have_the_numbers_of_both_states(dump: PassDump) -> None:
+    index = next(p.index for p in dump.passes if p.changed and p.index > 4)
+    text = diff_text(diff(dump, index, index + 1), True)
+    before, after = (dump.state(n).splitlines() for n in (index, index + 1))
+    assert text.gutter is not None
+    checked = 0
+    for n, line in enumerate(text.lines):
+        gutter = "".join(cell for cell, _ in text.gutter(n))
+        assert len(gutter) == text.gutter_width
+        width = text.gutter_width // 2
+        old, new = gutter[:width].strip(), gutter[width:].strip()
+        assert bool(old) == (line[0] in " -")
+        assert bool(new) == (line[0] in " +")
+        if line.startswith("-"):
+            assert before[int(old) - 1] == line[1:]
+        elif new:
+            assert after[int(new) - 1] == line[1:]
+            checked += 1
+    assert checked > 5
+
+
+def test_only_what_differs_of_a_long_line_is_coloured() -> None:
+    same = "layout<{a = [1, 1], b = [64, 1], c = [4, 1]}>"
+    text = diff_text(f"--- a\n+++ b\n@@ -1,1 +1,1 @@\n-x {same} 16 y\n+x {same} 32 y\n", False)
+    (sign, middle) = text.spans(2)
+    assert sign == (0, 1, "added")
+    assert text.lines[2][middle[0] : middle[1]] == "32"
+    other = diff_text("--- a\n+++ b\n@@ -1,1 +1,1 @@\n-abc\n+xyz\n", False)
+    assert list(other.spans(1)) == [(0, 4, "removed")]
+
+
+def test_spans_of_the_list_are_in_order(dump: PassDump) -> None:
+    found = Timeline(dump)
+    for one in dump.passes:
+        if one.changed:
+            found.changes[one.index] = change_of(diff(dump, one.index, one.index + 1))
+    for width in (30, 60, 90):
+        text = list_text(found, [p.index for p in dump.passes], width, 3)
+        for n, line in enumerate(text.lines):
+            spans = list(text.spans(n))
+            assert all(a[1] <= b[0] for a, b in itertools.pairwise(spans)), line
+
+
+def test_levels_keep_the_order_of_sizes() -> None:
+    sizes = [100, 200, 100, 5000, 300, 1]
+    found = levels(sizes, 24)
+    assert max(found) == 24
+    assert min(found) >= 1
+    order = sorted(range(len(sizes)), key=lambda n: sizes[n])
+    assert all(found[a] <= found[b] for a, b in itertools.pairwise(order))
+    assert levels([7, 7], 8)[0] >= 1
+    assert levels([0], 8) == [1]

@@ -1,0 +1,33 @@
+"""The screen of the terminal UI as text, for tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from kinspect.tui.app import KinspectApp
+
+SNAPSHOTS = Path(__file__).parent / "tui" / "snapshots"
+SIZES = ((80, 24), (120, 40), (200, 60))
+
+
+def text_of(app: KinspectApp) -> str:
+    """What the screen shows, line by line, without trailing blanks."""
+    width, height = app.size
+    update = app.screen._compositor.render_strips(app.size)
+    lines = ["".join(segment.text for segment in strip).rstrip() for strip in update]
+    assert len(lines) <= height, (width, height)
+    return "\n".join(lines) + "\n"
+
+
+def snapshot(app: KinspectApp, name: str) -> None:
+    """Holds the screen against tests/tui/snapshots/NAME.txt.
+
+    `KINSPECT_SNAPSHOTS=write` writes it anew; look at the difference before it is committed.
+    """
+    path = SNAPSHOTS / f"{name}.txt"
+    text = text_of(app)
+    if os.environ.get("KINSPECT_SNAPSHOTS") == "write":
+        path.write_text(text, "utf-8")
+    assert path.is_file(), f"{path.name} is missing: KINSPECT_SNAPSHOTS=write makes it"
+    assert text == path.read_text("utf-8"), f"the screen differs from {path.name}"

@@ -1,0 +1,179 @@
+"""Writes what is shown, or the report behind it, to a file: the file's suffix says which.
+
+`.svg` and `.html` are pictures of the screen; `.json`, `.md` and `.kinspect` are the report.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import Report
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+FORMATS: Mapping[str, str] = {
+    ".svg": "this screen as a picture",
+    ".html": "this screen as a page with text that can be copied",
+    ".json": "the report for machines",
+    ".md": "the report to be read, as Markdown",
+    ".kinspect": "the report and what was compiled, a TARGET",
+}
+"""Suffix -> what is written."""
+PICTURES = frozenset({".svg", ".html"})
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A screen as it was at one moment.
+
+    Attributes:
+        console: has its cells recorded.
+        title: of the window that is drawn around it.
+        theme: the colours where a cell has none of its own.
+    """
+
+    console: Console
+    title: str
+    theme: TerminalTheme
+
+    @classmethod
+    def of(cls, app: App[int]) -> Picture:
+        """The screen that is shown now."""
+        width, height = app.size
+        console = Console(
+            width=width,
+            height=height,
+            file=io.StringIO(),
+            force_terminal=True,
+            color_system="truecolor",
+            record=True,
+            legacy_windows=False,
+            safe_box=False,
+        )
+        console.print(app.screen._compositor.render_update(full=True), end="")
+        return cls(console, app.title, app.ansi_theme)
+
+    def svg(self) -> str:
+        """As an SVG picture."""
+        return self.console.export_svg(title=self.title, clear=False, theme=self.theme)
+
+    def html(self) -> str:
+        """As an HTML page."""
+        return self.console.export_html(clear=False, inline_styles=True, theme=self.theme)
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix of a file that is to be written.
+
+    Raises:
+        KinspectError: it is none of those that are known.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        known = " ".join(FORMATS)
+        what = f"{path.suffix} is no format" if path.suffix else "the name has no suffix"
+        raise KinspectError(what, f"end it in one of {known}")
+    return suffix
+
+
+def check(path: Path) -> None:
+    """Makes sure that a file can be written there at all.
+
+    Raises:
+        KinspectError: it cannot.
+    """
+    if "\0" in str(path):
+        raise KinspectError("a file's name cannot hold a null character", "leave it out")
+    if path.is_dir():
+        raise KinspectError(f"{path} is a folder", "name a file in it")
+    if path.exists() and not path.is_file():
+        raise KinspectError(f"{path} is not a regular file", "name another")
+    if not path.parent.is_dir():
+        raise KinspectError(f"{path.parent}: no such folder", "make it, or name another")
+
+
+def write(path: Path, report: Report, picture: Picture) -> int:
+    """Writes the file as a whole, or not at all; a file that was there is replaced.
+
+    Args:
+        path: where; its suffix says what.
+        report: written to `.json`, `.md` and `.kinspect`, as made by this kinspect.
+        picture: written to `.svg` and `.html`.
+
+    Returns:
+        The file's size in bytes.
+
+    Raises:
+        KinspectError: it cannot be written; what was there is as it was.
+    """
+    suffix = suffix_of(path)
+    check(path)
+    if suffix == ".kinspect":
+        from kinspect.inspector import saved
+
+        try:
+            saved.save(_signed(report), path)
+        except KinspectError as error:
+            raise KinspectError(error.message, "name another place, or run again") from None
+    else:
+        _write_text(path, _text(suffix, report, picture))
+    return path.stat().st_size
+
+
+def _text(suffix: str, report: Report, picture: Picture) -> str:
+    if suffix == ".svg":
+        return picture.svg()
+    if suffix == ".html":
+        return picture.html()
+    from kinspect.inspector.render import json_v1, md
+
+    stream = io.StringIO()
+    (json_v1 if suffix == ".json" else md).write(_signed(report), stream)
+    return stream.getvalue()
+
+
+def _signed(report: Report) -> Report:
+    from kinspect.inspector.analysis import ANALYSIS_VERSION
+    from kinspect.inspector.version import VERSION
+
+    tool = {"name": "kinspect", "version": VERSION, "analysis": str(ANALYSIS_VERSION)}
+    return replace(report, tool=tool)
+
+
+def _write_text(path: Path, text: str) -> None:
+    place = Path(os.path.realpath(path))  # a link stays one
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name[:200]}.")
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.chmod(temporary, _mode(place))
+        os.replace(temporary, place)
+    except OSError as error:
+        if temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        raise KinspectError(
+            f"{path}: cannot be written ({error.strerror})", "name another place, or free space"
+        ) from None
+
+
+def _mode(path: Path) -> int:
+    """The rights of the file that is replaced, else those that any new file has."""
+    try:
+        return path.stat().st_mode & 0o777
+    except OSError:
+        mask = os.umask(0o077)
+        os.umask(mask)
+        return 0o666 & ~mask

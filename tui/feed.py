@@ -1,0 +1,144 @@
+"""Runs the pipeline in a process of its own; its events are fetched by the UI at its own pace.
+
+Analysis is hundreds of milliseconds of Python at a time: in a thread it would hold up every key
+press. In a process it does not, can be ended at any moment whatever it is at, and takes nothing
+with it if it dies. The process ends, and its compilers with it, once its standard input is closed:
+when the run is stopped, and when the UI ends in whatever way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from kinspect.inspector.model import ErrorRecord
+from kinspect.inspector.runs.events import Event, Failed
+from kinspect.inspector.runs.jobs import Request
+
+CHILD = Path(__file__).resolve().with_name("feeder.py")
+GRACE_SECONDS = 8.0
+"""How long a run that is stopped may take to end its compilers before it is killed."""
+_TAIL_BYTES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Nothing more will come."""
+
+
+class Feed:
+    """One run of the pipeline.
+
+    Args:
+        request: the run.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self._events: queue.SimpleQueue[Event | Ended] = queue.SimpleQueue()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="kinspect feed", daemon=True)
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the run's process, once it was started."""
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Begins the run."""
+        self._thread.start()
+
+    def taken(self, most: int = 500) -> Iterator[Event | Ended]:
+        """What has come since the last call, at most `most` events; never waits."""
+        for _ in range(most):
+            try:
+                yield self._events.get_nowait()
+            except queue.Empty:
+                return
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """Ends the run and its compilers; waits that long for them at most."""
+        with self._lock:
+            self._stopped.set()
+            process = self._process
+            if process is not None:
+                process.terminate()
+                if process.stdin is not None:
+                    with contextlib.suppress(OSError):
+                        process.stdin.close()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+
+    # ------------------------------------------------------------------ the thread
+
+    def _run(self) -> None:
+        # Unnamed: what the process says when it can say nothing over its channel.
+        with tempfile.TemporaryFile() as errors:
+            try:
+                process = self._begin(errors)
+                if process is not None:
+                    self._listen(process, errors)
+            except OSError as error:
+                self._fail(f"the process that analyses cannot be started: {error.strerror}")
+            finally:
+                self._events.put(Ended())
+
+    def _begin(self, errors: IO[bytes]) -> subprocess.Popen[bytes] | None:
+        with self._lock:
+            if self._stopped.is_set():
+                return None
+            process = self._process = subprocess.Popen(
+                [sys.executable, str(CHILD)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                # Ctrl-C in the terminal is for the UI, which then stops the run.
+                start_new_session=True,
+            )
+        assert process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):  # stopped already
+            pickle.dump(sys.path, process.stdin)  # first: the rest is found by it
+            pickle.dump(self.request, process.stdin)
+            process.stdin.flush()
+        return process
+
+    def _listen(self, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
+        assert process.stdout is not None
+        ended = False
+        with process.stdout as stream:
+            while not self._stopped.is_set():
+                message: Any = None
+                try:
+                    message = pickle.load(stream)
+                except (EOFError, pickle.UnpicklingError, OSError):
+                    break
+                if message is None:
+                    ended = True
+                    break
+                self._events.put(message)
+        try:
+            status = process.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            status = process.wait()
+        if not ended and not self._stopped.is_set():
+            errors.seek(max(0, errors.seek(0, 2) - _TAIL_BYTES))
+            said = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
+            how = f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
+            self._fail(f"the process that analyses {how}{': ' + said[0] if said else ''}")
+
+    def _fail(self, message: str) -> None:
+        hint = "free memory or use fewer --jobs; else please report it"
+        target = " ".join(self.request.targets)
+        self._events.put(Failed((0, 0), ErrorRecord(target, None, "analyze", message, hint)))

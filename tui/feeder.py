@@ -1,0 +1,63 @@
+"""The process that runs the pipeline for the UI: `PYTHON feeder.py`, started by `feed.Feed`.
+
+It reads the request from its standard input and writes events to its standard output, pickled;
+`None` is the last. When its input is closed, or it is told to end, it ends its compilers and
+itself.
+There is no second thread in it: the pipeline reads many files by forks of this process.
+"""
+
+import os
+import sys
+
+SECONDS = 5
+"""What the pipeline has to end its compilers; then the process is ended as it is."""
+
+
+def main() -> int:
+    """Runs one request.
+
+    Returns:
+        The exit status.
+    """
+    here = os.path.dirname(os.path.abspath(__file__))
+    # A script's folder stands first: our module names would shadow those of others.
+    if sys.path and os.path.abspath(sys.path[0]) == here:
+        del sys.path[0]
+    import contextlib
+    import fcntl
+    import pickle
+    import signal
+    from types import FrameType
+
+    def told(number: int, frame: FrameType | None) -> None:
+        # Once is enough, and the rest must not take longer than this.
+        for one in (signal.SIGTERM, signal.SIGINT, signal.SIGIO):
+            signal.signal(one, signal.SIG_IGN)
+        signal.alarm(SECONDS)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, told)
+    signal.signal(signal.SIGINT, told)
+    channel = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what anything prints must not stand between two events
+    try:
+        sys.path[:] = pickle.load(sys.stdin.buffer)
+        request = pickle.load(sys.stdin.buffer)
+        # The kernel says when the other end is closed, even if the UI was killed.
+        signal.signal(signal.SIGIO, told)
+        fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
+        from kinspect.tui.feeding import feed
+
+        feed(request, channel)
+    except (KeyboardInterrupt, EOFError, BrokenPipeError):
+        return 1
+    finally:
+        with contextlib.suppress(OSError):
+            channel.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    # Nothing is left to clean up.
+    os._exit(main())

@@ -1,0 +1,108 @@
+"""The pages of the application by name; a page's module is imported when it is first opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+if TYPE_CHECKING:
+    from kinspect.tui.app import KinspectApp
+    from kinspect.tui.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A page that the application has."""
+
+    key: str
+    module: str
+    cls: str
+    title: str
+    about: str
+
+
+PAGES: Mapping[str, Known] = {
+    "kernels": Known("1", "kernels", "KernelsPage", "Kernels", "every kernel with its figures"),
+    "findings": Known(
+        "2", "findings", "FindingsPage", "Findings", "what is wrong, grouped by rule"
+    ),
+    "compare": Known("3", "compare", "ComparePage", "Compare", "two kernels side by side"),
+    "passes": Known("4", "passes", "PassesPage", "Passes", "what each compiler pass changed"),
+    "occupancy": Known("5", "occupancy", "OccupancyPage", "Occupancy", "what limits it; what if"),
+    "profile": Known("6", "profile", "ProfilePage", "Profile", "what was measured"),
+    "history": Known("7", "history", "HistoryPage", "History", "figures over time"),
+    "kernel": Known("", "kernel", "KernelPage", "Kernel", "source, TTGIR and assembly, linked"),
+}
+
+
+def page_class(name: str) -> type[Page]:
+    """The class of a page; its module is imported now."""
+    known = PAGES[name]
+    found: Any = getattr(import_module(f"kinspect.tui.screens.{known.module}"), known.cls)
+    if not issubclass(found, Page):
+        raise TypeError(f"{known.cls} is no page")
+    return cast("type[Page]", found)
+
+
+class Page(Screen[None]):
+    """A full screen of the application.
+
+    Attributes:
+        NAME: of the page, a key of `PAGES`.
+        HELP: what the help screen says above the keys, a few plain sentences.
+    """
+
+    NAME: ClassVar[str] = ""
+    HELP: ClassVar[str] = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "app.back", "Back", show=False),
+        Binding("f1", "app.help", "Help"),
+        Binding("question_mark", "app.help", "Help", show=False, key_display="?"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen = -1  # the session's revision that was shown last
+
+    @property
+    def kinspect(self) -> KinspectApp:
+        """The application."""
+        from kinspect.tui.app import KinspectApp
+
+        assert isinstance(self.app, KinspectApp)
+        return self.app
+
+    @property
+    def session(self) -> Session:
+        """What is open."""
+        return self.kinspect.session
+
+    def crumb(self) -> str:
+        """What the header says after the page's title: which kernel, how many, ..."""
+        return ""
+
+    def session_changed(self) -> None:
+        """Called when the session has changed, at most ten times a second, and once when shown."""
+
+    def refresh_from_session(self) -> None:
+        """Shows what is new, if anything is; not before the page has all of its widgets."""
+        if self.is_mounted and self._seen != self.session.revision:
+            self._seen = self.session.revision
+            self.session_changed()
+
+    def on_screen_resume(self) -> None:
+        """A page that is shown again may have missed something."""
+        self._seen = -1
+        self.refresh_from_session()
+        self.call_after_refresh(self._see_focus)
+
+    def _see_focus(self) -> None:
+        """A hidden field that Textual gave the focus would swallow the keys."""
+        focused = self.focused
+        if focused is not None and not all(node.display for node in focused.ancestors_with_self):
+            self.set_focus(None)

@@ -1,0 +1,222 @@
+"""What the page of two kernels says: verdict, changes in groups, scorecards. Texts alone."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+
+from kinspect.inspector.diff.results import Change, KernelDiff, Verdict, label_of
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.render import diff_words as words
+from kinspect.inspector.render import view
+from textual.content import Content
+
+Part = tuple[str, str]
+DIM = "$foreground 60%"
+COLOURS: Mapping[Verdict, str] = {
+    "regression": "$error",
+    "mixed": "$warning",
+    "unknown": "$warning",
+    "improvement": "$success",
+    "neutral": "$primary",
+    "same": "$foreground",
+}
+_GROUPS = (
+    # judgement, heading, colour
+    ("regression", "Worse", "$error"),
+    ("unknown", "Not known", "$warning"),
+    ("improvement", "Better", "$success"),
+    ("neutral", "Of no consequence", "$foreground 60%"),
+    ("shown", "Two targets: shown, not judged", "$foreground 60%"),
+)
+_GAP = 2
+_LEAST_REASON = 24
+
+
+def short_labels(left: KernelReport, right: KernelReport) -> tuple[str, str]:
+    """What to call the sides over their columns: what tells them apart."""
+    names = [label_of(side) for side in (left, right)]
+    archs = [side.arch or "-" for side in (left, right)]
+    if names[0] != names[1]:
+        if archs[0] != archs[1]:
+            return f"{names[0]} {archs[0]}", f"{names[1]} {archs[1]}"
+        return names[0], names[1]
+    if archs[0] != archs[1]:
+        return archs[0], archs[1]
+    found = differing(left, right)
+    if found:
+        name, *values = found[0]
+        return f"{name}={values[0]}", f"{name}={values[1]}"
+    files = [view.file_name(view.path_of(side)) for side in (left, right)]
+    return (files[0], files[1]) if files[0] != files[1] else ("left", "right")
+
+
+def differing(left: KernelReport, right: KernelReport) -> list[tuple[str, str, str]]:
+    """Constexprs and options that differ: name, left, right; `-` where a side has none."""
+    sides = [_configuration(side) for side in (left, right)]
+    names = dict.fromkeys((*sides[0], *sides[1]))
+    return [
+        (name, sides[0].get(name, "-"), sides[1].get(name, "-"))
+        for name in names
+        if sides[0].get(name) != sides[1].get(name)
+    ]
+
+
+def _configuration(report: KernelReport) -> dict[str, str]:
+    if report.variant is None:
+        return {}
+    found = {**report.variant.constexprs, **report.variant.options}
+    return {name: str(value) for name, value in found.items()}
+
+
+def verdict(pair: KernelDiff, *, code: str = "", short: bool = False) -> Content:
+    """The head of the page: the verdict and what decides it, then the stages, then the notes.
+
+    Args:
+        pair: the kernels.
+        code: how much of it differs; empty where it is not at hand.
+        short: leaves out what the two are.
+    """
+    said = words.in_short(pair)
+    parts: list[Part] = [
+        (f" {words.VERDICT_WORDS[pair.verdict]} ", f"bold reverse {COLOURS[pair.verdict]}"),
+        (f"  {said or 'nothing differs that is looked at'}\n", ""),
+    ]
+    if not short:
+        parts += _both(pair)
+    found = differing(pair.left, pair.right)
+    if found:
+        parts.append((", ".join(f"{n} {a} → {b}" for n, a, b in found) + "\n", "$accent"))
+    stages = words.stages(pair)
+    if stages:
+        parts.append((f"{stages}\n", ""))
+    if code:
+        parts.append((f"hot code by source line: {code}\n", ""))
+    parts += [(f"{note}\n", DIM) for note in pair.notes]
+    return Content.assemble(*parts).rstrip()
+
+
+def _both(pair: KernelDiff) -> Iterator[Part]:
+    """A line for each of the two: what it is and where it was read."""
+    labels = short_labels(pair.left, pair.right)
+    colours = ("$error", "$success")
+    reports = (pair.left, pair.right)
+    for mark, colour, report, label in zip("AB", colours, reports, labels, strict=True):
+        yield f"{mark} ", f"bold {colour}"
+        yield f"{label}  ", "bold"
+        where = view.place(report.source) or view.file_name(view.path_of(report))
+        parts = (label_of(report), report.arch or "-", where)
+        yield f"{'  '.join(part for part in parts if part not in label)}\n", DIM
+
+
+# --------------------------------------------------------------------------- changes
+
+
+def changes(pair: KernelDiff, width: int) -> Content:
+    """What changed, in groups, the worst first: figures before → after and the reason.
+
+    Args:
+        pair: the kernels.
+        width: of the pane.
+    """
+    parts: list[Part] = []
+    for judgement, heading, colour in _GROUPS:
+        found = [c for c in pair.changes if c.judgement == judgement]
+        if not found:
+            continue
+        parts.append((f"{heading} {len(found)}\n", f"bold {colour}"))
+        parts += _lines(found, width, colour)
+    if not parts:
+        parts.append(("no figure differs\n", DIM))
+    return Content.assemble(*parts).rstrip()
+
+
+def _lines(found: Sequence[Change], width: int, colour: str) -> Iterator[Part]:
+    """Two columns, figures and reason; one under the other where there is no room for both."""
+    heads = [_head(change) for change in found]
+    widest = min(max(map(len, (head for head, _ in heads))), max(20, width // 2))
+    for change, (head, reason) in zip(found, heads, strict=True):
+        mark = "!" if change.matters and change.judgement != "neutral" else " "
+        yield f"{mark} ", f"bold {colour}"
+        room = max(12, width - 2)
+        if len(head) <= widest and width - 2 - widest - _GAP >= _LEAST_REASON:
+            wrapped = textwrap.wrap(reason, width - 2 - widest - _GAP) or [""]
+            yield head.ljust(widest + _GAP), ""
+            yield f"{wrapped[0]}\n", DIM
+            for line in wrapped[1:]:
+                yield f"{' ' * (2 + widest + _GAP)}{line}\n", DIM
+            continue
+        lines = textwrap.wrap(head, room) or [""]
+        yield f"{lines[0]}\n", ""
+        for line in lines[1:]:
+            yield f"  {line}\n", ""
+        for line in textwrap.wrap(reason, room - 2):
+            yield f"    {line}\n", DIM
+
+
+def _head(change: Change) -> tuple[str, str]:
+    """The figures and the reason of a change, as the text report words them."""
+    head, _, reason = change.why.partition(": ")
+    loop = f" in {change.loop}" if change.loop is not None and change.loop not in head else ""
+    if change.name.startswith("findings.") and ": " in change.why:
+        head, reason = f"{change.why}  {_shown(change)}", ""
+    return head.strip() + loop, reason.strip()
+
+
+def _shown(change: Change) -> str:
+    return f"({view.show(change.left)} → {view.show(change.right)})"
+
+
+# --------------------------------------------------------------------------- scorecards
+
+
+def scorecards(pair: KernelDiff, width: int) -> Content:
+    """The hot loops' instruction mix side by side; what differs stands out."""
+    if not pair.loops:
+        return Content.styled("neither side has a hot loop", DIM)
+    labels = short_labels(pair.left, pair.right)
+    parts: list[Part] = []
+    for loops in pair.loops:
+        rows = [(name, _dash(left), _dash(right)) for name, left, right in words.scorecards(loops)]
+        parts.append((f"{words.loop_title(loops)}\n", "bold $accent"))
+        names = min(max(len(name) for name, _, _ in rows), max(12, 2 * width // 5))
+        room = max(6, (width - names - 2 * _GAP) // 2)
+        heads = labels if max(map(len, labels)) <= room else ("A", "B")
+        columns = [
+            min(room, max(len(head), *(len(row[n]) for row in rows)))
+            for n, head in enumerate(heads, 1)
+        ]
+        parts.append((" " * names, ""))
+        for head, size, colour in zip(heads, columns, ("$error", "$success"), strict=True):
+            parts.append((f"{'':{_GAP}}{head:>{size}}", f"bold {colour}"))
+        parts.append(("\n", ""))
+        for name, left, right in rows:
+            parts += _card_row(_fitting(name, names), (left, right), columns)
+        parts.append(("\n", ""))
+    return Content.assemble(*parts).rstrip()
+
+
+def _card_row(name: str, cells: tuple[str, str], columns: Sequence[int]) -> Iterator[Part]:
+    """A row of a scorecard; a cell that is too long goes on below."""
+    same = cells[0] == cells[1]
+    yield name, DIM if same else "bold"
+    wrapped = [textwrap.wrap(cell, size) or [""] for cell, size in zip(cells, columns, strict=True)]
+    for number, (left, right) in enumerate(zip_longest(*wrapped, fillvalue="")):
+        if number:
+            yield " " * len(name), ""
+        yield f"{'':{_GAP}}{left:>{columns[0]}}", DIM if same else "$error"
+        yield f"{'':{_GAP}}{right:>{columns[1]}}\n", DIM if same else "$success"
+
+
+def _fitting(name: str, width: int) -> str:
+    """A name as wide as that; of a long instruction's the end says which it is."""
+    if len(name) <= width:
+        return name.ljust(width)
+    if name.startswith("  v_"):
+        return f"  …{name[3 - width :]}"
+    return f"{name[: width - 1]}…"
+
+
+def _dash(text: str) -> str:
+    return text.replace(view.UNKNOWN, "-")

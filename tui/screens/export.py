@@ -1,0 +1,193 @@
+"""Asks where to export to, and writes it there."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import Report
+from kinspect.inspector.render import view
+from kinspect.tui.export import FORMATS, PICTURES, Picture, check, suffix_of, write
+from kinspect.tui.pages import Page
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+if TYPE_CHECKING:
+    from kinspect.tui.app import KinspectApp
+
+_MOST_NAME = 60
+
+
+class ExportScreen(ModalScreen[None]):
+    """A field for the file's name; its suffix decides what is written.
+
+    Args:
+        picture: the screen that was shown.
+    """
+
+    DEFAULT_CSS = """
+    ExportScreen { align: center middle; }
+    ExportScreen > Vertical {
+        width: 76;
+        max-width: 100%;
+        height: auto;
+        max-height: 100%;
+        background: $surface;
+        border: round $primary;
+        border-title-color: $foreground;
+        border-subtitle-color: $foreground 70%;
+        padding: 0 1;
+        overflow-y: auto;
+    }
+    ExportScreen Input { background: $panel; margin: 0 0 1 0; }
+    ExportScreen #says { height: auto; min-height: 1; margin: 1 0 0 0; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "Back"),
+        Binding("tab,down", "format(1)", "Next format", priority=True),
+        Binding("shift+tab,up", "format(-1)", "Format before", priority=True),
+    ]
+
+    def __init__(self, picture: Picture) -> None:
+        super().__init__()
+        self._picture = picture
+        self._agreed: Path | None = None  # may be overwritten: it was asked
+        self._writing = False
+
+    @property
+    def kinspect(self) -> KinspectApp:
+        """The application."""
+        from kinspect.tui.app import KinspectApp
+
+        assert isinstance(self.app, KinspectApp)
+        return self.app
+
+    def compose(self) -> ComposeResult:
+        """The field, what the suffixes mean, and a line for what went wrong."""
+        box = Vertical()
+        box.border_title = "Export to"
+        box.border_subtitle = "Enter writes · Tab changes the format · Esc closes"
+        with box:
+            yield Input(self._suggested(), id="file", select_on_focus=False, compact=True)
+            yield Static(id="formats")
+            yield Static(id="says")
+
+    def on_mount(self) -> None:
+        """The field has the focus."""
+        self.query_one(Input).focus()
+        self._show_formats()
+
+    def _suggested(self) -> str:
+        """The last folder, the name of what is open, and the last suffix."""
+        kept = self.kinspect.state.export
+        last = Path(kept) if kept else Path("kinspect.svg")
+        suffix = last.suffix if last.suffix in FORMATS else ".svg"
+        page = next((s for s in reversed(self.app.screen_stack) if isinstance(s, Page)), None)
+        words = [page.NAME if page is not None else "kinspect"]
+        if page is not None and page.NAME == "kernel":
+            words = [page.crumb().split()[0]] if page.crumb() else words
+        name = re.sub(r"[^\w.-]+", "-", "-".join(words)).strip("-.")[:_MOST_NAME] or "kinspect"
+        folder = last.parent if str(last.parent) != "." and last.parent.is_dir() else Path()
+        return str(folder / f"{name}{suffix}")
+
+    def _show_formats(self) -> None:
+        suffix = Path(self.query_one(Input).value).suffix.lower()
+        kernels = len(self.kinspect.session.entries)
+        text = Text()
+        for index, (one, about) in enumerate(FORMATS.items()):
+            here = one == suffix
+            count = "" if one in PICTURES else f", {view.plural(kernels, 'kernel')}"
+            text.append("\n" if index else "")
+            text.append(" › " if here else "   ")
+            text.append(f"{one:<10}", "bold" if here else "")
+            text.append(f"{about}{count}", "bold" if here else "")
+        self.query_one("#formats", Static).update(text)
+
+    # ------------------------------------------------------------------ keys
+
+    def action_close(self) -> None:
+        """Closes it; what is being written is written."""
+        self.dismiss()
+
+    def action_format(self, by: int) -> None:
+        """Changes the suffix of the name to that of the next format."""
+        field = self.query_one(Input)
+        path = Path(field.value or "kinspect")
+        known = list(FORMATS)
+        suffix = path.suffix.lower()
+        if suffix in known:
+            new = known[(known.index(suffix) + by) % len(known)]
+            field.value = field.value[: -len(suffix)] + new
+        else:
+            field.value = f"{path}{known[0]}"
+        field.cursor_position = len(field.value)
+
+    def on_input_changed(self) -> None:
+        """Another name has not been asked about yet."""
+        self._agreed = None
+        self._show_formats()
+        self._say("")
+
+    def on_input_submitted(self) -> None:
+        """Writes the file, unless that needs a question first."""
+        if self._writing:
+            return
+        name = self.query_one(Input).value.strip()
+        if not name:
+            self._say("a name is needed")
+            return
+        try:
+            path = Path(name).expanduser()
+            suffix_of(path)
+            check(path)
+            exists = path.exists()
+        except KinspectError as error:
+            self._say(str(error))
+            return
+        except (OSError, ValueError, RuntimeError) as error:  # a name that no file can have
+            self._say(f"{name[:_MOST_NAME]}: {getattr(error, 'strerror', None) or error}")
+            return
+        if exists and self._agreed != path:
+            self._agreed = path
+            self._say(f"{path.name} exists: Enter again overwrites it", "$warning")
+            return
+        self._writing = True
+        self._say("writing …", "$foreground")
+        report = self.kinspect.session.report({})
+        self.run_worker(partial(self._write, path, report), thread=True, group="export")
+
+    def _write(self, path: Path, report: Report) -> None:
+        """In a thread: a report of many kernels takes a while."""
+        try:
+            size = write(path, report, self._picture)
+        except KinspectError as error:
+            self.app.call_from_thread(self._failed, str(error))
+        else:
+            self.app.call_from_thread(self._written, path, size)
+
+    def _failed(self, what: str) -> None:
+        self._writing = False
+        if self.is_attached:
+            self._say(what)
+        else:
+            self.app.notify(what, severity="error")
+
+    def _written(self, path: Path, size: int) -> None:
+        self._writing = False
+        self.kinspect.state.export = str(path)
+        unit = f"{size} B" if size < 1024 else f"{size / 1024:.1f} KiB"
+        self.app.notify(f"{path} ({unit})", title="Written")
+        if self.is_attached:
+            self.dismiss()
+
+    def _say(self, what: str, colour: str = "$error") -> None:
+        line = self.query_one("#says", Static)
+        line.styles.color = self.app.theme_variables[colour.removeprefix("$")]
+        line.update(Text(what))

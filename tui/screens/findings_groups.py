@@ -1,0 +1,234 @@
+"""Findings in groups, as rows of a list: which there are, in which order, what each says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kinspect.inspector.diff.results import label_of
+from kinspect.inspector.lint.rule import Rule
+from kinspect.inspector.model import Finding, Location
+from kinspect.inspector.render import view
+from kinspect.tui.session import SEVERITIES, Entry
+
+By = Literal["rule", "kernel", "file"]
+BYS: tuple[By, ...] = ("rule", "kernel", "file")
+MARKS: Mapping[str, str] = {"error": "✖", "warning": "▲", "info": "●"}
+"""Severity -> what stands before a finding, so that colour is not all that tells it."""
+NO_FILE = "no source line"
+
+_OPENED_FIRST = ("amdgcn", "ttgir", "llir", "source")
+_MOST_KERNEL, _MOST_PLACE, _MOST_TITLE = 34, 26, 48
+Rules = Mapping[str, Rule]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A finding with its kernel."""
+
+    entry: Entry
+    finding: Finding
+
+    @property
+    def kernel(self) -> str:
+        """Kernel and case."""
+        return label_of(self.entry.report)
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What is the same for it after the list was made anew."""
+        found = self.finding
+        return (self.entry.key, found.rule, found.fingerprint, found.message)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Findings that have something in common: a rule, a kernel, a file."""
+
+    name: str
+    title: str
+    items: tuple[Item, ...]
+
+    @property
+    def worst(self) -> str:
+        """The severity of its worst finding."""
+        return min((item.finding.severity for item in self.items), key=SEVERITIES.index)
+
+    @property
+    def tally(self) -> str:
+        """`2 errors, 1 note in 3 kernels`."""
+        kernels = len({item.entry.key for item in self.items})
+        where = f" in {view.plural(kernels, 'kernel')}" if kernels > 1 else ""
+        return tally(item.finding for item in self.items) + where
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the list: the heading of a group, or one of its findings."""
+
+    group: Group
+    item: Item | None
+    text: str
+    spans: tuple[tuple[int, int, str], ...]
+
+
+def tally(findings: Iterable[Finding]) -> str:
+    """`1 error, 2 warnings, 5 notes`; what there is none of is left out."""
+    counts = Counter[str](finding.severity for finding in findings)
+    said = [
+        view.plural(counts[severity], "note" if severity == "info" else severity)
+        for severity in SEVERITIES
+        if counts[severity]
+    ]
+    return ", ".join(said) or "none"
+
+
+def fitting(items: Iterable[Item], words: str, least: str, rules: Rules) -> list[Item]:
+    """The findings that all words are found in, and that are at least so severe.
+
+    Args:
+        items: all of them.
+        words: what was typed, words by blanks; small letters find large ones too.
+        least: the severity.
+        rules: what rules are called.
+    """
+    wanted = words.lower().split()
+    worst = SEVERITIES[: SEVERITIES.index(least) + 1]
+    kept = [item for item in items if item.finding.severity in worst]
+    if not wanted:
+        return kept
+    return [item for item in kept if all(word in _searched(item, rules) for word in wanted)]
+
+
+def _searched(item: Item, rules: Rules) -> str:
+    found, report = item.finding, item.entry.report
+    rule = rules.get(found.rule)
+    severity = "note info" if found.severity == "info" else found.severity
+    name = rule.text.name if rule is not None else ""
+    tags = " ".join(rule.text.tags) if rule is not None else ""
+    parts = (found.rule, name, tags, severity, item.kernel, report.arch or "", report.id)
+    return " ".join((*parts, view.finding_place(found), found.message)).lower()
+
+
+def grouped(items: Sequence[Item], by: By, rules: Rules) -> list[Group]:
+    """The findings in groups, the worst group first, the worst of each first."""
+    name_of: Callable[[Item], str] = {
+        "rule": lambda item: item.finding.rule,
+        "kernel": lambda item: item.entry.key,
+        "file": file_of,
+    }[by]
+    found: dict[str, list[Item]] = {}
+    for item in items:
+        found.setdefault(name_of(item), []).append(item)
+    groups = [Group(name, _title(by, name, of, rules), _sorted(of)) for name, of in found.items()]
+    return sorted(groups, key=_weight)
+
+
+def _sorted(items: Iterable[Item]) -> tuple[Item, ...]:
+    return tuple(sorted(items, key=lambda item: SEVERITIES.index(item.finding.severity)))
+
+
+def _weight(group: Group) -> tuple[object, ...]:
+    counts = Counter[str](item.finding.severity for item in group.items)
+    return (SEVERITIES.index(group.worst), *(-counts[s] for s in SEVERITIES), group.name)
+
+
+def _title(by: By, name: str, items: Sequence[Item], rules: Rules) -> str:
+    if by == "rule":
+        return f"{name} {rules[name].text.name}" if name in rules else name
+    if by == "kernel":
+        report = items[0].entry.report
+        at = view.place(report.source) or view.file_name(view.path_of(report))
+        return "  ".join(part for part in (items[0].kernel, report.arch, at) if part)
+    return name
+
+
+def file_of(item: Item) -> str:
+    """The file of the user's that a finding is about; the one that was read where none is known."""
+    place = source_of(item)
+    return place[0] if place is not None else NO_FILE
+
+
+def source_of(item: Item) -> tuple[str, int] | None:
+    """Where an editor is to be opened: the finding's source line, the kernel's, the assembly's."""
+    report = item.entry.report
+    for at in item.finding.locations:
+        if at.kind == "source" and at.file and at.line:
+            return at.file, at.line
+    if report.source is not None:
+        return report.source.file, report.source.line
+    for at in item.finding.locations:
+        if at.kind == "amdgcn" and at.line and report.variant is None:
+            return view.path_of(report), at.line  # what was opened is the assembly itself
+    return None
+
+
+def best_location(finding: Finding) -> Location | None:
+    """Where the kernel's page is to be opened: its code first."""
+    known = [at for at in finding.locations if at.line and at.kind in _OPENED_FIRST]
+    return min(known, key=lambda at: _OPENED_FIRST.index(at.kind), default=None)
+
+
+# --------------------------------------------------------------------------- rows
+
+
+def rows_of(groups: Sequence[Group], by: By, closed: Iterable[str]) -> list[Row]:
+    """The lines of the list; groups that are closed have their heading alone."""
+    shut = set(closed)
+    items = [item for group in groups if group.name not in shut for item in group.items]
+    lead = [_lead(item, by) for item in items]
+    widths = [max((len(cells[n]) for cells in lead), default=0) for n in range(2)]
+    titles = max((len(group.title) for group in groups), default=0)
+    rows: list[Row] = []
+    cells = iter(lead)
+    for group in groups:
+        rows.append(_heading(group, group.name in shut, min(titles, _MOST_TITLE)))
+        if group.name not in shut:
+            rows += [_row(group, item, next(cells), widths) for item in group.items]
+    return rows
+
+
+def _heading(group: Group, shut: bool, width: int) -> Row:
+    mark = MARKS[group.worst]
+    start = f"{'▸' if shut else '▾'} {mark} "
+    title = f"{group.title:<{width}}"
+    text = f"{start}{title}  {group.tally}"
+    spans = (
+        (0, 1, "dim"),
+        (2, 3, group.worst),
+        (len(start), len(start) + len(group.title), "label"),
+        (len(start) + len(title), len(text), "comment"),
+    )
+    return Row(group, None, text, spans)
+
+
+def _lead(item: Item, by: By) -> tuple[str, str]:
+    """The two columns before the message: what the group does not say already."""
+    place = _cut(view.finding_place(item.finding), _MOST_PLACE)
+    arch = item.entry.report.arch or "-"
+    if by == "kernel":
+        return item.finding.rule, place
+    kernel = _cut(f"{item.kernel} {arch}", _MOST_KERNEL)
+    if by == "file":
+        return f"{item.finding.rule} {kernel}", place.rpartition(":")[2]
+    return kernel, place
+
+
+def _row(group: Group, item: Item, cells: Sequence[str], widths: Sequence[int]) -> Row:
+    found = item.finding
+    mark = MARKS[found.severity]
+    first, place = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+    start = f"    {mark} {first}  "
+    text = f"{start}{place}  {' '.join(found.message.split())}"
+    spans = (
+        (4, 5, found.severity),
+        (6, 6 + len(first), "name"),
+        (len(start), len(start) + len(place), "literal"),
+    )
+    return Row(group, item, text, tuple(span for span in spans if span[0] < span[1]))
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

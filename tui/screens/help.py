@@ -1,0 +1,261 @@
+"""What a page is for and what its keys do, made from the page's own words and bindings."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from kinspect.tui.pages import PAGES, Page
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.dom import DOMNode
+from textual.events import Resize
+from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
+from textual.widgets import Static
+
+_WIDTH = 78
+_WIDE = 96
+"""From this many columns on the keys stand in two columns."""
+_KEYS = 18
+_NAMES = {
+    "CodeView": "In a text",
+    "DataTable": "In a table",
+    "Input": "In a field",
+    "Tree": "In a tree",
+    "OptionList": "In a list",
+    "ScrollableContainer": "Where there is more than fits",
+    "ScrollView": "Where there is more than fits",
+}
+_TOLD = frozenset({"app.help", "app.back"})  # under "Everywhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one action does, and its keys."""
+
+    keys: tuple[str, ...]
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Keys that belong together."""
+
+    title: str
+    rows: tuple[Row, ...]
+
+
+def groups_of(screen: Screen[object]) -> list[Group]:
+    """Every key that works on a page, by where it works: on all of it, in a widget, everywhere.
+
+    Args:
+        screen: the page; it is on the screen, so that its widgets are there.
+    """
+    app = screen.app
+    named = screen.NAME if isinstance(screen, Page) else ""
+    title = PAGES[named].title if named in PAGES else "This screen"
+    page = [b for b in _bindings(screen, Page if isinstance(screen, Page) else Screen) if _told(b)]
+    found = [Group(f"On the page {title}" if named in PAGES else title, _rows(page, app))]
+    seen: set[type[DOMNode]] = set()
+    for widget in screen.query("*").results(Widget):
+        kind = type(widget)
+        if widget.focusable and kind not in seen:
+            seen.add(kind)
+            found.append(Group(_name(widget), _rows(_bindings(widget, Widget), app)))
+    everywhere = [
+        *(b for b in _bindings(screen, Screen) if b.action in _TOLD),
+        *(b for b in _bindings(app, App) if b.action != "command_palette"),
+        Binding(app.COMMAND_PALETTE_BINDING, "", "All commands"),
+        Binding("tab", "", "Next part of the page"),
+        Binding("shift+tab", "", "Part before"),
+    ]
+    found.append(Group("Everywhere", _rows(everywhere, app)))
+    return [group for group in _merged(found) if group.rows]
+
+
+def _told(binding: Binding) -> bool:
+    return binding.action not in _TOLD
+
+
+def _merged(groups: Iterable[Group]) -> list[Group]:
+    """Groups of one title as one: two kinds of widgets may go by one name."""
+    merged: dict[str, dict[Row, None]] = {}
+    for group in groups:
+        merged.setdefault(group.title, {}).update(dict.fromkeys(group.rows))
+    return [Group(title, tuple(rows)) for title, rows in merged.items()]
+
+
+def _name(widget: Widget) -> str:
+    if widget.BINDING_GROUP_TITLE:
+        return widget.BINDING_GROUP_TITLE
+    for kind in type(widget).__mro__:
+        if kind.__name__ in _NAMES:
+            return _NAMES[kind.__name__]
+    words = re.findall(r"[A-Z][a-z0-9]*", type(widget).__name__.lstrip("_"))
+    return "In the " + " ".join(words).lower()
+
+
+def _bindings(node: DOMNode, base: type[DOMNode]) -> Iterator[Binding]:
+    """The bindings of a node's classes down to `base`, the most derived first; no key twice."""
+    taken: set[str] = set()
+    for kind in type(node).__mro__:
+        if base not in kind.__mro__ or (kind is base and kind in (Widget, Screen, App)):
+            continue
+        declared = kind.__dict__.get("BINDINGS", ())
+        new = [b for b in Binding.make_bindings(declared) if b.key not in taken]
+        if kind.__module__.startswith("textual."):  # whose words Are Written So
+            new = [replace(b, description=b.description.capitalize(), tooltip="") for b in new]
+        taken.update(binding.key for binding in new)
+        yield from new
+
+
+def _rows(bindings: Iterable[Binding], app: App[object]) -> tuple[Row, ...]:
+    """Bindings of one action are one row with all their keys; those without words are left out."""
+    keys: dict[tuple[str, str], list[str]] = {}
+    for binding in bindings:
+        what = binding.tooltip or binding.description
+        if what and not binding.system:
+            action = binding.action.removeprefix("app.")
+            keys.setdefault((action, what), []).append(app.get_key_display(binding))
+    return tuple(Row(tuple(dict.fromkeys(found)), what) for (_, what), found in keys.items())
+
+
+def page_of(groups: Sequence[Group], words: str, width: int) -> Text:
+    """The whole help as text of that width.
+
+    Args:
+        groups: keys.
+        words: what the page is for; empty lines part its paragraphs.
+        width: columns.
+    """
+    text = Text()
+    for paragraph in re.split(r"\n\s*\n", textwrap.dedent(words).strip()):
+        if paragraph:
+            text.append(textwrap.fill(" ".join(paragraph.split()), min(width, 100)) + "\n\n")
+    blocks = [_block(group, (width - 4) // 2 if width >= _WIDE else width) for group in groups]
+    if width < _WIDE:
+        for block in blocks:
+            text.append_text(_lines(block)).append("\n\n")
+    else:
+        text.append_text(_beside(blocks, (width - 4) // 2))
+    text.rstrip()
+    return text
+
+
+def _block(group: Group, width: int) -> list[Text]:
+    lines = [Text(group.title, "bold underline")]
+    for row in group.rows:
+        keys = "  ".join(row.keys)
+        room = max(10, width - _KEYS - 2)
+        told = textwrap.wrap(row.what, room) or [""]
+        if len(keys) > _KEYS:
+            lines.append(Text(f" {keys}", "bold"))
+            keys = ""
+        for index, line in enumerate(told):
+            lines.append(Text.assemble((f" {keys if not index else '':<{_KEYS}} ", "bold"), line))
+    return lines
+
+
+def _lines(block: Sequence[Text]) -> Text:
+    return Text("\n").join(block)
+
+
+def _beside(blocks: Sequence[Sequence[Text]], width: int) -> Text:
+    """Two columns: each block goes to the shorter one."""
+    columns: tuple[list[Text], list[Text]] = ([], [])
+    for block in blocks:
+        column = columns[0] if len(columns[0]) <= len(columns[1]) else columns[1]
+        column.extend([*block, Text()])
+    text = Text()
+    for index in range(max(map(len, columns))):
+        left = columns[0][index].copy() if index < len(columns[0]) else Text()
+        left.truncate(width, pad=True)
+        text.append_text(left).append("    ")
+        text.append_text(columns[1][index] if index < len(columns[1]) else Text()).append("\n")
+    return text
+
+
+class HelpScreen(ModalScreen[None]):
+    """The help of a page, over it.
+
+    Args:
+        screen: the page.
+    """
+
+    DEFAULT_CSS = """
+    HelpScreen { align: center middle; }
+    HelpScreen > VerticalScroll {
+        width: 90%;
+        min-width: 78;
+        max-width: 150;
+        height: auto;
+        max-height: 100%;
+        background: $surface;
+        border: round $primary;
+        border-title-color: $foreground;
+        border-subtitle-color: $foreground 70%;
+        padding: 0 1;
+        scrollbar-size: 1 1;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,f1,question_mark,enter", "close", "Close"),
+        Binding("j,down", "scroll(1)", "Down", priority=True),
+        Binding("k,up", "scroll(-1)", "Up", priority=True),
+        Binding("ctrl+d,pagedown,space", "page(1)", "Page down", priority=True),
+        Binding("ctrl+u,pageup", "page(-1)", "Page up", priority=True),
+        Binding("g,home", "end(-1)", "Top", priority=True),
+        Binding("G,end", "end(1)", "Bottom", priority=True),
+    ]
+
+    def __init__(self, screen: Screen[object]) -> None:
+        super().__init__()
+        self._groups = groups_of(screen)
+        self._words = screen.HELP if isinstance(screen, Page) else ""
+        named = screen.NAME if isinstance(screen, Page) else ""
+        known = PAGES.get(named)
+        self._title = f"{known.title}: {known.about}" if known is not None else "Help"
+
+    def compose(self) -> ComposeResult:
+        """One text that scrolls."""
+        box = VerticalScroll()
+        box.border_title = self._title
+        box.border_subtitle = "j/k scroll · Esc closes"
+        with box:
+            yield Static(id="text")
+
+    def on_mount(self) -> None:
+        """Keys scroll."""
+        self.query_one(VerticalScroll).focus()
+
+    def on_resize(self, event: Resize) -> None:
+        """Lays the text out for the width that there is now."""
+        width = min(max(_WIDTH, event.size.width * 9 // 10), 150, event.size.width) - 5
+        self.query_one("#text", Static).update(page_of(self._groups, self._words, max(20, width)))
+
+    def action_close(self) -> None:
+        """Back to the page."""
+        self.dismiss()
+
+    def action_scroll(self, by: int) -> None:
+        """Scrolls by lines."""
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
+
+    def action_page(self, by: int) -> None:
+        """Scrolls by screens."""
+        box = self.query_one(VerticalScroll)
+        box.scroll_relative(y=by * max(1, box.size.height - 2), animate=False)
+
+    def action_end(self, side: int) -> None:
+        """Scrolls to the top (-1) or the bottom (1)."""
+        box = self.query_one(VerticalScroll)
+        if side < 0:
+            box.scroll_home(animate=False)
+        else:
+            box.scroll_end(animate=False)

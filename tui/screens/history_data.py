@@ -1,0 +1,248 @@
+"""What the history holds, read for the page: kernels, runs, figures. Only ever reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kinspect.inspector.analysis import catalogue
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.history.analyses import FIGURES, FINDINGS, AnalysisRun, Sighting, value_of
+from kinspect.inspector.history.store import History, Kept, Run
+from kinspect.inspector.render.plot import Chart
+from kinspect.inspector.runs.trends import MEASURED, Wanted, chart
+from kinspect.tui.session import SEVERITIES
+
+MOST_RUNS = 400
+"""Runs that are looked at, the last ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What there is at all.
+
+    Attributes:
+        path: the file.
+        kernels: by name.
+        runs: how many.
+        first: date of the oldest.
+        last: date of the newest.
+    """
+
+    path: Path
+    kernels: tuple[str, ...]
+    runs: int
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A metric that some run has of a kernel."""
+
+    name: str
+    unit: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run in the table."""
+
+    run: int
+    date: str
+    label: str
+    what: str
+    on: str
+    triton: str
+    kernels: int
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A kernel over the runs.
+
+    Attributes:
+        kernel: its name.
+        chart: one metric over the runs; None where there is none to draw.
+        figures: the metrics that it has.
+        targets: gfx names and devices it was seen on.
+        runs: those that have it, the newest first.
+        said: why there is no chart.
+    """
+
+    kernel: str
+    chart: Chart | None
+    figures: tuple[Figure, ...]
+    targets: tuple[str, ...]
+    runs: tuple[RunRow, ...]
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One run in full, as a table."""
+
+    titles: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def history_at(path: Path | None) -> History:
+    """The history in a file or folder; the user's own for None."""
+    if path is None:
+        return History()
+    if path.is_dir():
+        return History(path)
+    found = History(path.parent)
+    found.path = path
+    return found
+
+
+def overview(history: History) -> Overview:
+    """What there is.
+
+    Raises:
+        KinspectError: the file is damaged, or of a later kinspect.
+    """
+    runs: list[Run | AnalysisRun] = [*history.runs(most=-1), *history.analyses(most=-1)]
+    dates = sorted(run.date for run in runs)
+    return Overview(
+        history.path,
+        tuple(history.names()),
+        len(runs),
+        dates[0] if dates else "",
+        dates[-1] if dates else "",
+    )
+
+
+def look(history: History, kernel: str, metric: str | None, target: str | None) -> Look:
+    """One metric of a kernel over the runs.
+
+    Args:
+        history: where.
+        kernel: its name.
+        metric: what to draw; where the kernel lacks it, what it is judged by first.
+        target: only this gfx name or device; None for all.
+
+    Raises:
+        KinspectError: the file is damaged.
+    """
+    seen, measured = history.seen(kernel), history.measured(kernel)
+    figures = _figures(seen, measured)
+    names = {figure.name for figure in figures}
+    both: list[Run | AnalysisRun] = [
+        *history.runs(kernel, MOST_RUNS),
+        *history.analyses(kernel, MOST_RUNS),
+    ]
+    rows = sorted(map(_row, both), key=lambda row: row.run, reverse=True)
+    targets = {s.kernel.arch for s in seen if s.kernel.arch} | {run.device for run, _ in measured}
+    drawn, said = None, ""
+    try:
+        wanted = metric if metric in names else None
+        drawn = chart(history, Wanted(kernel, wanted, target, None, MOST_RUNS))
+    except KinspectError as error:
+        said = str(error)
+    return Look(kernel, drawn, figures, tuple(sorted(targets)), tuple(rows[:MOST_RUNS]), said)
+
+
+def _figures(seen: Sequence[Sighting], measured: Sequence[tuple[Run, Kept]]) -> tuple[Figure, ...]:
+    """The metrics that any run has: of compiles, of findings, of measurements."""
+    units: dict[str, str] = {}
+    for sighting in seen:
+        units.update({name: sighting.units.get(name, "") for name in sighting.kernel.figures})
+    known = [name for name in FIGURES if name in units]
+    known += sorted(set(units) - set(known))
+    if any(sighting.kernel.findings is not None for sighting in seen):
+        known += [f"{FINDINGS}{severity}" for severity in SEVERITIES]
+    timed = [name for name in MEASURED if any(getattr(k, name) is not None for _, k in measured)]
+    names = catalogue()
+    found = []
+    for name in (*known, *timed):
+        spec = names.spec(name)
+        unit = MEASURED.get(name) or ("findings" if name.startswith(FINDINGS) else units[name])
+        found.append(Figure(name, unit, spec.description if spec is not None else _about(name)))
+    return tuple(found)
+
+
+def _about(name: str) -> str:
+    if name.startswith(FINDINGS):
+        return f"findings of severity {name.removeprefix(FINDINGS)}"
+    return "measured by kinspect bench" if name in MEASURED else ""
+
+
+def _row(run: Run | AnalysisRun) -> RunRow:
+    if isinstance(run, Run):
+        once = "" if run.mode == "time" else "run once"
+        on, what, label, count = run.device, "bench", once, run.cases
+    else:
+        on, what, label, count = " ".join(run.archs), run.command, run.label or "", run.kernels
+    return RunRow(run.id, run.date, label, what, on, run.versions.get("triton") or "", count)
+
+
+def shown_run(history: History, run: int) -> Shown:
+    """One run in full: its kernels, or the cases that were timed.
+
+    Raises:
+        KinspectError: the file is damaged.
+    """
+    kernels = history.analysed(run)
+    if kernels:
+        return _kernels(kernels)
+    titles = ("case", "best µs", "mean µs", "slowest µs", "TFLOPS", "GiB/s", "configuration")
+    rows = [
+        (
+            case.name,
+            *map(number, (case.best_us, case.mean_us, case.slowest_us)),
+            number(case.tflops),
+            number(case.gib_per_s),
+            _configuration(case.config),
+        )
+        for case in history.results(run)
+    ]
+    return Shown(titles, tuple(rows))
+
+
+_COLUMNS = (
+    # heading, metric
+    ("VGPRs", "vgpr_count"),
+    ("spills", "vgpr_spill_count"),
+    ("scratch B", "scratch_bytes"),
+    ("LDS B", "lds_bytes"),
+    ("waves/EU", "occupancy.waves_per_eu"),
+    ("code B", "code_bytes"),
+    ("errors", "findings.error"),
+    ("warnings", "findings.warning"),
+    ("notes", "findings.info"),
+)
+
+
+def _kernels(kernels: Iterable[Sighting]) -> Shown:
+    titles = ("kernel", "case", "target", *(title for title, _ in _COLUMNS), "configuration")
+    rows = [
+        (
+            seen.kernel.kernel,
+            seen.kernel.name or "",
+            seen.kernel.arch or "-",
+            *(number(value_of(seen.kernel, metric)) for _, metric in _COLUMNS),
+            _configuration(seen.kernel.config),
+        )
+        for seen in kernels
+    ]
+    return Shown(titles, tuple(rows))
+
+
+def _configuration(config: Mapping[str, object]) -> str:
+    return " ".join(f"{name}={value}" for name, value in config.items())
+
+
+def number(value: float | None) -> str:
+    """A figure; a dash where it is not known."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
+
+
+def when(date: str) -> str:
+    """To the minute: `2026-01-02 03:04`."""
+    return date[:16].replace("T", " ")

@@ -1,0 +1,110 @@
+"""What is marked in a pane: the matches of a search, or a register's uses."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kinspect.tui.widgets.code import Hit
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Lines in which something was found.
+
+    Attributes:
+        what: it, in words.
+        lines: where, ascending.
+        hits: line -> the columns; asked for the lines that are drawn alone.
+    """
+
+    what: str
+    lines: Sequence[int]
+    hits: Callable[[int], Sequence[Hit]]
+
+
+class Search:
+    """Looks for words in a text; each letter typed looks again.
+
+    Args:
+        lines: the text as it is drawn.
+    """
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = lines
+        self._lowered: Sequence[str] | None = None
+
+    def find(self, words: str) -> Found:
+        """The lines that hold some words; case counts where they have a capital letter."""
+        lines = self.lines
+        if words == words.lower():
+            if self._lowered is None:
+                self._lowered = [line.lower() for line in lines]
+            lines = self._lowered
+        found = [number for number, line in enumerate(lines) if words in line]
+        return Found(f"“{words}”", found, lambda line: _columns(lines[line], words))
+
+
+def _columns(line: str, words: str) -> list[Hit]:
+    found: list[Hit] = []
+    at = line.find(words) if words else -1
+    while at >= 0:
+        found.append((at, at + len(words)))
+        at = line.find(words, at + len(words))
+    return found
+
+
+def step(lines: Sequence[int], line: int, by: int) -> int | None:
+    """The next (`by` 1) or previous (-1) of these lines; round the end to the beginning.
+
+    Args:
+        lines: ascending.
+        line: where one stands.
+        by: which way.
+    """
+    if not lines:
+        return None
+    at = bisect_right(lines, line) if by > 0 else bisect_left(lines, line) - 1
+    return lines[at % len(lines)]
+
+
+def place(lines: Sequence[int], line: int) -> str:
+    """`3 of 7`: which of these lines one stands on."""
+    return f"{bisect_left(lines, line) + 1} of {len(lines)}"
+
+
+class Trail:
+    """From a wait to what it waits for, one after the other, and back."""
+
+    def __init__(self) -> None:
+        self._stops: tuple[int, ...] = ()
+        self._at = 0
+
+    @property
+    def stops(self) -> tuple[int, ...]:
+        """The line where it began, then those it leads to."""
+        return self._stops
+
+    def next(self, line: int, others: Sequence[int]) -> int | None:
+        """Where to go from a line; None: nowhere.
+
+        Args:
+            line: where one stands.
+            others: what belongs to that line, if the trail is to begin here.
+        """
+        if self._stops and self._stops[self._at] == line:
+            self._at = (self._at + 1) % len(self._stops)
+            return self._stops[self._at]
+        if not others:
+            self._stops = ()
+            return None
+        self._stops, self._at = (line, *others), 1
+        return self._stops[1]
+
+    @property
+    def place(self) -> str:
+        """Where one is on it."""
+        if self._at == 0:
+            return "back where it began"
+        return f"{self._at} of {len(self._stops) - 1}"

@@ -1,0 +1,210 @@
+"""What the panes of the kernel page show: the text, its colours and the gutter beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from kinspect.inspector.browse.spans import STRING, spans, style_of, within_strings
+from kinspect.inspector.model import Finding, KernelReport, LoopReport
+from kinspect.tui.widgets.code import Cell, Span, Text
+
+if TYPE_CHECKING:
+    from kinspect.inspector.browse.marks import Marks
+
+SIGNS: Mapping[str, str] = MappingProxyType({"error": "✗", "warning": "▲", "info": "•"})
+"""How a finding's severity looks in the gutter; it can be told without colours."""
+COUNTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "vmcnt": ("vm", "memory"),
+        "loadcnt": ("ld", "memory"),
+        "vscnt": ("vs", "memory"),
+        "storecnt": ("st", "memory"),
+        "lgkmcnt": ("lg", "lds"),
+        "dscnt": ("ds", "lds"),
+        "kmcnt": ("km", "scalar"),
+        "asynccnt": ("as", "memory"),
+        "tensorcnt": ("tn", "memory"),
+        "samplecnt": ("sa", "memory"),
+        "bvhcnt": ("bv", "memory"),
+        "expcnt": ("ex", "other"),
+        "xcnt": ("x ", "other"),
+    }
+)
+"""Wait counters with the two letters over their column, and its style."""
+_MOST_COUNTERS = 3
+_MOST_BARS = 3
+_INDENT = 8  # of instructions in assembly: LLVM writes a tab
+_SHOWN_INDENT = 2
+
+
+def displayed(kind: str, lines: Sequence[str]) -> Sequence[str]:
+    """The lines as a pane shows them: assembly is not indented by eight columns."""
+    if kind != "amdgcn":
+        return lines
+    wide, narrow = " " * _INDENT, " " * _SHOWN_INDENT
+    return [narrow + line[_INDENT:] if line.startswith(wide) else line for line in lines]
+
+
+def plain(kind: str, lines: Sequence[str], folds: Mapping[int, int] | None) -> Text:
+    """A text of which nothing is known but its lines."""
+    gutter = Gutter(len(lines))
+    return Text(lines, _spans(kind, lines, None), gutter, gutter.width, folds)
+
+
+def marked(
+    kind: str,
+    lines: Sequence[str],
+    folds: Mapping[int, int] | None,
+    report: KernelReport,
+    marks: Marks | None,
+) -> tuple[Text, Gutter]:
+    """A text of a reported kernel; `marks` are None while it is still being analysed."""
+    known = marks if kind == "amdgcn" else None
+    gutter: Gutter
+    if kind == "amdgcn":
+        gutter = CodeGutter(len(lines), report, marks)
+    else:
+        gutter = Gutter(len(lines), kind, marks)
+    return Text(lines, _spans(kind, lines, known), gutter, gutter.width, folds), gutter
+
+
+def _spans(kind: str, lines: Sequence[str], marks: Marks | None) -> Callable[[int], Sequence[Span]]:
+    if kind == "source":
+        within = within_strings(lines)
+        return lambda line: spans(kind, lines[line], STRING if line in within else None)
+    if marks is None:
+        return lambda line: spans(kind, lines[line], None)
+    cls = marks.cls
+    return lambda line: spans(kind, lines[line], cls(line))
+
+
+def worst(findings: Sequence[Finding]) -> str | None:
+    """The severity of the gravest of these; None where there are none."""
+    for severity in SIGNS:
+        if any(finding.severity == severity for finding in findings):
+            return severity
+    return None
+
+
+class Gutter:
+    """Line numbers, and signs of findings.
+
+    Args:
+        lines: how many lines the text has.
+        kind: of text.
+        marks: what is known of its lines.
+    """
+
+    def __init__(self, lines: int, kind: str = "", marks: Marks | None = None) -> None:
+        self._digits = max(3, len(str(lines)))
+        self._kind = kind
+        self._marks = marks
+
+    @property
+    def width(self) -> int:
+        """Columns that it takes."""
+        return self._digits + 3
+
+    @property
+    def heading(self) -> str:
+        """What stands over its columns."""
+        return "line".rjust(self._digits) + " " * (self.width - max(4, self._digits))
+
+    def __call__(self, line: int) -> list[Cell]:
+        """What stands left of a line."""
+        return [(f"{line + 1:>{self._digits}} ", "number"), *self._sign(line), (" ", "number")]
+
+    def _sign(self, line: int) -> list[Cell]:
+        found = self._marks.findings(line, self._kind) if self._marks is not None else ()
+        severity = worst(found) if found else None
+        return [(SIGNS[severity], severity) if severity is not None else (" ", "number")]
+
+
+class CodeGutter(Gutter):
+    """Assembly: also loops, operations outstanding by counter, and each instruction's class.
+
+    Args:
+        lines: how many lines the text has.
+        report: the kernel.
+        marks: what is known of its lines; None: not yet, but the columns are there already.
+    """
+
+    def __init__(self, lines: int, report: KernelReport, marks: Marks | None) -> None:
+        super().__init__(lines, "amdgcn", marks)
+        waited = {wait.counter for wait in report.waits}
+        self._counters = [name for name in COUNTERS if name in waited][:_MOST_COUNTERS]
+        self._bars = min(_MOST_BARS, max((loop.depth for loop in report.loops), default=0))
+        self._chains = _chains(report)
+        self._first = {min(a for a, _ in loop.lines) - 1: loop.depth for loop in _placed(report)}
+        self._last = {max(b for _, b in loop.lines) - 1: loop.depth for loop in _placed(report)}
+
+    @property
+    def width(self) -> int:
+        """Columns that it takes."""
+        return super().width + self._bars + 3 * len(self._counters) + 1
+
+    @property
+    def heading(self) -> str:
+        """What stands over its columns."""
+        names = "".join(f" {COUNTERS[name][0]}" for name in self._counters)
+        return "line".rjust(self._digits) + " " * (2 + self._bars) + names + "  "
+
+    def __call__(self, line: int) -> list[Cell]:
+        """What stands left of a line."""
+        cells: list[Cell] = [(f"{line + 1:>{self._digits}} ", "number"), *self._sign(line)]
+        marks = self._marks
+        if marks is None:
+            return [*cells, (" " * (self.width - self._digits - 2), "number")]
+        cells += self._loops(marks, line)
+        cls = marks.cls(line)
+        counts = marks.outstanding(line) if cls is not None and self._counters else {}
+        for name in self._counters:
+            cells.append(_count(name, counts) if name in counts else ("   ", "number"))
+        cells.append(("▎" if cls is not None else " ", style_of(cls or "")))
+        return [*cells, (" ", "number")]
+
+    def _loops(self, marks: Marks, line: int) -> list[Cell]:
+        depth = marks.depth(line)
+        chain = self._chains.get(marks.loop(line) or "", ())
+        cells: list[Cell] = []
+        for level in range(1, self._bars + 1):
+            if level > depth:
+                cells.append((" ", "number"))
+                continue
+            hot = level <= len(chain) and chain[level - 1]
+            bar = "│"
+            if self._first.get(line) == level:
+                bar = "╭"
+            elif self._last.get(line) == level:
+                bar = "╰"
+            cells.append((bar, "loop-hot" if hot else "loop"))
+        return cells
+
+
+def _placed(report: KernelReport) -> list[LoopReport]:
+    return [loop for loop in report.loops if loop.lines]
+
+
+def _chains(report: KernelReport) -> dict[str, tuple[bool, ...]]:
+    """Loop -> whether each of the loops around it, the outermost first, and it itself, is hot."""
+    by_id = {loop.id: loop for loop in report.loops}
+    chains = {}
+    for loop in report.loops:
+        chain = [loop.hot]
+        parent = by_id.get(loop.parent or "")
+        while parent is not None and len(chain) < loop.depth:
+            chain.insert(0, parent.hot)
+            parent = by_id.get(parent.parent or "")
+        chains[loop.id] = tuple(chain)
+    return chains
+
+
+def _count(name: str, counts: Mapping[str, int | None]) -> Cell:
+    number = counts[name]
+    if number is None:
+        return "  -", "dim"
+    if number == 0:
+        return "  ·", "dim"
+    return f"{number:>3}" if number < 100 else " 99", COUNTERS[name][1]

@@ -1,0 +1,385 @@
+"""The columns of the kernels' table: which figure each shows, and how."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import MetricValue
+from kinspect.inspector.render.view import file_name, place
+from kinspect.tui.session import SEVERITIES, Entry
+from kinspect.tui.widgets.bars import Piece, bar
+from kinspect.tui.widgets.table import Head
+
+UNKNOWN = "-"
+Value = int | float | str | None
+WIDEST_ACCESS = 128  # bits per lane
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table.
+
+    Attributes:
+        name: what filters, sorting and the kept settings call it.
+        title: at its head.
+        about: one line for the menu of columns, with the unit.
+        width: of the figure, in cells.
+        read: the figure of a kernel.
+        better: 1 where more is better, -1 where less is, 0 where neither is.
+        form: the figure as text.
+        whole: what a bar beside it is a share of; None: no bar.
+        right: whether it stands at the right edge.
+    """
+
+    name: str
+    title: str
+    about: str
+    width: int
+    read: Callable[[Entry], Value]
+    better: int = 0
+    form: Callable[[float], str] = lambda number: f"{number:g}"
+    whole: Callable[[Entry], float | None] | None = None
+    right: bool = True
+
+    def head(self, bars: int) -> Head:
+        """The column as the table knows it; one cell is kept for the arrow of a change.
+
+        Args:
+            bars: cells of a bar.
+        """
+        width = self.width + (bars if self.whole is not None else 0)
+        title = self.title + " " * (self.right and len(self.title) <= width)
+        return Head(self.name, title, width + 1, self.right)
+
+
+def number(value: MetricValue) -> int | float | None:
+    """A metric's value where it is a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value
+
+
+def _metric(name: str) -> Callable[[Entry], Value]:
+    return lambda entry: number(entry.metric(name))
+
+
+def _of_kernel(name: str) -> Callable[[Entry], Value]:
+    def read(entry: Entry) -> Value:
+        found = entry.report.metrics.get(name)
+        return number(found.value) if found is not None else None
+
+    return read
+
+
+def _text(name: str) -> Callable[[Entry], Value]:
+    def read(entry: Entry) -> Value:
+        found = entry.report.metrics.get(name)
+        return found.value if found is not None and isinstance(found.value, str) else None
+
+    return read
+
+
+def _load_bits(entry: Entry) -> Value:
+    """Loads to registers; where there are none of them, those that go to LDS at once."""
+    report = entry.report
+    regions = [loop.metrics for loop in report.loops if loop.id == report.main_loop]
+    for metrics in (*regions, report.metrics):
+        for kind in ("global_load", "lds_direct"):
+            found = metrics.get(f"vector_bits.{kind}.mean")
+            if found is not None and number(found.value) is not None:
+                return number(found.value)
+    return None
+
+
+def _matrix(entry: Entry) -> Value:
+    known = [number(entry.metric(name)) for name in ("count.mfma", "count.wmma")]
+    return sum(n for n in known if n is not None) if any(n is not None for n in known) else None
+
+
+def _findings(entry: Entry) -> Value:
+    """Findings as one number to sort by: an error outweighs any warnings, those any notes."""
+    total = 0
+    for severity in SEVERITIES:
+        total = total * 1000 + min(999, entry.count(severity))
+    return total
+
+
+@functools.cache
+def most_waves(arch: str | None) -> int | None:
+    """The most waves that one SIMD of a target holds."""
+    if arch is None:
+        return None
+    from kinspect.inspector import machines  # reads YAML: not before there is a row to draw
+
+    try:
+        return machines.load(arch).max_waves
+    except KinspectError:
+        return None
+
+
+def kib(size: float) -> str:
+    """Bytes in a few cells."""
+    return f"{size:g} B" if size < 1024 else f"{round(size / 1024, 1):g}K"
+
+
+def _whole_kib(size: float) -> str:
+    """The same in fewer: two of them stand in one cell."""
+    return f"{size:g} B" if size < 1024 else f"{size / 1024:.0f}K"
+
+
+ARCH = Column("arch", "arch", "the target", 8, lambda entry: entry.report.arch or None, right=False)
+COLUMNS: Mapping[str, Column] = {
+    column.name: column
+    for column in (
+        Column(
+            "findings",
+            "findings",
+            "errors, warnings and notes; of a folded row those of the worst",
+            9,
+            _findings,
+            -1,
+        ),
+        Column(
+            "occ",
+            "waves/EU",
+            "resident waves per SIMD, of the most that it can hold",
+            6,
+            _of_kernel("occupancy.waves_per_eu"),
+            1,
+            whole=lambda entry: most_waves(entry.report.arch),
+        ),
+        Column(
+            "vec",
+            "load bits",
+            "mean bits per lane of the main loop's global loads, of 128",
+            5,
+            _load_bits,
+            1,
+            form=lambda bits: f"{bits:.0f}",
+            whole=lambda entry: WIDEST_ACCESS,
+        ),
+        Column(
+            "waits",
+            "full w.",
+            "waits of the main loop that let a counter fall to 0, per iteration",
+            6,
+            _metric("count.full_wait"),
+            -1,
+        ),
+        Column("vgpr", "VGPRs", "VGPRs per lane, AGPRs included", 7, _of_kernel("vgpr_count"), -1),
+        Column("lds", "LDS", "LDS per workgroup, bytes", 8, _of_kernel("lds_bytes"), -1, kib),
+        Column(
+            "spill", "spills", "VGPRs spilled to scratch", 6, _of_kernel("vgpr_spill_count"), -1
+        ),
+        ARCH,
+        Column("matrix", "MFMA", "MFMA or WMMA instructions per iteration", 6, _matrix),
+        Column(
+            "cycles",
+            "cycles",
+            "cycles for which those occupy the SIMD's matrix unit, per iteration",
+            8,
+            _metric("cycles.mfma"),
+        ),
+        Column(
+            "share",
+            "mat %",
+            "matrix instructions of all in the main loop, per cent",
+            5,
+            _metric("matrix.share"),
+            1,
+            form=lambda ratio: f"{ratio * 100:.0f}%",
+        ),
+        Column("valu", "VALU", "vector instructions per iteration", 8, _metric("count.valu"), -1),
+        Column(
+            "lvec",
+            "LDS bits",
+            "mean bits per lane of an LDS read in the main loop, of 128",
+            5,
+            _metric("vector_bits.lds_read.mean"),
+            1,
+            form=lambda bits: f"{bits:.0f}",
+            whole=lambda entry: WIDEST_ACCESS,
+        ),
+        Column("barriers", "barr.", "barriers per iteration", 5, _metric("count.barrier"), -1),
+        Column("agpr", "AGPRs", "accumulation VGPRs per lane", 6, _of_kernel("agpr_count")),
+        Column("sgpr", "SGPRs", "SGPRs per wave", 6, _of_kernel("sgpr_count"), -1),
+        Column(
+            "scratch", "scratch", "scratch bytes per lane", 7, _of_kernel("scratch_bytes"), -1, kib
+        ),
+        Column(
+            "limiter",
+            "limited by",
+            "what keeps more waves from being resident",
+            11,
+            _text("occupancy.limiter"),
+            right=False,
+        ),
+        Column(
+            "groups",
+            "wg/CU",
+            "resident workgroups per CU (WGP)",
+            6,
+            _of_kernel("occupancy.workgroups_per_cu"),
+            1,
+        ),
+        Column("waves", "waves", "waves per workgroup", 5, _of_kernel("waves_per_workgroup")),
+        Column("code", "code", "machine code, bytes", 6, _of_kernel("code_bytes"), -1, kib),
+        Column("insns", "instr.", "instructions", 6, _of_kernel("instruction_count"), -1),
+        Column("grid", "wgs", "workgroups of the launch", 7, _of_kernel("grid.workgroups")),
+        Column(
+            "launches",
+            "launch.",
+            "launches seen while the script ran",
+            7,
+            lambda entry: entry.report.variant.launches if entry.report.variant else None,
+        ),
+        Column(
+            "file", "file", "where it was read from", 22, lambda e: file_name(e.path), right=False
+        ),
+        Column(
+            "source",
+            "source",
+            "where the kernel begins",
+            22,
+            lambda entry: place(entry.report.source) or None,
+            right=False,
+        ),
+    )
+}
+DEFAULT = ("findings", "occ", "vec", "waits", "vgpr", "lds", "spill", "arch")
+MORE = ("matrix", "cycles", "lvec", "valu", "limiter", "barriers", "agpr", "code", "source")
+"""What is shown besides where there is room and nothing was chosen."""
+ROOMY = 48
+"""Cells of the first column from which on more columns are better than more room."""
+ALIASES: Mapping[str, str] = {
+    "vgprs": "vgpr",
+    "agprs": "agpr",
+    "sgprs": "sgpr",
+    "spills": "spill",
+    "occupancy": "occ",
+    "bits": "vec",
+    "full": "waits",
+    "full_waits": "waits",
+    "mfma": "matrix",
+    "wmma": "matrix",
+    "instructions": "insns",
+}
+
+
+def chosen(names: Sequence[str], width: int, bars: int) -> tuple[Column, ...]:
+    """The columns by name, those that there are; where none is named, those that fit well.
+
+    Args:
+        names: what was chosen.
+        width: of the table.
+        bars: cells of a bar.
+    """
+    found = tuple(COLUMNS[name] for name in dict.fromkeys(names) if name in COLUMNS)
+    return found or tuple(COLUMNS[name] for name in fitting(width, bars))
+
+
+def fitting(width: int, bars: int) -> tuple[str, ...]:
+    """The columns of a table of that width where none was chosen."""
+    names = list(DEFAULT)
+    left = width - ROOMY - sum(COLUMNS[name].head(bars).width + 1 for name in names)
+    for name in MORE:
+        left -= COLUMNS[name].head(bars).width + 1
+        if left < 0:
+            break
+        names.append(name)
+    return tuple(names)
+
+
+# --------------------------------------------------------------------------- cells
+
+
+def cell(
+    column: Column, entry: Entry, value: Value, before: Value, *, bars: int, known: bool
+) -> tuple[Piece, ...]:
+    """What stands in a kernel's row.
+
+    Args:
+        column: the column.
+        entry: the kernel.
+        value: its figure.
+        before: that of the run before.
+        bars: cells of a bar.
+        known: whether there is a run before to compare with.
+    """
+    arrow = _arrow(column, value, before) if known else (" ", "")
+    if column.name == "findings":
+        return (*counts(entry), arrow)
+    if isinstance(value, str):
+        return ((value, "dim" if column.name in ("arch", "limiter") else ""), arrow)
+    if value is None:
+        return ((UNKNOWN, "dim"), arrow)
+    text, style = column.form(value), _style(column, value)
+    if column.whole is None:
+        return ((text, style), arrow)
+    whole = column.whole(entry)
+    share = value / whole if whole else None
+    of = f"/{whole:g}" if column.name == "occ" and whole else ""
+    figure = f"{text}{of}".rjust(column.width)
+    return (*bar(share, bars, style or "bar"), (figure, style), arrow)
+
+
+def span_cell(
+    column: Column, entries: Sequence[Entry], values: Sequence[Value]
+) -> tuple[Piece, ...]:
+    """What stands in the row of several kernels: the best and the worst of them.
+
+    Args:
+        column: the column.
+        entries: the kernels.
+        values: their figures.
+    """
+    known = [v for v in values if v is not None]
+    if not known:
+        return ((UNKNOWN, "dim"), (" ", ""))
+    if column.name == "findings":
+        worst = max(entries, key=lambda entry: _findings(entry) or 0)
+        return (*counts(worst), (" ", ""))
+    texts = [v for v in known if isinstance(v, str)]
+    if texts:
+        several = dict.fromkeys(texts)
+        text = texts[0] if len(several) == 1 else f"{len(several)} kinds"
+        return ((text, "dim"), (" ", ""))
+    numbers = [v for v in known if not isinstance(v, str)]
+    low, high = min(numbers), max(numbers)
+    best, worst_one = (low, high) if column.better < 0 else (high, low)
+    if column.better == 0:
+        best, worst_one = low, high
+    form = _whole_kib if column.form is kib else column.form
+    first, last = form(best), form(worst_one)
+    style = _style(column, worst_one)
+    return ((first if first == last else f"{first}–{last}", style), (" ", ""))
+
+
+def counts(entry: Entry) -> tuple[Piece, ...]:
+    """Findings by severity: coloured counts, a dot for none."""
+    found = [(entry.count(severity), severity) for severity in SEVERITIES]
+    return tuple(((str(n) if n else "·").rjust(3), name if n else "dim") for n, name in found)
+
+
+def _style(column: Column, value: Value) -> str:
+    if column.name in ("spill", "scratch") and value:
+        return "error"
+    if column.name in ("vec", "lvec") and isinstance(value, int | float):
+        return (
+            "good" if value >= WIDEST_ACCESS else "bar" if value >= WIDEST_ACCESS / 2 else "warning"
+        )
+    return ""
+
+
+def _arrow(column: Column, value: Value, before: Value) -> Piece:
+    if value == before:
+        return (" ", "")
+    if isinstance(value, str) or isinstance(before, str) or value is None or before is None:
+        return ("~", "other")
+    up = value > before
+    good = column.better > 0 if up else column.better < 0
+    style = "other" if column.better == 0 else "better" if good else "worse"
+    return ("↑" if up else "↓", style)

@@ -1,0 +1,220 @@
+"""What one types on the page of occupancy: what a kernel fills in, and what is wrong."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kinspect.inspector import machines
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.metrics.capacity import capacity, registers_needed, round_up
+from kinspect.inspector.metrics.occupancy import Demand
+from kinspect.inspector.model import KernelReport, Machine
+from kinspect.inspector.render.view import integer
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A figure that one types.
+
+    Attributes:
+        name: what the code calls it.
+        label: what stands before it.
+        empty: what it means if nothing is typed, where that is not plain.
+    """
+
+    name: str
+    label: str
+    empty: str = ""
+
+
+FIELDS = (
+    Field("arch", "target"),
+    Field("vgprs", "VGPRs"),
+    Field("agprs", "AGPRs", "none"),
+    Field("sgprs", "SGPRs", "taken as not limiting"),
+    Field("lds", "LDS bytes", "unknown"),
+    Field("waves", "waves", "unknown"),
+    Field("wave_size", "wave size", "the target's usual one"),
+    Field("mode", "mode"),
+    Field("asked", "asked for", "as many VGPRs as are used"),
+)
+LONGEST = 7
+"""Digits of the largest figure that makes sense: more are a slip of the finger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was typed, understood."""
+
+    machine: Machine
+    demand: Demand
+
+    @property
+    def wave_size(self) -> int:
+        """The wave size that was typed, else the usual one."""
+        return self.demand.wave_size or self.machine.wave_sizes[0]
+
+
+def filled(kernel: KernelReport | None) -> dict[str, str]:
+    """The fields as a kernel fills them; what it does not tell stays empty."""
+    found = dict.fromkeys((field.name for field in FIELDS), "")
+    if kernel is None:
+        return {**found, "arch": "gfx942", "vgprs": "128", "lds": "0", "waves": "4"}
+    m = kernel.metrics
+    arch_vgprs = integer(m, "arch_vgpr_count")
+    vgprs = arch_vgprs if arch_vgprs is not None else integer(m, "vgpr_count")
+    agprs = integer(m, "agpr_count") if arch_vgprs is not None else 0
+    for name, figure in (
+        ("vgprs", vgprs),
+        ("agprs", agprs or 0),
+        ("sgprs", integer(m, "sgpr_count")),
+        ("lds", integer(m, "lds_bytes")),
+        ("waves", integer(m, "waves_per_workgroup")),
+        ("wave_size", integer(m, "wave_size")),
+    ):
+        found[name] = "" if figure is None else str(figure)
+    found["arch"] = kernel.arch or ""
+    try:
+        machine = machines.load(kernel.arch or "")
+        unit = capacity(machine, integer(m, "wave_size"), False, "22")
+    except KinspectError:
+        return found
+    if machine.eus_cu_mode is not None:
+        per = m["occupancy.workgroups_per_cu"].unit if "occupancy.workgroups_per_cu" in m else ""
+        found["mode"] = "cu" if per.endswith("/CU") else "wgp"
+    allocated = integer(m, "vgpr_allocated")
+    if vgprs is not None and allocated is not None:
+        used = round_up(registers_needed(machine, vgprs, agprs or 0), unit.granule)
+        found["asked"] = str(allocated) if allocated > used else ""
+    return found
+
+
+def understood(
+    values: Mapping[str, str], kernel: KernelReport | None
+) -> tuple[Asked | None, dict[str, str]]:
+    """What was typed, or what is wrong with it.
+
+    Args:
+        values: the fields' texts.
+        kernel: whose occupancy model holds, and whether LLVM knows its LDS.
+
+    Returns:
+        The demand, None where a field is wrong; and what is wrong, by field.
+    """
+    wrong: dict[str, str] = {}
+    figures = {
+        name: _figure(name, values[name], wrong)
+        for name in ("vgprs", "agprs", "sgprs", "lds", "waves", "wave_size", "asked")
+    }
+    machine = _machine(values["arch"], wrong)
+    if values["vgprs"].strip() == "":
+        wrong["vgprs"] = "needed"
+    if figures["waves"] == 0:
+        wrong["waves"] = "give 1 or more"
+    mode = values["mode"].strip().lower()
+    if mode not in ("", "cu", "wgp"):
+        wrong["mode"] = "cu or wgp"
+    elif machine is not None and mode == "wgp" and machine.eus_cu_mode is None:
+        wrong["mode"] = f"{machine.arch} has CUs alone"
+    if machine is not None:
+        if figures["wave_size"] is not None and figures["wave_size"] not in machine.wave_sizes:
+            known = " or ".join(map(str, machine.wave_sizes))
+            wrong.setdefault("wave_size", f"{machine.arch} has {known}")
+        if machine.agpr == "none" and figures["agprs"]:
+            wrong["agprs"] = f"{machine.arch} has none"
+    if wrong or machine is None:
+        return None, wrong
+    lds = kernel.metrics.get("lds_bytes") if kernel is not None else None
+    hidden = lds is not None and lds.note.startswith("Triton")  # LLVM does not see it
+    triton = hidden or (kernel is not None and kernel.variant is not None)
+    return Asked(
+        machine,
+        Demand(
+            vgprs=figures["vgprs"],
+            agprs=figures["agprs"] or 0,
+            sgprs=figures["sgprs"],
+            lds_bytes=figures["lds"],
+            waves_per_workgroup=figures["waves"],
+            wave_size=figures["wave_size"],
+            cu_mode=mode == "cu",
+            llvm="triton" if triton else "22",
+            vgprs_requested=figures["asked"],
+            compiler_lds=0 if hidden else None,
+        ),
+    ), {}
+
+
+def hint(name: str, asked: Asked) -> str:
+    """What stands beside a field that is right: its unit and limit."""
+    machine = asked.machine
+    if name == "arch":
+        return machine.name
+    if name == "vgprs":
+        return f"of {machine.vgpr_addressable} a wave may have"
+    if name == "agprs":
+        return {"none": "there are none", "unified": "share the VGPRs' file"}.get(
+            machine.agpr, "a file of their own"
+        )
+    if name == "sgprs":
+        return "a wave, VCC included"
+    if name == "lds":
+        return f"of {machine.lds_max:,} a workgroup"
+    if name == "waves":
+        waves = asked.demand.waves_per_workgroup
+        return f"a workgroup: {waves * asked.wave_size} lanes" if waves else "a workgroup"
+    if name == "wave_size":
+        return " or ".join(map(str, machine.wave_sizes))
+    if name == "mode":
+        return "cu or wgp" if machine.eus_cu_mode is not None else "there are CUs alone"
+    return "VGPRs (waves_per_eu)"
+
+
+def beyond(asked: Asked) -> dict[str, str]:
+    """Fields whose figure is more than a wave or workgroup can have, and what it can have."""
+    machine, demand = asked.machine, asked.demand
+    limits = (
+        ("vgprs", demand.vgprs, machine.vgpr_addressable),
+        ("agprs", demand.agprs, machine.vgpr_addressable),
+        ("asked", demand.vgprs_requested, machine.vgpr_addressable),
+        ("lds", demand.lds_bytes, machine.lds_max),
+        ("waves", demand.waves_per_workgroup, machine.max_workgroup_size // asked.wave_size),
+    )
+    return {
+        name: f"more than the {most:,} there are" for name, n, most in limits if (n or 0) > most
+    }
+
+
+def grain(name: str, asked: Asked) -> int:
+    """By how much a key changes a field: the unit in which the resource is handed out."""
+    machine = asked.machine
+    if name in ("vgprs", "agprs", "asked"):
+        return machine.vgpr_granule[asked.wave_size]
+    if name == "sgprs":
+        return machine.sgpr_granule or 8
+    return machine.lds_granule["hardware"] if name == "lds" else 1
+
+
+def _figure(name: str, text: str, wrong: dict[str, str]) -> int | None:
+    text = text.strip()
+    if not text:
+        return None
+    digits = text.replace(",", "").replace("_", "")
+    if not digits.isascii() or not digits.isdecimal():
+        wrong[name] = "not below 0" if text.startswith("-") else "a whole number, please"
+        return None
+    if len(digits) > LONGEST:
+        wrong[name] = "that is too much"
+        return None
+    return int(digits)
+
+
+def _machine(text: str, wrong: dict[str, str]) -> Machine | None:
+    name = text.strip().lower()
+    known = machines.names()
+    if name in known:
+        return machines.load(name)
+    near = difflib.get_close_matches(name, known, 1, 0.5)
+    wrong["arch"] = f"did you mean {near[0]}?" if near and name else "unknown; + goes through all"
+    return None

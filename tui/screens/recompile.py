@@ -1,0 +1,222 @@
+"""A small form: change options and constexprs of a kernel, compile it, see the difference."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.sweep.axes import Value
+from kinspect.tui.session import Entry
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.markup import escape
+from textual.screen import ModalScreen
+from textual.widgets import Input, Label, Static
+
+if TYPE_CHECKING:
+    from kinspect.inspector.compiler.pool import Compiler
+    from kinspect.tui.app import KinspectApp
+
+_TICK = 0.2
+
+
+def recompile(app: KinspectApp, entry: Entry) -> None:
+    """Opens the form for a kernel; what was compiled becomes a row, and is compared.
+
+    Args:
+        app: the application.
+        entry: the kernel.
+    """
+    from kinspect.tui.recompiling import settings_of_kernel
+
+    try:
+        settings_of_kernel(entry.report)
+    except KinspectError as error:
+        app.notify(f"{error.message}; {error.hint}", severity="warning", markup=False)
+        return
+
+    def done(found: tuple[KernelReport, str] | None) -> None:
+        if found is None:
+            return
+        report, changed = found
+        app.session.add_tried(report, entry, changed)
+        app.compare(entry.report, report)
+
+    app.push_screen(RecompileScreen(entry, app.session.request), done)
+
+
+class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
+    """The form; gives the new report and what was changed for it."""
+
+    DEFAULT_CSS = """
+    RecompileScreen { align: center middle; background: $background 60%; }
+    RecompileScreen > VerticalScroll {
+        width: 64; max-width: 96%; height: auto; max-height: 90%; padding: 0 1;
+        background: $surface; border: round $primary; border-title-color: $primary;
+        border-subtitle-color: $foreground 60%;
+    }
+    RecompileScreen Horizontal { height: 1; }
+    RecompileScreen Label { width: 24; color: $foreground 80%; }
+    RecompileScreen .head { color: $foreground 60%; width: 100%; }
+    RecompileScreen Input { width: 1fr; background: $panel; }
+    RecompileScreen Input:focus { background: $primary 25%; }
+    RecompileScreen Input.changed { color: $accent; text-style: bold; }
+    RecompileScreen .was { width: 14; padding-left: 1; color: $foreground 60%; }
+    RecompileScreen #said { margin-top: 1; height: auto; }
+    RecompileScreen #said.failed { color: $error; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", "Cancel", show=False),
+        Binding("down,ctrl+n", "app.focus_next", "Next field", show=False),
+        Binding("up,ctrl+p", "app.focus_previous", "Previous field", show=False, priority=True),
+    ]
+
+    def __init__(self, entry: Entry, request: Request | None) -> None:
+        super().__init__()
+        from kinspect.tui.recompiling import settings_of_kernel
+
+        self._entry = entry
+        self._request = request if request is not None else Request(())
+        self._settings = settings_of_kernel(entry.report)
+        self._compiler: Compiler | None = None
+        self._doing = ""
+        self._since = 0.0
+        self._cancelled = False
+
+    # ------------------------------------------------------------------ layout
+
+    def compose(self) -> ComposeResult:
+        """A line for each thing that can be changed."""
+        report = self._entry.report
+        with VerticalScroll(can_focus=False) as box:
+            box.border_title = escape(f"Recompile {report.name} for {report.arch}")
+            box.border_subtitle = "enter compiles and compares  esc cancels"
+            if self._entry.case:
+                yield Static(self._entry.case, markup=False, classes="head")
+            constexprs = False
+            for setting in self._settings:
+                if setting.constexpr and not constexprs:
+                    constexprs = True
+                    yield Static("constexprs: the file is captured again", classes="head")
+                shown = "" if setting.value is None else str(setting.value)
+                with Horizontal():
+                    yield Label(setting.name, markup=False)
+                    yield Input(shown, name=setting.name, compact=True, select_on_focus=True)
+                    yield Static("", classes="was", markup=False)
+            yield Static("", id="said", markup=False)
+
+    def on_mount(self) -> None:
+        """The first field has the keys."""
+        self.query(Input).first().focus()
+        self.set_interval(_TICK, self._tick)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Marks what is another value, beside what it was."""
+        event.stop()
+        setting = next(one for one in self._settings if one.name == event.input.name)
+        old = "" if setting.value is None else str(setting.value)
+        changed = event.value.strip() not in ("", old)
+        event.input.set_class(changed, "changed")
+        assert event.input.parent is not None
+        was = event.input.parent.query_one(".was", Static)
+        was.update(f"was {old or 'not set'}" if changed else "")
+
+    # ------------------------------------------------------------------ compiling
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Compiles, unless that is under way."""
+        event.stop()
+        if self._doing:
+            return
+        from kinspect.tui.recompiling import changes
+
+        typed = {one.name or "": one.value for one in self.query(Input)}
+        try:
+            changed = changes(self._settings, typed)
+        except KinspectError as error:
+            self._fail(error)
+            return
+        if not changed:
+            self._say("nothing is changed: type another value", failed=True)
+            return
+        self._doing, self._since, self._cancelled = "starting", time.monotonic(), False
+        self._say("")
+        self.run_worker(
+            lambda: self._compile(changed), thread=True, exclusive=True, group="recompile"
+        )
+
+    def _compile(self, changed: Mapping[str, Value]) -> None:
+        """In a thread: compiles, and hands the report or the failure over."""
+        from kinspect.tui.recompiling import compiler_for, recompiled
+
+        def say(what: str) -> None:
+            if self._cancelled:  # between two requests, where there was nothing to end
+                raise KinspectError("cancelled", "")
+            self._doing = what
+
+        report: KernelReport | None = None
+        failure: KinspectError | None = None
+        try:
+            with compiler_for(self._request) as compiler:
+                self._compiler = compiler
+                report = recompiled(self._entry.report, changed, self._request, compiler, say)
+        except KinspectError as error:
+            failure = error
+        except Exception as error:
+            # A bug must be seen, not end the UI.
+            said = f"internal error: {type(error).__name__}: {error}"
+            failure = KinspectError(said, "please report it")
+        finally:
+            self._compiler = None
+        with contextlib.suppress(RuntimeError):  # the application has ended meanwhile
+            self.app.call_from_thread(self._done, report, failure, changed)
+
+    def _done(
+        self,
+        report: KernelReport | None,
+        failure: KinspectError | None,
+        changed: Mapping[str, Value],
+    ) -> None:
+        self._doing = ""
+        if self._cancelled:
+            return
+        if report is not None:
+            self.dismiss((report, ", ".join(f"{k}={v}" for k, v in changed.items())))
+        elif failure is not None:
+            self._fail(failure)
+
+    def action_cancel(self) -> None:
+        """Closes the form; a compile that is under way is ended."""
+        self._abort()
+        self.dismiss(None)
+
+    def on_unmount(self) -> None:
+        """The application ends: so do its compilers."""
+        self._abort()
+
+    def _abort(self) -> None:
+        self._cancelled = True
+        compiler = self._compiler
+        if compiler is not None:
+            compiler.abort()
+
+    # ------------------------------------------------------------------ what it says
+
+    def _tick(self) -> None:
+        if self._doing:
+            self._say(f"{self._doing} … {time.monotonic() - self._since:.0f} s")
+
+    def _fail(self, error: KinspectError) -> None:
+        self._say(f"{error.message}\n→ {error.hint}" if error.hint else error.message, failed=True)
+
+    def _say(self, text: str, *, failed: bool = False) -> None:
+        said = self.query_one("#said", Static)
+        said.set_class(failed, "failed")
+        said.update(Text(text))

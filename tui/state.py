@@ -1,0 +1,73 @@
+"""What is kept from one start to the next: theme, columns, order, the last folder of an export."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Any
+
+from platformdirs import user_state_dir
+
+_FILE = "tui.json"
+
+
+def state_file() -> Path:
+    """Where it is kept: $KINSPECT_STATE_DIR, else the user's folder for such things."""
+    folder = os.environ.get("KINSPECT_STATE_DIR") or user_state_dir("kinspect")
+    return Path(folder) / _FILE
+
+
+@dataclass(slots=True)
+class State:
+    """The settings of the terminal UI; a field that cannot be read has its default."""
+
+    theme: str = ""
+    columns: list[str] = field(default_factory=list)
+    sort: str = ""
+    reverse: bool = False
+    panes: list[str] = field(default_factory=list)
+    export: str = ""
+
+    @classmethod
+    def load(cls) -> State:
+        """Reads what was kept; whatever is wrong with the file, the UI starts."""
+        try:
+            found = json.loads(state_file().read_text("utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return cls()
+        default = cls()
+        if not isinstance(found, dict):
+            return default
+        known = {
+            one.name: found[one.name]
+            for one in fields(cls)
+            if one.name in found and _like(found[one.name], getattr(default, one.name))
+        }
+        return cls(**known)
+
+    def save(self) -> None:
+        """Writes it, as a whole or not at all.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        path = state_file()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = mkstemp(dir=path.parent, prefix=_FILE)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(asdict(self), file, indent=1)
+            os.replace(temporary, path)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+
+def _like(value: Any, default: Any) -> bool:
+    """Whether a value read is of the kind that the field has; lists are of names."""
+    if isinstance(default, list):
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return type(value) is type(default)

@@ -1,0 +1,120 @@
+"""`kinspect tui --web`: the same command line, shown in a browser on this machine.
+
+textual-serve runs the command anew for each browser window and carries keys and screens over a
+WebSocket. It listens on 127.0.0.1 alone. A page of another site that is open in the same browser
+could reach that too, and would then hold the keyboard of a program that writes files: what names
+another host or origin is refused.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from kinspect.inspector.errors import KinspectError
+
+HOST = "127.0.0.1"
+DRIVER = "TEXTUAL_DRIVER"
+"""The environment variable by which textual-serve tells a program that it draws for a browser."""
+
+
+def served() -> bool:
+    """Whether this process draws for a browser: it has no terminal and needs none."""
+    return "web_driver" in os.environ.get(DRIVER, "")
+
+
+def command_line(argv: Sequence[str]) -> list[str]:
+    """The arguments without those of the web server; what follows `--` is the script's."""
+    kept: list[str] = []
+    arguments = iter(argv)
+    for argument in arguments:
+        if argument == "--":
+            return [*kept, argument, *arguments]
+        if argument == "--port":
+            next(arguments, None)
+        elif argument != "--web" and not argument.startswith("--port="):
+            kept.append(argument)
+    return kept
+
+
+def allowed(host: str | None, origin: str | None, port: int) -> bool:
+    """Whether a request came from a page of this very server.
+
+    Args:
+        host: the request's Host header; another name for this address is a rebound one.
+        origin: its Origin header, which browsers send with every WebSocket.
+        port: that of the server.
+    """
+    names = {f"{name}:{port}" for name in (HOST, "localhost")}
+    return host in names and (origin is None or origin in {f"http://{name}" for name in names})
+
+
+def serve(port: int, argv: Sequence[str] | None = None) -> int:
+    """Serves the terminal UI until Ctrl-C.
+
+    Args:
+        port: on 127.0.0.1.
+        argv: the arguments of `kinspect`; None: those of this process.
+
+    Raises:
+        KinspectError: textual-serve is not installed, or the port cannot be had.
+    """
+    try:
+        from aiohttp import web
+        from textual_serve.server import Server
+    except ImportError:
+        raise KinspectError(
+            "tui --web: textual-serve is not installed", "pip install 'kinspect[web]'"
+        ) from None
+
+    @web.middleware
+    async def own_pages_only(
+        request: web.Request, handler: Callable[[web.Request], Awaitable[Any]]
+    ) -> Any:
+        headers = request.headers
+        if not allowed(headers.get("Host"), headers.get("Origin"), port):
+            raise web.HTTPForbidden(text="kinspect answers pages of its own alone\n")
+        return await handler(request)
+
+    class Loopback(Server):
+        """textual-serve for this machine's user alone."""
+
+        async def _make_app(self) -> web.Application:
+            app = await super()._make_app()
+            app.middlewares.append(own_pages_only)
+            return app
+
+        async def on_startup(self, app: web.Application) -> None:
+            """Nothing is said before it listens."""
+
+        def serve(self, debug: bool = False) -> None:
+            """Serves until Ctrl-C."""
+            web.run_app(self._make_app(), host=self.host, port=self.port, print=self._listening)
+
+        def _listening(self, *_: object) -> None:
+            sys.stderr.write(f"kinspect: {self.public_url} (Ctrl-C ends it)\n")
+            sys.stderr.flush()
+
+    _try(port)
+    arguments = command_line(sys.argv[1:] if argv is None else argv)
+    command = shlex.join([sys.executable, "-m", "kinspect.inspector.cli", *arguments])
+    Loopback(command, host=HOST, port=port, title="kinspect").serve()
+    return 0
+
+
+def _try(port: int) -> None:
+    """Fails in one line, before a server fails in many."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            hint = "name another with --port"
+            if error.errno == errno.EADDRINUSE:
+                raise KinspectError(f"port {port} of {HOST} is taken", hint) from None
+            raise KinspectError(f"port {port} of {HOST}: {error.strerror}", hint) from None

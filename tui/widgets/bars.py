@@ -1,0 +1,30 @@
+"""Bars of text: a share of something as cells that also read without colour."""
+
+from __future__ import annotations
+
+_LEVELS = "▁▂▃▄▅▆▇"
+FULL, EMPTY = _LEVELS[-1], _LEVELS[0]
+
+Piece = tuple[str, str]
+"""A text and the name of its style."""
+
+
+def bar(share: float | None, width: int, style: str = "bar") -> tuple[Piece, ...]:
+    """A share from 0 to 1 as cells, a part of a cell by its height; blank where it is unknown.
+
+    Args:
+        share: what of the whole.
+        width: cells.
+        style: of the filled part.
+    """
+    if share is None or width < 1:
+        return ((" " * max(0, width), ""),)
+    cells = max(0.0, min(1.0, share)) * width
+    full = int(cells + 1e-9)
+    part = cells - full
+    text = FULL * full
+    if part > 1e-6 and full < width:
+        text += _LEVELS[max(1, min(len(_LEVELS) - 2, round(part * (len(_LEVELS) - 1))))]
+    return tuple(
+        piece for piece in ((text, style), (EMPTY * (width - len(text)), "track")) if piece[0]
+    )

@@ -1,0 +1,415 @@
+"""A text of any length with a gutter, a cursor, folds and marks: only what is visible is drawn.
+
+A view of 100,000 lines costs what a view of 50 does: lines are coloured when they are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ClassVar
+
+from kinspect.tui.widgets.code_text import Cell, Hit, Hits, Rows, Span, Text, merged
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.events import Click, Resize
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+__all__ = ["Cell", "CodeView", "Hit", "Hits", "Span", "Text"]
+
+_MOST_STRIPS = 1000
+_MANY = 10  # lines folded away that are worth words
+_CONTEXT = 2  # rows that stay visible above and below the cursor
+
+
+def _no_hits(line: int) -> Sequence[Hit]:
+    return ()
+
+
+class CodeView(ScrollView, can_focus=True):
+    """Shows a `Text`. Lines are counted from 0 here; the screen shows them from 1."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("pagedown,ctrl+d", "page(1)", "Page down", show=False),
+        Binding("pageup,ctrl+u", "page(-1)", "Page up", show=False),
+        Binding("home,g", "go(0)", "First line", show=False),
+        Binding("end,G", "go(-1)", "Last line", show=False),
+        Binding("left,h", "shift(-8)", "Left", show=False),
+        Binding("right,l", "shift(8)", "Right", show=False),
+        Binding("space,z", "fold", "Fold", show=False),
+        Binding("shift+down,J", "select(1)", "Select down", show=False),
+        Binding("shift+up,K", "select(-1)", "Select up", show=False),
+    ]
+    DEFAULT_CSS = """
+    CodeView > .code--selected { background: $accent 30%; }
+    CodeView > .code--loop { color: $foreground 45%; }
+    CodeView > .code--loop-hot { color: $accent; text-style: bold; }
+    CodeView > .code--count { color: $foreground 60%; }
+    CodeView > .code--read { background: $primary; color: $background; }
+    CodeView > .code--written { background: $warning; color: $background; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "code--number",
+        "code--cursor",
+        "code--cursor-blurred",
+        "code--linked",
+        "code--match",
+        "code--fold",
+        "code--comment",
+        "code--directive",
+        "code--label",
+        "code--keyword",
+        "code--name",
+        "code--string",
+        "code--literal",
+        "code--register",
+        "code--type",
+        "code--matrix",
+        "code--memory",
+        "code--lds",
+        "code--scratch",
+        "code--wait",
+        "code--vector",
+        "code--scalar",
+        "code--branch",
+        "code--other",
+        "code--error",
+        "code--warning",
+        "code--info",
+        "code--dim",
+        "code--added",
+        "code--removed",
+        "code--heat",
+        "code--selected",
+        "code--loop",
+        "code--loop-hot",
+        "code--count",
+        "code--read",
+        "code--written",
+    }
+
+    class Moved(Message):
+        """The cursor stands on another line."""
+
+        def __init__(self, view: CodeView, line: int) -> None:
+            super().__init__()
+            self.view = view
+            self.line = line
+
+        @property
+        def control(self) -> CodeView:
+            return self.view
+
+    def __init__(
+        self,
+        text: Text | None = None,
+        *,
+        name: str | None = None,
+        id: str | None = None,  # Textual's name for it
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(name=name, id=id, classes=classes)
+        self._text = text or Text(())
+        self._cursor = 0
+        self._linked: frozenset[int] = frozenset()
+        self._matches: Callable[[int], Sequence[Hit] | None] = _no_hits
+        self._anchor: int | None = None  # where the selection began
+        self._rows = Rows(len(self._text.lines))
+        self._longest = 0
+        self._styles: dict[str, Style] = {}
+        self._strips: dict[tuple[int, int, int, str], Strip] = {}  # rows drawn lately
+        self._cursor_bar = True
+        self._laid_out = False  # whether the view has had a size
+
+    # ------------------------------------------------------------------ what is shown
+
+    @property
+    def shown(self) -> Text:
+        """What the view shows."""
+        return self._text
+
+    @property
+    def cursor(self) -> int:
+        """The line of the cursor."""
+        return self._cursor
+
+    @property
+    def linked(self) -> frozenset[int]:
+        """The lines that are marked as belonging to another view's cursor."""
+        return self._linked
+
+    @property
+    def selection(self) -> tuple[int, int]:
+        """First and last line of the selection; the cursor's line where nothing is selected."""
+        anchor = self._cursor if self._anchor is None else self._anchor
+        return min(anchor, self._cursor), max(anchor, self._cursor)
+
+    @property
+    def selecting(self) -> bool:
+        """Whether lines are selected."""
+        return self._anchor is not None
+
+    def deselect(self) -> None:
+        """Gives the selection up."""
+        if self._anchor is not None:
+            self._refresh_lines(range(self.selection[0], self.selection[1] + 1))
+            self._anchor = None
+
+    def show(self, text: Text, cursor: int | None = None, *, keep_folds: bool = False) -> None:
+        """Shows another text, or the same one with more known about it.
+
+        Args:
+            text: the text.
+            cursor: where the cursor shall stand; None: where it was.
+            keep_folds: whether lines that are folded stay so.
+        """
+        folded = self._rows.folded if keep_folds else ()
+        if text.lines is not self._text.lines:
+            self._longest = text.width()
+            self._anchor = None
+            self._linked = frozenset()
+        self._text = text
+        self._rows = Rows(len(text.lines), text.folds, folded)
+        self._matches = _no_hits
+        self._strips.clear()
+        self._lay_out()
+        self.move_to(self._cursor if cursor is None else cursor, quiet=True)
+        self.refresh()
+
+    def link(self, lines: Iterable[int]) -> None:
+        """Marks lines as belonging to where the cursor of another view stands."""
+        linked = frozenset(lines)
+        if linked != self._linked:
+            changed, self._linked = linked ^ self._linked, linked
+            self._refresh_lines(changed)
+
+    def mark(self, matches: Hits) -> None:
+        """Marks columns of lines: what a search found."""
+        self._strips.clear()
+        self._matches = matches.get if isinstance(matches, Mapping) else matches
+        self.refresh()
+
+    def show_cursor(self, shown: bool) -> None:
+        """Whether the cursor's line is drawn as such."""
+        self._cursor_bar = shown
+        self.refresh()
+
+    # ------------------------------------------------------------------ moving
+
+    def move_to(self, line: int, *, quiet: bool = False, centre: bool = False) -> None:
+        """Puts the cursor on a line and brings it into view; opens folds that hide it.
+
+        Args:
+            line: the line; beyond the ends the first or last.
+            quiet: whether nobody is told.
+            centre: whether the line shall stand in the middle of the view.
+        """
+        line = max(0, min(line, len(self._text.lines) - 1))
+        if self._rows.reveal(line):
+            self._lay_out()
+            self.refresh()
+        before, self._cursor = self._cursor, line
+        moved = line != before
+        self._bring_into_view(line, centre)
+        if self._anchor is not None:
+            self.refresh()
+        elif moved:  # two rows: a slow line need not carry the whole view at every key
+            self._refresh_lines((before, line))
+        if moved and not quiet:
+            self.moved(line)
+
+    def moved(self, line: int) -> None:
+        """Tells that the cursor stands on another line."""
+        self.post_message(self.Moved(self, line))
+
+    def action_move(self, by: int) -> None:
+        """Moves the cursor by visible lines."""
+        self._step(by)
+
+    def action_select(self, by: int) -> None:
+        """Moves the cursor and selects what it passes."""
+        if self._anchor is None:
+            self._anchor = self._cursor
+        self._step(by)
+
+    def action_page(self, pages: int) -> None:
+        """Moves the cursor by screens."""
+        self._step(pages * max(1, self.size.height - 2))
+
+    def action_go(self, line: int) -> None:
+        """Moves the cursor to the first (0) or last (-1) line."""
+        self.move_to(line if line >= 0 else len(self._text.lines) - 1)
+
+    def action_shift(self, columns: int) -> None:
+        """Scrolls sideways."""
+        self.scroll_to(x=max(0, self.scroll_offset.x + columns), animate=False)
+
+    def action_fold(self) -> None:
+        """Folds or opens what belongs to the line of the cursor."""
+        start = self._rows.fold_of(self._cursor)
+        if start is None:
+            return
+        self.fold([start], start not in self._rows.folded)
+        self.move_to(start)
+
+    @property
+    def folded(self) -> frozenset[int]:
+        """The lines under which something is folded away."""
+        return frozenset(self._rows.folded)
+
+    def fold(self, starts: Iterable[int], folded: bool = True) -> None:
+        """Folds or opens what begins at these lines."""
+        self._rows.fold(starts, folded)
+        self._lay_out()
+        self._bring_into_view(self._cursor, False)
+        self.refresh()
+
+    def _step(self, by: int) -> None:
+        row = max(0, self._rows.row_of(self._cursor) + by)
+        self.move_to(self._rows.line_at(row))
+
+    def _bring_into_view(self, line: int, centre: bool) -> None:
+        row, height = self._rows.row_of(line), max(1, self._height)
+        top = self.scroll_offset.y
+        rest = min(_CONTEXT, (height - 1) // 3)
+        if centre and not top <= row < top + height:
+            top = row - height // 3
+        elif row < top + rest:
+            top = row - rest
+        elif row >= top + height - rest:
+            top = row - height + 1 + rest
+        top = max(0, min(top, max(0, len(self._rows) - height)))
+        if top != self.scroll_offset.y:
+            self.scroll_to(y=top, animate=False, force=True)
+
+    def _refresh_lines(self, lines: Iterable[int]) -> None:
+        # A source line may have become thousands of others: what is visible is looked at instead.
+        changed = lines if isinstance(lines, frozenset) else frozenset(lines)
+        top = self.scroll_offset.y
+        for row in range(top, min(top + self._height + 1, len(self._rows))):
+            if self._rows.line_at(row) in changed:
+                self.refresh_line(row)
+
+    @property
+    def _height(self) -> int:
+        return self.scrollable_content_region.height
+
+    def _lay_out(self) -> None:
+        self._strips.clear()
+        width = self._text.gutter_width + self._longest + 1
+        self.virtual_size = Size(width, len(self._rows))
+
+    def on_resize(self, event: Resize) -> None:
+        """Keeps the cursor in view."""
+        self._bring_into_view(self._cursor, not self._laid_out)
+        self._laid_out = True
+
+    def on_click(self, event: Click) -> None:
+        """Puts the cursor where the mouse points."""
+        if event.y < self._height:
+            row = self.scroll_offset.y + event.y
+            if row < len(self._rows):
+                self.deselect()
+                self.move_to(self._rows.line_at(row))
+
+    # ------------------------------------------------------------------ drawing
+
+    def notify_style_update(self) -> None:
+        """Forgets styles: the theme has changed."""
+        self._styles.clear()
+        self._strips.clear()
+        super().notify_style_update()
+
+    def render_line(self, y: int) -> Strip:
+        """One row of the view."""
+        width = self.size.width
+        row = self.scroll_offset.y + y
+        base = self._base_style()
+        if row >= len(self._rows):
+            return Strip.blank(width, base)
+        line = self._rows.line_at(row)
+        state = self._state(line)
+        # A strip that is used again keeps what Textual has worked out for it: scrolling by a row
+        # costs a tenth of drawing all rows anew.
+        key = (line, self.scroll_offset.x, width, state)
+        strip = self._strips.get(key)
+        if strip is None:
+            if len(self._strips) >= _MOST_STRIPS:
+                self._strips.clear()
+            strip = self._strips[key] = self._strip(line, width, state, base)
+        return strip
+
+    def _strip(self, line: int, width: int, state: str, base: Style) -> Strip:
+        pieces = self._gutter(line)
+        room = max(0, width - sum(len(piece.text) for piece in pieces))
+        pieces += self._code(line, room)
+        strip = Strip(pieces).adjust_cell_length(width)
+        if state:
+            strip = strip.apply_style(self._style(state))
+        return Strip([*Segment.apply_style(strip, base)], width)
+
+    def _state(self, line: int) -> str:
+        """The style of a whole row; "" for most."""
+        if line == self._cursor and self._cursor_bar:
+            return "cursor" if self.has_focus else "cursor-blurred"
+        if self._anchor is not None and self.selection[0] <= line <= self.selection[1]:
+            return "selected"
+        return "linked" if line in self._linked else ""
+
+    def _gutter(self, line: int) -> list[Segment]:
+        if self._text.gutter is None:
+            return []
+        return [Segment(text, self._style(name)) for text, name in self._text.gutter(line)]
+
+    def _code(self, line: int, room: int) -> list[Segment]:
+        text = self._text.drawn(line)
+        first = self.scroll_offset.x
+        hidden = self._rows.hidden(line)
+        told = f" ⋯ {hidden} lines" if hidden >= _MANY else f" ⋯{hidden}" if hidden else ""
+        stop = first + max(0, room - len(told))
+        segments: list[Segment] = []
+        at = first
+        spans, found = self._text.spans(line), self._matches(line)
+        for start, end, name in merged(spans, found) if found else spans:
+            start, end = max(start, at), min(end, stop)
+            if start >= end:
+                continue
+            if start > at:
+                segments.append(Segment(text[at:start]))
+            segments.append(Segment(text[start:end], self._style(name)))
+            at = end
+        if at < stop:
+            segments.append(Segment(text[at:stop]))
+        if told:
+            segments.append(Segment(told, self._style("fold")))
+        return segments
+
+    def _base_style(self) -> Style:
+        # Textual works it out anew from all ancestors at every call: too slow for every row.
+        style = self._styles.get("")
+        if style is None:
+            style = self._styles[""] = self.rich_style
+        return style
+
+    def _style(self, name: str) -> Style:
+        style = self._styles.get(name)
+        if style is None:
+            style = self._styles[name] = self.get_component_rich_style(
+                f"code--{name}", partial=True
+            )
+        return style
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        """The cursor's line looks different without the focus."""
+        super().watch_has_focus(has_focus)
+        self.refresh()
+
+    def region_of(self, line: int) -> Region:
+        """Where a line stands on the screen, for hints beside it."""
+        row = self._rows.row_of(line) - self.scroll_offset.y
+        return Region(self.region.x, self.region.y + row, self.region.width, 1)

@@ -1,0 +1,163 @@
+"""What a `CodeView` shows: the text, and which of its lines are visible."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+Span = tuple[int, int, str]
+"""Columns `start` to `stop` of a line in the style of that name (`code--NAME`)."""
+Cell = tuple[str, str]
+"""A piece of the gutter: text and the name of its style."""
+Hit = tuple[int, int] | Span
+"""Columns that are marked, as `code--match` or in a style of their own."""
+Hits = Mapping[int, Sequence[Hit]] | Callable[[int], Sequence[Hit]]
+"""Line -> what is marked of it; a function where most lines would never be asked for."""
+
+# A text may hold anything; what would move the terminal's cursor is drawn as a dot.
+_CONTROLS = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], "·")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What a view shows.
+
+    Attributes:
+        lines: the text; line 0 is the first.
+        spans: line -> its coloured pieces, in order and disjoint.
+        gutter: line -> what stands left of it, always of `gutter_width` columns.
+        folds: line -> last line of what can be folded away under it.
+        tab: columns between tab stops; columns of spans and marks count what is drawn.
+    """
+
+    lines: Sequence[str]
+    spans: Callable[[int], Sequence[Span]] = lambda line: ()
+    gutter: Callable[[int], Sequence[Cell]] | None = None
+    gutter_width: int = 0
+    folds: Mapping[int, int] | None = None
+    tab: int = 8
+
+    def drawn(self, line: int) -> str:
+        """A line as it is drawn: one character a column."""
+        return drawn(self.lines[line], self.tab)
+
+    def width(self) -> int:
+        """Of the longest line as it is drawn."""
+        longest = max(map(len, self.lines), default=0)
+        tabs = [len(line.expandtabs(self.tab)) for line in self.lines if "\t" in line]
+        return max(longest, *tabs) if tabs else longest
+
+
+def drawn(text: str, tab: int = 8) -> str:
+    """A line with tabs as blanks and control characters as dots."""
+    return text if text.isprintable() else text.expandtabs(tab).translate(_CONTROLS)
+
+
+def merged(spans: Sequence[Span], hits: Sequence[Hit]) -> list[Span]:
+    """Coloured pieces with marks over them, in order and disjoint."""
+    cut: list[Span] = [hit if len(hit) == 3 else (hit[0], hit[1], "match") for hit in hits]
+    marked = sorted((hit[0], hit[1]) for hit in hits)
+    for start, end, name in spans:
+        at = start
+        for first, stop in marked:
+            if first > at:
+                cut.append((at, min(first, end), name))
+            at = max(at, stop)
+        if at < end:
+            cut.append((at, end, name))
+    return sorted(piece for piece in cut if piece[0] < piece[1])
+
+
+class Rows:
+    """Which lines of a text are visible: all but those folded away.
+
+    Args:
+        lines: how many lines the text has.
+        folds: line -> last line of what can be folded away under it.
+        folded: the lines whose folds are closed.
+    """
+
+    def __init__(
+        self, lines: int, folds: Mapping[int, int] | None = None, folded: Iterable[int] = ()
+    ) -> None:
+        self._lines = lines
+        self._folds = folds or {}
+        self.folded = {line for line in folded if line in self._folds}
+        self._visible: list[int] | None = None  # None: all lines
+        self._lay_out()
+
+    def __len__(self) -> int:
+        return self._lines if self._visible is None else len(self._visible)
+
+    def line_at(self, row: int) -> int:
+        """The line that stands on a row; beyond the ends the first or last."""
+        row = max(0, min(row, len(self) - 1))
+        return row if self._visible is None else self._visible[row]
+
+    def row_of(self, line: int) -> int:
+        """Where a line stands; of a hidden one the row of what hides it."""
+        if self._visible is None:
+            return line
+        return max(0, bisect.bisect_right(self._visible, line) - 1)
+
+    def hidden(self, start: int) -> int:
+        """How many lines are folded away under this one."""
+        return self._folds[start] - start if start in self.folded else 0
+
+    def fold(self, starts: Iterable[int], folded: bool) -> None:
+        """Folds or opens what begins at these lines."""
+        wanted = {start for start in starts if start in self._folds}
+        wanted = wanted - self.folded if folded else wanted & self.folded
+        if folded:
+            self.folded |= wanted
+        else:
+            self.folded -= wanted
+        if len(wanted) == 1 and self._visible is not None:
+            self._change(wanted.pop(), folded)
+        elif wanted:
+            self._lay_out()
+
+    def fold_of(self, line: int) -> int | None:
+        """Where the innermost fold begins that the line belongs to."""
+        if line in self._folds:
+            return line
+        return max((s for s, e in self._folds.items() if s <= line <= e), default=None)
+
+    def reveal(self, line: int) -> bool:
+        """Opens the folds that hide a line; whether there were any."""
+        if self._visible is None or self.line_at(self.row_of(line)) == line:
+            return False  # the usual case, and quick however many folds there are
+        hiding = {start for start in self.folded if start < line <= self._folds[start]}
+        self.fold(hiding, False)
+        return bool(hiding)
+
+    def _lay_out(self) -> None:
+        self._visible = self._between(0, self._lines, self.folded) if self.folded else None
+
+    def _between(self, first: int, stop: int, folded: Iterable[int]) -> list[int]:
+        """The visible ones of some lines."""
+        visible: list[int] = []
+        line = first
+        for start in sorted(folded):
+            if start < line:
+                continue  # within another fold
+            visible.extend(range(line, start + 1))
+            line = self._folds[start] + 1
+        visible.extend(range(line, stop))
+        return visible
+
+    def _change(self, start: int, folded: bool) -> None:
+        """One fold more or less: the rest stays, and there may be tens of thousands."""
+        visible = self._visible
+        assert visible is not None
+        row = bisect.bisect_left(visible, start)
+        if row == len(visible) or visible[row] != start:
+            return  # it is hidden itself
+        first, stop = start + 1, self._folds[start] + 1
+        end = bisect.bisect_left(visible, stop)
+        within = [one for one in self.folded if first <= one < stop]
+        if any(self._folds[one] >= stop for one in within):
+            self._lay_out()  # one reaches beyond the other
+            return
+        visible[row + 1 : end] = [] if folded else self._between(first, stop, within)

@@ -1,0 +1,395 @@
+"""A table of any number of rows: only the rows in sight are ever drawn.
+
+The first column stays where it is and takes the room that is left; the others can be scrolled
+sideways where they do not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kinspect.tui.widgets.bars import Piece
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.events import Click, Resize
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+LEAST_FIRST = 26
+"""What the first column keeps, however many others there are, unless it is told otherwise."""
+_GAP = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A column: what it is called, and how wide it is at least (0: what is left)."""
+
+    name: str
+    title: str
+    width: int
+    right: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row as it is drawn.
+
+    Attributes:
+        first: the pieces of the first column.
+        cells: of each other column, in the order of the heads.
+        rest: in place of the other columns, a text over all of them.
+        faded: whether the row is drawn as something of the past.
+    """
+
+    first: tuple[Piece, ...]
+    cells: tuple[tuple[Piece, ...], ...] = ()
+    rest: tuple[Piece, ...] | None = None
+    faded: bool = False
+
+
+Draw = Callable[[int], Row]
+
+
+class Table(ScrollView, can_focus=True):
+    """A list of rows with a cursor."""
+
+    DEFAULT_CSS = """
+    Table { height: 1fr; width: 1fr; background: $background; scrollbar-size: 1 1; }
+    Table > .table--head { color: $foreground 60%; text-style: bold; background: $surface; }
+    Table > .table--sorted { color: $accent; text-style: bold; background: $surface; }
+    Table > .table--cursor { background: $primary 30%; }
+    Table > .table--cursor-blurred { background: $primary 15%; }
+    Table > .table--empty { color: $foreground 60%; }
+    Table > .table--faded { color: $foreground 60%; }
+    Table > .table--dim { color: $foreground 60%; }
+    Table > .table--name { color: $foreground; text-style: bold; }
+    Table > .table--group { color: $primary; text-style: bold; }
+    Table > .table--bar { color: $primary; }
+    Table > .table--good { color: $success; }
+    Table > .table--track { color: $foreground 20%; }
+    Table > .table--error { color: $error; text-style: bold; }
+    Table > .table--warning { color: $warning; }
+    Table > .table--info { color: $primary; }
+    Table > .table--star { color: $accent; text-style: bold; }
+    Table > .table--mark { color: $secondary; text-style: bold; }
+    Table > .table--better { color: $success; text-style: bold; }
+    Table > .table--worse { color: $error; text-style: bold; }
+    Table > .table--other { color: $accent; text-style: bold; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "table--head",
+        "table--sorted",
+        "table--cursor",
+        "table--cursor-blurred",
+        "table--empty",
+        "table--faded",
+        "table--dim",
+        "table--name",
+        "table--group",
+        "table--bar",
+        "table--good",
+        "table--track",
+        "table--error",
+        "table--warning",
+        "table--info",
+        "table--star",
+        "table--mark",
+        "table--better",
+        "table--worse",
+        "table--other",
+    }
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("pagedown,ctrl+d", "page(1)", "Page down", show=False),
+        Binding("pageup,ctrl+u", "page(-1)", "Page up", show=False),
+        Binding("home,g", "go(0)", "First row", show=False),
+        Binding("end,G", "go(-1)", "Last row", show=False),
+        Binding("left,h", "shift(-1)", "Columns left", show=False),
+        Binding("right,l", "shift(1)", "Columns right", show=False),
+        Binding("enter", "open", "Open", show=False),
+    ]
+
+    class Moved(Message):
+        """The cursor stands on another row."""
+
+        def __init__(self, table: Table, row: int) -> None:
+            super().__init__()
+            self.table, self.row = table, row
+
+    class Opened(Message):
+        """A row was chosen."""
+
+        def __init__(self, table: Table, row: int) -> None:
+            super().__init__()
+            self.table, self.row = table, row
+
+    class HeadClicked(Message):
+        """A column's title was clicked."""
+
+        def __init__(self, table: Table, name: str) -> None:
+            super().__init__()
+            self.table, self.name = table, name
+
+    def __init__(self, *, id: str | None = None, least: int = LEAST_FIRST) -> None:
+        super().__init__(id=id)
+        self._least = least
+        self._heads: tuple[Head, ...] = (Head("", "", 0),)
+        self._count = 0
+        self._draw: Draw = lambda row: Row(())
+        self._sorted: tuple[str, bool] = ("", False)
+        self._empty = ""
+        self._cursor = 0
+        self._shift = 0
+        self._styles: dict[str, Style] = {}
+        self._strips: dict[int, Strip] = {}  # row -> as it was drawn, without the cursor
+
+    # ------------------------------------------------------------------ what is shown
+
+    @property
+    def cursor(self) -> int:
+        """The row of the cursor."""
+        return self._cursor
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return self._count
+
+    def show(
+        self,
+        heads: Sequence[Head],
+        count: int,
+        draw: Draw,
+        *,
+        sorted_by: tuple[str, bool] = ("", False),
+        cursor: int | None = None,
+        empty: str = "",
+    ) -> None:
+        """Shows other rows.
+
+        Args:
+            heads: the columns; the first takes the room that the others leave.
+            count: how many rows.
+            draw: gives a row, when it comes into sight.
+            sorted_by: the column that they are sorted by, and whether downwards.
+            cursor: the row of the cursor; None: where it was.
+            empty: what to say where there is no row.
+        """
+        self._heads, self._count, self._draw = tuple(heads), count, draw
+        self._sorted, self._empty = sorted_by, empty
+        self._shift = max(0, min(self._shift, len(self._heads) - 2))
+        self.virtual_size = Size(0, count + 1)
+        self._put(self._cursor if cursor is None else cursor, quiet=True)
+        self._redraw()
+
+    def move_to(self, row: int) -> None:
+        """Puts the cursor on a row and brings it into view."""
+        self._put(row, quiet=False)
+
+    def _put(self, row: int, *, quiet: bool) -> None:
+        row = max(0, min(row, self._count - 1))
+        left, self._cursor = self._cursor, row
+        height = max(1, self.size.height - 1)
+        top = self.scroll_offset.y
+        top = min(top, row) if row < top + height else row - height + 1
+        top = max(0, min(top, self._count - height))
+        if top != self.scroll_offset.y:
+            self.scroll_to(y=top, animate=False, force=True)
+        for one in {left, row}:
+            self.refresh(Region(0, one - self.scroll_offset.y + 1, self.size.width, 1))
+        if left != row and not quiet:
+            self.post_message(self.Moved(self, row))
+
+    def _redraw(self) -> None:
+        """Draws all rows anew."""
+        self._strips.clear()
+        self.refresh()
+
+    # ------------------------------------------------------------------ keys and mouse
+
+    def action_move(self, by: int) -> None:
+        """Moves the cursor by rows."""
+        self.move_to(self._cursor + by)
+
+    def action_page(self, pages: int) -> None:
+        """Moves the cursor by screens."""
+        self.move_to(self._cursor + pages * max(1, self.size.height - 2))
+
+    def action_go(self, row: int) -> None:
+        """Moves the cursor to the first (0) or last (-1) row."""
+        self.move_to(row if row >= 0 else self._count - 1)
+
+    def action_shift(self, columns: int) -> None:
+        """Scrolls the columns behind the first."""
+        hidden = len(self._heads) - 1 - self._shift - len(self._shown())
+        if columns < 0 or hidden > 0:
+            self._shift = max(0, self._shift + columns)
+            self._redraw()
+
+    def action_open(self) -> None:
+        """Chooses the row of the cursor."""
+        if self._count:
+            self.post_message(self.Opened(self, self._cursor))
+
+    def on_click(self, event: Click) -> None:
+        """A click moves the cursor, two open the row; one on a title sorts."""
+        if event.y == 0:
+            at = self._first_width()
+            if event.x < at:
+                self.post_message(self.HeadClicked(self, self._heads[0].name))
+            for head in self._shown():
+                at += _GAP + head.width
+                if at - head.width <= event.x < at:
+                    self.post_message(self.HeadClicked(self, head.name))
+            return
+        row = self.scroll_offset.y + event.y - 1
+        if 0 <= row < self._count:
+            self.move_to(row)
+            if event.chain == 2:
+                self.action_open()
+
+    def on_resize(self, event: Resize) -> None:
+        """Keeps the cursor in view."""
+        self._put(self._cursor, quiet=True)
+        self._redraw()
+
+    # ------------------------------------------------------------------ drawing
+
+    def _shown(self) -> tuple[Head, ...]:
+        """The columns behind the first that fit, from where it was scrolled to."""
+        room = self.scrollable_content_region.width - self._least
+        shown: list[Head] = []
+        for head in self._heads[1 + self._shift :]:
+            room -= head.width + _GAP
+            if room < 0:
+                break
+            shown.append(head)
+        return tuple(shown)
+
+    def _first_width(self) -> int:
+        width = self.scrollable_content_region.width
+        return max(1, width - sum(head.width + _GAP for head in self._shown()))
+
+    def notify_style_update(self) -> None:
+        """Forgets styles: the theme has changed."""
+        self._styles.clear()
+        self._strips.clear()
+        super().notify_style_update()
+
+    def render_line(self, y: int) -> Strip:
+        """One line of the view: the titles, or a row."""
+        width, base = self.size.width, self.rich_style
+        row = self.scroll_offset.y + y - 1
+        if y == 0:
+            return Strip([*Segment.apply_style(self._titles(width), base)], width)
+        if row >= self._count:
+            said = self._empty if not self._count and y == 2 else ""
+            segments = [Segment(f"  {said}", self._style("empty"))]
+            strip = Strip(segments).adjust_cell_length(width)
+            return Strip([*Segment.apply_style(strip, base)], width)
+        drawn = self._strips.get(row)
+        if drawn is None:
+            strip = Strip(self._row(self._draw(row))).adjust_cell_length(width)
+            drawn = self._strips[row] = Strip([*Segment.apply_style(strip, base)], width)
+        if row == self._cursor:
+            bar = self._style("cursor" if self.has_focus else "cursor-blurred")
+            drawn = Strip([*Segment.apply_style(drawn, None, bar)], width)
+        return drawn
+
+    def _titles(self, width: int) -> Strip:
+        by, down = self._sorted
+        shown, segments = self._shown(), []
+        first = self._first_width()
+        for place, head in enumerate((self._heads[0], *shown)):
+            title = head.title
+            if by and head.name == by:
+                title = title.rstrip() + ("▾" if down else "▴")
+            style = self._style("sorted" if by and head.name == by else "head")
+            room = first if place == 0 else head.width
+            text = _cut(title, room)
+            pad = " " * (room - cell_len(text))
+            gap = " " * _GAP if place else ""
+            text = gap + (pad + text if head.right else text + pad)
+            segments.append(Segment(text, style))
+        more = self._more(shown)
+        if more:
+            kept = set_cell_size(segments[0].text, max(0, first - len(more) - 1))
+            segments[:1] = [
+                Segment(kept, segments[0].style),
+                Segment(f"{more} ", self._style("empty")),
+            ]
+        return Strip(segments).adjust_cell_length(width, self._style("head"))
+
+    def _more(self, shown: Sequence[Head]) -> str:
+        """How many columns there are to the left and to the right of those shown."""
+        right = len(self._heads) - 1 - self._shift - len(shown)
+        left = f"‹{self._shift}" if self._shift else ""
+        return " ".join(part for part in (left, f"{right}›" if right > 0 else "") if part)
+
+    def _row(self, row: Row) -> list[Segment]:
+        first = self._first_width()
+        segments = self._fitted(row.first, first, False, row.faded)
+        if row.rest is not None:
+            room = self.scrollable_content_region.width - first - _GAP
+            # Where there is next to no room for it, the first column gives way.
+            return [*segments, Segment(" "), *self._fitted(row.rest, room, False, row.faded)]
+        shown = self._shown()
+        for head, pieces in zip(shown, row.cells[self._shift :], strict=False):
+            segments.append(Segment(" " * _GAP))
+            segments += self._fitted(pieces, head.width, head.right, row.faded)
+        return segments
+
+    def _fitted(
+        self, pieces: Sequence[Piece], width: int, right: bool, faded: bool
+    ) -> list[Segment]:
+        used = sum(cell_len(text) for text, _ in pieces)
+        segments = []
+        if right and used < width:
+            segments.append(Segment(" " * (width - used)))
+        left = width
+        for text, name in pieces:
+            if left <= 0:
+                break
+            size = cell_len(text)
+            if size > left or (size == left and used > width):
+                text = _cut(text, left, always=used > width)
+            style = self._style("faded") if faded else self._style(name) if name else None
+            segments.append(Segment(text, style))
+            left -= cell_len(text)
+        if not right and left > 0:
+            segments.append(Segment(" " * left))
+        return segments
+
+    def _style(self, name: str) -> Style:
+        style = self._styles.get(name)
+        if style is None:
+            style = self._styles[name] = self.get_component_rich_style(
+                f"table--{name}", partial=True
+            )
+        return style
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        """The cursor's row looks different without the focus."""
+        super().watch_has_focus(has_focus)
+        self.refresh()
+
+    def region_of(self, row: int) -> Region:
+        """Where a row stands on the screen."""
+        y = self.region.y + 1 + row - self.scroll_offset.y
+        return Region(self.region.x, y, self.region.width, 1)
+
+
+def _cut(text: str, width: int, *, always: bool = False) -> str:
+    """A text of at most that many cells; what is left out is told by an ellipsis."""
+    if width <= 0:
+        return ""
+    if cell_len(text) <= width and not always:
+        return text
+    return set_cell_size(text, width - 1).rstrip() + "…"
