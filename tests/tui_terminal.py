@@ -48,7 +48,7 @@ class Terminal:
             "touch ended\n"
             "exec cat\n"
         )
-        unwanted = {"TMUX", "TMUX_PANE", "NO_COLOR", "COLORTERM"}
+        unwanted = {"TMUX", "TMUX_PANE", "NO_COLOR", "COLORTERM", "COLUMNS", "LINES"}
         kept = {name: value for name, value in os.environ.items() if name not in unwanted}
         width, height = map(str, size)
         place = ["-x", width, "-y", height, "-c", str(folder)]

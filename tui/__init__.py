@@ -2,7 +2,8 @@
 
 app.py        the application: pages, keys, themes, what is open
 session.py    what has been read and compiled so far, as rows
-feed.py       runs the pipeline in a thread and hands its events over
+feed.py       runs the pipeline in a process of its own and hands its events over
+watching.py   notices files that were saved
 widgets/      views that several screens use (code, bars, cards, plots)
-screens/      one file a screen
+screens/      one folder a page, one file a smaller screen
 """

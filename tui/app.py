@@ -112,7 +112,7 @@ class KinspectApp(App[int]):
             self.set_timer(4 * _FIRST_LOOK, self._begin)
 
     def _text_page(self, path: Path) -> Page:
-        from kinspect.tui.screens.kernel import KernelPage
+        from kinspect.tui.screens.kernel.page import KernelPage
 
         return KernelPage.of_file(path)
 
@@ -321,14 +321,14 @@ class KinspectApp(App[int]):
             line: where to put the cursor, counted from 1.
             text: in which text that line is: source, ttgir, llir or amdgcn.
         """
-        from kinspect.tui.screens.kernel import KernelPage
+        from kinspect.tui.screens.kernel.page import KernelPage
 
         self.looked_at = key
         self._show(lambda: KernelPage(key, line=line, text=text))
 
     def compare(self, left: KernelReport, right: KernelReport) -> None:
         """Shows two kernels side by side."""
-        from kinspect.tui.screens.compare import ComparePage
+        from kinspect.tui.screens.compare.page import ComparePage
 
         self._show(lambda: ComparePage(left, right))
 

@@ -43,7 +43,7 @@ PAGES: Mapping[str, Known] = {
 def page_class(name: str) -> type[Page]:
     """The class of a page; its module is imported now."""
     known = PAGES[name]
-    found: Any = getattr(import_module(f"kinspect.tui.screens.{known.module}"), known.cls)
+    found: Any = getattr(import_module(f"kinspect.tui.screens.{known.module}.page"), known.cls)
     if not issubclass(found, Page):
         raise TypeError(f"{known.cls} is no page")
     return cast("type[Page]", found)

@@ -10,9 +10,9 @@ import pytest
 from kinspect.inspector.model import Finding, Location, Report
 from kinspect.inspector.runs.events import Reported
 from kinspect.tui import pages
-from kinspect.tui.screens import findings as module
-from kinspect.tui.screens.findings import FindingsPage
-from kinspect.tui.screens.findings_filter import FilterLine, RowList
+from kinspect.tui.screens.findings import page as module
+from kinspect.tui.screens.findings.filter import FilterLine, RowList
+from kinspect.tui.screens.findings.page import FindingsPage
 from tui_screens import SIZES, snapshot, text_of
 
 

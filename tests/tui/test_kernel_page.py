@@ -14,9 +14,9 @@ import pytest
 from kinspect.inspector import pipeline
 from kinspect.inspector.model import Artifact, KernelReport, Report
 from kinspect.inspector.runs.jobs import Request
-from kinspect.tui.screens.kernel import KernelPage
-from kinspect.tui.screens.kernel_explain import ExplainScreen
-from kinspect.tui.screens.kernel_pane import Pane
+from kinspect.tui.screens.kernel.explain import ExplainScreen
+from kinspect.tui.screens.kernel.page import KernelPage
+from kinspect.tui.screens.kernel.pane import Pane
 from textual.pilot import Pilot
 from tui_screens import SIZES, snapshot, text_of
 
@@ -413,7 +413,7 @@ async def test_copying_lines(page_of: Open) -> None:
 
 
 async def test_editor(page_of: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kinspect.tui.screens import kernel
+    from kinspect.tui.screens.kernel import page as kernel
 
     asked = []
     monkeypatch.setattr(kernel, "open_editor", lambda app, file, line: asked.append((file, line)))

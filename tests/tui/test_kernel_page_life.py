@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from kinspect.inspector.model import Artifact, Report
 from kinspect.inspector.runs.events import Reported
-from kinspect.tui.screens.kernel import KernelPage
-from kinspect.tui.screens.kernel_explain import ExplainScreen
-from kinspect.tui.screens.kernel_find import Search, Trail, place, step
-from kinspect.tui.screens.kernel_pane import Pane
+from kinspect.tui.screens.kernel.explain import ExplainScreen
+from kinspect.tui.screens.kernel.find import Search, Trail, place, step
+from kinspect.tui.screens.kernel.page import KernelPage
+from kinspect.tui.screens.kernel.pane import Pane
 from kinspect.tui.widgets.code_text import Rows, Text, merged
 from textual.pilot import Pilot
 from tui_screens import text_of
@@ -81,8 +81,9 @@ async def test_a_big_file_is_read_behind(opened: Any, tmp_path: Path) -> None:
         pilot.app.open_page(KernelPage.of_file(path))
         page = await kernel_page(pilot)
         await until(pilot, lambda: page.pane_of("amdgcn") is not None)
+        await until(pilot, lambda: "1/500" in text_of(pilot.app))
         await pilot.press("G")
-        assert re.search(r"500\d\d/500\d\d", text_of(pilot.app))
+        await until(pilot, lambda: bool(re.search(r"500\d\d/500\d\d", text_of(pilot.app))))
         await pilot.press("slash", *"folded reload", "enter")
         assert "1 of 5000" in text_of(pilot.app)
 

@@ -13,10 +13,10 @@ from kinspect.inspector.runs.events import Captured, Compiled, Failed, Reported
 from kinspect.inspector.sweep.figures import figures_of
 from kinspect.inspector.sweep.pareto import front
 from kinspect.tui.app import KinspectApp
-from kinspect.tui.screens.kernels import KernelsPage
-from kinspect.tui.screens.kernels_columns import COLUMNS, DEFAULT
-from kinspect.tui.screens.kernels_detail import FailureScreen
-from kinspect.tui.screens.kernels_menu import ColumnsMenu
+from kinspect.tui.screens.kernels.columns import COLUMNS, DEFAULT
+from kinspect.tui.screens.kernels.detail import FailureScreen
+from kinspect.tui.screens.kernels.menu import ColumnsMenu
+from kinspect.tui.screens.kernels.page import KernelsPage
 from kinspect.tui.session import Progress
 from kinspect.tui.state import State
 from kinspect.tui.widgets.table import Table

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from kinspect.inspector.model import Report
 from kinspect.inspector.runs.events import Reported
-from kinspect.tui.screens.kernels import KernelsPage
-from kinspect.tui.screens.kernels_columns import COLUMNS
-from kinspect.tui.screens.kernels_filter import FilterError, Sets, parse
-from kinspect.tui.screens.kernels_rows import Leaf, Leaves, downwards, ordered, tree
+from kinspect.tui.screens.kernels.columns import COLUMNS
+from kinspect.tui.screens.kernels.filter import FilterError, Sets, parse
+from kinspect.tui.screens.kernels.page import KernelsPage
+from kinspect.tui.screens.kernels.rows import Leaf, Leaves, downwards, ordered, tree
 from kinspect.tui.session import Session
 from textual.pilot import Pilot
 from tui_kernels import many, tuned, waves

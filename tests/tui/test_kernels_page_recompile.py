@@ -18,8 +18,8 @@ from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.runs.jobs import Request
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.recompiling import Setting, changes, compiler_for, recompiled, settings_of_kernel
-from kinspect.tui.screens.compare import ComparePage
-from kinspect.tui.screens.kernels import KernelsPage
+from kinspect.tui.screens.compare.page import ComparePage
+from kinspect.tui.screens.kernels.page import KernelsPage
 from kinspect.tui.screens.recompile import RecompileScreen
 from kinspect.tui.widgets.table import Table
 from textual.pilot import Pilot

@@ -13,11 +13,11 @@ from kinspect.inspector.metrics.occupancy import Demand, occupancy
 from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.render.view import occupancy_lines
 from kinspect.inspector.runs.events import Reported
-from kinspect.tui.screens import occupancy_words as say
-from kinspect.tui.screens.kernel import KernelPage
-from kinspect.tui.screens.occupancy import Figure, OccupancyPage
-from kinspect.tui.screens.occupancy_fields import FIELDS, Asked, filled, understood
-from kinspect.tui.screens.passes_choose import KernelChooser
+from kinspect.tui.screens.kernel.page import KernelPage
+from kinspect.tui.screens.occupancy import words as say
+from kinspect.tui.screens.occupancy.fields import FIELDS, Asked, filled, understood
+from kinspect.tui.screens.occupancy.page import Figure, OccupancyPage
+from kinspect.tui.screens.passes.choose import KernelChooser
 from kinspect.tui.widgets.plot import StepPlot, Steps
 from textual.pilot import Pilot
 from textual.widgets import Static

@@ -13,14 +13,14 @@ import pytest
 from kinspect.inspector.compiler.passes import PassDump, diff, read_passes
 from kinspect.inspector.model import Artifact, KernelReport, Report, Variant
 from kinspect.inspector.runs.events import Reported
-from kinspect.tui.screens import passes_child
-from kinspect.tui.screens.kernel import KernelPage
-from kinspect.tui.screens.passes import PassesPage
-from kinspect.tui.screens.passes_child import Made, change_of
-from kinspect.tui.screens.passes_choose import KernelChooser, Rows
-from kinspect.tui.screens.passes_data import Timeline, diff_text, levels, list_text
-from kinspect.tui.screens.passes_line import PassLine
-from kinspect.tui.screens.passes_views import DiffView, NameFilter, PassList
+from kinspect.tui.screens.kernel.page import KernelPage
+from kinspect.tui.screens.passes import child as passes_child
+from kinspect.tui.screens.passes.child import Made, change_of
+from kinspect.tui.screens.passes.choose import KernelChooser, Rows
+from kinspect.tui.screens.passes.data import Timeline, diff_text, levels, list_text
+from kinspect.tui.screens.passes.line import PassLine
+from kinspect.tui.screens.passes.page import PassesPage
+from kinspect.tui.screens.passes.views import DiffView, NameFilter, PassList
 from textual.pilot import Pilot
 from tui_screens import SIZES, snapshot, text_of
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from kinspect.inspector.model import Metric, Report
 from kinspect.tui.pages import page_class
-from kinspect.tui.screens.profile import Roofline
-from kinspect.tui.screens.profile_rows import (
+from kinspect.tui.screens.profile.page import Roofline
+from kinspect.tui.screens.profile.rows import (
     POINT,
     ROOF,
     Point,

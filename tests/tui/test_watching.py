@@ -12,7 +12,7 @@ import pytest
 from kinspect.inspector.model import KernelReport, Report, SourceLoc
 from kinspect.inspector.runs.jobs import Request
 from kinspect.tui.app import KinspectApp, Opening
-from kinspect.tui.screens.kernels import KernelsPage
+from kinspect.tui.screens.kernels.page import KernelsPage
 from kinspect.tui.watching import Watcher, files_of
 from kinspect.tui.widgets.table import Table
 from tui_screens import text_of

@@ -47,7 +47,7 @@ class CodeView(ScrollView, can_focus=True):
     ]
     DEFAULT_CSS = """
     CodeView > .code--selected { background: $accent 30%; }
-    CodeView > .code--loop { color: $foreground 45%; }
+    CodeView > .code--loop { color: $foreground 60%; }
     CodeView > .code--loop-hot { color: $accent; text-style: bold; }
     CodeView > .code--count { color: $foreground 60%; }
     CodeView > .code--read { background: $primary; color: $background; }

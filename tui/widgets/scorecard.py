@@ -64,8 +64,8 @@ class ScoreCard(Widget):
     DEFAULT_CSS = """
     ScoreCard { background: $surface; color: $foreground; padding: 0 1; }
     ScoreCard > .scorecard--title { color: $primary; text-style: bold; }
-    ScoreCard > .scorecard--label { color: $foreground 55%; }
-    ScoreCard > .scorecard--dim { color: $foreground 55%; }
+    ScoreCard > .scorecard--label { color: $foreground 60%; }
+    ScoreCard > .scorecard--dim { color: $foreground 60%; }
     ScoreCard > .scorecard--error { color: $error; }
     ScoreCard > .scorecard--warning { color: $warning; }
     ScoreCard > .scorecard--info { color: $primary; }

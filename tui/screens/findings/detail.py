@@ -1,0 +1,138 @@
+"""What is to be said of a finding, or of a group of them, beside the list."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+
+from kinspect.inspector.analysis import catalogue
+from kinspect.inspector.lint.rule import Rule
+from kinspect.inspector.lint.schema import bundled_packs, load_packs
+from kinspect.inspector.model import MetricValue
+from kinspect.inspector.render import view
+from kinspect.tui.screens.findings.groups import MARKS, Group, Item, Rules
+from textual.content import Content
+
+Part = tuple[str, str]
+_COLOURS: Mapping[str, str] = {"error": "$error", "warning": "$warning", "info": "$primary"}
+_WORDS: Mapping[str, str] = {"error": "error", "warning": "warning", "info": "note"}
+_NO_UNITS = ("bool", "name", "mapping")
+_MOST_PLACES = 20
+
+
+@functools.cache
+def rules() -> Rules:
+    """Every rule that ships with kinspect by id, those in preview too: reports may name them."""
+    packs = load_packs(bundled_packs(), catalogue())
+    return {rule.text.id: rule for pack in reversed(packs) for rule in pack.rules}
+
+
+def of_item(item: Item, rule: Rule | None) -> Content:
+    """A finding in full: what it says, on what evidence, why it matters, what to change."""
+    found = item.finding
+    return _content(
+        _title(found.rule, rule, found.severity, found.confidence),
+        [(f"{item.kernel} {item.entry.report.arch or '-'}  ", "$foreground 60%")],
+        [(view.place(item.entry.report.source), "$foreground 60%"), ("\n\n", "")],
+        [(f"{' '.join(found.message.split())}\n", "")],
+        _evidence(found.evidence),
+        _places(item),
+        _prose("What to change", found.fix or (rule.text.fix if rule else "")),
+        _rule(rule),
+    )
+
+
+def of_group(group: Group, rule: Rule | None) -> Content:
+    """A group: its rule explained, or how many of which rule it holds."""
+    if rule is not None:
+        text = rule.text
+        return _content(
+            _title(text.id, rule, group.worst, text.confidence),
+            [(f"{group.tally}\n", "$foreground 60%")],
+            _prose("What to change", text.fix),
+            _rule(rule),
+        )
+    counts: dict[tuple[str, str], int] = {}
+    for item in group.items:
+        key = (item.finding.severity, item.finding.rule)
+        counts[key] = counts.get(key, 0) + 1
+    listed = [
+        (f"  {MARKS[severity]} {name}  ×{count}\n", _COLOURS[severity])
+        for (severity, name), count in counts.items()
+    ]
+    return _content(
+        [(f"{group.title}\n", "bold"), (f"{group.tally}\n\n", "$foreground 60%")], listed
+    )
+
+
+def _content(*parts: Iterable[Part]) -> Content:
+    pieces = [piece for part in parts for piece in part]
+    return Content.assemble(*(piece for piece in pieces if piece[0]))
+
+
+def _title(name: str, rule: Rule | None, severity: str, confidence: str) -> Iterator[Part]:
+    yield f"{MARKS[severity]} ", _COLOURS[severity]
+    yield f"{name} {rule.text.name if rule else ''}".rstrip(), "bold"
+    yield f"  {_WORDS[severity]}, {confidence}\n", _COLOURS[severity]
+
+
+def _heading(text: str) -> Part:
+    return f"\n{text}\n", "bold $accent"
+
+
+def _prose(title: str, text: str) -> Iterator[Part]:
+    if text:
+        yield _heading(title)
+        yield f"{' '.join(text.split())}\n", ""
+
+
+def _evidence(evidence: Mapping[str, MetricValue]) -> Iterator[Part]:
+    if not evidence:
+        return
+    yield _heading("Evidence")
+    names = catalogue()
+    width = max(map(len, evidence))
+    for name, value in evidence.items():
+        spec = names.spec(name)
+        unit = spec.unit if spec is not None and spec.unit not in _NO_UNITS else ""
+        if value == 1 and unit.endswith("s"):
+            unit = unit[:-1]
+        yield f"{name:<{width}}  ", "$foreground 60%"
+        yield f"{shown(value)} {unit}".rstrip() + "\n", ""
+
+
+def _places(item: Item) -> Iterator[Part]:
+    places = [at for at in item.finding.locations if at.line]
+    if not places:
+        return
+    yield _heading("Where")
+    for at in places[:_MOST_PLACES]:
+        where = f"{view.file_name(at.file)}:{at.line}" if at.file else f"{at.kind} {at.line}"
+        where = where.replace("amdgcn", "ISA")
+        yield f"{where:<14}  ", "$primary"
+        yield f"{' '.join(at.text.split())}\n", ""
+    if len(places) > _MOST_PLACES:
+        yield f"and {len(places) - _MOST_PLACES} more\n", "$foreground 60%"
+
+
+def _rule(rule: Rule | None) -> Iterator[Part]:
+    if rule is None:
+        yield "\nNo pack that ships with kinspect has this rule.\n", "$foreground 60%"
+        return
+    yield from _prose("Why it matters", rule.text.explain)
+    if rule.text.references:
+        yield _heading("References")
+        for reference in rule.text.references:
+            yield f"{' '.join(reference.title.split())}\n", ""
+            yield f"  {reference.url}\n", "$primary"
+
+
+def shown(value: MetricValue) -> str:
+    """A value of the evidence; what is unknown is a dash."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {shown(part)}" for name, part in value.items()) or "none"
+    return view.show(value)

@@ -1,0 +1,285 @@
+"""All findings of the session in groups, each with its evidence and what to do about it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.tui.editor import open_editor
+from kinspect.tui.pages import Page
+from kinspect.tui.screens.findings import detail as detail
+from kinspect.tui.screens.findings.filter import FilterLine, RowList
+from kinspect.tui.screens.findings.groups import (
+    BYS,
+    By,
+    Group,
+    Item,
+    Row,
+    Rules,
+    best_location,
+    fitting,
+    grouped,
+    rows_of,
+    source_of,
+    tally,
+)
+from kinspect.tui.session import SEVERITIES
+from kinspect.tui.widgets.code import CodeView, Text
+from kinspect.tui.widgets.heading import Heading
+from kinspect.tui.widgets.keys import Keys
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, VerticalScroll
+from textual.content import Content
+from textual.widgets import Input, Static
+
+_AT_LEAST = {"info": "all", "warning": "warnings and errors", "error": "errors alone"}
+
+
+class FindingsPage(Page):
+    """The findings of every kernel that is open."""
+
+    NAME = "findings"
+    HELP = (
+        "What the rules say of every kernel that is open, the worst first. The pane beside the "
+        "list explains the finding under the cursor: its evidence, why it matters, what to change. "
+        "Enter opens the kernel at the finding's line, e the source in your editor. "
+        "The filter takes words that all have to be in a finding's rule, kernel, target, place "
+        "or message."
+    )
+    DEFAULT_CSS = """
+    FindingsPage #tally { height: 1; padding: 0 1; color: $foreground 70%; }
+    FindingsPage #body { height: 1fr; layout: vertical; }
+    FindingsPage.-wide #body { layout: horizontal; }
+    FindingsPage #listed { height: 1fr; width: 100%; }
+    FindingsPage.-wide #listed { width: 3fr; height: 100%; }
+    FindingsPage #about { height: 45%; border-top: solid $panel; padding: 0 1; }
+    FindingsPage.-wide #about {
+        width: 2fr; height: 100%; border-top: none; border-left: solid $panel;
+    }
+    FindingsPage #about { scrollbar-size: 1 1; scrollbar-gutter: stable; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", key_display="/"),
+        Binding("b", "by", "Group by"),
+        Binding("s", "severity", "Severity"),
+        Binding("e", "edit", "Edit"),
+        Binding("n", "next(1)", "Next"),
+        Binding("p", "next(-1)", "Previous", show=False),
+        Binding("Z", "fold_all", "Fold or open all groups", show=False),
+        Binding("d", "about(3)", "Explanation down", show=False),
+        Binding("u", "about(-3)", "Explanation up", show=False),
+        Binding("y", "copy", "Copy the finding", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
+        self._by: By = "rule"
+        self._least = "info"
+        self._words = ""
+        self._folded: dict[By, set[str]] = {by: set() for by in BYS}
+        self._groups: list[Group] = []
+        self._rows: list[Row] = []
+        self._rules: Rules = {}
+
+    def compose(self) -> ComposeResult:
+        """The tally, the filter, the list and its explanation."""
+        yield Heading()
+        yield Static(id="tally", markup=False)
+        yield FilterLine("words: rule, kernel, target, file, message", id="filter")
+        with Container(id="body"):
+            with Container(id="listed"):
+                yield RowList(id="list")
+            with VerticalScroll(id="about", can_focus=True):
+                yield Static(id="said")
+        yield Keys()
+
+    def on_mount(self) -> None:
+        """Reads the rules in a thread: the list is there before."""
+        self.query_one(RowList).focus()
+        self.run_worker(self._read_rules, thread=True, exclusive=True, group="rules")
+
+    def crumb(self) -> str:
+        """How the list is grouped."""
+        return f"by {self._by}"
+
+    def session_changed(self) -> None:
+        """Kernels have come: the list is made anew, the cursor stays with its finding."""
+        self._show()
+
+    def _read_rules(self) -> None:
+        try:
+            found = detail.rules()
+        except KinspectError as error:
+            self.app.call_from_thread(self._no_rules, f"{error.message}; {error.hint}")
+        else:
+            self.app.call_from_thread(self._take_rules, found)
+
+    def _take_rules(self, found: Rules) -> None:
+        if self.is_attached:  # else the page was left meanwhile
+            self._rules = found
+            self._show()
+
+    def _no_rules(self, why: str) -> None:
+        self.app.notify(why, severity="warning", markup=False)
+
+    # ------------------------------------------------------------------ the list
+
+    def _show(self) -> None:
+        """Makes the list; the cursor stays with its finding, else about where it was."""
+        here = self._row
+        every = [Item(entry, finding) for entry, finding in self.session.findings()]
+        items = fitting(every, self._words, self._least, self._rules)
+        self._groups = grouped(items, self._by, self._rules)
+        self._rows = rows_of(self._groups, self._by, self._folded[self._by])
+        self.query_one("#tally", Static).update(self._tally(every, items))
+        lines = [row.text for row in self._rows]
+        rows = self._rows
+        view = self.query_one(RowList)
+        view.show(Text(lines, lambda line: rows[line].spans), self._where(here))
+        self.query_one(Heading).refresh()
+        self._explain()
+
+    def _where(self, here: Row | None) -> int:
+        if here is None:
+            return 0
+        for line, row in enumerate(self._rows):
+            if here.item is not None and row.item is not None and row.item.key == here.item.key:
+                return line
+        for line, row in enumerate(self._rows):
+            if row.item is None and row.group.name == here.group.name:
+                return line
+        return min(self.query_one(RowList).cursor, max(0, len(self._rows) - 1))
+
+    def _tally(self, every: list[Item], items: list[Item]) -> str:
+        if not every:
+            return self._nothing()
+        said = f"{len(items)} of {len(every)} findings" if len(items) < len(every) else ""
+        told = [said or tally(item.finding for item in every)]
+        kernels = len({item.entry.key for item in items})
+        told.append(f"{kernels} of {len(self.session.entries)} kernels have some")
+        if self._least != "info":
+            told.append(_AT_LEAST[self._least])
+        if self._words:
+            told.append(f"filter: {self._words}")
+        return "  ·  ".join(told)
+
+    def _nothing(self) -> str:
+        if self.session.progress.running:
+            return "no findings so far"
+        if not self.session.entries:
+            return "no kernel is open"
+        return "nothing looks wrong"
+
+    @property
+    def _row(self) -> Row | None:
+        line = self.query_one(RowList).cursor
+        return self._rows[line] if line < len(self._rows) else None
+
+    def _explain(self) -> None:
+        row = self._row
+        said = Content("")
+        if row is not None and row.item is not None:
+            said = detail.of_item(row.item, self._rules.get(row.item.finding.rule))
+        elif row is not None:
+            rule = self._rules.get(row.group.name) if self._by == "rule" else None
+            said = detail.of_group(row.group, rule)
+        self.query_one("#said", Static).update(said)
+        self.query_one("#about").scroll_home(animate=False)
+
+    def on_code_view_moved(self, event: CodeView.Moved) -> None:
+        """Another finding is under the cursor."""
+        self._explain()
+
+    def on_row_list_folded(self, event: RowList.Folded) -> None:
+        """Closes the group of that row, or opens it."""
+        if event.line < len(self._rows):
+            self._fold({self._rows[event.line].group.name})
+
+    def _fold(self, names: set[str]) -> None:
+        closed = self._folded[self._by]
+        closed ^= names
+        self._show()
+
+    def on_row_list_opened(self, event: RowList.Opened) -> None:
+        """Opens the kernel at the finding; a heading is folded."""
+        if event.line >= len(self._rows):
+            return
+        item = self._rows[event.line].item
+        if item is None:
+            self.on_row_list_folded(RowList.Folded(event.rows, event.line))
+            return
+        at = best_location(item.finding)
+        if at is None:
+            self.kinspect.open_kernel(item.entry.key)
+        else:
+            self.kinspect.open_kernel(item.entry.key, line=at.line, text=at.kind)
+
+    # ------------------------------------------------------------------ keys
+
+    def action_filter(self) -> None:
+        """Asks for words."""
+        self.query_one(FilterLine).ask()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filters while it is typed."""
+        self._words = event.value.strip()
+        self._show()
+
+    def on_filter_line_left(self) -> None:
+        """Back to the list."""
+        self.query_one(RowList).focus()
+
+    def action_by(self) -> None:
+        """Groups by rule, by kernel, by file."""
+        self._by = BYS[(BYS.index(self._by) + 1) % len(BYS)]
+        self._show()
+
+    def action_severity(self) -> None:
+        """All findings, without notes, errors alone."""
+        at = SEVERITIES.index(self._least) - 1
+        self._least = SEVERITIES[at]
+        self._show()
+
+    def action_next(self, by: int) -> None:
+        """Goes to the next finding, over headings; stays at the last."""
+        view = self.query_one(RowList)
+        line = view.cursor + by
+        while 0 <= line < len(self._rows):
+            if self._rows[line].item is not None:
+                view.move_to(line)
+                return
+            line += by
+
+    def action_fold_all(self) -> None:
+        """Closes all groups, or opens them where all are closed."""
+        names = {group.name for group in self._groups}
+        closed = self._folded[self._by]
+        self._fold(names if names <= closed else names - closed)
+
+    def action_about(self, lines: int) -> None:
+        """Scrolls the explanation."""
+        self.query_one("#about").scroll_relative(y=lines, animate=False)
+
+    def action_edit(self) -> None:
+        """Opens the source line in the user's editor."""
+        row = self._row
+        if row is None:
+            return
+        place = source_of(row.item if row.item is not None else row.group.items[0])
+        if place is None:
+            self.app.notify("no source line is known of this finding", severity="warning")
+        else:
+            open_editor(self.app, *place)
+
+    def action_copy(self) -> None:
+        """Copies the finding as one line."""
+        row = self._row
+        if row is None or row.item is None:
+            return
+        found = row.item.finding
+        place = source_of(row.item)
+        where = f"{place[0]}:{place[1]}: " if place is not None else ""
+        self.app.copy_to_clipboard(f"{where}{found.severity} {found.rule} {found.message}")
+        self.app.notify("copied", timeout=1)

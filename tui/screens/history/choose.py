@@ -1,0 +1,159 @@
+"""Screens over the history's page: which metric to draw, and one run in full."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from kinspect.tui.screens.findings.filter import RowList
+from kinspect.tui.screens.history.data import Figure, Shown
+from kinspect.tui.widgets.code import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+_CSS = """
+    {name} {{ align: center middle; background: $background 60%; }}
+    {name} > Vertical {{
+        width: 90%; max-width: {width}; height: 80%; background: $surface;
+        border: round $primary; padding: 0 1;
+    }}
+    {name} CodeView {{ background: $surface; }}
+    {name} Input {{ height: 1; border: none; padding: 0; background: $panel; }}
+    {name} .titles {{ height: 1; color: $foreground 60%; text-style: bold; }}
+"""
+
+
+class MetricScreen(ModalScreen[str | None]):
+    """Chooses a metric: typing narrows, enter takes.
+
+    Args:
+        figures: what there is.
+        chosen: what is drawn now.
+    """
+
+    DEFAULT_CSS = _CSS.format(name="MetricScreen", width=110)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Back"),
+        Binding("down", "move(1)", "Down", show=False, priority=True),
+        Binding("up", "move(-1)", "Up", show=False, priority=True),
+    ]
+
+    def __init__(self, figures: Sequence[Figure], chosen: str) -> None:
+        super().__init__()
+        self._figures = figures
+        self._chosen = chosen
+        self._kept: list[Figure] = []
+
+    def compose(self) -> ComposeResult:
+        """The words, the list."""
+        with Vertical() as box:
+            box.border_title = "metric over the runs"
+            yield Input(placeholder="words of its name or meaning", compact=True)
+            yield RowList(id="metrics")
+
+    def on_mount(self) -> None:
+        """Shows all; the cursor is on what is drawn now."""
+        self.query_one(RowList).can_focus = False
+        self._show("")
+        self.query_one(Input).focus()
+
+    def _show(self, typed: str) -> None:
+        words = typed.lower().split()
+        self._kept = [
+            figure
+            for figure in self._figures
+            if all(word in f"{figure.name} {figure.unit} {figure.about}".lower() for word in words)
+        ]
+        names = max((len(figure.name) for figure in self._kept), default=0)
+        units = max((len(figure.unit) for figure in self._kept), default=0)
+        lines = [f"{f.name:<{names}}  {f.unit:<{units}}  {f.about}" for f in self._kept]
+        spans = ((0, names, "name"), (names + 2, names + 2 + units, "literal"))
+        at = next((n for n, f in enumerate(self._kept) if f.name == self._chosen), 0)
+        self.query_one(RowList).show(Text(lines, lambda line: spans), at)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Narrows."""
+        self._show(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Takes what the cursor is on."""
+        self._take(self.query_one(RowList).cursor)
+
+    def on_row_list_opened(self, event: RowList.Opened) -> None:
+        """A second click takes."""
+        self._take(event.line)
+
+    def _take(self, line: int) -> None:
+        self.dismiss(self._kept[line].name if line < len(self._kept) else None)
+
+    def action_move(self, by: int) -> None:
+        """The cursor of the list moves while words are typed."""
+        self.query_one(RowList).action_move(by)
+
+    def action_leave(self) -> None:
+        """Nothing is chosen."""
+        self.dismiss(None)
+
+
+class RunScreen(ModalScreen[None]):
+    """One run in full.
+
+    Args:
+        title: which run.
+        shown: its kernels or cases.
+    """
+
+    DEFAULT_CSS = _CSS.format(name="RunScreen", width=180)
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "leave", "Back")]
+
+    def __init__(self, title: str, shown: Shown) -> None:
+        super().__init__()
+        self._title_text = title
+        self._told = shown
+
+    def compose(self) -> ComposeResult:
+        """A table."""
+        with Vertical() as box:
+            box.border_title = self._title_text
+            yield Static(classes="titles", markup=False)
+            yield RowList()
+
+    def on_mount(self) -> None:
+        """Fills the table."""
+        titles, *lines = table(self._told.titles, self._told.rows)
+        self.query_one(Static).update(titles)
+        rows = self.query_one(RowList)
+        width = max((len(row[0]) for row in self._told.rows), default=0)
+        rows.show(Text(lines, lambda line: ((0, width, "name"),)))
+        rows.focus()
+
+    def on_row_list_opened(self) -> None:
+        """There is nothing to open: back."""
+        self.dismiss(None)
+
+    def action_leave(self) -> None:
+        """Back to the page."""
+        self.dismiss(None)
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Titles and rows as aligned lines: figures to the right, texts to the left.
+
+    A column in which every cell is empty is left out.
+    """
+    kept = [n for n in range(len(titles)) if not rows or any(row[n] for row in rows)]
+    right = {n: bool(rows) and all(_is_figure(row[n]) for row in rows) for n in kept}
+    widths = {n: max(len(line[n]) for line in (titles, *rows)) for n in kept}
+    return [
+        "  ".join(
+            line[n].rjust(widths[n]) if right[n] else line[n].ljust(widths[n]) for n in kept
+        ).rstrip()
+        for line in (titles, *rows)
+    ]
+
+
+def _is_figure(cell: str) -> bool:
+    return cell == "-" or cell.lstrip("-+").replace(",", "").replace(".", "").isdigit()

@@ -1,0 +1,338 @@
+"""What earlier runs kept: kernels, a figure of one over the runs, and the runs themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.history.store import History
+from kinspect.inspector.render import view
+from kinspect.inspector.render.plot import MARKS
+from kinspect.tui.pages import Page
+from kinspect.tui.screens.findings.filter import FilterLine, RowList
+from kinspect.tui.screens.history import data as data
+from kinspect.tui.screens.history.choose import MetricScreen, RunScreen, table
+from kinspect.tui.screens.history.plot import RunPlot, drawn, legend
+from kinspect.tui.widgets.code import CodeView, Text
+from kinspect.tui.widgets.heading import Heading
+from kinspect.tui.widgets.keys import Keys
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import ContentSwitcher, Input, Static
+from textual.worker import get_current_worker
+
+_MOST_SERIES = 4
+"""Series that have a column in the table."""
+_MOST_LABEL = 24
+_HOW = (
+    "Nothing was kept yet.",
+    "",
+    "These keep their figures, and this page shows them over time:",
+    "",
+    "  kinspect analyze --history TARGET    registers, occupancy, hot loops",
+    "  kinspect lint --history TARGET       the same, and its findings",
+    "  kinspect bench KERNEL                times on the GPU",
+    "",
+    "A run is called by the commit that is checked out, or as --label says.",
+)
+
+
+class HistoryPage(Page):
+    """Figures over time."""
+
+    NAME = "history"
+    HELP = (
+        "What kinspect analyze --history, kinspect lint --history and kinspect bench kept. Choose "
+        "a kernel on the left; the plot shows one figure of it over the runs, a line for each "
+        "target and case; the table below lists the runs, the newest first, with the commit or "
+        "label they were kept under. Enter on a run shows all of its kernels. Nothing is changed "
+        "here."
+    )
+    DEFAULT_CSS = """
+    HistoryPage ContentSwitcher { height: 1fr; }
+    HistoryPage #nothing { padding: 1 2; color: $foreground 80%; height: 1fr; }
+    HistoryPage #kept { height: 1fr; }
+    HistoryPage #state { height: 1; padding: 0 1; color: $foreground 70%; }
+    HistoryPage #top { height: 3fr; }
+    HistoryPage #names { width: 24; height: 100%; }
+    HistoryPage.-wide #names { width: 36; }
+    HistoryPage #drawn { width: 1fr; height: 100%; border-left: solid $panel; }
+    HistoryPage #title { height: 1; padding: 0 1; text-style: bold; color: $accent; }
+    HistoryPage #legend { height: auto; max-height: 7; padding: 0 1; }
+    HistoryPage #columns {
+        height: 1; color: $foreground 60%; text-style: bold; background: $panel; padding: 0;
+    }
+    HistoryPage #bottom { height: 2fr; min-height: 3; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", key_display="/"),
+        Binding("m", "metric", "Metric"),
+        Binding("right_square_bracket", "next_metric(1)", "Next", key_display="]"),
+        Binding("left_square_bracket", "next_metric(-1)", "Previous", show=False, key_display="["),
+        Binding("t", "target", "Target"),
+        Binding("r", "read", "Read again", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
+        self._overview: data.Overview | None = None
+        self._look: data.Look | None = None
+        self._names: list[str] = []
+        self._words = ""
+        self._metric: str | None = None
+        self._target: str | None = None
+
+    def compose(self) -> ComposeResult:
+        """Kernels, plot, runs; or how to get some."""
+        yield Heading()
+        with ContentSwitcher(initial="nothing"):
+            yield Static(id="nothing", markup=False)
+            with Vertical(id="kept"):
+                yield Static(id="state", markup=False)
+                yield FilterLine("words of a kernel's name", id="filter")
+                with Horizontal(id="top"):
+                    with Container(id="names"):
+                        yield RowList(id="kernels")
+                    with Vertical(id="drawn"):
+                        yield Static(id="title", markup=False)
+                        yield RunPlot(id="plot")
+                        yield Static(id="legend")
+                yield Static(id="columns", markup=False)
+                with Container(id="bottom"):
+                    yield RowList(id="runs")
+        yield Keys()
+
+    def on_mount(self) -> None:
+        """Reads the file in a thread."""
+        self.query_one("#nothing", Static).update("reading the history …")
+        self.action_read()
+
+    def crumb(self) -> str:
+        """The kernel."""
+        return self._look.kernel if self._look is not None else ""
+
+    @property
+    def _history(self) -> History:
+        return data.history_at(self.kinspect.opening.history)
+
+    # ------------------------------------------------------------------ reading
+
+    def action_read(self) -> None:
+        """Reads the file again: another process may have added to it."""
+        history = self._history
+        self._in_thread("overview", lambda: data.overview(history), self._take_overview)
+
+    def _in_thread(self, group: str, read: Callable[[], object], then: Callable[..., None]) -> None:
+        """Runs what reads in a thread and hands the result over; errors become a line."""
+
+        def work() -> None:
+            worker = get_current_worker()
+            try:
+                found = read()
+            except KinspectError as error:
+                found = error
+            if worker.is_cancelled:
+                return
+            self.app.call_from_thread(hand_over, found)
+
+        def hand_over(found: object) -> None:
+            if not self.is_attached:
+                return  # the page was left meanwhile
+            if isinstance(found, KinspectError):
+                self._failed(str(found))
+            else:
+                then(found)
+
+        self.run_worker(work, thread=True, exclusive=True, group=group)
+
+    def _failed(self, why: str) -> None:
+        self._overview = self._look = None
+        told = f"The history cannot be read.\n\n{why}\n\nr reads it again."
+        self.query_one("#nothing", Static).update(told)
+        self.query_one(ContentSwitcher).current = "nothing"
+        self.refresh_bindings()
+
+    def _take_overview(self, found: data.Overview) -> None:
+        self._overview = found
+        self.refresh_bindings()
+        if not found.kernels:
+            self.query_one("#nothing", Static).update("\n".join((*_HOW, "", f"File: {found.path}")))
+            self.query_one(ContentSwitcher).current = "nothing"
+            return
+        switcher = self.query_one(ContentSwitcher)
+        if switcher.current != "kept":
+            switcher.current = "kept"
+            self.query_one("#kernels", RowList).focus()
+        self._list()
+
+    def _list(self) -> None:
+        """The kernels that fit the filter."""
+        found = self._overview
+        if found is None:
+            return
+        words = self._words.lower().split()
+        here = self._look.kernel if self._look is not None else ""
+        self._names = [n for n in found.kernels if all(word in n.lower() for word in words)]
+        at = self._names.index(here) if here in self._names else 0
+        names = self._names
+        self.query_one("#kernels", RowList).show(
+            Text(names, lambda line: ((0, len(names[line]), "name"),)), at
+        )
+        few = f"{len(names)} of " if len(names) < len(found.kernels) else ""
+        self.query_one("#state", Static).update(
+            f"{few}{view.plural(len(found.kernels), 'kernel')}  ·  "
+            f"{view.plural(found.runs, 'run')} from {data.when(found.first)} "
+            f"to {data.when(found.last)} UTC"
+        )
+        self._ask()
+
+    def _ask(self) -> None:
+        """Reads what is known of the kernel under the cursor."""
+        line = self.query_one("#kernels", RowList).cursor
+        if line >= len(self._names):
+            self._take_look(None)
+            return
+        history, kernel = self._history, self._names[line]
+        read = partial(data.look, history, kernel, self._metric, self._target)
+        self._in_thread("look", read, self._take_look)
+
+    def _take_look(self, found: data.Look | None) -> None:
+        self._look = found
+        chart = found.chart if found is not None else None
+        title = ""
+        if chart is not None:
+            unit = f" ({chart.unit})" if chart.unit else ""
+            target = f" on {self._target}" if self._target else ""
+            title = f"{chart.metric}{unit} over {view.plural(len(chart.runs), 'run')}{target}"
+        self.query_one("#title", Static).update(title)
+        self.query_one(RunPlot).show(chart, found.said if found is not None else "no such kernel")
+        self._runs()
+        self.query_one(Heading).refresh()
+
+    # ------------------------------------------------------------------ the runs
+
+    def _runs(self) -> None:
+        found = self._look
+        runs = found.runs if found is not None else ()
+        chart = found.chart if found is not None else None
+        series = drawn(chart)[:_MOST_SERIES] if chart is not None else ()
+        at = {tick.run: n for n, tick in enumerate(chart.runs)} if chart is not None else {}
+        titles = ("run", "date (UTC)", "commit or label", "what")
+        titles = (*titles, *MARKS[: len(series)], "on", "Triton", "kernels")
+        rows = [
+            (
+                str(row.run),
+                data.when(row.date),
+                _cut(row.label, _MOST_LABEL),
+                row.what,
+                *(data.number(one.values[at[row.run]]) if row.run in at else "-" for one in series),
+                row.on,
+                row.triton,
+                str(row.kernels),
+            )
+            for row in runs
+        ]
+        heads, *lines = table(titles, rows)
+        self.query_one("#columns", Static).update(heads)
+        listed = self.query_one("#runs", RowList)
+        label = heads.find(titles[2]), heads.find(titles[3])
+        spans = ((label[0], label[1], "label"),) if label[0] >= 0 else ()
+        listed.show(Text(lines, lambda line: spans), 0)
+        self._point()
+
+    def _point(self) -> None:
+        """The run under the cursor stands out in the plot."""
+        found = self._look
+        line = self.query_one("#runs", RowList).cursor
+        run = found.runs[line].run if found is not None and line < len(found.runs) else None
+        self.query_one(RunPlot).point_at(run)
+        chart = found.chart if found is not None else None
+        told = legend(chart, run) if chart is not None else Content("")
+        self.query_one("#legend", Static).update(told)
+
+    def on_code_view_moved(self, event: CodeView.Moved) -> None:
+        """Another kernel, or another run."""
+        if event.view.id == "kernels":
+            self._ask()
+        else:
+            self._point()
+
+    def on_row_list_opened(self, event: RowList.Opened) -> None:
+        """From a kernel to its runs; of a run, all that it has."""
+        if event.rows.id == "kernels":
+            self.query_one("#runs", RowList).focus()
+            return
+        if self._look is None or event.line >= len(self._look.runs):
+            return
+        row = self._look.runs[event.line]
+        parts = (f"run {row.run}", data.when(row.date), row.what, row.label)
+        title = "  ".join(part for part in parts if part)
+        history = self._history
+        self._in_thread(
+            "run",
+            partial(data.shown_run, history, row.run),
+            partial(self._show_run, title),
+        )
+
+    def _show_run(self, title: str, shown: data.Shown) -> None:
+        self.app.push_screen(RunScreen(title, shown))
+
+    # ------------------------------------------------------------------ keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Without a history there is nothing to choose."""
+        of_kept = action in ("filter", "metric", "next_metric", "target")
+        return not of_kept or bool(self._overview and self._overview.kernels)
+
+    def action_filter(self) -> None:
+        """Asks for words."""
+        self.query_one(FilterLine).ask()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filters while it is typed."""
+        self._words = event.value.strip()
+        self._list()
+
+    def on_filter_line_left(self) -> None:
+        """Back to the list."""
+        self.query_one("#kernels", RowList).focus()
+
+    def action_metric(self) -> None:
+        """Chooses what is drawn."""
+        if self._look is None:
+            return
+        chart = self._look.chart
+        chosen = chart.metric if chart is not None else ""
+        self.app.push_screen(MetricScreen(self._look.figures, chosen), self._take_metric)
+
+    def _take_metric(self, name: str | None) -> None:
+        if name is not None:
+            self._metric = name
+            self._ask()
+
+    def action_next_metric(self, by: int) -> None:
+        """The next metric, or the one before."""
+        if self._look is None or not self._look.figures:
+            return
+        names = [figure.name for figure in self._look.figures]
+        chart = self._look.chart
+        here = names.index(chart.metric) if chart is not None and chart.metric in names else -by
+        self._take_metric(names[(here + by) % len(names)])
+
+    def action_target(self) -> None:
+        """All targets, then each alone."""
+        if self._look is None:
+            return
+        targets: list[str | None] = [None, *self._look.targets]
+        here = targets.index(self._target) if self._target in targets else 0
+        self._target = targets[(here + 1) % len(targets)]
+        self._ask()
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

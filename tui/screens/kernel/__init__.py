@@ -1,0 +1,1 @@
+"""The page of one kernel: Python, TTGIR, LLIR and assembly, linked."""

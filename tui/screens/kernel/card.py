@@ -1,0 +1,134 @@
+"""What stands beside the panes: the loop under the cursor, and what is known of its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kinspect.inspector.model import Finding, KernelReport, LoopReport, WaitOp
+from kinspect.inspector.render import view
+from kinspect.tui.screens.kernel.text import SIGNS
+from kinspect.tui.widgets.scorecard import Block, Card, Fact
+
+if TYPE_CHECKING:
+    from kinspect.inspector.browse.reading import Reading
+
+_MOST_LINES = 6
+_MOST_ROWS = 8
+_VERDICTS = {
+    "needed": "needed",
+    "ordering": "for order alone",
+    "over-strict": "stricter than it has to be",
+    "idle": "nothing is outstanding that it could wait for",
+    "missing": "missing: a register is used before it has surely arrived",
+}
+
+
+def loop_at(report: KernelReport, reading: Reading, line: int) -> LoopReport | None:
+    """The kernel's innermost loop at a line of its assembly."""
+    function = reading.function
+    if function is None or not function.line_first <= line + 1 <= function.line_last:
+        return None
+    wanted = reading.marks.loop(line)
+    return next((loop for loop in report.loops if loop.id == wanted), None)
+
+
+def card_of(report: KernelReport, loop: LoopReport | None) -> Card:
+    """The scorecard of a loop, or of the whole kernel, with its memory accesses and occupancy."""
+    memory = [
+        Fact(f"{row.count} × {row.mnemonic}", f"{view.show(row.bits)} bits {_at(report, row)}")
+        for row in view.memory_rows(report.memory_ops, loop.id if loop else None)
+    ]
+    if len(memory) > _MOST_ROWS:
+        memory = [*memory[: _MOST_ROWS - 1], Fact("", f"and {len(memory) - _MOST_ROWS + 1} more")]
+    metrics = loop.metrics if loop is not None else report.metrics
+    mix = [Fact(label, figure) for label, figure in view.scorecard(metrics)]
+    occupancy = [Fact("", text) for text in view.occupancy_lines(report)]
+    where = "Memory in this loop" if loop is not None else "Memory outside of loops"
+    return Card(
+        _title(report, loop),
+        "" if loop is None else view.loop_title(loop),
+        Block("", tuple(mix)),
+        (Block(where, tuple(memory)), Block("Occupancy", tuple(occupancy))),
+    )
+
+
+def _at(report: KernelReport, row: view.MemoryRow) -> str:
+    """Where accesses are; the kernel's own file need not be named."""
+    own = view.file_name(report.source.file) if report.source is not None else ""
+    return row.places.removeprefix(own) if own else row.places
+
+
+def _title(report: KernelReport, loop: LoopReport | None) -> str:
+    if loop is None:
+        return "Whole kernel"
+    if loop.id == report.main_loop:
+        return f"Main loop {loop.id}"
+    return f"Hot loop {loop.id}" if loop.hot else f"Loop {loop.id}"
+
+
+def facts_of(report: KernelReport, reading: Reading, kind: str, line: int) -> Block:
+    """What is known of one line of one of the texts."""
+    findings = reading.marks.findings(line, kind)
+    facts = [Fact(SIGNS[found.severity], _said(found), found.severity) for found in findings]
+    if kind == "amdgcn":
+        facts += _instruction(reading, line)
+    facts += _accesses(report, kind, line)
+    if not findings:
+        facts.append(Fact("", f"{view.findings_summary(report.findings)} in the kernel", "dim"))
+    return Block("This line", tuple(facts))
+
+
+def _said(finding: Finding) -> str:
+    return f"{finding.rule} {' '.join(finding.message.split())}"
+
+
+def _instruction(reading: Reading, line: int) -> Iterator[Fact]:
+    marks = reading.marks
+    inst = marks.instruction(line)
+    if inst is None:
+        return
+    bits = f", {inst.op.bits} bits" if inst.op.bits is not None else ""
+    at = f"  {view.place(inst.loc.in_user_code)}" if inst.loc is not None else ""
+    yield Fact(inst.mnemonic, f"{inst.cls}{bits}{at}")
+    counts = marks.outstanding(line)
+    if counts:
+        told = ", ".join(f"{name} {'-' if n is None else n}" for name, n in counts.items())
+        yield Fact("outstanding", told)
+    for wait in marks.wait(line):
+        yield Fact(f"{wait.counter}({wait.n})", _verdict(wait), _grave(wait))
+    if marks.producers(line):
+        yield Fact("waits for", f"ISA {lines_said(marks.producers(line))}")
+    if marks.waiters(line):
+        yield Fact("waited for", f"at ISA {lines_said(marks.waiters(line))}")
+
+
+def _verdict(wait: WaitOp) -> str:
+    said = _VERDICTS.get(wait.verdict or "", wait.verdict or "not known whether it is needed")
+    if wait.could_be is not None:
+        said += f"; {wait.counter}({wait.could_be}) would do"
+    if wait.slack is not None:
+        said += f"; {view.plural(wait.slack, 'instruction')} after what it waits for"
+    return said
+
+
+def _grave(wait: WaitOp) -> str:
+    if wait.verdict == "missing":
+        return "error"
+    return "warning" if wait.verdict in ("over-strict", "idle") else ""
+
+
+def _accesses(report: KernelReport, kind: str, line: int) -> Iterator[Fact]:
+    for access in report.accesses:
+        here = access.lines if kind == "amdgcn" else (access.line,) if kind == "ttgir" else ()
+        if line + 1 in here:
+            width = f"{view.show(access.bits)} of {view.show(access.widest)} bits"
+            yield Fact(access.op, f"{width}, {access.dtype}, {access.layout}")
+            if access.reason:
+                yield Fact("why", f"{access.reason} → {access.fix}", "warning")
+
+
+def lines_said(lines: Sequence[int]) -> str:
+    """Lines, counted from 1, as a short list."""
+    more = f", … ({len(lines)})" if len(lines) > _MOST_LINES else ""
+    return ", ".join(str(line + 1) for line in lines[:_MOST_LINES]) + more

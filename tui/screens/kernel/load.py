@@ -1,0 +1,115 @@
+"""Reads a kernel's texts for its page; what takes long is done behind it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from kinspect.inspector.browse.folds import HIDDEN_FIRST, all_folds
+from kinspect.inspector.browse.texts import Texts, texts_of, texts_of_file
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import Function, KernelReport
+from kinspect.tui.screens.kernel.text import displayed
+from textual.app import App
+
+_T = TypeVar("_T")
+# Seconds that a busy thread may keep the interpreter. A key takes some twenty turns of the event
+# loop, each of which may have to wait that long: Python's 5 ms would be felt.
+_TURN = 0.0005
+_AT_ONCE = 1 << 20  # bytes that are read and split within a frame
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The texts of a kernel, ready to be shown.
+
+    Attributes:
+        texts: as they were read.
+        lines: kind -> lines as the pane shows them.
+        folds: kind -> what can be folded away.
+        folded: kind -> what is folded at first.
+        prologue: the line of the assembly under which what comes before the loops can be folded.
+    """
+
+    texts: Texts
+    lines: Mapping[str, Sequence[str]]
+    folds: Mapping[str, Mapping[int, int]]
+    folded: Mapping[str, Collection[int]]
+    prologue: int | None = None
+
+
+def load(report: KernelReport | None, path: Path | None) -> Loaded:
+    """Reads the texts of a reported kernel, or those of a file that nothing is known of."""
+    return prepared(texts_of(report) if report is not None else texts_of_file(path or Path()))
+
+
+def prepared(
+    texts: Texts, function: Function | None = None, before: Loaded | None = None
+) -> Loaded:
+    """Texts as the panes show them.
+
+    Args:
+        texts: the texts.
+        function: the kernel in the assembly, once that has been parsed.
+        before: what was shown of them so far; its lines stay the same objects.
+    """
+    lines: dict[str, Sequence[str]] = {}
+    folds: dict[str, Mapping[int, int]] = {}
+    folded: dict[str, Collection[int]] = {}
+    prologue = None
+    for kind, found in texts.lines.items():
+        same = before is not None and before.texts.lines.get(kind) is found
+        lines[kind] = before.lines[kind] if before and same else displayed(kind, found)
+        known = all_folds(kind, found, function)
+        folds[kind] = {fold.start: fold.last for fold in known}
+        folded[kind] = [fold.start for fold in known if fold.what in HIDDEN_FIRST]
+        prologue = next((fold.start for fold in known if fold.what == "prologue"), prologue)
+    return Loaded(texts, lines, folds, folded, prologue)
+
+
+def is_big(report: KernelReport | None, path: Path | None) -> bool:
+    """Whether reading the texts may take longer than a frame."""
+    if report is not None and report.artifacts:
+        kinds = ("ttgir", "llir", "amdgcn")
+        return sum(a.size for k, a in report.artifacts.items() if k in kinds) > _AT_ONCE
+    if report is not None:
+        path = Path(report.id.partition("::")[0])
+    try:
+        return path is not None and path.stat().st_size > _AT_ONCE
+    except OSError:
+        return False
+
+
+def behind(app: App[object], job: Callable[[], _T], then: Callable[[_T | str], None]) -> None:
+    """Does something in a thread and hands over what came of it: the result, or what went wrong.
+
+    The thread is none of Textual's: leaving the application need not wait for it.
+    """
+
+    def run() -> None:
+        found: _T | str
+        try:
+            found = job()
+        except KinspectError as error:
+            found = f"{error.message}; {error.hint}" if error.hint else error.message
+        except Exception as error:
+            # A bug must be seen on the page, not end the application.
+            found = f"internal error: {type(error).__name__}: {error}; please report it"
+        with suppress(RuntimeError):  # the application has ended meanwhile
+            app.call_from_thread(shown, found)
+
+    def shown(found: _T | str) -> None:
+        try:
+            then(found)
+        except Exception as error:
+            # Raised here it would end in the thread, and be written over the screen.
+            told = f"internal error: {type(error).__name__}: {error}; please report it"
+            app.notify(told, severity="error", markup=False)
+
+    sys.setswitchinterval(_TURN)
+    threading.Thread(target=run, name="kinspect reading", daemon=True).start()

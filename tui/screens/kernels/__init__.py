@@ -1,0 +1,1 @@
+"""The table of kernels, live while they compile."""

@@ -1,0 +1,183 @@
+"""What is typed after `/`: words and conditions that a row must all meet.
+
+attn gfx942          words of the name, file, target, configuration or a rule
+sev:error            it has a finding of that severity
+vgpr>128 occ<=2      a figure of a column, a constexpr, an option or a metric
+lds>32K              with K or M
+arch:gfx95 name:fwd  a word of that part alone (arch, name, file, case, rule)
+is:failed            failed, marked, front, changed
+-softmax             not that
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kinspect.tui.screens.kernels.columns import ALIASES, COLUMNS
+from kinspect.tui.screens.kernels.rows import Leaf
+from kinspect.tui.session import SEVERITIES
+
+Test = Callable[[Leaf], bool]
+_WORDS = re.compile(r'(?:[^\s"]|"[^"]*")+')
+_CONDITION = re.compile(r"([A-Za-z_][\w.]*)(>=|<=|!=|==|>|<|=)(.*)")
+_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
+    ">": operator.gt,
+    "<": operator.lt,
+    ">=": operator.ge,
+    "<=": operator.le,
+    "=": operator.eq,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_SIZES = {"k": 1024, "m": 1024 * 1024}
+_FAILED = ("failed", "error", "errors")
+PARTS = ("arch", "name", "file", "case", "rule", "sev", "is")
+
+
+class FilterError(ValueError):
+    """What was typed means nothing (yet); the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sets:
+    """What `is:` asks for besides what a row itself knows."""
+
+    marked: frozenset[str] = frozenset()
+    front: frozenset[str] = frozenset()
+
+
+def parse(text: str, sets: Sets) -> Test:
+    """The test that a filter's text stands for.
+
+    Args:
+        text: what was typed.
+        sets: which rows are marked, and on a front.
+
+    Raises:
+        FilterError: a word that means nothing.
+    """
+    tests = [_term(word, sets) for word in _WORDS.findall(text)]
+    return lambda leaf: all(test(leaf) for test in tests)
+
+
+def _term(word: str, sets: Sets) -> Test:
+    if word[:1] in "-!" and len(word) > 1:
+        inner = _term(word[1:], sets)
+        return lambda leaf: not inner(leaf)
+    if word[:1] == '"':  # as it stands
+        quoted = word.replace('"', "").lower()
+        return lambda leaf: quoted in leaf.text
+    part, colon, wanted = word.replace('"', "").partition(":")
+    if colon and part in PARTS and not part.startswith("is"):
+        return _part(part, wanted.lower())
+    if colon and part == "is":
+        return _state(wanted.lower(), sets)
+    found = _CONDITION.fullmatch(word)
+    if found is not None:
+        return _condition(*found.groups(), word=word)
+    lowered = word.lower()
+    return lambda leaf: lowered in leaf.text
+
+
+def _part(part: str, wanted: str) -> Test:
+    if part == "sev":
+        names = [name for name in SEVERITIES if name.startswith(wanted)]
+        if wanted and not names:
+            raise FilterError(f"sev:{wanted}: there is {', '.join(SEVERITIES)}")
+        return lambda leaf: leaf.entry is not None and any(map(leaf.entry.count, names))
+    return lambda leaf: wanted in _of_part(leaf, part).lower()
+
+
+def _of_part(leaf: Leaf, part: str) -> str:
+    entry, error = leaf.entry, leaf.error
+    if entry is None:
+        assert error is not None
+        return (error.file or "") if part == "file" else (error.kernel or "")
+    if part == "arch":
+        return entry.report.arch or ""
+    if part == "name":
+        return entry.report.name
+    if part == "file":
+        return entry.path
+    if part == "case":
+        return entry.case
+    return " ".join(finding.rule for finding in entry.report.findings)
+
+
+def _state(wanted: str, sets: Sets) -> Test:
+    if wanted in _FAILED:
+        return lambda leaf: leaf.error is not None
+    if wanted == "marked":
+        return lambda leaf: leaf.key in sets.marked
+    if wanted == "front":
+        return lambda leaf: leaf.key in sets.front
+    if wanted == "changed":
+        return lambda leaf: leaf.changed
+    known = ("failed", "marked", "front", "changed")
+    if any(name.startswith(wanted) for name in known):
+        return lambda leaf: True  # it is still being typed
+    raise FilterError(f"is:{wanted}: there is {', '.join(known)}")
+
+
+def _condition(name: str, sign: str, typed: str, *, word: str) -> Test:
+    column = ALIASES.get(name.lower(), name.lower())
+    compare = _COMPARE[sign]
+    if typed == "":
+        return lambda leaf: True  # it is still being typed
+    wanted = _number(typed)
+    if column == "findings":
+        return lambda leaf: (
+            leaf.entry is not None
+            and wanted is not None
+            and compare(len(leaf.entry.report.findings), wanted)
+        )
+    if column in COLUMNS:
+        if wanted is None and sign not in ("=", "==", "!="):
+            raise FilterError(f"{word}: {typed} is no number")
+        return lambda leaf: _holds(compare, leaf.values.get(column), wanted, typed)
+    lowered = word.lower()
+
+    def test(leaf: Leaf) -> bool:
+        known, value = _setting(leaf, name)
+        if not known:  # no such name: `a=b` may still be part of a text
+            return sign == "=" and lowered in leaf.text
+        return _holds(compare, value, wanted, typed)
+
+    return test
+
+
+def _setting(leaf: Leaf, name: str) -> tuple[bool, object]:
+    """A constexpr, an option or a metric of a kernel."""
+    if leaf.entry is None:
+        return False, None
+    variant = leaf.entry.report.variant
+    if variant is not None:
+        for settings in (variant.constexprs, variant.options):
+            if name in settings:
+                return True, settings[name]
+    value = leaf.entry.metric(name)
+    return value is not None, value
+
+
+def _holds(
+    compare: Callable[[Any, Any], bool], value: object, wanted: float | None, typed: str
+) -> bool:
+    if value is None:
+        return False
+    if wanted is not None and isinstance(value, int | float) and not isinstance(value, bool):
+        return compare(value, wanted)
+    if compare in (operator.eq, operator.ne):
+        return compare(str(value).lower(), typed.lower())
+    return False
+
+
+def _number(text: str) -> float | None:
+    factor = _SIZES.get(text[-1:].lower(), 1)
+    try:
+        return float(text[:-1] if factor > 1 else text) * factor
+    except ValueError:
+        return None

@@ -1,0 +1,264 @@
+"""What the kernels' table lists: rows of the session, filtered, sorted and folded, and cells."""
+
+from __future__ import annotations
+
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.render.view import file_name
+from kinspect.tui.screens.kernels.columns import COLUMNS, Column, cell, chosen, span_cell
+from kinspect.tui.screens.kernels.filter import FilterError, Sets, Test, parse
+from kinspect.tui.screens.kernels.rows import (
+    Leaf,
+    Leaves,
+    Node,
+    downwards,
+    flat,
+    kept,
+    ordered,
+    tree,
+)
+from kinspect.tui.session import Entry, Session
+from kinspect.tui.state import State
+from kinspect.tui.widgets.bars import Piece
+from kinspect.tui.widgets.table import Head, Row
+
+FIRST_SORT = "findings"
+_FEW = 40
+
+
+class Listing:
+    """The rows in sight and why.
+
+    Args:
+        state: the columns and the order that are kept.
+
+    Attributes:
+        rows: those in sight, from the top.
+        tops: the outermost of them, folded or not.
+        leaves: all kernels and failures, whatever the filter.
+        tuned: the configurations of autotuned kernels, as `fronts` takes them.
+        shown: how many of those meet the filter.
+        kernels: how many rows at the top are kernels, not failures alone.
+        columns: of the table.
+        marked: keys of marked kernels, in the order in which they were marked.
+        stars: keys of configurations on a Pareto front.
+        text: the filter as it was typed.
+        fault: why the filter means nothing; empty: it does.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._known = Leaves()
+        self._folds: dict[str, bool] = {}  # key -> whether open, where the user said so
+        self._one = False  # whether there is one kernel alone
+        self._found = False  # whether the filter leaves few rows
+        self._revision = -1
+        self._whole: list[Node] = []  # the tree without the filter
+        self._order: tuple[str, bool] | None = None  # how that is sorted
+        self.rows: list[Node] = []
+        self.tops: list[Node] = []
+        self.leaves: list[Leaf] = []
+        self.tuned: list[tuple[str, KernelReport]] = []
+        self.shown = 0
+        self.kernels = 0
+        self.columns: tuple[Column, ...] = ()
+        self.marked: dict[str, None] = {}
+        self.stars: frozenset[str] = frozenset()
+        self.text = ""
+        self.fault = ""
+
+    # ------------------------------------------------------------------ which rows
+
+    def update(self, session: Session, width: int, bars: int) -> None:
+        """Works out the rows as the session stands.
+
+        Args:
+            session: it.
+            width: of the table.
+            bars: cells of a bar.
+        """
+        self.columns = chosen(self._state.columns, width, bars)
+        if self._revision != session.revision:
+            self._revision = session.revision
+            self.leaves = self._known.of(session)
+            self.tuned = self._tuned()
+            self._whole, self._order = tree(self.leaves), None
+        # Failures beside it do not fold the one kernel that there is.
+        self._one = sum(node.has_kernel for node in self._whole) == 1
+        by, reverse = order = self.sort, self._state.reverse
+        if self._order != order:
+            self._order = order
+            self._whole = ordered(self._whole, by, reverse)
+        test = self._test()
+        # What is left keeps its order, but a fold may have lost what it stood there for.
+        self.tops = ordered(kept(self._whole, test), by, reverse) if test else self._whole
+        self.shown = sum(top.count for top in self.tops)
+        # What was looked for is not hidden in a fold, unless it is too much to see at once.
+        self._found = test is not None and self.shown <= _FEW
+        self.rows = flat(self.tops, self.is_open)
+        self.kernels = sum(top.has_kernel for top in self.tops)
+
+    def _test(self) -> Test | None:
+        self.fault = ""
+        if not self.text:
+            return None
+        try:
+            return parse(self.text, Sets(frozenset(self.marked), self.stars))
+        except FilterError as error:
+            self.fault = str(error)
+            return None
+
+    def find(self, key: str) -> int | None:
+        """Where a row stands."""
+        return next((i for i, node in enumerate(self.rows) if node.key == key), None)
+
+    def _tuned(self) -> list[tuple[str, KernelReport]]:
+        found = []
+        for leaf in self.leaves:
+            variant = leaf.entry.report.variant if leaf.entry is not None else None
+            if leaf.entry is not None and variant is not None and variant.tuning:
+                found.append((leaf.key, leaf.entry.report))
+        return found
+
+    # ------------------------------------------------------------------ order
+
+    @property
+    def sort(self) -> str:
+        """The column by which it is sorted, or "order" or "name"."""
+        name = self._state.sort
+        return name if name in COLUMNS or name in ("order", "name") else FIRST_SORT
+
+    @property
+    def sort_title(self) -> str:
+        """The same in words."""
+        if self.sort == "order":
+            return "the run's order"
+        return "name" if self.sort == "name" else COLUMNS[self.sort].title
+
+    @property
+    def sorted_by(self) -> tuple[str, bool]:
+        """The same as the table wants it: the column, and whether it falls."""
+        return self.sort, downwards(self.sort, self._state.reverse)
+
+    def sort_by(self, name: str) -> None:
+        """Sorts by a column."""
+        self._state.sort, self._state.reverse = name, False
+
+    def sort_by_next(self) -> None:
+        """Sorts by the next of: name, the columns shown, the run's order."""
+        names = ["name", *(column.name for column in self.columns), "order"]
+        at = names.index(self.sort) + 1 if self.sort in names else 0
+        self.sort_by(names[at % len(names)])
+
+    # ------------------------------------------------------------------ folds
+
+    def is_open(self, node: Node) -> bool:
+        """Whether what belongs to a row is in sight; a kernel that is alone is open at first."""
+        return self._folds.get(node.key, self._found or (self._one and node.depth == 0))
+
+    def fold(self, at: int) -> str | None:
+        """Folds or unfolds a row, or the fold that it stands in.
+
+        Returns:
+            The key of what was folded; None where nothing can be.
+        """
+        if not self.rows:
+            return None
+        depth = self.rows[at].depth
+        if not self.rows[at].children:
+            above = (i for i in range(at, -1, -1) if self.rows[i].depth < depth)
+            at = next(above, -1)
+        if at < 0:
+            return None
+        node = self.rows[at]
+        self._folds[node.key] = not self.is_open(node)
+        return node.key
+
+    def fold_all(self) -> None:
+        """Unfolds everything, or folds it if something is unfolded."""
+        groups = [node for node in _every(self.tops) if node.children]
+        unfold = not any(self.is_open(node) for node in groups)
+        self._folds.update((node.key, unfold) for node in groups)
+
+    # ------------------------------------------------------------------ drawing
+
+    def heads(self, bars: int) -> tuple[Head, ...]:
+        """The titles.
+
+        Args:
+            bars: cells of a bar.
+        """
+        return (Head("name", "  kernel", 0), *(column.head(bars) for column in self.columns))
+
+    def row(self, at: int, bars: int) -> Row:
+        """A row's cells."""
+        node = self.rows[at]
+        first = self._first(node)
+        leaf = node.leaf
+        if leaf is None:
+            stale = all(leaf.stale for leaf in node.leaves())
+            return Row(first, self._span(node), faded=stale)
+        if leaf.error is not None:
+            error = leaf.error
+            said = " ".join(error.message.split())
+            if error.file and said.startswith(f"{error.file}:"):
+                said = file_name(error.file) + said.removeprefix(error.file)
+            return Row(first, rest=((f"{error.stage}: ", "error"), (said, "")))
+        assert leaf.entry is not None
+        return Row(first, self._cells(leaf.entry, leaf, bars), faded=leaf.stale)
+
+    def _cells(self, entry: Entry, leaf: Leaf, bars: int) -> tuple[tuple[Piece, ...], ...]:
+        known, before = leaf.before is not None, leaf.former
+        return tuple(
+            cell(
+                column,
+                entry,
+                leaf.values.get(column.name),
+                before.get(column.name),
+                bars=bars,
+                known=known,
+            )
+            for column in self.columns
+        )
+
+    def _span(self, node: Node) -> tuple[tuple[Piece, ...], ...]:
+        found = [(leaf.entry, leaf) for leaf in node.leaves() if leaf.entry is not None]
+        entries = [entry for entry, _ in found]
+        return tuple(
+            span_cell(column, entries, [leaf.values.get(column.name) for _, leaf in found])
+            for column in self.columns
+        )
+
+    def _first(self, node: Node) -> tuple[Piece, ...]:
+        leaf = node.leaf
+        closed = leaf is None and not self.is_open(node)
+        within = [one.key for one in node.leaves()] if closed else []
+        mark: Piece = (" ", "")
+        if node.key in self.marked:
+            mark = ("●", "mark")
+        elif any(key in self.marked for key in within):
+            mark = ("○", "mark")
+        style = "group" if leaf is None else "name" if node.depth == 0 else ""
+        if leaf is None:
+            sign: Piece = ("▾ " if self.is_open(node) else "▸ ", "group")
+        elif leaf.error is not None:
+            sign = ("✗ ", "error")
+        else:
+            sign = ("★ ", "star") if leaf.key in self.stars else ("  ", "")
+        if leaf is not None and leaf.entry is not None and leaf.entry.tried:
+            style = "mark"
+        pieces = [mark, ("  " * node.depth, ""), sign, (node.label, style)]
+        if leaf is None:
+            n, of = node.count, node.of
+            pieces.append((f" ({n})" if n == of else f" ({n} of {of})", "dim"))
+            stars = sum(key in self.stars for key in within)
+            if stars:
+                pieces.append((f" ★{stars}", "star"))
+            if any(one.changed for one in node.leaves()):
+                pieces.append((" ~", "other"))
+        if node.note:
+            pieces.append((f" {node.note}", "dim"))
+        return tuple(pieces)
+
+
+def _every(nodes: list[Node]) -> list[Node]:
+    return [one for node in nodes for one in (node, *_every(node.children))]

@@ -1,0 +1,104 @@
+"""The menu of columns: which are shown, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from kinspect.tui.screens.kernels.columns import COLUMNS
+from kinspect.tui.widgets.table import Head, Row, Table
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+_TITLE = 17  # cells for a column's box and title
+
+
+class ColumnsMenu(ModalScreen[list[str]]):
+    """Gives the names of the columns to show; an empty list: the default ones."""
+
+    DEFAULT_CSS = """
+    ColumnsMenu { align: center middle; background: $background 60%; }
+    ColumnsMenu > Vertical {
+        width: 84; max-width: 96%; height: 30; max-height: 90%; background: $surface;
+        border: round $primary; border-title-color: $primary;
+        border-subtitle-color: $foreground 60%;
+    }
+    ColumnsMenu Table { background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,o,enter", "close", "Close", show=False, priority=True),
+        Binding("space,x", "show_or_hide", "Show or hide", show=False),
+        Binding("J,shift+down", "shift_column(1)", "Further right", show=False),
+        Binding("K,shift+up", "shift_column(-1)", "Further left", show=False),
+        Binding("d", "default", "Default columns", show=False),
+    ]
+
+    def __init__(self, shown: Sequence[str], default: Sequence[str]) -> None:
+        super().__init__()
+        self._default = tuple(default)
+        self._shown = list(shown)
+        self._names = [*shown, *(name for name in COLUMNS if name not in shown)]
+
+    def compose(self) -> ComposeResult:
+        """The list."""
+        with Vertical() as box:
+            box.border_title = "Columns"
+            box.border_subtitle = "space shows or hides  J/K moves  d default  enter closes"
+            yield Table(id="columns", least=_TITLE)
+
+    def on_resize(self) -> None:
+        """Shows the list, in the room that there is."""
+        self.call_after_refresh(self._fill, None)
+
+    def _fill(self, cursor: int | None) -> None:
+        table = self.query_one(Table)
+        about = max(8, table.size.width - _TITLE - 2)  # less a gap and the scrollbar
+        heads = (Head("", "     column", 0), Head("about", "what it is", about))
+        table.show(heads, len(self._names), self._row, cursor=cursor)
+        table.focus()
+
+    def _row(self, row: int) -> Row:
+        column = COLUMNS[self._names[row]]
+        shown = column.name in self._shown
+        box = (" [x] " if shown else " [ ] ", "good" if shown else "dim")
+        return Row((box, (column.title, "name" if shown else "")), (((column.about, "dim"),),))
+
+    def on_table_opened(self, message: Table.Opened) -> None:
+        """Two clicks toggle."""
+        message.stop()
+        self.action_show_or_hide()
+
+    def action_show_or_hide(self) -> None:
+        """Shows or hides the column under the cursor; the last one stays."""
+        name = self._names[self.query_one(Table).cursor]
+        if name not in self._shown:
+            self._shown.append(name)
+        elif len(self._shown) > 1:
+            self._shown.remove(name)
+        self._in_order()
+        self._fill(None)
+
+    def action_shift_column(self, by: int) -> None:
+        """Moves the column under the cursor."""
+        at = self.query_one(Table).cursor
+        to = at + by
+        if 0 <= to < len(self._names):
+            self._names[at], self._names[to] = self._names[to], self._names[at]
+            self._in_order()
+            self._fill(to)
+
+    def action_default(self) -> None:
+        """Shows what is shown from the start."""
+        default = self._default
+        self._shown = list(default)
+        self._names = [*default, *(name for name in COLUMNS if name not in default)]
+        self._fill(0)
+
+    def _in_order(self) -> None:
+        self._shown.sort(key=self._names.index)
+
+    def action_close(self) -> None:
+        """Gives the columns."""
+        self.dismiss([] if tuple(self._shown) == self._default else self._shown)

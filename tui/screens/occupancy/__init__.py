@@ -1,0 +1,1 @@
+"""What limits occupancy, and what if."""

@@ -1,0 +1,341 @@
+"""The page of occupancy: what limits it for one kernel, and what if."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.machines import names
+from kinspect.inspector.metrics.occupancy import Occupancy
+from kinspect.inspector.model import KernelReport
+from kinspect.tui.pages import Page
+from kinspect.tui.screens.occupancy import words as say
+from kinspect.tui.screens.occupancy.fields import (
+    FIELDS,
+    Asked,
+    beyond,
+    filled,
+    grain,
+    hint,
+    understood,
+)
+from kinspect.tui.screens.passes.choose import KernelChooser, worst_kernel
+from kinspect.tui.widgets.heading import Heading
+from kinspect.tui.widgets.keys import Keys
+from kinspect.tui.widgets.plot import StepPlot, Steps
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.events import Key, Resize
+from textual.widgets import Input, Static
+
+_KEYS = frozenset("+-=[]trskoq?/")
+"""Characters that no figure and no target's name has: they stay keys while one types."""
+_TALL, _NARROW = 34, 100
+_OVER = re.compile(r"(−[\d,]+)")
+_STYLES = {"resident": "bold", "next": "$success", "note": "$foreground 60%"}
+
+
+class Figure(Input):
+    """A line to type one figure into."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "app.focus_previous", "Field above", show=False),
+        Binding("down,enter", "app.focus_next", "Field below", show=False),
+    ]
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        """Whether the key is text."""
+        return super().check_consume_key(key, character) and character not in _KEYS
+
+    async def _on_key(self, event: Key) -> None:
+        if event.character in _KEYS:
+            event.prevent_default()  # the page's: it bubbles
+
+
+class OccupancyPage(Page):
+    """What limits occupancy, and what if.
+
+    Args:
+        key: the kernel; None: the one looked at last, else the worst.
+    """
+
+    NAME = "occupancy"
+    HELP = (
+        "How many waves a SIMD holds at a time, what limits them, and what would help. The fields "
+        "begin with the kernel's figures: type others and everything is worked out anew. + and − "
+        "change the field by what the hardware hands out at a time, [ and ] go to the next better "
+        "or worse step of VGPRs or LDS, t takes the next step that helps, r goes back to the "
+        "kernel. Shift+Tab above the first field leaves the fields: then 1–7 are pages again. In "
+        "the plots ● is what is typed, ◆ the next step; a click types the figure under the mouse."
+    )
+    DEFAULT_CSS = """
+    OccupancyPage > VerticalScroll { height: 1fr; scrollbar-size: 1 1; }
+    OccupancyPage #top { height: 9; }
+    OccupancyPage #fields { width: 52; height: 9; padding: 0 1; }
+    OccupancyPage .field { height: 1; width: 100%; }
+    OccupancyPage .field > .label { width: 10; color: $foreground 70%; }
+    OccupancyPage .field > .hint { width: 1fr; padding: 0 0 0 1; color: $foreground 60%;
+        text-wrap: nowrap; text-overflow: ellipsis; }
+    OccupancyPage .field.-wrong > .label, OccupancyPage .field.-wrong > .hint {
+        color: $error; text-style: bold; }
+    OccupancyPage Figure { width: 9; height: 1; border: none; padding: 0; background: $panel; }
+    OccupancyPage Figure:focus { border: none; background: $primary 30%; }
+    OccupancyPage #said { width: 1fr; height: 9; padding: 0 1; overflow-y: auto;
+        scrollbar-size: 1 1; }
+    OccupancyPage #plots { height: 12; }
+    OccupancyPage.-tall #plots { height: 1fr; min-height: 14; max-height: 34; }
+    OccupancyPage.-stale #plots, OccupancyPage.-stale #below { opacity: 40%; }
+    OccupancyPage #below { height: auto; }
+    OccupancyPage #levels { width: auto; height: auto; padding: 0 1; }
+    OccupancyPage #why { width: 1fr; min-width: 20; height: auto; padding: 0 2;
+        color: $foreground 60%; }
+    OccupancyPage.-narrow #below { layout: vertical; }
+    OccupancyPage.-narrow #why { width: 100%; padding: 1 1 0 1; }
+    OccupancyPage.-narrow #fields { width: 38; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("plus,equals_sign", "step(1)", "Change", key_display="+ -"),
+        Binding("minus", "step(-1)", "Less", show=False),
+        Binding("left_square_bracket", "level(-1)", "Step", key_display="[ ]"),
+        Binding("right_square_bracket", "level(1)", "Worse step", show=False),
+        Binding("t", "take", "Take next"),
+        Binding("r", "reset", "Reset"),
+        Binding("s,k", "choose", "Kernel"),
+        Binding("o", "open", "Its code", show=False),
+    ]
+
+    def __init__(self, key: str | None = None) -> None:
+        super().__init__()
+        self._key = key
+        self._kernel: KernelReport | None = None
+        self._asked: Asked | None = None
+        self._answer: Occupancy | None = None
+        self._plots: tuple[Steps, Steps] | None = None
+        self._values: dict[str, str] = filled(None)
+        self._begun = False
+        self._hints: dict[str, str] = {}  # what stands beside the fields
+        self._shape: tuple[int, ...] = ()  # of the table: another one needs another layout
+
+    def compose(self) -> ComposeResult:
+        """Fields and answer over plots over the step table."""
+        yield Heading()
+        with VerticalScroll():
+            with Horizontal(id="top"):
+                with Vertical(id="fields"):
+                    for field in FIELDS:
+                        with Horizontal(classes="field", id=f"row-{field.name}"):
+                            yield Static(field.label, classes="label", markup=False)
+                            yield Figure(id=field.name, compact=True, max_length=12)
+                            yield Static(classes="hint", markup=False)
+                yield Static(id="said", markup=False)
+            with Horizontal(id="plots"):
+                yield StepPlot(id="over-vgprs")
+                yield StepPlot(id="over-lds")
+            with Horizontal(id="below"):
+                yield Static(id="levels", markup=False)
+                yield Static(id="why", markup=False)
+        yield Keys()
+
+    def crumb(self) -> str:
+        """The kernel, and whether its figures are those shown."""
+        if self._kernel is None:
+            return "no kernel: figures of your own"
+        typed = "  what if" if self._values != filled(self._kernel) else ""
+        return f"{self._kernel.name}  {self._kernel.arch or '-'}{typed}"
+
+    def on_mount(self) -> None:
+        """The keys go to the VGPRs."""
+        self.query_one("#vgprs", Figure).focus()
+
+    def on_resize(self, event: Resize) -> None:
+        """Less beside each other where there is less room."""
+        self.set_class(event.size.height >= _TALL, "-tall")
+        self.set_class(event.size.width < _NARROW, "-narrow")
+
+    # ------------------------------------------------------------------ which kernel
+
+    def session_changed(self) -> None:
+        """Takes a kernel if there was none, or its new report if nothing has been typed."""
+        if self._key not in self.session.entries:
+            looked = self.kinspect.looked_at
+            self._key = looked if looked in self.session.entries else worst_kernel(self.session)
+        entry = self.session.entries.get(self._key or "")
+        kernel = entry.report if entry is not None else None
+        if self._begun and kernel is self._kernel:
+            return
+        typed = self._begun and self._values != filled(self._kernel)
+        same = self._kernel is not None and kernel is not None and kernel.id == self._kernel.id
+        self._begun, self._kernel = True, kernel
+        if typed and (same or kernel is None):
+            self._work_out()  # what was typed stays
+        else:
+            self._fill(filled(kernel))
+
+    def action_choose(self) -> None:
+        """Lets another kernel be chosen."""
+        kernels = [entry.report for entry in self.session.ordered()]
+        self.app.push_screen(KernelChooser(kernels, self._key), self._chosen)
+
+    def _chosen(self, key: str | None) -> None:
+        if key is not None and key in self.session.entries:
+            self._key = self.kinspect.looked_at = key
+            self._kernel = self.session.entries[key].report
+            self._fill(filled(self._kernel))
+
+    def action_open(self) -> None:
+        """Shows the kernel's code."""
+        if self._kernel is not None:
+            self.kinspect.open_kernel(self._kernel.id)
+
+    def action_reset(self) -> None:
+        """Goes back to the kernel's figures."""
+        self._fill(filled(self._kernel))
+
+    # ------------------------------------------------------------------ what is typed
+
+    def _fill(self, values: dict[str, str]) -> None:
+        """Types into all fields."""
+        self._values = dict(values)
+        for name, text in values.items():
+            line = self.query_one(f"#{name}", Figure)
+            if line.value != text:
+                line.value = text
+                line.cursor_position = len(text)
+        self._work_out()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Works everything out anew."""
+        name = event.input.id or ""
+        if self._values.get(name) != event.value:
+            self._values[name] = event.value
+            self._work_out()
+
+    def _work_out(self) -> None:
+        asked, wrong = understood(self._values, self._kernel)
+        answer: Occupancy | None = None
+        if asked is not None:
+            try:
+                answer = say.work_out(asked)
+            except KinspectError as error:
+                asked, wrong = None, {"arch": f"{error.message}; {error.hint}"}
+        self._asked, self._answer = asked, answer
+        # What no wave can have is right as an input: the answer says what comes of it.
+        wrong = wrong if asked is None else beyond(asked)
+        for field in FIELDS:
+            row = self.query_one(f"#row-{field.name}")
+            row.set_class(field.name in wrong, "-wrong")
+            beside = wrong.get(field.name)
+            if beside is None:
+                beside = hint(field.name, asked) if asked is not None else ""
+                if field.empty and not self._values[field.name].strip():
+                    beside = field.empty
+            if self._hints.get(field.name) != beside:
+                self._hints[field.name] = beside
+                row.query_one(".hint", Static).update(beside, layout=False)
+        self.set_class(asked is None, "-stale")
+        if asked is None or answer is None:
+            self._say_wrong(wrong)
+        else:
+            self._say(asked, answer)
+        self.query_one(Heading).refresh()
+
+    def _say_wrong(self, wrong: dict[str, str]) -> None:
+        labels = {field.name: field.label for field in FIELDS}
+        parts: list[tuple[str, str]] = []
+        for name, text in wrong.items():
+            typed = self._values[name].strip()
+            shown = f" “{typed}”" if typed else ""
+            parts += [(f"{labels[name]}{shown}: ", "$error bold"), (f"{text}\n", "")]
+        self.query_one("#said", Static).update(Content.assemble(*parts), layout=False)
+        # Plots and table stay, dimmed: they are of what was typed last.
+
+    def _say(self, asked: Asked, answer: Occupancy) -> None:
+        parts: list[tuple[str, str]] = []
+        for label, text in say.words(asked, answer):
+            style = "$error bold" if "cannot launch" in text else _STYLES.get(label, "")
+            parts += [(f"{label:<9} ", "$foreground 60%"), (f"{text}\n", style)]
+        self.query_one("#said", Static).update(Content.assemble(*parts), layout=False)
+        lines, here = say.step_table(asked, answer)
+        table: list[tuple[str, str]] = [(f"{lines[0]}\n", "$foreground 60%")]
+        for n, line in enumerate(lines[1:]):
+            style = "$warning bold" if n == here else ""
+            table += [
+                (piece, "$error" if _OVER.fullmatch(piece) else style)
+                for piece in _OVER.split(f"{line}\n")
+            ]
+        why = say.why_two(answer, asked)
+        shape = (len(lines), max(map(len, lines)), *map(len, why))
+        grown, self._shape = shape != self._shape, shape
+        self.query_one("#levels", Static).update(Content.assemble(*table), layout=grown)
+        if grown:
+            self.query_one("#why", Static).update("\n\n".join(why))
+        self._plots = None
+        self.call_after_refresh(self._plot)  # the words first: curves take a hundred answers
+
+    def _plot(self) -> None:
+        if self._plots is not None or self._asked is None or self._answer is None:
+            return
+        self._plots = say.curves(self._asked, self._answer)
+        for name, steps in zip(("#over-vgprs", "#over-lds"), self._plots, strict=True):
+            self.query_one(name, StepPlot).show(steps)
+
+    # ------------------------------------------------------------------ keys
+
+    def _field(self) -> str:
+        """The field that the keys are about: the focused one, else the VGPRs."""
+        focused = self.focused
+        return focused.id or "vgprs" if isinstance(focused, Figure) else "vgprs"
+
+    def _type(self, name: str, text: str) -> None:
+        line = self.query_one(f"#{name}", Figure)
+        line.value = text
+        line.cursor_position = len(text)
+
+    def action_step(self, by: int) -> None:
+        """More (1) or less (-1) of the field: by what is handed out at a time, or the next one."""
+        name = self._field()
+        if name == "arch":
+            self._type(name, _beside(names(), self._values[name].strip().lower(), by))
+        elif name == "mode":
+            self._type(name, _beside(("wgp", "cu"), self._values[name].strip().lower(), by))
+        elif self._asked is not None:
+            if name == "wave_size":
+                sizes = tuple(str(size) for size in self._asked.machine.wave_sizes)
+                self._type(name, _beside(sizes, self._values[name].strip(), by))
+                return
+            size = grain(name, self._asked)
+            now = int(self._values[name].strip().replace(",", "") or 0)
+            # On to the next multiple: between two of them nothing changes.
+            to = (now // size + 1) * size if by > 0 else -(-now // size) * size - size
+            self._type(name, str(max(1 if name == "waves" else 0, to)))
+
+    def action_level(self, by: int) -> None:
+        """To the next better (-1) or worse (1) step of VGPRs, or of LDS if that is the field."""
+        name = "lds" if self._field() == "lds" else "vgprs"
+        self._plot()
+        if self._asked is None or self._plots is None:
+            return
+        demand = self._asked.demand
+        now = demand.lds_bytes if name == "lds" else demand.vgprs
+        steps = self._plots[1] if name == "lds" else self._plots[0]
+        to = say.neighbour(steps, now, by) if now is not None else None
+        if to is not None:
+            self._type(name, str(to))
+
+    def action_take(self) -> None:
+        """Types what the next step asks for."""
+        if self._asked is not None and self._answer is not None:
+            for name, text in say.stepped(self._asked, self._answer).items():
+                self._type(name, text)
+
+    def on_step_plot_picked(self, event: StepPlot.Picked) -> None:
+        """Types the figure under the mouse."""
+        self._type("lds" if event.plot.id == "over-lds" else "vgprs", str(max(0, round(event.x))))
+
+
+def _beside(known: tuple[str, ...], now: str, by: int) -> str:
+    """The one after or before; the first where the present one is none of them."""
+    return known[(known.index(now) + by) % len(known)] if now in known else known[0]

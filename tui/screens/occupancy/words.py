@@ -1,0 +1,296 @@
+"""What the page of occupancy says of typed figures: words, step table and curves.
+
+Every figure comes from `inspector.metrics.occupancy`, the words from `inspector.render.view`, so
+that the page says what `kinspect occupancy` and `kinspect analyze` say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from kinspect.inspector.metrics.capacity import capacity, registers_needed, round_up
+from kinspect.inspector.metrics.occupancy import Demand, Level, Occupancy, metrics, occupancy
+from kinspect.inspector.model import KernelReport, Metric
+from kinspect.inspector.render.table import Column, rows_of
+from kinspect.inspector.render.view import occupancy_lines, plural
+from kinspect.tui.screens.occupancy.fields import Asked
+from kinspect.tui.widgets.plot import Point, Steps
+
+RESIDENT = (
+    "Resident is what the hardware runs: workgroups start whole or not at all, and one {unit} "
+    "shares its registers, LDS, wave slots and barriers among them."
+)
+COMPILER = (
+    "The compiler's is LLVM's “; Occupancy:”: it counts waves, not whole workgroups, and only the "
+    "LDS that it knows of{lds}."
+)
+_DASH = "-"
+_NAMES = {"vgpr": "VGPRs", "sgpr": "SGPRs", "lds": "LDS", "waves_per_eu": "VGPRs asked for"}
+
+
+def work_out(asked: Asked) -> Occupancy:
+    """The occupancy of what was typed."""
+    return occupancy(asked.machine, asked.demand)
+
+
+def words(asked: Asked, found: Occupancy) -> list[tuple[str, str]]:
+    """Both figures, why, and what would help, as (label, sentence)."""
+    resident, *more = occupancy_lines(_as_report(asked))
+    lines = [("resident", resident)]
+    differs = next((text for text in more if text.startswith("LLVM prints")), None)
+    if found.compiler is None:
+        lines.append(("compiler", _DASH))
+    else:
+        compiler = f"{plural(found.compiler, 'wave')}/EU"
+        if differs is not None:
+            compiler = f"{compiler}: {_after_colon(differs)}"
+        elif found.compiler == found.waves_per_eu:
+            compiler = f"{compiler}, the same"
+        lines.append(("compiler", compiler))
+    limits = (
+        ("VGPRs", found.by_vgpr),
+        ("SGPRs", found.by_sgpr),
+        ("LDS", found.by_lds),
+        ("workgroups", found.by_workgroups),
+    )
+    alone = "  ".join(f"{name} {_shown(limit)}" for name, limit in limits)
+    lines.append(("alone", f"{alone}  waves/EU"))
+    step = [text for text in more if not text.startswith("LLVM prints")]
+    if step:
+        lines.append(("next", step[0]))
+    elif found.waves_per_eu == asked.machine.max_waves:
+        lines.append(("next", "nothing: that is the most there is"))
+    elif found.waves_per_eu and found.next_step is None:
+        lines.append(("next", "only another size of the workgroup"))
+    if found.note and found.waves_per_eu is not None:
+        lines.append(("note", found.note))
+    return lines
+
+
+def why_two(found: Occupancy, asked: Asked) -> list[str]:
+    """What the two figures are, and so why they may differ."""
+    hidden = asked.demand.compiler_lds == 0
+    lds = ", which leaves out what Triton asks for at the launch" if hidden else ""
+    return [RESIDENT.format(unit=found.unit), COMPILER.format(lds=lds)]
+
+
+def _after_colon(text: str) -> str:
+    return text.partition(": ")[2]
+
+
+def _shown(number: float | None) -> str:
+    return _DASH if number is None else f"{number:g}"
+
+
+def _as_report(asked: Asked) -> KernelReport:
+    """What was typed as the report of a kernel, for the renderers' words."""
+    machine, demand = asked.machine, asked.demand
+    unit = capacity(machine, demand.wave_size, demand.cu_mode, demand.llvm)
+    used = registers_needed(machine, demand.vgprs or 0, demand.agprs)
+    request = max(used, demand.vgprs_requested or 0)
+    note = "Triton's" if demand.compiler_lds == 0 else ""
+    figures = (
+        Metric("vgpr_count", used, "registers", "derived"),
+        Metric("vgpr_allocated", round_up(request, unit.granule), "registers", "derived"),
+        Metric("vgpr_pool", unit.total, "registers", "derived"),
+        Metric("lds_bytes", demand.lds_bytes, "bytes", "derived", note),
+        Metric("lds_pool", unit.pool, "bytes", "derived"),
+        Metric("waves_per_workgroup", demand.waves_per_workgroup, "waves", "derived"),
+    )
+    known = {**{one.name: one for one in figures}, **metrics(machine, demand)}
+    return KernelReport("", "", machine.arch, None, None, {}, known, (), None, (), (), ())
+
+
+# ------------------------------------------------------------------ the step table
+
+
+def step_table(asked: Asked, found: Occupancy) -> tuple[list[str], int | None]:
+    """The reachable levels as lines, and which of them is the present one.
+
+    Beside each limit stands by how much it is exceeded now.
+    """
+    demand = asked.demand
+    used = max(
+        registers_needed(asked.machine, demand.vgprs or 0, demand.agprs),
+        demand.vgprs_requested or 0,
+    )
+
+    def over(limit: int | None, now: int | None) -> str:
+        return "" if limit is None or now is None or now <= limit else f"−{now - limit:,}"
+
+    def here(level: Level) -> bool:
+        return level.waves_per_eu == found.waves_per_eu and found.cannot_launch is None
+
+    columns = [
+        Column("waves/EU", lambda x: _shown(x.waves_per_eu), right=True),
+        Column(f"workgroups/{found.unit}", lambda x: _shown(x.workgroups), right=True),
+        Column("VGPRs ≤", lambda x: str(x.vgprs), right=True),
+        Column("", lambda x: over(x.vgprs, used)),
+        Column("SGPRs ≤", lambda x: _shown(x.sgprs), right=True),
+        Column("", lambda x: over(x.sgprs, demand.sgprs)),
+        Column(
+            "LDS B ≤", lambda x: _DASH if x.lds_bytes is None else f"{x.lds_bytes:,}", right=True
+        ),
+        Column("", lambda x: over(x.lds_bytes, demand.lds_bytes)),
+        Column("", lambda x: "◀ now" if here(x) else ""),
+    ]
+    at = next((n for n, level in enumerate(found.levels) if here(level)), None)
+    return rows_of(columns, found.levels), at
+
+
+# ------------------------------------------------------------------ curves
+
+
+def curves(asked: Asked, found: Occupancy) -> tuple[Steps, Steps]:
+    """Waves/EU over VGPRs and over LDS, everything else as typed."""
+    machine, demand = asked.machine, asked.demand
+    top = machine.max_waves
+    alone = found.waves_per_eu is None
+
+    def by_vgprs(vgprs: int) -> float | None:
+        other = occupancy(machine, replace(demand, vgprs=vgprs))
+        return other.by_vgpr if alone else other.waves_per_eu
+
+    def by_lds(lds: int) -> float | None:
+        return occupancy(machine, replace(demand, lds_bytes=lds)).waves_per_eu
+
+    title = "waves/EU over VGPRs" + (" (VGPRs alone)" if alone else "")
+    present = found.by_vgpr if alone else found.waves_per_eu
+    # Registers are counted in fours where AGPRs follow VGPRs, and every granule is a multiple.
+    vgprs = _steps(title, by_vgprs, machine.vgpr_addressable, 4, demand.vgprs, present, top, "")
+    grain = machine.lds_granule["hardware"]
+    title = "waves/EU over LDS"
+    if demand.waves_per_workgroup is None:
+        lds = Steps(title, why="needs the waves of a workgroup")
+    else:
+        bytes_, now = demand.lds_bytes, found.waves_per_eu
+        lds = _steps(title, by_lds, machine.lds_max, grain, bytes_, now, top, "B")
+    return _together(vgprs, found, "vgpr", demand), _together(lds, found, "lds", demand)
+
+
+def _together(steps: Steps, found: Occupancy, resource: str, demand: Demand) -> Steps:
+    """Marks the next step where it takes two resources, so that neither alone is a better one."""
+    step = found.next_step
+    if step is None or not step.also or steps.step is not None or steps.now is None:
+        return steps
+    cuts = {step.resource: step.reduce_by, **dict(step.also)}
+    if resource not in cuts or (resource == "vgpr" and demand.agprs):
+        return steps  # which of VGPRs and AGPRs go is not said
+    others = " and ".join(_NAMES[name] for name in cuts if name != resource)
+    return replace(steps, step=(steps.now[0] - cuts[resource], step.gives), needs=f"less {others}")
+
+
+def _steps(
+    title: str,
+    at: Callable[[int], float | None],
+    last: int,
+    grain: int,
+    now: int | None,
+    present: float | None,
+    top: int,
+    unit: str,
+) -> Steps:
+    points = falling(at, last, grain)
+    if not points:
+        return Steps(title, why="unknown")
+    if now is None or present is None or now > last:
+        return Steps(title, points, top, unit=unit)
+    better = [point for point in points if point[0] < now and point[1] > present]
+    return Steps(title, points, top, (now, present), better[-1] if better else None, unit)
+
+
+def falling(at: Callable[[int], float | None], last: int, grain: int) -> list[Point]:
+    """A falling step function from few of its values.
+
+    Args:
+        at: the function; constant between multiples of `grain`, the upper one included.
+        last: where it ends.
+        grain: see `at`.
+
+    Returns:
+        (x, y): y up to and including x; empty where the function is unknown.
+    """
+    known: dict[int, float | None] = {}
+
+    def value(n: int) -> float | None:
+        if n not in known:
+            known[n] = at(min(n * grain, last))
+        return known[n]
+
+    def changes(low: int, high: int) -> list[int]:
+        """Every n in low..high-1 after which the value is another."""
+        if value(low) == value(high):
+            return []  # it falls only: all between are equal
+        if high - low == 1:
+            return [low]
+        middle = (low + high) // 2
+        return changes(low, middle) + changes(middle, high)
+
+    end = -(-last // grain)
+    points: list[Point] = []
+    for n in [*changes(0, end), end]:
+        y = value(n)
+        if y is None:
+            return []
+        points.append((min(n * grain, last), y))
+    return points
+
+
+# ------------------------------------------------------------------ keys
+
+
+def neighbour(steps: Steps, now: int, by: int) -> int | None:
+    """The largest x of the next better step (-1), or the smallest x of the next worse one (1)."""
+    if not steps.points:
+        return None
+    here = steps.at(now)
+    if by < 0:
+        better = [x for x, y in steps.points if x < now and y > here]
+        return int(better[-1]) if better else None
+    ends = [x for x, y in steps.points if x >= now and y <= here]
+    return int(ends[0]) + 1 if len(ends) > 1 else None
+
+
+def stepped(asked: Asked, found: Occupancy) -> Mapping[str, str]:
+    """The fields that the next step changes, as texts; empty where there is none."""
+    step, demand = found.next_step, asked.demand
+    if step is None:
+        return {}
+    tried: list[dict[str, int | None]] = [{}]
+    for resource, by in ((step.resource, step.reduce_by), *step.also):
+        ways: Sequence[dict[str, int | None]]
+        if resource == "vgpr":
+            # Registers of either kind go: VGPRs first, as many AGPRs as must.
+            ways = [
+                {
+                    "vgprs": (demand.vgprs or 0) - by + agprs,
+                    "agprs": demand.agprs - agprs,
+                    "vgprs_requested": None,
+                }
+                for agprs in range(min(by, demand.agprs) + 1)
+            ]
+        elif resource == "lds":
+            ways = [{"lds_bytes": (demand.lds_bytes or 0) - by}]
+        elif resource == "sgpr":
+            ways = [{"sgprs": (demand.sgprs or 0) - by}]
+        else:
+            ways = [{"vgprs_requested": (demand.vgprs_requested or 0) - by}]
+        tried = [{**before, **way} for before in tried for way in ways]
+    for way in tried:
+        if any(figure is not None and figure < 0 for figure in way.values()):
+            continue
+        after: Demand = replace(demand, **way)  # type: ignore[arg-type]
+        reached = occupancy(asked.machine, after).waves_per_eu
+        if reached is not None and reached >= step.gives:
+            return {_FIELD[k]: "" if v is None else str(v) for k, v in way.items()}
+    return {}
+
+
+_FIELD = {
+    "vgprs": "vgprs",
+    "agprs": "agprs",
+    "sgprs": "sgprs",
+    "lds_bytes": "lds",
+    "vgprs_requested": "asked",
+}

@@ -1,0 +1,1 @@
+"""The compiler's passes over one kernel, and what each changed."""

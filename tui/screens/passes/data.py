@@ -1,0 +1,319 @@
+"""What the page of passes shows, as values: the timeline of a dump, and a diff ready to be drawn.
+
+Everything comes from `inspector.compiler.passes`; here it is only put into lines and columns.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kinspect.inspector.compiler.passes import STAGES, Pass, PassDump
+from kinspect.inspector.model import KernelReport
+from kinspect.tui.screens.passes.child import Change
+from kinspect.tui.widgets.code import Cell, Span, Text
+
+STAGE_STYLES: Mapping[str, str] = {"ttir": "keyword", "ttgir": "name", "llir": "literal"}
+"""Stage -> the style of `CodeView` that it has in the list, and of the band above it."""
+LEVELS = " ▁▂▃▄▅▆▇█"
+
+_HUNK = re.compile(r"@@ -(\d+),\d+ \+(\d+),\d+ @@")
+_STAGE_WIDTH = max(map(len, STAGES)) + 2
+_SIZE_WIDTH, _NAME_WIDTH = 12, 36
+
+
+@dataclass(slots=True)
+class Timeline:
+    """A dump, and what has been found out about its passes so far.
+
+    Attributes:
+        dump: the passes; `changed` of them is None until it is known.
+        changes: pass -> lines that it changed, for those that changed something.
+    """
+
+    dump: PassDump
+    changes: dict[int, Change] = field(default_factory=dict)
+
+    @property
+    def passes(self) -> Sequence[Pass]:
+        return self.dump.passes
+
+    def is_last(self, index: int) -> bool:
+        """Whether nothing follows in this compile, so that the result is not in the dump."""
+        at = index + 1
+        return at == len(self.passes) or self.passes[at].run != self.passes[index].run
+
+    def span(self, index: int, mark: int | None) -> tuple[int, int] | None:
+        """The two states to compare: before the first and after the last of both passes.
+
+        Args:
+            index: the pass of the cursor.
+            mark: the pass marked as the other end; None: the pass alone.
+
+        Returns:
+            Two passes whose states *before* them are meant; None where a single pass is the last.
+        """
+        first, last = (index, index) if mark is None else sorted((index, mark))
+        if self.is_last(last):
+            return (first, last) if first < last else None
+        return first, last + 1
+
+    def shown(self, only_changed: bool, needle: str) -> list[int]:
+        """Passes to be listed: those that changed something, those whose name has the words."""
+        words = needle.lower().split()
+        return [
+            one.index
+            for one in self.passes
+            if not (only_changed and one.changed is False)
+            and all(word in _searched(one) for word in words)
+        ]
+
+    def next_changed(self, index: int, by: int) -> int | None:
+        """The next (1) or previous (-1) pass that changed something."""
+        while 0 <= index + by < len(self.passes):
+            index += by
+            if self.passes[index].changed:
+                return index
+        return None
+
+    def summary(self) -> str:
+        """The dump in one line."""
+        known = any(one.changed is not None for one in self.passes)
+        changed = f"{sum(bool(one.changed) for one in self.passes)} changed something"
+        first, last = self.passes[0].size, self.passes[-1].size
+        most = max(one.size for one in self.passes)
+        return " · ".join(
+            (
+                f"{len(self.passes)} passes",
+                changed if known else "which of them changed something is being found out …",
+                f"the module is {bytes_of(first)} at first, {bytes_of(last)} at last, "
+                f"{bytes_of(most)} at most",
+                f"dump {bytes_of(sum(one.size for one in self.passes))}",
+            )
+        )
+
+
+def _searched(one: Pass) -> str:
+    return f"{one.cli} {one.name} {one.function or one.op} {one.options} {one.stage}".lower()
+
+
+def bytes_of(size: int) -> str:
+    """Bytes with a unit that suits them."""
+    for unit, step in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= step:
+            return f"{size / step:.1f} {unit}"
+    return f"{size} B"
+
+
+def levels(sizes: Sequence[int], most: int) -> list[int]:
+    """Sizes as heights from 1 to `most`, on a logarithmic scale: one pass may make ten of one."""
+    high = max(sizes)
+    low = min(min(sizes) / 1.5, high / 8) or 1
+    return [
+        max(1, round(most * math.log(max(size, low) / low) / math.log(high / low)))
+        if high > low
+        else 1
+        for size in sizes
+    ]
+
+
+def name_of(one: Pass) -> str:
+    """The pass as one would name it on the command line."""
+    return one.cli or one.name
+
+
+def title(timeline: Timeline, index: int, mark: int | None) -> str:
+    """What the pane beside the list is about."""
+    one = timeline.passes[index]
+    if mark is None or mark == index:
+        parts = [f"{index} {name_of(one)}", f"on {one.function or one.op}"]
+        if one.options:
+            parts.append(one.options)
+        return "  ".join(parts)
+    first, last = sorted((mark, index))
+    names = [name_of(timeline.passes[n]) for n in (first, last)]
+    if timeline.is_last(last):
+        return f"{first} {names[0]} up to, but without, {last} {names[1]}"
+    return f"{first} {names[0]} to {last} {names[1]}, together"
+
+
+# ------------------------------------------------------------------ the list
+
+
+def list_text(timeline: Timeline, shown: Sequence[int], width: int, mark: int | None) -> Text:
+    """The passes as lines of a view that is so wide: number, name, change, size of the module."""
+    most = max((c.added + c.removed for c in timeline.changes.values()), default=1)
+    deltas = {n: _delta(timeline, n, most) for n in shown}
+    delta = max((len(text) for text in deltas.values()), default=0)
+    longest = max((len(name_of(timeline.passes[n])) for n in shown), default=0)
+    fixed = _STAGE_WIDTH + 7 + 1 + delta + 1
+    # The sizes stand in the line above too: names go first.
+    sized = width - fixed - _SIZE_WIDTH >= min(_NAME_WIDTH, longest)
+    room = max(8, width - fixed - (_SIZE_WIDTH if sized else 0))
+    lines = []
+    for n in shown:
+        sign = "◆" if n == mark else "●" if timeline.passes[n].changed else " "
+        name = _cut(name_of(timeline.passes[n]), room)
+        size = f"{bytes_of(timeline.passes[n].size):>{_SIZE_WIDTH}}" if sized else ""
+        lines.append(f"{n:>4} {sign} {name:<{room}} {deltas[n]:>{delta}}{size}")
+
+    def spans(line: int) -> Sequence[Span]:
+        if line >= len(shown):
+            return ()
+        one = timeline.passes[shown[line]]
+        name = 7 + room
+        at = name + 1
+        if not one.changed:
+            return [(0, at + delta + _SIZE_WIDTH, "dim")]
+        found: list[Span] = [(0, 4, "number"), (5, 6, "literal")]
+        change = timeline.changes.get(one.index)
+        if change is not None:
+            plus = at + delta - len(deltas[one.index])
+            minus = plus + len(f"+{change.added} ")
+            end = minus + len(f"−{change.removed}")
+            found += [(plus, minus, "added"), (minus, end, "removed")]
+            found.append((end, at + delta, "heat"))
+        found.append((at + delta, at + delta + _SIZE_WIDTH, "comment"))
+        return found
+
+    def gutter(line: int) -> Sequence[Cell]:
+        if line >= len(shown):
+            return ((" " * _STAGE_WIDTH, "number"),)
+        stage = timeline.passes[shown[line]].stage
+        before = timeline.passes[shown[line - 1]].stage if line else ""
+        style = STAGE_STYLES.get(stage, "other")
+        return ((f"{stage if stage != before else '':<{_STAGE_WIDTH - 2}}▐ ", style),)
+
+    return Text(lines, spans, gutter, _STAGE_WIDTH)
+
+
+def _delta(timeline: Timeline, index: int, most: int) -> str:
+    change = timeline.changes.get(index)
+    if change is not None:
+        lines = change.added + change.removed
+        # Passes differ by orders of magnitude: the bar is logarithmic.
+        level = math.ceil(8 * math.log1p(lines) / math.log1p(max(most, 1)))
+        return f"{change} {LEVELS[max(1, min(level, 8))]}"
+    if timeline.is_last(index):
+        return "?"
+    return "changed" if timeline.passes[index].changed else ""
+
+
+def _cut(name: str, room: int) -> str:
+    """The name's end tells passes apart; its beginning is the dialect."""
+    return name if len(name) <= room else "…" + name[len(name) - room + 1 :]
+
+
+# ------------------------------------------------------------------ a diff
+
+
+def diff_text(diff: str, numbers: bool) -> Text:
+    """A unified diff to be shown, coloured; each hunk folds.
+
+    Args:
+        diff: as `inspector.compiler.passes.diff` gives it.
+        numbers: whether the lines' numbers in both states stand beside them.
+    """
+    lines = diff.splitlines()[2:]
+    if not lines:
+        return plain("nothing changed (debug locations and the names of values aside)")
+    counted: list[tuple[str, str]] = []
+    starts: list[int] = []
+    old = new = 0
+    for at, line in enumerate(lines):
+        hunk = _HUNK.match(line)
+        if hunk is not None:
+            old, new = int(hunk[1]), int(hunk[2])
+            starts.append(at)
+            counted.append(("", ""))
+        elif line.startswith("-"):
+            counted.append((str(old), ""))
+            old += 1
+        elif line.startswith("+"):
+            counted.append(("", str(new)))
+            new += 1
+        else:
+            counted.append((str(old), str(new)))
+            old, new = old + 1, new + 1
+    digits = max(len(number) for pair in counted for number in pair)
+    pairs = _pairs(lines)
+    stops = [*(start - 1 for start in starts[1:]), len(lines) - 1]
+
+    def gutter(line: int) -> Sequence[Cell]:
+        before, after = counted[line] if line < len(counted) else ("", "")
+        return ((f"{before:>{digits}} {after:>{digits}} ", "number"),)
+
+    return Text(
+        lines,
+        lambda line: _diff_spans(lines, pairs, line),
+        gutter if numbers else None,
+        2 * digits + 2 if numbers else 0,
+        dict(zip(starts, stops, strict=True)),
+    )
+
+
+def plain(*lines: str) -> Text:
+    """Lines without colours."""
+    return Text(list(lines))
+
+
+def _pairs(lines: Sequence[str]) -> Mapping[int, int]:
+    """Lines removed -> lines added in their place, and back, where there are as many of them."""
+    found: dict[int, int] = {}
+    at = 0
+    while at < len(lines):
+        if not lines[at].startswith("-"):
+            at += 1
+            continue
+        start = at
+        while at < len(lines) and lines[at].startswith("-"):
+            at += 1
+        middle = at
+        while at < len(lines) and lines[at].startswith("+"):
+            at += 1
+        if middle - start == at - middle:
+            for n in range(middle - start):
+                found[start + n], found[middle + n] = middle + n, start + n
+    return found
+
+
+def _diff_spans(lines: Sequence[str], pairs: Mapping[int, int], line: int) -> Sequence[Span]:
+    if line >= len(lines):
+        return ()
+    text = lines[line]
+    if text.startswith("@@"):
+        return [(0, len(text), "label")]
+    name = {"+": "added", "-": "removed"}.get(text[:1])
+    if name is None:
+        return [(0, len(text), "scalar")]
+    other = lines[pairs[line]] if line in pairs else ""
+    most = min(len(text), len(other))
+    head = 1
+    while head < most and text[head] == other[head]:
+        head += 1
+    tail = 0
+    while tail < most - head and text[-1 - tail] == other[-1 - tail]:
+        tail += 1
+    # Where most of the line stays, only what differs is coloured: layouts are long.
+    if 2 * (head + tail) < len(text):
+        return [(0, len(text), name)]
+    stop = max(head, len(text) - tail)
+    return [(0, 1, name), (head, stop, name)]
+
+
+# ------------------------------------------------------------------ without a dump
+
+
+def why_no_dump(kernel: KernelReport) -> tuple[str, str]:
+    """Why a kernel has no pass dump, and how to get one."""
+    if kernel.variant is None:
+        return (
+            "It was read from compiled code: which passes made it is not known.",
+            "Open what it was compiled from: kinspect tui FILE.py (or FILE.ttir).",
+        )
+    return (
+        "It was compiled without recording the passes.",
+        "Leave out --no-passes: kinspect tui FILE.py keeps a dump with every kernel.",
+    )

@@ -1,0 +1,131 @@
+"""The passes as one line: the module's size before each, the stages under it, where one stands."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from kinspect.tui.screens.passes.data import LEVELS, Timeline, levels
+from rich.segment import Segment
+from rich.style import Style
+from textual.events import Click
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+_STAGES = ("ttir", "ttgir", "llir")
+
+
+class PassLine(Widget):
+    """A sparkline of the module's size, as high as there is room, over a band of the stages.
+
+    A click moves to the pass under the mouse.
+    """
+
+    DEFAULT_CSS = """
+    PassLine { height: 2; }
+    PassLine > .line--ttir { color: $secondary; }
+    PassLine > .line--ttgir { color: $primary; }
+    PassLine > .line--llir { color: $accent; }
+    PassLine > .line--still { color: $foreground 30%; }
+    PassLine > .line--cursor { background: $primary 40%; }
+    PassLine > .line--span { background: $secondary 25%; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        *(f"line--{name}" for name in (*_STAGES, "still", "cursor", "span")),
+    }
+
+    class Picked(Message):
+        """The mouse points at a pass."""
+
+        def __init__(self, index: int) -> None:
+            super().__init__()
+            self.index = index
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._timeline: Timeline | None = None
+        self._cursor = 0
+        self._mark: int | None = None
+
+    def show(self, timeline: Timeline | None, cursor: int, mark: int | None) -> None:
+        """Shows a dump with the cursor on one of its passes."""
+        self._timeline, self._cursor, self._mark = timeline, cursor, mark
+        self.refresh()
+
+    def on_click(self, event: Click) -> None:
+        """Moves there."""
+        if self._timeline is None:
+            return
+        for index, (start, stop) in enumerate(self._columns()):
+            if start <= event.x < stop:
+                self.post_message(self.Picked(index))
+                return
+
+    def _columns(self) -> list[tuple[int, int]]:
+        """First and last + 1 column of each pass; several share one where there is no room."""
+        assert self._timeline is not None
+        n, width = len(self._timeline.passes), max(1, self.size.width - 2)
+        if n <= width:
+            cell = width // n
+            return [(1 + i * cell, 1 + (i + 1) * cell) for i in range(n)]
+        return [(1 + i * width // n, 2 + i * width // n) for i in range(n)]
+
+    def render_line(self, y: int) -> Strip:
+        """One row: of the bars, or the band under them."""
+        width = self.size.width
+        base = self.rich_style
+        if self._timeline is None or not self._timeline.passes:
+            return Strip.blank(width, base)
+        rows = self.size.height - 1
+        cells = self._bars(rows, y) if y < rows else self._band()
+        segments = [Segment(text, base + style) for text, style in cells]
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def _style(self, name: str) -> Style:
+        return self.get_component_rich_style(f"line--{name}", partial=True)
+
+    def _bars(self, rows: int, y: int) -> list[tuple[str, Style]]:
+        assert self._timeline is not None
+        passes = self._timeline.passes
+        heights = levels([one.size for one in passes], rows * 8)
+        first, last = sorted((self._cursor, self._cursor if self._mark is None else self._mark))
+        row: list[tuple[str, Style]] = [(" ", Style())]
+        shown = 1
+        columns = self._columns()
+        sharing: dict[int, list[int]] = {}
+        for index, (start, _) in enumerate(columns):
+            sharing.setdefault(start, []).append(index)
+        for index, (start, stop) in enumerate(columns):
+            if start < shown:  # several passes share the column
+                if index == self._cursor:
+                    row[-1] = (row[-1][0], row[-1][1] + self._style("cursor"))
+                continue
+            column = sharing[start]
+            eighths = max(heights[n] for n in column)
+            level = max(0, min(8, eighths - (rows - 1 - y) * 8))
+            changed = any(passes[n].changed is not False for n in column)
+            style = self._style(passes[index].stage if changed else "still")
+            if index == self._cursor:
+                style += self._style("cursor")
+            elif first <= index <= last:
+                style += self._style("span")
+            row.append((LEVELS[level] * (stop - start), style))
+            shown = stop
+        return row
+
+    def _band(self) -> list[tuple[str, Style]]:
+        assert self._timeline is not None
+        passes, columns = self._timeline.passes, self._columns()
+        cells: list[tuple[str, Style]] = [(" ", Style())]
+        at = 0
+        while at < len(passes):
+            stop = at
+            same = (passes[at].stage, passes[at].run)
+            while stop < len(passes) and (passes[stop].stage, passes[stop].run) == same:
+                stop += 1
+            room = columns[stop - 1][1] - columns[at][0]
+            name = f" {passes[at].stage} "
+            text = f"╺{name:━^{room - 2}}╸" if room > len(name) + 2 else "━" * room
+            cells.append((text[:room], self._style(passes[at].stage)))
+            at = stop
+        return cells

@@ -1,0 +1,397 @@
+"""The page of passes: what each pass of the compiler did to one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from kinspect.inspector.compiler.passes import PassDump
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.render.view import configuration
+from kinspect.tui.pages import Page
+from kinspect.tui.screens.passes import data as data
+from kinspect.tui.screens.passes.child import BIG, found_in
+from kinspect.tui.screens.passes.choose import KernelChooser, worst_kernel
+from kinspect.tui.screens.passes.line import PassLine
+from kinspect.tui.screens.passes.views import Compared, DiffView, NameFilter, PassList, Read
+from kinspect.tui.widgets.code import CodeView, Text
+from kinspect.tui.widgets.heading import Heading
+from kinspect.tui.widgets.keys import Keys
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Vertical
+from textual.events import Resize
+from textual.timer import Timer
+from textual.widgets import Static
+from textual.worker import get_current_worker
+
+_WIDE, _TALL = 110, 32
+_KEPT = 32 << 20  # characters of diffs
+_NUMBERED = 72  # columns from which on lines of the diff have numbers
+_PAUSE = 0.06  # seconds that the cursor rests before a diff is worked out
+_LONG_PAUSE = 0.3  # the same where it takes a process
+_LAST = (
+    "This is the last pass: the dump does not hold what it made.",
+    "Its result is what the next stage begins with; v shows the module before it.",
+)
+
+
+class PassesPage(Page):
+    """What each pass changed.
+
+    Args:
+        key: the kernel; None: the one looked at last, else the worst that has a dump.
+    """
+
+    NAME = "passes"
+    HELP = (
+        "The compiler's passes over one kernel, in order: ● changed the module (lines added and "
+        "removed; debug locations and value names do not count). The line above shows the "
+        "module's size before each pass, on a logarithmic scale. Enter or → goes to the diff that "
+        "the pass made; m marks a pass, so that the diff spans from there to the cursor; "
+        "v shows the whole module; s chooses another kernel."
+    )
+    DEFAULT_CSS = """
+    PassesPage > #about { height: 1; padding: 0 1; color: $foreground 70%; text-wrap: nowrap;
+        text-overflow: ellipsis; }
+    PassesPage > #body { height: 1fr; layout: vertical; }
+    PassesPage > #body > #left { height: 40%; }
+    PassesPage > #body > #right { height: 60%; }
+    PassesPage.-wide > #body { layout: horizontal; }
+    PassesPage.-wide > #body > #left { width: 45%; min-width: 60; max-width: 92; height: 100%; }
+    PassesPage.-wide > #body > #right { width: 1fr; height: 100%; }
+    PassesPage.-tall > PassLine { height: 4; }
+    PassesPage #title { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap;
+        text-overflow: ellipsis; }
+    PassesPage #none { padding: 1 2; display: none; }
+    PassesPage.-none #none { display: block; }
+    PassesPage.-none #body, PassesPage.-none PassLine { display: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("c", "only_changed", "Changed"),
+        Binding("left_square_bracket", "changed(-1)", "Prev", key_display="["),
+        Binding("right_square_bracket", "changed(1)", "Next", key_display="]"),
+        Binding("m", "mark", "Mark"),
+        Binding("slash", "filter", "Filter", key_display="/"),
+        Binding("s", "choose", "Kernel"),
+        Binding("v", "module", "Module", show=False),
+        Binding("n", "changed(1)", "Next change", show=False),
+        Binding("p", "changed(-1)", "Previous change", show=False),
+        Binding("k", "choose", "Another kernel", show=False),
+        Binding("o", "open", "Its code", show=False),
+    ]
+
+    def __init__(self, key: str | None = None) -> None:
+        super().__init__()
+        self._key = key
+        self._path: Path | None = None
+        self._timeline: data.Timeline | None = None
+        self._index = 0  # the pass of the cursor
+        self._mark: int | None = None
+        self._shown: list[int] = []
+        self._only = False
+        self._module = False  # the module before the pass instead of the diff
+        self._texts: dict[tuple[int, int], str] = {}  # diffs, and states where both are one
+        self._drawn: object = None  # what the right pane shows
+        self._wait: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        """The timeline over the list and the diff."""
+        yield Heading()
+        yield Static(id="about", markup=False)
+        yield PassLine()
+        yield Static(id="none", markup=False)
+        with Container(id="body"):
+            with Vertical(id="left"):
+                yield PassList()
+                yield NameFilter()
+            with Vertical(id="right"):
+                yield Static(id="title", markup=False)
+                yield DiffView()
+        yield Keys()
+
+    def crumb(self) -> str:
+        """The kernel."""
+        kernel = self._kernel()
+        if kernel is None:
+            return ""
+        return "  ".join((kernel.name, kernel.arch or "-", configuration(kernel)))
+
+    def on_mount(self) -> None:
+        """The keys go to the list."""
+        self.query_one(PassList).focus()
+
+    def on_resize(self, event: Resize) -> None:
+        """Side by side where there is room."""
+        self.set_class(event.size.width >= _WIDE, "-wide")
+        self.set_class(event.size.height >= _TALL, "-tall")
+        self.call_after_refresh(self._list)
+
+    # ------------------------------------------------------------------ which kernel
+
+    def _kernel(self) -> KernelReport | None:
+        entry = self.session.entries.get(self._key or "")
+        return entry.report if entry is not None else None
+
+    def session_changed(self) -> None:
+        """Takes a kernel if there was none; reads its dump if that is another now."""
+        if self._kernel() is None:
+            looked = self.kinspect.looked_at
+            known = looked if looked in self.session.entries else None
+            self._key = known or worst_kernel(self.session, lambda k: "passes" in k.artifacts)
+        kernel = self._kernel()
+        if kernel is None:
+            running = self.session.progress.running
+            self._say("No kernel yet …" if running else "No kernel is open.", "")
+            return
+        artifact = kernel.artifacts.get("passes")
+        if artifact is None:
+            self._say(*data.why_no_dump(kernel), "s chooses another kernel.")
+        elif artifact.path != self._path:
+            self._open(artifact.path)
+        self.query_one(Heading).refresh()
+
+    def _say(self, *lines: str) -> None:
+        """Shows sentences instead of passes."""
+        self._path, self._timeline = None, None
+        self.set_class(True, "-none")
+        self.query_one("#about", Static).update("", layout=False)
+        self.query_one("#none", Static).update("\n".join(lines))
+
+    def _open(self, path: Path) -> None:
+        self._path, self._timeline, self._mark, self._index = path, None, None, 0
+        self._texts.clear()
+        self._drawn = None
+        self.set_class(False, "-none")
+        self.query_one("#about", Static).update("reading the pass dump …", layout=False)
+        self.query_one(PassLine).show(None, 0, None)
+        self.query_one(PassList).show(data.plain(), 0)
+        self.query_one("#title", Static).update("", layout=False)
+        self.query_one(DiffView).show(data.plain(), 0)
+        self.run_worker(partial(self._read, path), thread=True, exclusive=True, group="read")
+
+    def action_choose(self) -> None:
+        """Lets another kernel be chosen."""
+        kernels = [entry.report for entry in self.session.ordered()]
+        chooser = KernelChooser(
+            kernels, self._key, lambda k: "●" if "passes" in k.artifacts else ""
+        )
+        self.app.push_screen(chooser, self._chosen)
+
+    def _chosen(self, key: str | None) -> None:
+        if key is not None:
+            self._key = self.kinspect.looked_at = key
+            self.session_changed()
+
+    def action_open(self) -> None:
+        """Shows the kernel's code."""
+        if self._kernel() is not None and self._key is not None:
+            self.kinspect.open_kernel(self._key)
+
+    # ------------------------------------------------------------------ in threads
+
+    def _read(self, path: Path, span: tuple[int, int] | None = None) -> None:
+        """Reads the dump and then works out each diff; or works out that one."""
+        worker = get_current_worker()
+        for _, found in found_in(path, span, lambda: worker.is_cancelled):
+            if worker.is_cancelled:
+                return
+            if isinstance(found, PassDump):
+                self.post_message(Read(path, found))
+            elif isinstance(found, tuple):
+                self.post_message(Compared(path, *found))
+
+    def on_read(self, event: Read) -> None:
+        """Shows the passes."""
+        if event.path != self._path:
+            return
+        first = self._timeline is None
+        self._timeline = data.Timeline(event.dump)
+        if first:
+            self._index = 0
+        self._about()
+        self._list()
+
+    def on_compared(self, event: Compared) -> None:
+        """Notes how much a pass changed; shows what was waited for."""
+        if event.path != self._path:
+            return
+        if event.span is None or self._timeline is None:
+            if isinstance(event.made, KinspectError):
+                self._say(event.made.message, event.made.hint)
+                self._path = event.path  # or it would be read again with every change
+            return
+        if isinstance(event.made, KinspectError):
+            if event.span == self._wanted():
+                error = event.made
+                self._draw("", ("error", event.span), lambda: data.plain(error.message, error.hint))
+            return
+        text = event.made.text
+        if sum(map(len, self._texts.values())) + len(text) > _KEPT:
+            self._texts.clear()
+        self._texts[event.span] = text
+        before, after = event.span
+        alone = after == before + 1 and self._timeline.passes[before].changed
+        if alone and event.made.change is not None:
+            self._timeline.changes[before] = event.made.change
+            self._list()
+        elif event.span == self._wanted():
+            self._show_text()
+
+    # ------------------------------------------------------------------ drawing
+
+    def _about(self) -> None:
+        if self._timeline is None:
+            return
+        about = self._timeline.summary()
+        needle = self.query_one(NameFilter).value
+        limits = ["only changed"] * self._only + [f"/{needle}"] * bool(needle)
+        if limits:
+            about = f"{len(self._shown)} shown ({', '.join(limits)}) · {about}"
+        self.query_one("#about", Static).update(about, layout=False)
+
+    def _list(self) -> None:
+        """The passes that the filter leaves, the cursor on the same one or the next."""
+        if self._timeline is None:
+            return
+        view = self.query_one(PassList)
+        self._shown = self._timeline.shown(self._only, self.query_one(NameFilter).value)
+        if not self._shown:
+            view.show(data.plain("no pass has these words"), 0)
+        else:
+            near = [n for n in self._shown if n >= self._index] or self._shown[-1:]
+            self._index = near[0]
+            width = view.size.width - 1  # the scrollbar
+            text = data.list_text(self._timeline, self._shown, width, self._mark)
+            view.show(text, self._shown.index(self._index))
+        self._about()
+        self._moved()
+
+    def _moved(self) -> None:
+        """The cursor stands on another pass."""
+        if self._timeline is None:
+            return
+        self.query_one(PassLine).show(self._timeline, self._index, self._mark)
+        self._show_text()
+
+    def _wanted(self) -> tuple[int, int] | None:
+        assert self._timeline is not None
+        if self._module:
+            return self._index, self._index
+        return self._timeline.span(self._index, self._mark)
+
+    def _show_text(self) -> None:
+        """Shows the diff or the module, or has it made."""
+        timeline, index = self._timeline, self._index
+        assert timeline is not None
+        title = data.title(timeline, index, None if self._module else self._mark)
+        change = timeline.changes.get(index)
+        if self._module:
+            title = f"the module before {title}"
+        elif change is not None and self._mark is None:
+            title = f"{change} lines  {title}"
+        span = self._wanted()
+        if span is None:
+            self._draw(title, "last", lambda: data.plain(*_LAST))
+        elif span in self._texts:
+            text = self._texts[span]
+            if self._module:
+                self._draw(title, span, lambda: data.plain(*text.splitlines()))
+            else:
+                numbers = self.query_one(DiffView).size.width >= _NUMBERED
+                self._draw(title, (span, numbers), lambda: data.diff_text(text, numbers))
+        elif not self._module and self._mark is None and timeline.passes[index].changed is False:
+            self._draw(title, "same", lambda: data.diff_text("", False))
+        elif self._draw(title, ("wait", span), lambda: data.plain("working it out …")):
+            if self._wait is not None:
+                self._wait.stop()
+            big = sum(one.size for one in timeline.passes) >= BIG
+            self._wait = self.set_timer(_LONG_PAUSE if big else _PAUSE, self._start)
+
+    def _start(self) -> None:
+        """Makes what is wanted now: the cursor may have gone on."""
+        if self._timeline is None:
+            return
+        span = self._wanted()
+        if span is not None and span not in self._texts:
+            work = partial(self._read, self._timeline.dump.path, span)
+            self.run_worker(work, thread=True, exclusive=True, group="diff")
+
+    def _draw(self, title: str, what: object, text: Callable[[], Text]) -> bool:
+        """Shows a text unless it is shown already, so that its cursor stays; whether it is new."""
+        self.query_one("#title", Static).update(title, layout=False)
+        if self._drawn == what:
+            return False
+        self._drawn = what
+        self.query_one(DiffView).show(text(), 0)
+        return True
+
+    # ------------------------------------------------------------------ keys
+
+    def on_code_view_moved(self, event: CodeView.Moved) -> None:
+        """Follows the list."""
+        if isinstance(event.view, PassList) and event.line < len(self._shown):
+            self._index = self._shown[event.line]
+            self._moved()
+
+    def on_rows_chosen(self) -> None:
+        """Goes to the diff."""
+        self.query_one(DiffView).focus()
+
+    def on_pass_line_picked(self, event: PassLine.Picked) -> None:
+        """Goes to the pass under the mouse."""
+        self._go(event.index)
+
+    def _go(self, index: int) -> None:
+        self._index = index
+        if index not in self._shown:  # a filter hides it
+            self.query_one(NameFilter).value = ""
+            self._only = False
+        self._list()
+
+    def action_changed(self, by: int) -> None:
+        """Goes to the next (1) or previous (-1) listed pass that changed something."""
+        if self._timeline is None:
+            return
+        at = self._timeline.next_changed(self._index, by)
+        while at is not None and at not in self._shown:
+            at = self._timeline.next_changed(at, by)
+        if at is not None:
+            self.query_one(PassList).move_to(self._shown.index(at))
+
+    def action_only_changed(self) -> None:
+        """Lists only passes that changed something, or all."""
+        self._only = not self._only
+        self._list()
+
+    def action_mark(self) -> None:
+        """Marks the pass as the other end of the diff; once more takes the mark away."""
+        if self._timeline is not None:
+            self._mark = None if self._mark == self._index else self._index
+            self._list()
+
+    def action_module(self) -> None:
+        """Shows the module before the pass, or the diff."""
+        self._module = not self._module
+        if self._timeline is not None:
+            self._show_text()
+
+    def action_filter(self) -> None:
+        """Asks for a part of the names."""
+        if self._timeline is not None:
+            self.query_one(NameFilter).ask()
+
+    def on_input_changed(self) -> None:
+        """Filters as one types."""
+        self._list()
+
+    def on_name_filter_left(self) -> None:
+        """The keys go to the list again."""
+        self.query_one(PassList).focus()
+
+    def on_diff_view_left(self) -> None:
+        """The keys go to the list again."""
+        self.query_one(PassList).focus()

@@ -1,0 +1,1 @@
+"""What was measured, beside what is known without running."""
