@@ -398,6 +398,7 @@ def test_kernels_that_cannot_be_lowered(capture: Any) -> None:
     assert len([n for n in notes if "slice_k_tile" in n]) == 1
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_is_done(tmp_path: Path) -> None:
     body = "import time\nrun_copy(torch.randn(64, device='cuda'))\ntime.sleep(300)\n"
     (tmp_path / "script.py").write_text(KERNELS + body)

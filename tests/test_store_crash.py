@@ -166,7 +166,7 @@ def kill_and_go_on(place: Place, moment: Moment, everything: bool, expected: Any
     return stored
 
 
-@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_killed_at_three_moments(part: int, undisturbed: tuple[Any, float], tmp_path: Path) -> None:
     expected, seconds = undisturbed
     moment = Moment(2 * part, 0.05 if part else seconds / 4)

@@ -100,6 +100,7 @@ def test_a_cluster_gives_what_this_machine_gives_though_a_worker_is_killed(
     assert all(row.from_store for row in again)
 
 
+@pytest.mark.slow
 def test_the_command_line(local_cluster: Any, tool: Any, expected: dict[str, Any]) -> None:
     arguments = [part for axis in AXES for part in ("--set", axis)]
     for _ in range(2):  # the second is answered from the workers' store

@@ -265,7 +265,8 @@ def test_assembly_with_effects_that_is_not_in_the_code(
     assert without != text
     (tmp_path / "k.amdgcn").write_text(without)
     (tmp_path / "k.ttgir").write_text(kernel.artifacts["ttgir"].path.read_text())
-    (bare,) = collect(Request((str(tmp_path / "k.amdgcn"),))).kernels
+    pack = load_default(catalogue())
+    (bare,) = collect(Request((str(tmp_path / "k.amdgcn"),), rules=pack)).kernels
     (finding,) = [f for f in bare.findings if f.rule == "KI020"]
     assert finding.severity == "error"
     assert "1 of 2 pieces" in finding.message

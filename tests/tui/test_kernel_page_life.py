@@ -141,7 +141,7 @@ async def test_broken_artifacts_are_sentences(opened: Any, report: Report, tmp_p
         assert "gone.llir" in text_of(pilot.app)
 
 
-@pytest.mark.parametrize("size", [(20, 5), (80, 24)], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("size", [pytest.param((20, 5), marks=pytest.mark.slow), (80, 24)])
 async def test_no_key_ends_it(opened: Any, report: Report, size: tuple[int, int]) -> None:
     """Every key in any order, at every size, while it is resized: the page is still there."""
     kernel = next(k for k in report.kernels if k.name == "attend" and k.arch == "gfx950")
