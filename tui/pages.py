@@ -89,9 +89,13 @@ class Page(Screen[None]):
     def session_changed(self) -> None:
         """Called when the session has changed, at most ten times a second, and once when shown."""
 
+    def _is_whole(self) -> bool:
+        """Whether its widgets are there: not yet, or no longer, while it is opened or closed."""
+        return self.is_mounted and self.is_running and len(self.children) > 0
+
     def refresh_from_session(self) -> None:
         """Shows what is new, if anything is; not before the page has all of its widgets."""
-        if self.is_mounted and self._seen != self.session.revision:
+        if self._is_whole() and self._seen != self.session.revision:
             self._seen = self.session.revision
             self.session_changed()
 

@@ -142,8 +142,9 @@ async def test_a_request_that_cannot_be_made_is_an_error_of_the_run() -> None:
 
     app = KinspectApp(Opening(fails, "profile"))
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: not app.session.progress.running)
+        await until(pilot, lambda: bool(app.session.errors))
         assert app.session.errors[0].message == "it is not to be"
+        await until(pilot, lambda: not app.session.progress.running)
 
 
 async def test_leaving_ends_the_run() -> None:
