@@ -12,7 +12,7 @@ import click
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.targets import resolve
 from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
-from kinspect.inspector.cli.options import split_list
+from kinspect.inspector.cli.options import compile_options, split_list
 
 if TYPE_CHECKING:
     from kinspect.inspector.runs.jobs import Request
@@ -28,17 +28,7 @@ _TEXTS = (".s", ".S", ".asm", ".amdgcn", ".ttgir")
 @click.option("--page", type=click.Choice(_FIRST), help="The page to begin with.")
 @click.option("--watch", is_flag=True, help="Analyse a file again when it is saved.")
 @click.option("--no-passes", is_flag=True, help="Do not record the MLIR dump (faster compiles).")
-@click.option(
-    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Compiles at a time.  [CPUs]"
-)
-@click.option("--python", metavar="PATH", help="Interpreter whose Triton compiles.")
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(1),
-    default=300.0,
-    show_default=True,
-    help="Seconds that one kernel's compile may take.",
-)
+@compile_options
 @click.option("--web", is_flag=True, help="Serve it to a browser on this machine (kinspect[web]).")
 @click.option(
     "--port",

@@ -15,7 +15,7 @@ from kinspect.tui.screens.compare import page as module
 from kinspect.tui.screens.compare.chooser import Chooser
 from kinspect.tui.screens.compare.page import ComparePage, compared
 from kinspect.tui.screens.compare.views import SideBySide
-from kinspect.tui.screens.findings.filter import RowList
+from kinspect.tui.widgets.filtering import RowList
 from textual.widgets import ContentSwitcher
 from tui_screens import SIZES, snapshot, text_of
 

@@ -11,8 +11,8 @@ from kinspect.inspector.model import Finding, Location, Report
 from kinspect.inspector.runs.events import Reported
 from kinspect.tui import pages
 from kinspect.tui.screens.findings import page as module
-from kinspect.tui.screens.findings.filter import FilterLine, RowList
 from kinspect.tui.screens.findings.page import FindingsPage
+from kinspect.tui.widgets.filtering import FilterLine, RowList
 from tui_screens import SIZES, snapshot, text_of
 
 

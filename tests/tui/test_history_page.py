@@ -15,11 +15,11 @@ from kinspect.inspector.model import Report
 from kinspect.inspector.render.plot import MARKS, Chart, Series, Tick
 from kinspect.tui.app import Opening
 from kinspect.tui.pages import page_class
-from kinspect.tui.screens.findings.filter import RowList
 from kinspect.tui.screens.history.choose import MetricScreen, RunScreen
 from kinspect.tui.screens.history.data import history_at, look, number, overview
 from kinspect.tui.screens.history.page import HistoryPage
 from kinspect.tui.screens.history.plot import RunPlot, drawn, legend, picture, scale_of
+from kinspect.tui.widgets.filtering import RowList
 from test_history import BENCH
 from textual.geometry import Size
 from tui_screens import SIZES, snapshot, text_of

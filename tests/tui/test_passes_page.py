@@ -20,7 +20,8 @@ from kinspect.tui.screens.passes.choose import KernelChooser, Rows
 from kinspect.tui.screens.passes.data import Timeline, diff_text, levels, list_text
 from kinspect.tui.screens.passes.line import PassLine
 from kinspect.tui.screens.passes.page import PassesPage
-from kinspect.tui.screens.passes.views import DiffView, NameFilter, PassList
+from kinspect.tui.screens.passes.views import DiffView, PassList
+from kinspect.tui.widgets.filtering import FilterLine
 from textual.pilot import Pilot
 from tui_screens import SIZES, snapshot, text_of
 
@@ -186,7 +187,7 @@ async def test_filter(opened: Any, report: Report, path: Path, dump: PassDump) -
         assert "0 shown" in text_of(pilot.app)
         await pilot.press("escape")
         assert len(listed(pilot)) == len(dump.passes)
-        assert not page(pilot).query_one(NameFilter).display
+        assert not page(pilot).query_one(FilterLine).display
         assert isinstance(pilot.app.screen, PassesPage)  # escape dropped the filter, not the page
 
 

@@ -9,9 +9,9 @@ from kinspect.inspector.diff.results import label_of
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.render import view
 from kinspect.tui.screens.compare.words import differing
-from kinspect.tui.screens.findings.filter import FilterLine, RowList
 from kinspect.tui.session import Entry
 from kinspect.tui.widgets.code import Text
+from kinspect.tui.widgets.filtering import FilterLine, RowList
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical

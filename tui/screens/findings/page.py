@@ -8,7 +8,6 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.tui.editor import open_editor
 from kinspect.tui.pages import Page
 from kinspect.tui.screens.findings import detail as detail
-from kinspect.tui.screens.findings.filter import FilterLine, RowList
 from kinspect.tui.screens.findings.groups import (
     BYS,
     By,
@@ -25,6 +24,7 @@ from kinspect.tui.screens.findings.groups import (
 )
 from kinspect.tui.session import SEVERITIES
 from kinspect.tui.widgets.code import CodeView, Text
+from kinspect.tui.widgets.filtering import FilterLine, RowList
 from kinspect.tui.widgets.heading import Heading
 from kinspect.tui.widgets.keys import Keys
 from textual.app import ComposeResult

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from kinspect.tui.screens.findings.filter import RowList
 from kinspect.tui.screens.history.data import Figure, Shown
 from kinspect.tui.widgets.code import Text
+from kinspect.tui.widgets.filtering import RowList
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical

@@ -11,11 +11,11 @@ from kinspect.inspector.history.store import History
 from kinspect.inspector.render import view
 from kinspect.inspector.render.plot import MARKS
 from kinspect.tui.pages import Page
-from kinspect.tui.screens.findings.filter import FilterLine, RowList
 from kinspect.tui.screens.history import data as data
 from kinspect.tui.screens.history.choose import MetricScreen, RunScreen, table
 from kinspect.tui.screens.history.plot import RunPlot, drawn, legend
 from kinspect.tui.widgets.code import CodeView, Text
+from kinspect.tui.widgets.filtering import FilterLine, RowList
 from kinspect.tui.widgets.heading import Heading
 from kinspect.tui.widgets.keys import Keys
 from textual.app import ComposeResult

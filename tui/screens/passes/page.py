@@ -16,8 +16,9 @@ from kinspect.tui.screens.passes import data as data
 from kinspect.tui.screens.passes.child import BIG, found_in
 from kinspect.tui.screens.passes.choose import KernelChooser, worst_kernel
 from kinspect.tui.screens.passes.line import PassLine
-from kinspect.tui.screens.passes.views import Compared, DiffView, NameFilter, PassList, Read
+from kinspect.tui.screens.passes.views import Compared, DiffView, PassList, Read
 from kinspect.tui.widgets.code import CodeView, Text
+from kinspect.tui.widgets.filtering import FilterLine
 from kinspect.tui.widgets.heading import Heading
 from kinspect.tui.widgets.keys import Keys
 from textual.app import ComposeResult
@@ -107,7 +108,7 @@ class PassesPage(Page):
         with Container(id="body"):
             with Vertical(id="left"):
                 yield PassList()
-                yield NameFilter()
+                yield FilterLine("a part of the pass's name")
             with Vertical(id="right"):
                 yield Static(id="title", markup=False)
                 yield DiffView()
@@ -247,7 +248,7 @@ class PassesPage(Page):
         if self._timeline is None:
             return
         about = self._timeline.summary()
-        needle = self.query_one(NameFilter).value
+        needle = self.query_one(FilterLine).value
         limits = ["only changed"] * self._only + [f"/{needle}"] * bool(needle)
         if limits:
             about = f"{len(self._shown)} shown ({', '.join(limits)}) · {about}"
@@ -258,7 +259,7 @@ class PassesPage(Page):
         if self._timeline is None:
             return
         view = self.query_one(PassList)
-        self._shown = self._timeline.shown(self._only, self.query_one(NameFilter).value)
+        self._shown = self._timeline.shown(self._only, self.query_one(FilterLine).value)
         if not self._shown:
             view.show(data.plain("no pass has these words"), 0)
         else:
@@ -348,7 +349,7 @@ class PassesPage(Page):
     def _go(self, index: int) -> None:
         self._index = index
         if index not in self._shown:  # a filter hides it
-            self.query_one(NameFilter).value = ""
+            self.query_one(FilterLine).value = ""
             self._only = False
         self._list()
 
@@ -382,13 +383,13 @@ class PassesPage(Page):
     def action_filter(self) -> None:
         """Asks for a part of the names."""
         if self._timeline is not None:
-            self.query_one(NameFilter).ask()
+            self.query_one(FilterLine).ask()
 
     def on_input_changed(self) -> None:
         """Filters as one types."""
         self._list()
 
-    def on_name_filter_left(self) -> None:
+    def on_filter_line_left(self) -> None:
         """The keys go to the list again."""
         self.query_one(PassList).focus()
 

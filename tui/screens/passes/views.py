@@ -12,7 +12,6 @@ from kinspect.tui.screens.passes.choose import Rows
 from kinspect.tui.widgets.code import CodeView
 from textual.binding import Binding, BindingType
 from textual.message import Message
-from textual.widgets import Input
 
 
 class Read(Message):
@@ -60,44 +59,3 @@ class DiffView(CodeView):
             self.post_message(self.Left())
         else:
             super().action_shift(columns)
-
-
-class NameFilter(Input):
-    """Shown while a filter is typed or holds: Enter keeps it, Escape drops it."""
-
-    DEFAULT_CSS = """
-    NameFilter {
-        height: 1; border: none; padding: 0 1; background: $panel; display: none;
-    }
-    NameFilter:focus { border: none; background: $primary 20%; }
-    NameFilter.-shown { display: block; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "drop", "Drop the filter", show=False),
-        Binding("down", "keep", "To the list", show=False),
-    ]
-
-    class Left(Message):
-        """The keys shall go to the list."""
-
-    def __init__(self) -> None:
-        super().__init__(placeholder="a part of the pass's name", compact=True)
-
-    def ask(self) -> None:
-        """Shows the line and takes the keys."""
-        self.add_class("-shown")
-        self.focus()
-
-    def action_drop(self) -> None:
-        """Forgets the filter."""
-        self.value = ""
-        self.action_keep()
-
-    def action_keep(self) -> None:
-        """Goes back to the list; the filter holds."""
-        self.set_class(bool(self.value), "-shown")
-        self.post_message(self.Left())
-
-    async def action_submit(self) -> None:
-        """Enter keeps the filter."""
-        self.action_keep()
