@@ -329,6 +329,8 @@ def narrow_accesses(kernel: KernelReport, most: int = 3) -> list[str]:
     for access in kernel.accesses:
         if access.limited_by is None or access.bits is None or access.loop not in hot:
             continue
+        if access.widest is not None and access.bits >= access.widest:
+            continue  # as wide as so small a tile can be
         if not any(access.reason in message for message in said):
             lines.setdefault(_narrow(access), access.bits)
     texts = sorted(lines, key=lambda text: lines[text])
