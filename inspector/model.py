@@ -440,6 +440,29 @@ class WaitOp:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredLine:
+    """What a profiler measured of one instruction, on its line of the assembly (1-based).
+
+    Cycles are shader clocks summed over the traced waves (thread trace); samples are counts of PC
+    sampling. What the recording does not tell is None. `reasons` are why samples found the
+    instruction not issued.
+    """
+
+    line: int
+    address: int | None  # in the code object
+    mnemonic: str
+    loop: str | None
+    source: SourceLoc | None
+    hits: int | None = None
+    latency_cycles: int | None = None
+    stall_cycles: int | None = None
+    idle_cycles: int | None = None
+    samples: int | None = None
+    issued: int | None = None
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class LoopReport:
     """A loop with its per-iteration metrics."""
 
@@ -564,6 +587,7 @@ class KernelReport:
     notes: tuple[str, ...] = ()
     accesses: tuple[Access, ...] = ()
     spills: tuple[SpillSlot, ...] = ()
+    measured_lines: tuple[MeasuredLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,6 @@ import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from kinspect.inspector.isa.mnemonics import lookup
-
 Span = tuple[int, int, str]
 """First column, the column behind the last, name."""
 
@@ -64,6 +62,19 @@ _PLAIN = rf'(?:[^()"]|{_STRING})'
 _NESTED = rf"\((?:{_PLAIN}|\({_PLAIN}*\))*\)"
 _ASM = re.compile(
     rf"(;.*|//.*|/\*.*?(?:\*/|$)|{_STRING}|[A-Za-z_$.@?][\w$.@?]*(?:\[[^\]]*\]|:(?!:)(?=\s|$))?|{_NUMBER})"
+)
+# What the name of an instruction tells at a glance. The table of all mnemonics knows it better, but
+# reading that takes as long as all else before a text is first seen.
+_INSTRUCTION = re.compile(
+    r"(?P<matrix>v_(?:smfmac|swmmac|(?:mfma|wmma)_(?!ld_scale)))"
+    r"|(?P<other>[vs]_nop|ds_nop|s_(?:delay_alu|clause|set_?(?:prio|inst)|inst_|sendmsg|mem\w*time))"
+    r"|(?P<wait>s_(?:wait|barrier(?!_(?:init|join|leave))))"
+    r"|(?P<branch>s_(?:c?branch|call|(?:set|swap|add)_?pc|rfe|endpgm|trap|sleep|setreg|sethalt"
+    r"|round_mode|denorm_mode|set_(?:gpr|vgpr)|barrier_|wakeup|get_barrier|code_end))"
+    r"|(?P<memory>(?:t?buffer|global|flat|image|cluster|tensor)_|s_(?:buffer_|scratch_)?(?:load|store"
+    r"|atomic|prefetch)_|s_(?:dcache|icache|gl1)_|ds_(?:gws|ordered|bvh)_|exp(?:ort)?$)"
+    r"|(?P<vector>v_|ds_b?permute|ds_swizzle)|(?P<lds>(?:ds|lds)_)|(?P<scratch>scratch_)"
+    r"|(?P<scalar>s_)"
 )
 _ASM_REGISTER = re.compile(
     r"(?:acc|ttmp|[vas])(?:\d+|\[[^\]]*\])|(?:vcc|exec|flat_scratch|xnack_mask)(?:_lo|_hi)?"
@@ -194,8 +205,8 @@ def _asm(piece: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _mnemonic(word: str) -> str:
-    cls = lookup(word).cls
-    return "" if cls == "unknown" else style_of(cls)
+    known = _INSTRUCTION.match(word)
+    return known.lastgroup or "" if known is not None else ""
 
 
 @functools.lru_cache(maxsize=16384)

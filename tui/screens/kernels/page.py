@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from kinspect.inspector.capture.targets import SUFFIXES
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.runs.reading import READ
 from kinspect.tui.pages import Page
 from kinspect.tui.screens.kernels.columns import fitting
 from kinspect.tui.screens.kernels.detail import Detail, FailureScreen
@@ -29,6 +28,7 @@ from textual.worker import Worker, WorkerState
 
 WIDE = 110
 """From this width on, bars have twice the cells."""
+_COMPILED = frozenset({"script", "inductor", "ttir", "trace"})  # targets; others are read
 _PAUSE = 4.0  # times what a rebuild took: so long at least until the next, while a run goes on
 
 
@@ -182,8 +182,8 @@ class KernelsPage(Page):
         """What a run does first with its targets."""
         request = self.session.request
         names = [text.partition("::")[0] for text in request.targets] if request else []
-        reads = names and all(SUFFIXES.get(Path(name).suffix) in READ for name in names)
-        return "reading" if reads else "capturing"
+        kinds = {SUFFIXES.get(Path(name).suffix, "script") for name in names}
+        return "reading" if names and not kinds & _COMPILED else "capturing"
 
     def _tell(self) -> None:
         listing = self.listing

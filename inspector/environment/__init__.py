@@ -1,0 +1,1 @@
+"""`kinspect env`: what of this machine matters to tuning, checked, set and set back."""

@@ -1,0 +1,1 @@
+"""`kinspect fault`: the ROCm debug agent run, its report read, the faulting line found."""

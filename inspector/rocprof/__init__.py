@@ -1,0 +1,1 @@
+"""What profilers recorded: found, run, read, and joined to what the compiler's output says."""

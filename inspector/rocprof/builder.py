@@ -1,0 +1,135 @@
+"""Collects what readers find, row by row, into a `Recording`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kinspect.inspector.model import ErrorRecord
+from kinspect.inspector.recording import (
+    NONE,
+    Agent,
+    CodeObject,
+    CounterValues,
+    Dispatches,
+    KernelShape,
+    Part,
+    Recording,
+    Samples,
+    ThreadTrace,
+    TopKernel,
+)
+
+
+@dataclass(slots=True)
+class Builder:
+    """A recording while it is read. Shapes and counter names are kept once each.
+
+    `begin` opens a part; dispatches, counters and shapes added after it belong to that part.
+    """
+
+    path: Path
+    tool: dict[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    agents: dict[str, Agent] = field(default_factory=dict)
+    parts: list[Part] = field(default_factory=list)
+    code_objects: list[CodeObject] = field(default_factory=list)
+    samples: list[Samples] = field(default_factory=list)
+    traces: list[ThreadTrace] = field(default_factory=list)
+    summary: list[TopKernel] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    errors: list[ErrorRecord] = field(default_factory=list)
+    dispatches: Dispatches = field(default_factory=Dispatches)
+    values: CounterValues = field(default_factory=CounterValues)
+    _shapes: dict[KernelShape, int] = field(default_factory=dict)
+    _processes: list[int] = field(default_factory=list)  # of each shape
+    _counters: dict[str, int] = field(default_factory=dict)
+    _rows: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def begin(self, part: Part) -> None:
+        """Opens a part: what is added from now on belongs to it."""
+        self.parts.append(part)
+        self._rows = {}
+
+    def shape(self, shape: KernelShape) -> int:
+        """The number of a shape, the same for an equal one."""
+        found = self._shapes.get(shape)
+        if found is None:
+            found = self._shapes[shape] = len(self._shapes)
+            self._processes.append(NONE if shape.process is None else shape.process)
+        return found
+
+    def dispatch(
+        self,
+        shape: int,
+        number: int | None,
+        start: int | None = None,
+        end: int | None = None,
+        queue: int | None = None,
+        *,
+        find_again: bool = True,
+    ) -> int:
+        """Adds a dispatch.
+
+        Args:
+            shape: as `shape` numbered it.
+            number: the profiler's dispatch id.
+            start: ns.
+            end: ns.
+            queue: its queue's id.
+            find_again: whether `row_of` must find it; costs memory, so not where nothing asks.
+
+        Returns:
+            Its row.
+        """
+        table = self.dispatches
+        row = len(table.shape)
+        table.shape.append(shape)
+        table.number.append(NONE if number is None else number)
+        table.start.append(NONE if start is None else start)
+        table.end.append(NONE if end is None else end)
+        table.queue.append(NONE if queue is None else queue)
+        table.part.append(max(len(self.parts) - 1, 0))
+        if find_again and number is not None:
+            self._rows[self._processes[shape], number] = row
+        return row
+
+    def row_of(self, process: int | None, number: int) -> int | None:
+        """The row of a dispatch of this part, by its process and the profiler's id."""
+        return self._rows.get((NONE if process is None else process, number))
+
+    def count(self, row: int, counter: str, value: float) -> None:
+        """Adds a counter's value for a dispatch; values of one counter and dispatch add up."""
+        table = self.values
+        table.dispatch.append(row)
+        table.counter.append(self._counters.setdefault(counter, len(self._counters)))
+        table.value.append(value)
+
+    def note(self, text: str) -> None:
+        """Says something of the recording as a whole, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def fail(self, path: Path | str, message: str, hint: str, kernel: str | None = None) -> None:
+        """Says what could not be read; the rest is read nevertheless."""
+        self.errors.append(ErrorRecord(str(path), kernel, "profile", message, hint))
+
+    def finish(self) -> Recording:
+        """What was collected."""
+        return Recording(
+            path=str(self.path),
+            tool=dict(self.tool),
+            command=self.command,
+            parts=tuple(self.parts),
+            agents=tuple(self.agents.values()),
+            shapes=tuple(self._shapes),
+            dispatches=self.dispatches,
+            counters=tuple(self._counters),
+            values=self.values,
+            code_objects=tuple(self.code_objects),
+            samples=tuple(self.samples),
+            traces=tuple(self.traces),
+            summary=tuple(self.summary),
+            notes=tuple(self.notes),
+            errors=tuple(self.errors),
+        )
