@@ -21,6 +21,7 @@ from kinspect.inspector.model import (
     KernelReport,
     Location,
     LoopReport,
+    MeasuredLine,
     MemoryOp,
     Metric,
     Report,
@@ -240,6 +241,23 @@ def _read_kernel(k: dict[str, Any], artifacts: Mapping[str, Artifact]) -> Kernel
                 tuple(at for place in s["source"] if (at := _read_place(place)) is not None),
             )
             for s in k.get("spills", ())
+        ),
+        measured_lines=tuple(
+            MeasuredLine(
+                line=m["line"],
+                address=m["address"],
+                mnemonic=m["mnemonic"],
+                loop=m["loop"],
+                source=_read_place(m["source"]),
+                hits=m["hits"],
+                latency_cycles=m["latency_cycles"],
+                stall_cycles=m["stall_cycles"],
+                idle_cycles=m["idle_cycles"],
+                samples=m["samples"],
+                issued=m["issued"],
+                reasons=m["reasons"],
+            )
+            for m in k.get("measured_lines", ())
         ),
     )
 

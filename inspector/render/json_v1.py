@@ -17,6 +17,7 @@ from kinspect.inspector.model import (
     Finding,
     KernelReport,
     LoopReport,
+    MeasuredLine,
     Metric,
     Report,
     SourceLoc,
@@ -24,7 +25,16 @@ from kinspect.inspector.model import (
 )
 from kinspect.inspector.render.json_read import SCHEMA_VERSION, read
 
-__all__ = ("SCHEMA_VERSION", "error_fields", "metrics_dict", "read", "to_dict", "write")
+__all__ = (
+    "SCHEMA_VERSION",
+    "error_fields",
+    "kernel_dict",
+    "measured_line",
+    "metrics_dict",
+    "read",
+    "to_dict",
+    "write",
+)
 
 
 def write(report: Report, stream: TextIO) -> None:
@@ -43,7 +53,7 @@ def to_dict(report: Report) -> dict[str, Any]:
             {**error_fields(e), **({"output": e.output} if e.output else {})} for e in report.errors
         ],
         "notes": list(report.notes),
-        "kernels": [_kernel(k) for k in report.kernels],
+        "kernels": [kernel_dict(k) for k in report.kernels],
     }
 
 
@@ -58,7 +68,8 @@ def error_fields(error: ErrorRecord) -> dict[str, Any]:
     }
 
 
-def _kernel(k: KernelReport) -> dict[str, Any]:
+def kernel_dict(k: KernelReport) -> dict[str, Any]:
+    """One kernel of a report."""
     return {
         "id": k.id,
         "name": k.name,
@@ -111,8 +122,32 @@ def _kernel(k: KernelReport) -> dict[str, Any]:
             }
             for s in k.spills
         ],
+        # Only a report that was joined with a profiler's recording has them.
+        **(
+            {"measured_lines": [measured_line(m) for m in k.measured_lines]}
+            if k.measured_lines
+            else {}
+        ),
         "findings": [_finding(f) for f in k.findings],
         "notes": list(k.notes),
+    }
+
+
+def measured_line(m: MeasuredLine) -> dict[str, Any]:
+    """What a profiler measured of one line of the assembly."""
+    return {
+        "line": m.line,
+        "address": m.address,
+        "mnemonic": m.mnemonic,
+        "loop": m.loop,
+        "source": _place(m.source),
+        "hits": m.hits,
+        "latency_cycles": m.latency_cycles,
+        "stall_cycles": m.stall_cycles,
+        "idle_cycles": m.idle_cycles,
+        "samples": m.samples,
+        "issued": m.issued,
+        "reasons": dict(m.reasons),
     }
 
 

@@ -1,0 +1,232 @@
+"""Plots as SVG texts: steps, stacked bars, a roofline. Colours are the page's CSS classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from math import ceil, floor, log10
+
+_WIDTH, _HEIGHT = 460.0, 190.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 12.0, 12.0, 34.0
+COLOURS = 8
+"""Classes c0 … c7 of the style sheet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a stacked bar."""
+
+    name: str
+    count: int
+    colour: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A stacked bar with its label."""
+
+    label: str
+    pieces: tuple[Piece, ...]
+
+    @property
+    def total(self) -> int:
+        return sum(piece.count for piece in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A kernel under a roof: operations per byte, operations per second."""
+
+    name: str
+    intensity: float
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """What a device can do at most: operations and bytes per second."""
+
+    rate: float
+    bandwidth: float
+
+
+def _open(title: str, width: float = _WIDTH, height: float = _HEIGHT) -> str:
+    return (
+        f'<svg viewBox="0 0 {width:g} {height:g}" role="img" class="plot">'
+        f"<title>{escape(title)}</title>"
+    )
+
+
+def steps(
+    title: str, unit: str, levels: Sequence[tuple[float, int]], now: tuple[float, float] | None
+) -> str:
+    """Occupancy over the use of one resource.
+
+    Args:
+        title: for readers who cannot see it.
+        unit: of the resource.
+        levels: (waves/EU, the most that still reaches it), highest occupancy first.
+        now: where the kernel stands: (use, waves/EU); None: not known.
+    """
+    if not levels:
+        return ""
+    far = max([float(most) for _, most in levels] + ([now[0]] if now is not None else []))
+    top = max([waves for waves, _ in levels] + ([now[1]] if now is not None else []))
+    if far <= 0 or top <= 0:
+        return ""
+
+    def at(use: float, waves: float) -> tuple[float, float]:
+        x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * use / far
+        y = _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * waves / top
+        return x, y
+
+    out = [_open(title)]
+    marks = sorted({waves for waves, _ in levels})
+    for waves in _thinned(marks):
+        y = at(0, waves)[1]
+        out.append(f'<path class="grid" d="M{_LEFT:g} {y:.1f}H{_WIDTH - _RIGHT:g}"/>')
+        out.append(f'<text x="{_LEFT - 6:g}" y="{y + 4:.1f}" class="end">{waves:g}</text>')
+    before = 0.0
+    path = ""
+    for waves, most in sorted(levels, key=lambda level: level[1]):
+        x0, y = at(before, waves)
+        x1, _ = at(most, waves)
+        path += f"{'L' if path else 'M'}{x0:.1f} {y:.1f}L{x1:.1f} {y:.1f}"
+        out.append(
+            f'<rect x="{x0:.1f}" y="{y:.1f}" width="{max(x1 - x0, 0):.1f}" '
+            f'height="{max(_HEIGHT - _BOTTOM - y, 0):.1f}" class="under">'
+            f"<title>up to {most:,} {escape(unit)}: {waves:g} waves/EU</title></rect>"
+        )
+        before = float(most)
+    out.append(f'<path class="line" d="{path}"/>')
+    for _, most in _spaced(sorted(levels, key=lambda level: -level[1]), far):
+        x = at(most, 0)[0]
+        out.append(
+            f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 15:.1f}" class="mid">{most:,}</text>'
+        )
+    out.append(
+        f'<text x="{(_LEFT + _WIDTH - _RIGHT) / 2:.1f}" y="{_HEIGHT - 3:g}" class="mid soft">'
+        f"{escape(unit)} → waves/EU</text>"
+    )
+    if now is not None:
+        x, y = at(*now)
+        out.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="now">'
+            f"<title>this kernel: {now[0]:,.0f} {escape(unit)}, {now[1]:g} waves/EU</title>"
+            "</circle>"
+        )
+    out.append("</svg>")
+    return "".join(out)
+
+
+def _thinned(marks: Sequence[float]) -> list[float]:
+    """At most six, the last one always."""
+    by = max(1, ceil(len(marks) / 6))
+    return [mark for index, mark in enumerate(reversed(marks)) if index % by == 0]
+
+
+def _spaced(levels: Sequence[tuple[float, int]], far: float) -> list[tuple[float, int]]:
+    """Those whose labels do not run into each other, from the right."""
+    kept: list[tuple[float, int]] = []
+    for level in levels:
+        if not kept or (kept[-1][1] - level[1]) / far > 0.11:
+            kept.append(level)
+    return kept
+
+
+def bars(title: str, found: Sequence[Bar]) -> str:
+    """Stacked bars, each as wide as the whole: parts of it."""
+    rows = [bar for bar in found if bar.total]
+    if not rows:
+        return ""
+    left, height = 120.0, 26.0
+    width = _WIDTH + 160
+    out = [_open(title, width, height * len(rows) + 4)]
+    for index, bar in enumerate(rows):
+        y = height * index + 2
+        label = escape(bar.label)
+        out.append(f'<text x="{left - 8:g}" y="{y + 15:g}" class="end">{label}</text>')
+        x = left
+        for piece in bar.pieces:
+            part = piece.count / bar.total
+            wide = (width - left - 4) * part
+            told = f"{piece.name}: {piece.count:,} ({100 * part:.0f} %)"
+            out.append(
+                f'<rect x="{x:.1f}" y="{y:g}" width="{max(wide, 0.5):.1f}" height="{height - 6:g}" '
+                f'class="c{piece.colour % COLOURS}"><title>{escape(told)}</title></rect>'
+            )
+            text = f"{piece.name} {piece.count:,}"
+            if wide > 6.3 * len(text) + 8:
+                out.append(f'<text x="{x + 5:.1f}" y="{y + 14:g}" class="in">{escape(text)}</text>')
+            x += wide
+    out.append("</svg>")
+    return "".join(out)
+
+
+def roofline(points: Sequence[Point], roof: Roof | None) -> str:
+    """Kernels under the roof of their device, both axes logarithmic."""
+    if not points:
+        return ""
+    xs = [log10(point.intensity) for point in points]
+    ys = [log10(point.rate) for point in points]
+    if roof is not None:
+        xs.append(log10(roof.rate / roof.bandwidth))
+        ys.append(log10(roof.rate))
+    x0, x1 = floor(min(xs) - 0.1), ceil(max(xs) + 0.3)
+    y0, y1 = floor(min(ys) - 0.1), ceil(max(ys) + 0.1)
+    width, height = 620.0, 320.0
+
+    def at(intensity: float, rate: float) -> tuple[float, float]:
+        x = _LEFT + 20 + (width - _LEFT - 20 - _RIGHT) * (intensity - x0) / (x1 - x0)
+        y = height - _BOTTOM - (height - _BOTTOM - _TOP) * (rate - y0) / (y1 - y0)
+        return x, min(max(y, _TOP), height - _BOTTOM)
+
+    out = [_open("roofline: operations per second over operations per byte", width, height)]
+    for power in range(x0, x1 + 1):
+        x = at(power, y0)[0]
+        out.append(f'<path class="grid" d="M{x:.1f} {_TOP:g}V{height - _BOTTOM:g}"/>')
+        y = height - _BOTTOM + 15
+        out.append(f'<text x="{x:.1f}" y="{y:g}" class="mid">{_power(power)}</text>')
+    for power in range(y0, y1 + 1):
+        x, y = at(x0, power)
+        out.append(f'<path class="grid" d="M{x:.1f} {y:.1f}H{width - _RIGHT:g}"/>')
+        out.append(f'<text x="{x - 6:.1f}" y="{y + 4:.1f}" class="end">{_power(power)}</text>')
+    if roof is not None:
+        ridge = log10(roof.rate / roof.bandwidth)
+        # The slope begins where it enters the picture from below or from the left.
+        start = max(float(x0), y0 - log10(roof.bandwidth))
+        a, b, c = (
+            at(start, start + log10(roof.bandwidth)),
+            at(ridge, log10(roof.rate)),
+            at(x1, log10(roof.rate)),
+        )
+        out.append(
+            f'<path class="line" d="M{a[0]:.1f} {a[1]:.1f}L{b[0]:.1f} {b[1]:.1f}L{c[0]:.1f} '
+            f'{c[1]:.1f}"><title>{roof.rate:.4g} operations/s, {roof.bandwidth:.4g} B/s</title>'
+            "</path>"
+        )
+    for index, point in enumerate(points):
+        x, y = at(log10(point.intensity), log10(point.rate))
+        told = f"{point.name}: {point.rate:.4g} operations/s at {point.intensity:.3g} per byte"
+        out.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="c{index % COLOURS}">'
+            f"<title>{escape(told)}</title></circle>"
+        )
+        out.append(f'<text x="{x + 8:.1f}" y="{y + 4:.1f}">{escape(point.name[:40])}</text>')
+    out.append(
+        f'<text x="{width / 2:g}" y="{height - 3:g}" class="mid soft">operations per byte → '
+        "operations per second</text></svg>"
+    )
+    return "".join(out)
+
+
+_PREFIXES = {0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
+
+
+def _power(power: int) -> str:
+    """A power of ten as people write it: 100 G."""
+    base = power - power % 3
+    if base in _PREFIXES:
+        return f"{10 ** (power % 3)}{' ' if base else ''}{_PREFIXES[base]}"
+    return f"1e{power}"

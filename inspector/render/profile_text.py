@@ -1,0 +1,186 @@
+"""A profile for people at a terminal: a table of kernels, then the ones that take the time."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from kinspect.inspector.recording import KernelProfile, Profile
+from kinspect.inspector.render import profile_view as words
+from kinspect.inspector.render import view
+from kinspect.inspector.render.paper import Line, Paper, paper_for, wrapped
+from kinspect.inspector.render.stalls import Stall, stalls
+from kinspect.inspector.render.table import Column, rows_of
+
+DETAILS_UP_TO = 3
+"""So many kernels are shown in full unless all are asked for."""
+MOST_ROWS = 40
+MOST_STALLS = 12
+
+
+def write(
+    profile: Profile, stream: TextIO, *, details: bool = False, color: bool | None = None
+) -> None:
+    """Prints the profile. `details` shows every kernel in full, autotuned ones included."""
+    paper = paper_for(stream, color)
+    _header(paper, profile)
+    shown = list(profile.kernels) if details else words.main_kernels(profile)
+    if shown:
+        paper.print(Line())
+        _table(paper, profile, shown if details else shown[:MOST_ROWS])
+    if len(shown) > MOST_ROWS and not details:
+        left = view.plural(len(shown) - MOST_ROWS, "more kernel")
+        paper.print(Line(f"  {left}: --details lists all, --top N names how many", "dim"))
+    tried = words.autotuned(profile)
+    if tried and not details:
+        paper.print(Line(f"  {tried}: --details lists them", "dim"))
+    for kernel in shown if details else shown[:DETAILS_UP_TO]:
+        paper.print(Line())
+        _kernel(paper, kernel, profile)
+    _summary(paper, profile)
+    notes = (*profile.recording.notes, *profile.notes)
+    if notes:
+        paper.print(Line())
+    for note in notes:
+        _wrapped(paper, Line(f"note: {note}", "dim"), "  ")
+
+
+def _header(paper: Paper, profile: Profile) -> None:
+    line = Line(profile.recording.path, "bold")
+    tool = words.tool(profile)
+    line.append(f"   {tool}" if tool else "")
+    paper.print(line)
+    for device in words.agents(profile):
+        paper.print(Line(f"  {device}"))
+    if profile.recording.command:
+        paper.print(Line(f"  $ {' '.join(profile.recording.command)}", "dim"))
+    for part in profile.recording.parts:
+        style = "dim" if part.status in ("complete", "imported") else "yellow"
+        paper.print(Line(f"  {words.part(part)}", style))
+
+
+def _table(paper: Paper, profile: Profile, kernels: list[KernelProfile]) -> None:
+    def percent(kernel: KernelProfile) -> str:
+        found = words.share(kernel, profile)
+        return f"{found:.1f}" if found is not None else words.UNKNOWN
+
+    columns = [
+        Column("% time", percent, right=True),
+        Column(
+            "total",
+            lambda k: words.duration(k.duration.total) if k.duration else words.UNKNOWN,
+            right=True,
+        ),
+        Column("dispatches", lambda k: f"{k.dispatches:,}", right=True),
+        Column(
+            "median",
+            lambda k: words.duration(k.duration.median) if k.duration else words.UNKNOWN,
+            right=True,
+        ),
+        Column("least … most", lambda k: words.spread(k.duration)),
+        Column("kernel", lambda k: _short(k.name)),
+        Column("", lambda k: "tried" if k.role == "autotune" else ""),
+        Column("VGPR", lambda k: view.show(k.shape.vgpr), right=True),
+        Column("LDS", lambda k: view.kib(k.shape.lds_bytes), right=True),
+        Column("analysed", lambda k: k.match.verdict if profile.reports else ""),
+    ]
+    for index, line in enumerate(rows_of(columns, kernels)):
+        paper.print(Line(line, "bold" if index == 0 else ""))
+
+
+def _short(name: str, most: int = 60) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile) -> None:
+    line = Line(f"── {_short(kernel.name, 90)}", "bold")
+    if kernel.role == "autotune":
+        line.append("  tried by an autotuner", "yellow")
+    paper.print(line)
+    paper.print(Line(f"  {words.launch(kernel)}", "dim"))
+    left = f", {view.plural(kernel.warmups, 'warm-up')} left out" if kernel.warmups else ""
+    paper.print(
+        Line(
+            f"  {view.plural(kernel.dispatches, 'dispatch')[:-1]}es{left}"
+            if kernel.dispatches != 1
+            else f"  1 dispatch{left}",
+            "dim",
+        )
+    )
+    matched = words.matched(kernel, profile)
+    if matched:
+        _wrapped(paper, Line(f"  analysed kernel: {matched}"), "    ")
+    report = words.report_of(kernel, profile)
+    found = list(words.rows(kernel.metrics, report.metrics if report is not None else None))
+    if found:
+        paper.print(Line())
+        columns = [
+            Column("measured", lambda r: r.name),
+            Column("", lambda r: r.value, right=True),
+            Column("", lambda r: r.unit),
+            Column("", lambda r: r.static),
+            Column("", lambda r: r.note),
+        ]
+        for index, text in enumerate(rows_of(columns, found)):
+            _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
+    counters = list(words.counters(kernel))
+    if counters:
+        paper.print(Line())
+        columns = [
+            Column("counter, per dispatch", lambda c: c[0]),
+            Column("mean", lambda c: c[1], right=True),
+            Column("least … most", lambda c: c[2]),
+        ]
+        for index, text in enumerate(rows_of(columns, counters)):
+            paper.print(Line(f"  {text}", "bold" if index == 0 else ""))
+    if report is not None:
+        stall_table(paper, stalls(report))
+    for note in kernel.notes:
+        _wrapped(paper, Line(f"  note: {note}", "dim"), "    ")
+
+
+def stall_table(paper: Paper, found: list[Stall], most: int = MOST_STALLS) -> None:
+    """The lines that cost most, each with what static analysis says of it."""
+    if not found:
+        return
+    paper.print(Line())
+    columns = [
+        Column("where it stalls", lambda s: f"line {s.line}"),
+        Column("%", lambda s: f"{s.share:.1f}" if s.share is not None else "", right=True),
+        Column(
+            "cycles",
+            lambda s: words.scaled(s.stall_cycles) if s.stall_cycles is not None else "",
+            right=True,
+        ),
+        Column(
+            "samples",
+            lambda s: words.scaled(s.samples) if s.samples is not None else "",
+            right=True,
+        ),
+        Column("instruction", lambda s: s.mnemonic),
+        Column("loop", lambda s: s.loop or ""),
+        Column("source", lambda s: view.place(s.source)),
+        Column("beside it", lambda s: "; ".join(s.beside)),
+    ]
+    for index, text in enumerate(rows_of(columns, found[:most])):
+        _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
+
+
+def _summary(paper: Paper, profile: Profile) -> None:
+    """A profiler's own totals, where it kept no dispatches."""
+    top = profile.recording.summary
+    if not top or profile.kernels:
+        return
+    paper.print(Line())
+    columns = [
+        Column("total", lambda t: words.duration(t.total_ns), right=True),
+        Column("calls", lambda t: f"{t.calls:,}", right=True),
+        Column("mean", lambda t: words.duration(t.mean_ns), right=True),
+        Column("kernel", lambda t: _short(t.name)),
+    ]
+    for index, line in enumerate(rows_of(columns, sorted(top, key=lambda t: -t.total_ns))):
+        paper.print(Line(line, "bold" if index == 0 else ""))
+
+
+def _wrapped(paper: Paper, line: Line, indent: str) -> None:
+    for piece in wrapped(line, paper.width, indent):
+        paper.print(piece)

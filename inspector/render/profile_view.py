@@ -1,0 +1,251 @@
+"""What a profile says in words and rows, shared by its text, Markdown, HTML and terminal views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kinspect.inspector.model import KernelReport, Metric, MetricValue
+from kinspect.inspector.recording import Agent, KernelProfile, KernelShape, Part, Profile, Spread
+from kinspect.inspector.render import view
+
+UNKNOWN = "-"
+_COUNTER = "measured.counter."
+_TIMES = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
+_SCALES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
+_BESIDE: Sequence[tuple[str, str]] = (
+    ("measured.occupancy.waves_per_eu", "occupancy.waves_per_eu"),
+    ("measured.mfma_busy", "cycles.mfma"),
+    ("measured.lds.conflict_percent", "cycles.lds"),
+)
+"""A measured metric and the static one that it stands beside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A measured figure in words, with the static one beside it and where it comes from."""
+
+    name: str
+    value: str
+    unit: str
+    static: str
+    note: str
+
+
+def duration(ns: float | None) -> str:
+    """A time with a fitting unit: `12.3 us`."""
+    if ns is None:
+        return UNKNOWN
+    for unit, size in _TIMES:
+        if abs(ns) >= size:
+            return f"{_digits(ns / size)} {unit}"
+    return f"{ns:g} ns"
+
+
+def scaled(number: MetricValue) -> str:
+    """A figure as people read it: exact below a million, then with M, G or T."""
+    if number is None:
+        return UNKNOWN
+    if not isinstance(number, int | float) or isinstance(number, bool):
+        return view.show(number)
+    if abs(number) < 1e6:
+        if float(number).is_integer():
+            return f"{int(number):,}"
+        return _digits(number)
+    for letter, size in _SCALES:
+        if abs(number) >= size:
+            return f"{_digits(number / size)} {letter}"
+    return _digits(number)
+
+
+def _digits(number: float) -> str:
+    """Three digits that say something, none after a hundred."""
+    if abs(number) >= 100:
+        return f"{number:,.0f}"
+    return f"{number:.3g}"
+
+
+def spread(found: Spread | None) -> str:
+    """Least to most of a time."""
+    if found is None:
+        return UNKNOWN
+    if found.count == 1:
+        return "once"
+    return f"{duration(found.least)} … {duration(found.most)}"
+
+
+def share(kernel: KernelProfile, profile: Profile) -> float | None:
+    """The kernel's part of the time of all dispatches, %."""
+    metric = kernel.metrics.get("measured.share_of_time")
+    value = metric.value if metric is not None else None
+    return float(value) if isinstance(value, int | float) else None
+
+
+def tool(profile: Profile) -> str:
+    """The profiler with its version."""
+    found = profile.recording.tool
+    return " ".join(filter(None, (found.get("name", ""), found.get("version", ""))))
+
+
+def agent(found: Agent) -> str:
+    """A device in a line: `gfx942 AMD Instinct MI300X, 304 CUs, 8 XCCs, 2100 MHz`."""
+    name = " ".join(filter(None, (found.arch, found.product))) or f"agent {found.key}"
+    facts = [
+        f"{found.cus} CUs" if found.cus else "",
+        f"{found.xccs} XCCs" if found.xccs and found.xccs > 1 else "",
+        f"{found.clock_mhz} MHz" if found.clock_mhz else "",
+    ]
+    return ", ".join([name, *filter(None, facts)])
+
+
+def agents(profile: Profile) -> list[str]:
+    """The devices that ran something; all GPUs where that is not known. Equal ones once."""
+    used = {k.shape.agent for k in profile.kernels}
+    gpus = [a for a in profile.recording.agents if a.kind == "gpu"]
+    named = [a for a in gpus if a.key in used] or gpus
+    lines: dict[str, int] = {}
+    for one in named:
+        lines[agent(one)] = lines.get(agent(one), 0) + 1
+    return [f"{n} × {line}" if n > 1 else line for line, n in lines.items()]
+
+
+def part(one: Part) -> str:
+    """A pass, trace or file of the recording, with what became of it."""
+    words = [one.name or one.format]
+    if one.name and one.format:
+        words.append(f"({one.format})")
+    if one.counters:
+        words.append(f"{view.plural(len(one.counters), 'counter')}")
+    if one.status not in ("complete", "imported"):
+        code = f", exit code {one.exit_code}" if one.exit_code else ""
+        words.append(f"{one.status}{code}")
+    return " ".join(words)
+
+
+def triple(size: tuple[int, int, int] | None, whole: int | None) -> str:
+    """A grid or workgroup without trailing ones: `1024×1024`."""
+    if size is None:
+        return f"{whole:,}" if whole is not None else UNKNOWN
+    kept = list(size)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return "×".join(f"{n:,}" for n in kept)
+
+
+def workgroups(shape: KernelShape) -> int | None:
+    """How many workgroups a dispatch has."""
+    if shape.grid is not None and shape.workgroup is not None:
+        count = 1
+        for size, group in zip(shape.grid, shape.workgroup, strict=True):
+            if group <= 0:
+                return None
+            count *= -(-size // group)
+        return count
+    if shape.grid_size is not None and shape.workgroup_size:
+        return -(-shape.grid_size // shape.workgroup_size)
+    return None
+
+
+def launch(kernel: KernelProfile) -> str:
+    """How it was launched, as recorded: grid, workgroup, registers, LDS, scratch."""
+    shape = kernel.shape
+    grid = triple(shape.grid, shape.grid_size)
+    groups = workgroups(shape)
+    words = [
+        f"grid {grid}" + (f" and {kernel.grids - 1} other" if kernel.grids > 1 else ""),
+        f"workgroup {triple(shape.workgroup, shape.workgroup_size)}",
+        f"{groups:,} workgroups" if groups is not None else "",
+        f"VGPR {shape.vgpr}" if shape.vgpr is not None else "",
+        f"AccVGPR {shape.accum_vgpr}" if shape.accum_vgpr else "",
+        f"SGPR {shape.sgpr}" if shape.sgpr is not None else "",
+        f"LDS {view.kib(shape.lds_bytes)}" if shape.lds_bytes is not None else "",
+        f"scratch {view.kib(shape.scratch_bytes)}" if shape.scratch_bytes else "",
+    ]
+    return "  ".join(filter(None, words))
+
+
+def matched(kernel: KernelProfile, profile: Profile) -> str:
+    """Which analysed kernel it is, or why none is named."""
+    match = kernel.match
+    names = {report.id: label(report) for report in profile.reports}
+    if match.verdict in ("exact", "likely"):
+        how = "the same code object" if match.verdict == "exact" else "agrees in all that is known"
+        return f"{names.get(match.kernels[0], match.kernels[0])} ({how})"
+    if match.verdict == "ambiguous":
+        found = ", ".join(names.get(one, one) for one in match.kernels[:4])
+        more = f" and {len(match.kernels) - 4} more" if len(match.kernels) > 4 else ""
+        return f"ambiguous, none is chosen: {found}{more}"
+    return "; ".join(match.reasons[:2]) if profile.reports else ""
+
+
+def label(report: KernelReport) -> str:
+    """A kernel by name, with what tells it from its other specialisations."""
+    variant = report.variant
+    if variant is None:
+        return report.name
+    case = variant.case or ""
+    return f"{report.name} [{case}]" if case else report.name
+
+
+def report_of(kernel: KernelProfile, profile: Profile) -> KernelReport | None:
+    """The analysed kernel, where the match is certain or likely."""
+    if kernel.match.verdict not in ("exact", "likely"):
+        return None
+    wanted = kernel.match.kernels[0]
+    return next((report for report in profile.reports if report.id == wanted), None)
+
+
+def rows(metrics: Mapping[str, Metric], static: Mapping[str, Metric] | None) -> Iterator[Row]:
+    """Measured metrics that are not plain counters, each with its static counterpart."""
+    beside = dict(_BESIDE)
+    for name, metric in metrics.items():
+        if metric.origin != "measured" or name.startswith(_COUNTER):
+            continue
+        value, unit = _with_unit(metric)
+        other = static.get(beside[name]) if static is not None and name in beside else None
+        said = ""
+        if other is not None and other.value is not None:
+            said = f"static: {view.show(other.value)} {other.unit}".rstrip()
+        yield Row(name.removeprefix("measured."), value, unit, said, metric.note)
+
+
+def _with_unit(metric: Metric) -> tuple[str, str]:
+    value = metric.value
+    if metric.unit == "ns" and isinstance(value, int | float):
+        number, _, unit = duration(value).partition(" ")
+        return number, unit
+    if metric.unit == "%" and isinstance(value, float):
+        return f"{value:.1f}", "%"
+    text = scaled(value)
+    number, _, letter = text.partition(" ")
+    return number, f"{letter}{metric.unit}" if len(letter) == 1 else metric.unit
+
+
+def counters(kernel: KernelProfile) -> Iterator[tuple[str, str, str]]:
+    """Counters per dispatch: name, mean, least to most where they differ."""
+    for name, found in kernel.counters.items():
+        both = ""
+        if found.count > 1 and found.least != found.most:
+            both = f"{scaled(found.least)} … {scaled(found.most)}"
+        yield name, scaled(found.mean), both
+
+
+def main_kernels(profile: Profile) -> list[KernelProfile]:
+    """Those that the program ran for its own sake, not to choose a configuration."""
+    return [k for k in profile.kernels if k.role == "main"]
+
+
+def autotuned(profile: Profile) -> str:
+    """How much an autotuner tried, in a sentence; empty if nothing."""
+    tried = [k for k in profile.kernels if k.role == "autotune"]
+    if not tried:
+        return ""
+    names = {k.name for k in tried}
+    parts = [share(k, profile) for k in tried]
+    time = ""
+    if all(one is not None for one in parts):
+        time = f", {sum(one for one in parts if one is not None):.1f} % of the time"
+    return (
+        f"{view.plural(len(tried), 'specialisation')} of {view.plural(len(names), 'kernel')} "
+        f"tried and not kept, as an autotuner does{time}"
+    )

@@ -1,0 +1,64 @@
+"""What an HTML page shows of a kernel beyond its report: occupancy levels, code, source lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from kinspect.inspector import machines
+from kinspect.inspector.analysis import source_reader
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.metrics.asked import demand_of
+from kinspect.inspector.metrics.occupancy import occupancy
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.render.html.data import Level, Shown
+
+_MOST_BYTES = 64 << 20
+
+
+def shown(reports: Iterable[KernelReport]) -> list[Shown]:
+    """The kernels with what is drawn of them; what has gone from the disk is left out."""
+    read = source_reader()
+    found = []
+    for report in reports:
+        places = {
+            (line.source.file, line.source.line): line.source
+            for line in report.measured_lines
+            if line.source is not None
+        }
+        texts = {key: read(place) for key, place in places.items()}
+        found.append(
+            Shown(
+                report,
+                levels(report),
+                _code(report),
+                {key: text for key, text in texts.items() if text is not None},
+            )
+        )
+    return found
+
+
+def levels(report: KernelReport) -> tuple[Level, ...]:
+    """The reachable occupancies of a kernel; empty where its target or launch is unknown."""
+    if report.arch is None or report.arch not in machines.names():
+        return ()
+    machine = machines.load(report.arch)
+    try:
+        found = occupancy(machine, demand_of(report, machine))
+    except KinspectError:
+        return ()
+    return tuple(Level(one.waves_per_eu, one.vgprs, one.lds_bytes) for one in found.levels)
+
+
+def _code(report: KernelReport) -> dict[int, str]:
+    artifact = report.artifacts.get("amdgcn")
+    path = artifact.path if artifact is not None else Path(report.id.partition("::")[0])
+    if artifact is None and path.suffix not in (".s", ".asm", ".amdgcn"):
+        return {}
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            return {}
+        text = path.read_text("utf-8", "replace")
+    except OSError:
+        return {}
+    return dict(enumerate(text.splitlines(), 1))
