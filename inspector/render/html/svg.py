@@ -102,8 +102,9 @@ def steps(
     out.append(f'<path class="line" d="{path}"/>')
     for _, most in _spaced(sorted(levels, key=lambda level: -level[1]), far):
         x = at(most, 0)[0]
+        anchor = "end" if x > _WIDTH - _RIGHT - 20 else "mid"
         out.append(
-            f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 15:.1f}" class="mid">{most:,}</text>'
+            f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 15:.1f}" class="{anchor}">{most:,}</text>'
         )
     out.append(
         f'<text x="{(_LEFT + _WIDTH - _RIGHT) / 2:.1f}" y="{_HEIGHT - 3:g}" class="mid soft">'
@@ -142,7 +143,16 @@ def bars(title: str, found: Sequence[Bar]) -> str:
         return ""
     left, height = 120.0, 26.0
     width = _WIDTH + 160
-    out = [_open(title, width, height * len(rows) + 4)]
+    named = {piece.colour: piece.name for bar in rows for piece in bar.pieces}
+    out = [_open(title, width, height * len(rows) + 24)]
+    x = left
+    for colour, name in named.items():
+        y = height * len(rows) + 8
+        out.append(
+            f'<rect x="{x:.1f}" y="{y:g}" width="9" height="9" class="c{colour % COLOURS}"/>'
+        )
+        out.append(f'<text x="{x + 13:.1f}" y="{y + 9:g}" class="soft">{escape(name)}</text>')
+        x += 7.3 * len(name) + 24
     for index, bar in enumerate(rows):
         y = height * index + 2
         label = escape(bar.label)

@@ -1,0 +1,178 @@
+"""HTML pages: self-contained, well formed, and the figures of the report in them."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import lxml.html
+import pytest
+from kinspect.inspector import analysis
+from kinspect.inspector.analysis import Context, Overrides
+from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Report, SourceLoc
+from kinspect.inspector.render.html import svg
+from kinspect.inspector.render.html.page import write_profile, write_report
+from kinspect.inspector.render.stalls import stalls
+from kinspect.inspector.runs.picturing import levels, shown
+from profiles import kernel, measured, profile
+
+ISA = Path(__file__).parent / "data" / "isa" / "attend.triton39.gfx950.amdgcn"
+
+
+@pytest.fixture(scope="module")
+def attend() -> KernelReport:
+    context = Context(str(ISA), overrides=Overrides(lds_bytes=32768, waves_per_workgroup=4))
+    (report,) = analysis.analyze_text(ISA.read_text(), context)
+    return report
+
+
+def page_of(*kernels: KernelReport, errors: tuple[ErrorRecord, ...] = ()) -> str:
+    out = io.StringIO()
+    write_report(Report("x.py", {}, kernels, errors), shown(kernels), out)
+    return out.getvalue()
+
+
+def texts(page: str) -> str:
+    return re.sub(r"\s+", " ", " ".join(lxml.html.fromstring(page).itertext()))
+
+
+def test_the_page_needs_nothing_else(attend: KernelReport) -> None:
+    page = page_of(attend)
+    assert not re.search(r"https?://|//[a-z]|\bsrc=|@import|<script|<link", page)
+    tree = lxml.html.fromstring(page)
+    for anchor in tree.xpath("//a/@href"):
+        assert tree.xpath(f"//*[@id='{anchor[1:]}']"), anchor
+
+
+def test_what_comes_from_files_is_text_not_markup(attend: KernelReport) -> None:
+    evil = "<script>alert(1)</script>"
+    page = page_of(replace(attend, name=evil, notes=(evil,)))
+    assert "<script" not in page
+    assert evil in texts(page)
+
+
+def test_figures_of_the_report_stand_in_it(attend: KernelReport) -> None:
+    said = texts(page_of(attend))
+    m = attend.metrics
+    assert f"{m['vgpr_count'].value} of {m['vgpr_limit'].value} VGPRs" in said
+    assert attend.findings
+    for finding in attend.findings:
+        assert finding.rule in said
+        assert finding.message in said
+    for wait in attend.waits:
+        if wait.loop == attend.main_loop:
+            assert f"{wait.counter}({wait.n})" in said
+
+
+def test_levels_are_those_of_the_occupancy(attend: KernelReport) -> None:
+    found = levels(attend)
+    waves = attend.metrics["occupancy.waves_per_eu"].value
+    assert waves in [level.waves_per_eu for level in found]
+    here = next(level for level in found if level.waves_per_eu == waves)
+    allocated = attend.metrics["vgpr_allocated"].value
+    assert here.vgprs is not None
+    assert isinstance(allocated, int)
+    assert allocated <= here.vgprs
+    higher = [level for level in found if level.waves_per_eu > waves]  # type: ignore[operator]
+    # Whatever is above is out of reach by registers or by LDS.
+    for level in higher:
+        assert allocated > (level.vgprs or 0) or (level.lds_bytes or 0) < 32768
+
+
+def test_steps_end_where_the_levels_do() -> None:
+    drawn = svg.steps("t", "VGPRs", [(8, 64), (4, 128), (1, 512)], (100.0, 4.0))
+    assert re.findall(r"<title>([^<]*)</title>", drawn)[1:] == [
+        "up to 64 VGPRs: 8 waves/EU",
+        "up to 128 VGPRs: 4 waves/EU",
+        "up to 512 VGPRs: 1 waves/EU",
+        "this kernel: 100 VGPRs, 4 waves/EU",
+    ]
+    widths = [
+        float(w) for w in re.findall(r'width="([\d.]+)" height="[\d.]+" class="under"', drawn)
+    ]
+    assert widths[1] / widths[0] == pytest.approx((128 - 64) / 64, rel=0.02)
+    assert widths[2] / widths[0] == pytest.approx((512 - 128) / 64, rel=0.02)
+
+
+def test_nothing_known_draws_nothing() -> None:
+    assert svg.steps("t", "VGPRs", [], None) == ""
+    assert svg.bars("t", [svg.Bar("x", ())]) == ""
+    assert svg.roofline([], None) == ""
+
+
+def test_pieces_of_a_bar_are_as_wide_as_their_part() -> None:
+    drawn = svg.bars("t", [svg.Bar("x", (svg.Piece("a", 30, 0), svg.Piece("b", 10, 1)))])
+    a, b = (float(w) for w in re.findall(r'width="([\d.]+)" height="20"', drawn))
+    assert a / b == pytest.approx(3, rel=0.01)
+    assert "<title>a: 30 (75 %)</title>" in drawn
+
+
+def test_a_point_on_the_roof_is_drawn_on_it() -> None:
+    roof = svg.Roof(1e15, 5e12)
+    drawn = svg.roofline([svg.Point("low", 10.0, 10 * 5e12), svg.Point("high", 1000.0, 1e15)], roof)
+    (path,) = re.findall(r'class="line" d="([^"]*)"', drawn)
+    (x0, y0), (x1, y1), (x2, y2) = [
+        tuple(map(float, pair.split())) for pair in re.findall(r"[ML]([\d.]+ [\d.]+)", path)
+    ]
+    (px, py), (qx, qy) = [
+        tuple(map(float, pair)) for pair in re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', drawn)
+    ]
+    assert py == pytest.approx(y0 + (y1 - y0) * (px - x0) / (x1 - x0), abs=0.3)
+    assert x1 < qx < x2
+    assert qy == pytest.approx(y1, abs=0.3)
+    assert y1 == y2
+
+
+def with_stalls(report: KernelReport) -> KernelReport:
+    wait = next(w for w in report.waits if w.loop == report.main_loop and w.waits_for)
+    source = SourceLoc("/x/triton_kernels.py", 35)
+    return replace(
+        report,
+        measured_lines=(
+            MeasuredLine(
+                wait.line, 0x100, "s_waitcnt", wait.loop, source, hits=64, stall_cycles=75_000
+            ),
+            MeasuredLine(wait.line + 1, 0x104, "v_add", wait.loop, source, stall_cycles=25_000),
+        ),
+    )
+
+
+def test_measured_stalls_stand_beside_what_is_known(attend: KernelReport) -> None:
+    report = with_stalls(attend)
+    first, second = stalls(report)
+    assert (first.share, second.share) == (75.0, 25.0)
+    wait = next(w for w in report.waits if w.line == first.line)
+    assert any("waits for" in words for words in first.beside), wait
+    said = texts(page_of(report))
+    assert "Where it stalls (measured)" in said
+    assert "75,000" in said
+    assert "Where it stalls" not in texts(page_of(attend))
+
+
+def test_a_profiles_page_links_measured_kernels_to_analysed_ones(attend: KernelReport) -> None:
+    from kinspect.inspector.recording import Match
+
+    busy = measured("measured.mfma_busy", 41.25, "%", "100 · a / b")
+    roof = [
+        measured("roofline.flops_per_byte", 40.0, "operations/byte"),
+        measured("roofline.flops_per_s", 1e14, "operations/s"),
+        measured("roofline.peak_flops_per_s", 1.3e15, "operations/s"),
+        measured("roofline.peak_bytes_per_s", 5.3e12, "bytes/s"),
+    ]
+    one = kernel(metrics=(busy, *roof), match=Match("likely", (attend.id,), ("name",)))
+    out = io.StringIO()
+    run = profile(one, reports=(attend,))
+    write_profile(run, shown(run.reports), out)
+    page = out.getvalue()
+    tree = lxml.html.fromstring(page)
+    assert tree.xpath("//a[@href='#k0']")
+    assert "mfma_busy 41.2 % 100 · a / b" in texts(page)
+    assert tree.xpath("//*[local-name()='svg']//*[local-name()='circle']")
+    assert not re.search(r"https?://", page)
+
+
+def test_errors_are_said(attend: KernelReport) -> None:
+    error = ErrorRecord("y.py", None, "compile", "it is broken", "mend it")
+    assert "y.py: it is broken mend it" in texts(page_of(attend, errors=(error,)))
