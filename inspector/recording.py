@@ -269,6 +269,7 @@ class KernelProfile:
     lines: tuple[MeasuredLine, ...]
     match: Match
     notes: tuple[str, ...] = ()
+    shapes: tuple[int, ...] = ()  # its shapes among the recording's
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ _MEANINGS = {
     "TRAP": "a trap in the program",
     "ECC_ERROR": "the memory's error correction gave up: the hardware's fault, not the program's",
     "FATAL_HALT": "the wave was halted for good",
-    "UNKNOWN": "the report does not say why",
 }
 _WHY = {
     "outstanding": "on its way at the pc",
@@ -29,7 +28,7 @@ _WHY = {
 
 def write(report: FaultReport, stream: TextIO) -> None:
     """The report as text."""
-    stream.writelines(f"{line}\n".replace(" \n", "\n") for line in _text(report))
+    stream.writelines(f"{line}\n" for line in _text(report))
 
 
 def write_json(report: FaultReport, stream: TextIO) -> None:
@@ -71,9 +70,12 @@ def _message(message: Message) -> str:
 
 def _stop(stop: Stop) -> Iterator[str]:
     count = len(stop.waves)
-    waves = "1 wave" if count == 1 else f"{count:,} waves" if count else "waves"
-    why = ", ".join(stop.reasons) or "no fault of their own"
-    yield f"{waves} at pc {stop.pc:#x}: {why}"
+    if count:
+        waves = "1 wave" if count == 1 else f"{count:,} waves"
+        why = ", ".join(stop.reasons) or "no fault of their own"
+        yield f"{waves} at pc {stop.pc:#x}: {why}"
+    else:
+        yield f"pc {stop.pc:#x}: the report shows code, and no wave"
     for reason in stop.reasons:
         if reason in _MEANINGS:
             yield f"  {_MEANINGS[reason]}"
@@ -101,12 +103,12 @@ def _stop(stop: Stop) -> Iterator[str]:
 
 
 def _context(stop: Stop) -> Iterator[str]:
-    last: str | None = None
+    last = ""
     for line in stop.context:
         place = _place(line.loc)
-        if place and place != last:
+        if place != last:
             last = place
-            yield f"    {place}  {line.source}"
+            yield f"    {place or '(no source line)'}  {line.source}".rstrip()
         arrow = "=>" if stop.at is not None and line.address == stop.at.address else "  "
         isa = "" if line.line is None else f"ISA {line.line}"
         yield f"   {arrow} {isa:<9} {line.address:#08x}  {line.text}"
@@ -135,6 +137,8 @@ def _code(line: CodeLine) -> str:
         parts.append(f"ISA {line.line}")
     if place := _place(line.loc):
         parts.append(place)
+    elif line.line is not None:
+        parts.append("(the compiler states no source line)")
     if line.source:
         parts.append(line.source)
     return "   ".join(parts)

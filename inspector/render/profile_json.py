@@ -35,6 +35,22 @@ def to_dict(profile: Profile) -> dict[str, Any]:
             "counter_values": len(run.values),
             "total_ns": profile.total_ns,
             "summary": [asdict(top) for top in run.summary],
+            "samples": [
+                {
+                    "kernel": run.shapes[one.place.shape].name
+                    if one.place.shape is not None
+                    else None,
+                    "code_object": one.place.code_object,
+                    "offset": one.place.offset,
+                    "instruction": one.place.text,
+                    "comment": one.place.comment,
+                    "method": one.method,
+                    "count": one.count,
+                    "issued": one.issued,
+                    "reasons": dict(one.reasons),
+                }
+                for one in run.samples
+            ],
             "traces": [
                 {
                     "path": trace.path,

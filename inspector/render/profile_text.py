@@ -36,6 +36,7 @@ def write(
     for kernel in shown if details else shown[:DETAILS_UP_TO]:
         paper.print(Line())
         _kernel(paper, kernel, profile)
+    _samples(paper, profile)
     _summary(paper, profile)
     notes = (*profile.recording.notes, *profile.notes)
     if notes:
@@ -56,6 +57,8 @@ def _header(paper: Paper, profile: Profile) -> None:
     for part in profile.recording.parts:
         style = "dim" if part.status in ("complete", "imported") else "yellow"
         paper.print(Line(f"  {words.part(part)}", style))
+    for trace in profile.recording.traces:
+        paper.print(Line(f"  {words.trace(trace)}"))
 
 
 def _table(paper: Paper, profile: Profile, kernels: list[KernelProfile]) -> None:
@@ -97,15 +100,7 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile) -> None:
         line.append("  tried by an autotuner", "yellow")
     paper.print(line)
     paper.print(Line(f"  {words.launch(kernel)}", "dim"))
-    left = f", {view.plural(kernel.warmups, 'warm-up')} left out" if kernel.warmups else ""
-    paper.print(
-        Line(
-            f"  {view.plural(kernel.dispatches, 'dispatch')[:-1]}es{left}"
-            if kernel.dispatches != 1
-            else f"  1 dispatch{left}",
-            "dim",
-        )
-    )
+    paper.print(Line(f"  {words.dispatches(kernel)}", "dim"))
     matched = words.matched(kernel, profile)
     if matched:
         _wrapped(paper, Line(f"  analysed kernel: {matched}"), "    ")
@@ -118,7 +113,7 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile) -> None:
             Column("", lambda r: r.value, right=True),
             Column("", lambda r: r.unit),
             Column("", lambda r: r.static),
-            Column("", lambda r: r.note),
+            Column("", lambda r: words.short(r.note)),
         ]
         for index, text in enumerate(rows_of(columns, found)):
             _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
@@ -162,6 +157,24 @@ def stall_table(paper: Paper, found: list[Stall], most: int = MOST_STALLS) -> No
         Column("beside it", lambda s: "; ".join(s.beside)),
     ]
     for index, text in enumerate(rows_of(columns, found[:most])):
+        _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
+
+
+def _samples(paper: Paper, profile: Profile) -> None:
+    """Samples of kernels that were not analysed: by the profiler's own words."""
+    found = words.sampled(profile, MOST_STALLS)
+    if not found:
+        return
+    paper.print(Line())
+    columns = [
+        Column("samples", lambda s: f"{s.count:,}", right=True),
+        Column("%", lambda s: f"{s.share:.1f}", right=True),
+        Column("instruction", lambda s: s.instruction),
+        Column("kernel", lambda s: _short(s.kernel, 40)),
+        Column("source", lambda s: view.file_name(s.comment)),
+        Column("not issued for", lambda s: ", ".join(f"{name} {n:,}" for name, n in s.reasons)),
+    ]
+    for index, text in enumerate(rows_of(columns, found)):
         _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
 
 

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kinspect.inspector.model import KernelReport, Metric, MetricValue
-from kinspect.inspector.recording import Agent, KernelProfile, KernelShape, Part, Profile, Spread
+from kinspect.inspector.recording import (
+    Agent,
+    KernelProfile,
+    KernelShape,
+    Part,
+    Profile,
+    Spread,
+    ThreadTrace,
+)
 from kinspect.inspector.render import view
 
 UNKNOWN = "-"
 _COUNTER = "measured.counter."
+_ELSEWHERE = ("measured.dispatches", "measured.share_of_time", "measured.duration.")
+"""What stands in the table and above the rows already."""
+_UNITS = {"bytes": "B", "bytes/s": "B/s"}
+MOST_NOTE = 150
 _TIMES = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 _SCALES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 _BESIDE: Sequence[tuple[str, str]] = (
@@ -30,6 +43,18 @@ class Row:
     unit: str
     static: str
     note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Samples at one instruction of no analysed kernel. `share` is of all such samples, %."""
+
+    kernel: str
+    instruction: str
+    comment: str
+    count: int
+    share: float
+    reasons: tuple[tuple[str, int], ...]
 
 
 def duration(ns: float | None) -> str:
@@ -154,7 +179,7 @@ def launch(kernel: KernelProfile) -> str:
     words = [
         f"grid {grid}" + (f" and {kernel.grids - 1} other" if kernel.grids > 1 else ""),
         f"workgroup {triple(shape.workgroup, shape.workgroup_size)}",
-        f"{groups:,} workgroups" if groups is not None else "",
+        f"{groups:,} workgroup{'s' if groups != 1 else ''}" if groups is not None else "",
         f"VGPR {shape.vgpr}" if shape.vgpr is not None else "",
         f"AccVGPR {shape.accum_vgpr}" if shape.accum_vgpr else "",
         f"SGPR {shape.sgpr}" if shape.sgpr is not None else "",
@@ -162,6 +187,64 @@ def launch(kernel: KernelProfile) -> str:
         f"scratch {view.kib(shape.scratch_bytes)}" if shape.scratch_bytes else "",
     ]
     return "  ".join(filter(None, words))
+
+
+def dispatches(kernel: KernelProfile) -> str:
+    """How often it ran, and how long that took: `4 dispatches, 1 warm-up left out: 51 us, …`."""
+    if not kernel.dispatches:
+        return "no dispatch recorded"
+    words = [f"{kernel.dispatches:,} dispatch{'es' if kernel.dispatches != 1 else ''}"]
+    if kernel.warmups:
+        words.append(f"{view.plural(kernel.warmups, 'warm-up')} left out")
+    found = kernel.duration
+    if found is None:
+        return ", ".join(words)
+    times = f"{duration(found.median)} at the median"
+    if found.count > 1:
+        times += f", {duration(found.least)} to {duration(found.most)}"
+    return f"{', '.join(words)}: {times}"
+
+
+def short(note: str) -> str:
+    """A formula that fits a line or two; JSON has it whole."""
+    return note if len(note) <= MOST_NOTE else f"{note[: MOST_NOTE - 1]}…"
+
+
+def trace(found: ThreadTrace) -> str:
+    """A thread trace in a line."""
+    words = [
+        f"of dispatch {found.dispatch}" if found.dispatch is not None else "",
+        found.kernel or "",
+        f"{len(found.waves):,} waves" if found.waves else "",
+        f"at most {view.plural(found.peak_waves_per_cu, 'wave')} in a CU at a time"
+        if found.peak_waves_per_cu is not None
+        else "",
+        f"{found.clock_mhz:,.0f} MHz" if found.clock_mhz is not None else "",
+    ]
+    return ", ".join(["thread trace", *filter(None, words)])
+
+
+def sampled(profile: Profile, most: int) -> list[Sampled]:
+    """Samples that stand on no line of an analysed kernel, by instruction, most first."""
+    landed = {number for kernel in profile.kernels if kernel.lines for number in kernel.shapes}
+    shapes = profile.recording.shapes
+    found: dict[tuple[str, str, str], Counter[str]] = {}
+    counts: Counter[tuple[str, str, str]] = Counter()
+    total = 0
+    for one in profile.recording.samples:
+        place = one.place
+        if place.shape is not None and place.shape in landed:
+            continue
+        total += one.count
+        kernel = shapes[place.shape].name if place.shape is not None else ""
+        where = place.text or (f"address {place.offset:#x}" if place.offset is not None else "")
+        key = (kernel, where, place.comment or "")
+        counts[key] += one.count
+        found.setdefault(key, Counter()).update(one.reasons)
+    return [
+        Sampled(*key, count, 100 * count / total, tuple(found[key].most_common(2)))
+        for key, count in counts.most_common(most)
+    ]
 
 
 def matched(kernel: KernelProfile, profile: Profile) -> str:
@@ -199,7 +282,7 @@ def rows(metrics: Mapping[str, Metric], static: Mapping[str, Metric] | None) -> 
     """Measured metrics that are not plain counters, each with its static counterpart."""
     beside = dict(_BESIDE)
     for name, metric in metrics.items():
-        if metric.origin != "measured" or name.startswith(_COUNTER):
+        if metric.origin != "measured" or name.startswith((_COUNTER, *_ELSEWHERE)):
             continue
         value, unit = _with_unit(metric)
         other = static.get(beside[name]) if static is not None and name in beside else None
@@ -218,7 +301,8 @@ def _with_unit(metric: Metric) -> tuple[str, str]:
         return f"{value:.1f}", "%"
     text = scaled(value)
     number, _, letter = text.partition(" ")
-    return number, f"{letter}{metric.unit}" if len(letter) == 1 else metric.unit
+    unit = _UNITS.get(metric.unit, metric.unit)
+    return number, f"{letter}{unit}" if letter and "/" not in letter else unit
 
 
 def counters(kernel: KernelProfile) -> Iterator[tuple[str, str, str]]:

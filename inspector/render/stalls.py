@@ -1,16 +1,16 @@
 """Where a kernel stalls, by measurement, with what static analysis says of the same place.
 
-Pure words over a report that was joined with a recording: each measured line with the findings,
-wait verdicts, narrow accesses and spills that stand on it. A load's latency shows at the wait that
-waits for it, so a wait names its loads.
+A load's latency shows at the wait that waits for it, so a wait names its loads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kinspect.inspector.model import KernelReport, MeasuredLine, SourceLoc, WaitOp
 from kinspect.inspector.render import view
+from kinspect.inspector.rocprof.loop_costs import Beside, amount, beside, measure_of
 
 MOST_LOADS = 3
 
@@ -25,6 +25,7 @@ class Stall:
     source: SourceLoc | None
     stall_cycles: int | None
     samples: int | None
+    cost: int
     share: float | None
     beside: tuple[str, ...]
 
@@ -33,19 +34,14 @@ class Stall:
         return view.place(self.source)
 
 
-def cost(line: MeasuredLine) -> int:
-    """What a line is sorted by: stall cycles, else samples that found it not issued."""
-    if line.stall_cycles is not None:
-        return line.stall_cycles
-    if line.samples is not None:
-        return line.samples - (line.issued or 0)
-    return 0
-
-
 def stalls(report: KernelReport) -> list[Stall]:
     """The lines that cost something, dearest first; empty where nothing was measured by line."""
-    total = sum(cost(line) for line in report.measured_lines)
-    said = _said(report)
+    lines = report.measured_lines
+    if not lines:
+        return []
+    measure = measure_of(lines)
+    total = sum(amount(line, measure) or 0 for line in lines)
+    known = {one.line: one for one in beside(report)}
     found = [
         Stall(
             line=line.line,
@@ -54,13 +50,14 @@ def stalls(report: KernelReport) -> list[Stall]:
             source=line.source.in_user_code if line.source is not None else None,
             stall_cycles=line.stall_cycles,
             samples=line.samples,
-            share=100 * cost(line) / total if total else None,
-            beside=(*_reasons(line), *said.get(line.line, ())),
+            cost=cost,
+            share=100 * cost / total if total else None,
+            beside=(*_reasons(line), *_said(known.get(line.line))),
         )
-        for line in report.measured_lines
-        if cost(line) > 0
+        for line in lines
+        if (cost := amount(line, measure) or 0) > 0
     ]
-    found.sort(key=lambda stall: (-(stall.share or 0), stall.line))
+    found.sort(key=lambda stall: (-stall.cost, stall.line))
     return found
 
 
@@ -73,43 +70,33 @@ def _reasons(line: MeasuredLine) -> tuple[str, ...]:
     return (", ".join(f"{name.replace('_', ' ')} {100 * n / total:.0f} %" for name, n in top),)
 
 
-def _said(report: KernelReport) -> dict[int, list[str]]:
-    """What static analysis says of each line."""
-    said: dict[int, list[str]] = {}
-    for finding in report.findings:
-        lines = {at.line for at in finding.locations if at.kind == "amdgcn" and at.line is not None}
-        for line in lines:
-            said.setdefault(line, []).append(f"{finding.rule} {finding.severity}")
-    mnemonics = {op.line: (op.mnemonic, op.source) for op in report.memory_ops}
-    for wait in report.waits:
-        words = _wait(wait, mnemonics)
-        if words:
-            said.setdefault(wait.line, []).append(words)
-    for access in report.accesses:
-        if access.limited_by is None or not access.lines:
-            continue
-        for line in access.lines:
-            said.setdefault(line, []).append(
-                f"{access.bits or view.UNKNOWN} of {access.widest or view.UNKNOWN} bits, "
-                f"limited by {access.limited_by}"
+def _said(known: Beside | None) -> Iterator[str]:
+    if known is None:
+        return
+    yield from known.rules
+    for wait in known.waits:
+        if wait.verdict not in (None, "needed"):
+            yield _verdict(wait)
+    if known.waits_for:
+        places = list(
+            dict.fromkeys(
+                f"{one.mnemonic or ''} {_at(one.source, one.line)}".strip()
+                for one in known.waits_for
             )
-    for slot in report.spills:
-        for line in {*slot.stores, *slot.reloads}:
-            said.setdefault(line, []).append("spill")
-    return {line: list(dict.fromkeys(texts)) for line, texts in said.items()}
-
-
-def _wait(wait: WaitOp, mnemonics: dict[int, tuple[str, SourceLoc | None]]) -> str:
-    words = []
-    if wait.verdict is not None and wait.verdict != "needed":
-        enough = f", {wait.counter}({wait.could_be}) would do" if wait.could_be is not None else ""
-        words.append(f"{wait.verdict} wait{enough}")
-    loads = [mnemonics[at] for at in wait.waits_for or () if at in mnemonics]
-    if loads:
-        places = dict.fromkeys(
-            f"{name} {view.place(at.in_user_code if at is not None else None)}".strip()
-            for name, at in loads
         )
         more = f" and {len(places) - MOST_LOADS} more" if len(places) > MOST_LOADS else ""
-        words.append(f"waits for {', '.join(list(places)[:MOST_LOADS])}{more}")
-    return "; ".join(words)
+        yield f"waits for {', '.join(places[:MOST_LOADS])}{more}"
+    if known.access is not None:
+        bits, widest = view.show(known.access.bits), view.show(known.access.widest)
+        yield f"{bits} of {widest} bits, limited by {known.access.limited_by}"
+    if known.spill is not None:
+        yield f"spill {known.spill}"
+
+
+def _verdict(wait: WaitOp) -> str:
+    enough = f", {wait.counter}({wait.could_be}) would do" if wait.could_be is not None else ""
+    return f"{wait.verdict} wait{enough}"
+
+
+def _at(source: SourceLoc | None, line: int) -> str:
+    return view.place(source.in_user_code) if source is not None else f"line {line}"

@@ -108,6 +108,7 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
     _loops(paper, kernel)
     _memory(paper, kernel)
     _spills(paper, kernel)
+    _measured(paper, kernel)
     _findings(paper, kernel)
 
 
@@ -208,6 +209,15 @@ def _spills(paper: Paper, kernel: KernelReport) -> None:
         paper.print(Line())
     for index, text in enumerate(lines):
         _wrapped(paper, Line(f"  {text}", style="bold" if index == 0 else ""), "        ")
+
+
+def _measured(paper: Paper, kernel: KernelReport) -> None:
+    """What a profiler measured by line; only reports that were joined with a recording have it."""
+    if kernel.measured_lines:
+        from kinspect.inspector.render.profile_text import stall_table
+        from kinspect.inspector.render.stalls import stalls
+
+        stall_table(paper, stalls(kernel))
 
 
 def _findings(paper: Paper, kernel: KernelReport) -> None:

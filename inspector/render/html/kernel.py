@@ -11,7 +11,7 @@ from kinspect.inspector.model import KernelReport, LoopReport, MemoryOp, Metric,
 from kinspect.inspector.render import profile_view, view
 from kinspect.inspector.render.html import svg
 from kinspect.inspector.render.html.data import Shown
-from kinspect.inspector.render.stalls import cost, stalls
+from kinspect.inspector.render.stalls import stalls
 
 MOST_WAITS = 60
 MOST_CODE = 400
@@ -209,7 +209,8 @@ def _code(shown: Shown, main: LoopReport | None) -> list[dict[str, Any]]:
             if where.kind == "amdgcn" and where.line is not None:
                 found.setdefault(where.line, []).append(finding.rule)
     costs = {line.line: line for line in kernel.measured_lines}
-    most = max((cost(one) for one in kernel.measured_lines), default=0)
+    dear = {stall.line: stall.cost for stall in stalls(kernel)}
+    most = max(dear.values(), default=0)
     rows = []
     for first, last in main.lines:
         for number in range(first, last + 1):
@@ -219,13 +220,13 @@ def _code(shown: Shown, main: LoopReport | None) -> list[dict[str, Any]]:
             at = costs.get(number)
             source = at.source if at is not None else None
             key = (source.file, source.line) if source is not None else None
-            heat = round(100 * cost(at) / most) if at is not None and most else 0
+            heat = round(100 * dear[number] / most) if number in dear else 0
             rows.append(
                 {
                     "number": number,
                     "text": text.replace("\t", " ").strip(),
                     "findings": sorted(set(found.get(number, ()))),
-                    "cost": profile_view.scaled(cost(at)) if at is not None else "",
+                    "cost": profile_view.scaled(dear[number]) if number in dear else "",
                     "heat": heat,
                     "source": view.place(source),
                     "python": shown.source.get(key, "").strip() if key is not None else "",

@@ -14,6 +14,7 @@ from kinspect.inspector.render.html.data import Shown
 from kinspect.inspector.render.html.kernel import context
 from kinspect.inspector.version import VERSION
 
+MOST_SAMPLES = 40
 MOST_IN_FULL = 60
 """Kernels beyond this are in the table alone: a page of thousands opens in no browser."""
 
@@ -104,6 +105,7 @@ def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
                 "spread": words.spread(kernel.duration),
                 "dispatches": f"{kernel.dispatches:,}",
                 "launch": words.launch(kernel),
+                "times": words.dispatches(kernel),
                 "matched": words.matched(kernel, profile),
                 "anchor": anchors.get(report.id, "") if report is not None else "",
                 "rows": list(words.rows(kernel.metrics, report.metrics if report else None)),
@@ -117,6 +119,8 @@ def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
         "agents": words.agents(profile),
         "parts": [words.part(part) for part in profile.recording.parts],
         "kernels": found,
+        "traces": [words.trace(trace) for trace in profile.recording.traces],
+        "samples": words.sampled(profile, MOST_SAMPLES),
         "roofline": _roofline(profile),
     }
 

@@ -1,0 +1,109 @@
+"""`kinspect report`: a report or a profiler's run as one HTML page."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+from kinspect.inspector.cli.options import compile_options, result_stream, split_list
+from kinspect.inspector.cli.telling import Progress, tell
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.runs.jobs import Request
+
+
+@click.command()
+@click.argument("targets", metavar="RUN|TARGET...", nargs=-1, required=True)
+@click.option(
+    "--output",
+    "-o",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.html",
+    help="Where to write the page.",
+)
+@click.option("--arch", "archs", metavar="A[,B...]", help="Targets to compile for.")
+@click.option("--kernel", metavar="NAME", help="Only this kernel, or cases like NAME*.")
+@click.option(
+    "--with",
+    "joined",
+    metavar="TARGET",
+    multiple=True,
+    help="A profiler's run: what to analyse and lay beside it.",
+)
+@compile_options
+def command(
+    targets: tuple[str, ...],
+    output: Path,
+    archs: str | None,
+    kernel: str | None,
+    joined: tuple[str, ...],
+    jobs: int | None,
+    python: str | None,
+    time_limit: float,
+) -> int:
+    """Write a report, or a profiler's run with the kernels that it launched, as one HTML page.
+
+    RUN is a folder of `kinspect profile`, or any recording that `kinspect profile import` reads;
+    TARGET is what `kinspect analyze` takes, saved reports included. The page needs no network and
+    no other file: plots are inline SVG.
+    """
+    request = Request(
+        targets=targets,
+        archs=split_list(archs),
+        kernel=kernel,
+        python=python or sys.executable,
+        jobs=jobs or os.cpu_count() or 1,
+        passes=False,
+        time_limit=time_limit,
+    )
+    # Loaded only here: templates are of no use to other commands.
+    from kinspect.inspector import pipeline
+    from kinspect.inspector.render import view
+    from kinspect.inspector.render.html import page
+    from kinspect.inspector.runs.picturing import shown
+
+    if len(targets) == 1 and _is_recording(Path(targets[0])):
+        from kinspect.inspector.runs import profiling
+
+        options = profiling.Options(
+            kernel=kernel,
+            targets=joined,
+            arch=request.archs[0] if request.archs else None,
+            request=Request(
+                targets=joined,
+                python=request.python,
+                jobs=request.jobs,
+                passes=False,
+                time_limit=time_limit,
+            ),
+        )
+        profile = profiling.profiled(Path(targets[0]), options, pipeline.collect)
+        with result_stream(output) as stream:
+            page.write_profile(profile, shown(profile.reports), stream)
+        errors = (*profile.recording.errors, *profile.errors)
+        tell(errors, ())
+        return 2 if errors else 0
+    if joined:
+        raise KinspectError(
+            f"--with: {targets[0]} is no recording of a profiler", "name a run, or drop --with"
+        )
+    progress = Progress()
+    try:
+        report = pipeline.collect(request, progress.saw)
+    finally:
+        progress.close()
+    with result_stream(output) as stream:
+        page.write_report(report, shown(view.worst_first(report.kernels)), stream)
+    tell(report.errors, report.notes)
+    return 2 if report.errors else 0
+
+
+def _is_recording(path: Path) -> bool:
+    """Whether a profiler made it: a run of ours, or files that a reader knows."""
+    from kinspect.inspector.rocprof import manifest, reading
+
+    if path.is_dir() and (path / manifest.NAME).is_file():
+        return True
+    return path.exists() and reading.knows(path)

@@ -1,0 +1,239 @@
+"""From a recording to a joined profile: read, group, analyse what was launched, join."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kinspect.inspector.analysis import Context, analyze_code_object
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import Artifact, ErrorRecord, KernelReport, Report
+from kinspect.inspector.recording import (
+    CodeObject,
+    KernelProfile,
+    Profile,
+    Recording,
+    Samples,
+    Traced,
+)
+from kinspect.inspector.rocprof import lines, loop_costs, manifest, reading
+from kinspect.inspector.rocprof import profile as profiles
+from kinspect.inspector.runs.jobs import Request
+
+Collect = Callable[[Request], Report]
+"""`pipeline.collect`, which stands above this room."""
+
+TRITON_CACHE = "triton"
+"""The folder of a run in which the program's Triton kept what it compiled."""
+LIKELY_EMPTY = (
+    "the program launched nothing on the GPU; its kernels ran in a process that was killed before "
+    "it could write; --kernel names none of its kernels; or the profiler lacks the right to count"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What of a recording is wanted.
+
+    Args:
+        kernel: a regular expression; only kernels whose name it finds.
+        top: so many kernels, most time first; None: all.
+        skip_warmup: dispatches of each kernel and process that are left out of its figures.
+        targets: what to analyse and join; empty: what the run itself kept.
+        arch: the target to analyse for; None: the device that ran.
+        request: how to analyse.
+    """
+
+    kernel: str | None = None
+    top: int | None = None
+    skip_warmup: int = 1
+    targets: tuple[str, ...] = ()
+    arch: str | None = None
+    request: Request = field(default_factory=lambda: Request(()))
+
+
+def profiled(
+    path: Path,
+    options: Options,
+    collect: Collect,
+    progress: Callable[[str], None] | None = None,
+) -> Profile:
+    """Reads a run folder or file and joins it to what static analysis says.
+
+    Raises:
+        KinspectError: nothing can be read there, or a target of `options` is wrong.
+    """
+    return joined(read(path, progress), options, collect, progress)
+
+
+def read(path: Path, progress: Callable[[str], None] | None = None) -> Recording:
+    """A run of ours by its manifest, anything else by what lies there."""
+    if path.is_file() and path.name == manifest.NAME:
+        path = path.parent
+    if path.is_dir() and (path / manifest.NAME).is_file():
+        from kinspect.inspector.runs.profile_run import run_recording
+
+        return run_recording(path, progress)
+    return reading.read(path, progress)
+
+
+def joined(
+    recording: Recording,
+    options: Options,
+    collect: Collect,
+    progress: Callable[[str], None] | None = None,
+) -> Profile:
+    """Groups a recording's dispatches and joins them to static reports."""
+    found = profiles.analyse(
+        recording,
+        skip_warmup=options.skip_warmup,
+        only=options.kernel,
+        top=options.top,
+        arch=options.arch,
+    )
+    notes: list[str] = []
+    if not found.kernels and not found.left_out and not recording.samples:
+        notes.append(f"0 dispatches were recorded: {LIKELY_EMPTY}")
+    if found.left_out:
+        more = "kernel" if found.left_out == 1 else "kernels"
+        notes.append(f"{found.left_out} {more} left out by --kernel or --top")
+    if progress is not None and (options.targets or _kept(recording)):
+        progress("analysing what was launched")
+    analysed, errors, target = _static(recording, options, collect)
+    kernels, reports = profiles.joined(found.kernels, analysed, recording.code_objects)
+    kernels, reports = _landed(recording, kernels, reports)
+    return Profile(
+        recording=recording,
+        kernels=kernels,
+        reports=reports,
+        static_target=target,
+        total_ns=found.total_ns,
+        notes=tuple(notes),
+        errors=errors,
+    )
+
+
+def _landed(
+    recording: Recording, kernels: Sequence[KernelProfile], reports: Sequence[KernelReport]
+) -> tuple[tuple[KernelProfile, ...], tuple[KernelReport, ...]]:
+    """Samples and traced cycles on the lines of the kernels that they are of."""
+    if not recording.samples and not recording.traces:
+        return tuple(kernels), tuple(reports)
+    by_id = {report.id: report for report in reports}
+    landed = []
+    for kernel in kernels:
+        samples, traced = _of_kernel(recording, kernel)
+        matched = kernel.match.verdict in ("exact", "likely")
+        if not samples and not traced:
+            landed.append(kernel)
+            continue
+        if not matched:
+            words = "samples" if samples else "a thread trace"
+            note = f"{words} of it stand on no line: no analysed kernel is surely this one"
+            landed.append(replace(kernel, notes=(*kernel.notes, note)))
+            continue
+        report = by_id[kernel.match.kernels[0]]
+        landing = lines.measured_lines(report, samples, traced, _saved(recording, samples, traced))
+        notes = (*kernel.notes, *landing.notes)
+        landed.append(replace(kernel, lines=landing.lines, notes=notes))
+        if not report.measured_lines:
+            by_id[report.id] = loop_costs.with_lines(report, landing.lines)
+    return tuple(landed), tuple(by_id.values())
+
+
+def _of_kernel(
+    recording: Recording, kernel: KernelProfile
+) -> tuple[tuple[Samples, ...], tuple[Traced, ...]]:
+    """What was sampled and traced of a kernel: by its shapes; by name alone if that is its own."""
+    shapes = set(kernel.shapes)
+    names = {recording.shapes[number].name for number in shapes} | {kernel.name}
+
+    def mine(shape: int | None, name: str | None) -> bool:
+        return shape in shapes if shape is not None else name in names
+
+    samples = tuple(one for one in recording.samples if mine(one.place.shape, None))
+    traced = tuple(
+        line
+        for trace in recording.traces
+        for line in trace.lines
+        if mine(line.place.shape, trace.kernel)
+    )
+    return samples, traced
+
+
+def _saved(
+    recording: Recording, samples: Sequence[Samples], traced: Sequence[Traced]
+) -> tuple[Path, ...]:
+    """Code objects that the profiler saved of these places."""
+    wanted = {
+        (one.place.process, one.place.code_object)
+        for one in (*samples, *traced)
+        if one.place.code_object is not None
+    }
+    return tuple(
+        Path(one.path)
+        for one in recording.code_objects
+        if one.path is not None and (one.process, one.id) in wanted
+    )
+
+
+def _static(
+    recording: Recording, options: Options, collect: Collect
+) -> tuple[tuple[KernelReport, ...], tuple[ErrorRecord, ...], str | None]:
+    """Reports on what was launched: named targets, else the run's own cache and code objects."""
+    arch = options.arch or device_arch(recording)
+    targets = options.targets or _kept(recording)
+    reports: list[KernelReport] = []
+    errors: list[ErrorRecord] = []
+    if targets:
+        request = replace(
+            options.request, targets=tuple(targets), archs=(arch,) if arch is not None else ()
+        )
+        try:
+            report = collect(request)
+        except KinspectError as error:
+            if options.targets:
+                raise
+            # What the run kept by itself may be of no use; the measured figures still are.
+            errors.append(ErrorRecord(targets[0], None, "analyse", error.message, error.hint))
+        else:
+            reports += report.kernels
+            errors += report.errors
+    if not options.targets:
+        for one in recording.code_objects:
+            reports += _of_code_object(one, errors)
+    known = {report.id: report for report in reports}
+    return tuple(known.values()), tuple(errors), " ".join(targets) or None
+
+
+def device_arch(recording: Recording) -> str | None:
+    """The target of the devices that ran something, where they agree on one."""
+    used = {shape.agent for shape in recording.shapes}
+    gpus = [agent for agent in recording.agents if agent.kind == "gpu"]
+    archs = {agent.arch for agent in gpus if agent.key in used} or {a.arch for a in gpus}
+    archs.discard(None)
+    return archs.pop() if len(archs) == 1 else None
+
+
+def _kept(recording: Recording) -> tuple[str, ...]:
+    """The folder of the run's own Triton cache, if it holds anything."""
+    folder = Path(recording.path) / TRITON_CACHE
+    return (str(folder),) if folder.is_dir() and any(folder.iterdir()) else ()
+
+
+def _of_code_object(one: CodeObject, errors: list[ErrorRecord]) -> Sequence[KernelReport]:
+    """Reports on the kernels of a code object that the profiler saved."""
+    if one.path is None:
+        return ()
+    path = Path(one.path)
+    try:
+        data = path.read_bytes()
+        digest = hashlib.sha256(data).hexdigest()
+        artifacts = {"hsaco": Artifact("hsaco", digest, len(data), path)}
+        return analyze_code_object(data, Context(str(path), artifacts=artifacts))
+    except (KinspectError, OSError) as error:
+        hint = error.hint if isinstance(error, KinspectError) else "run the profiler again"
+        errors.append(ErrorRecord(str(path), None, "analyse", str(error), hint))
+        return ()
