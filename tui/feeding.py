@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pickle
 from contextlib import closing
-from typing import IO, TYPE_CHECKING, cast
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 from kinspect.inspector import pipeline
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord
-from kinspect.inspector.runs.events import Event, Failed
+from kinspect.inspector.runs import profiling
+from kinspect.inspector.runs.events import Event, Failed, Profiled, Reported
 from kinspect.inspector.runs.jobs import Request
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ def feed(request: Request, stream: IO[bytes]) -> None:
         stream: where to.
     """
     target = " ".join(request.targets)
-    events = cast("Generator[Event, None, None]", pipeline.analyze(request))
+    events = _events(request)
     try:
         with closing(events):
             for event in events:
@@ -37,6 +40,25 @@ def feed(request: Request, stream: IO[bytes]) -> None:
         bug = ErrorRecord(target, None, "analyze", said, "please report it")
         _write(Failed((0, 0), bug), stream)
     _write(None, stream)
+
+
+def _events(request: Request) -> Generator[Event, None, None]:
+    """What a run brings: a profiler's recording with its kernels, or kernels alone."""
+    first = Path(request.targets[0])
+    if not profiling.is_recording(first):
+        yield from pipeline.analyze(request)
+        return
+    options = profiling.Options(
+        targets=request.targets[1:],
+        arch=request.archs[0] if request.archs else None,
+        request=replace(request, targets=request.targets[1:]),
+    )
+    found = profiling.profiled(first, options, pipeline.collect)
+    yield Profiled(found)
+    for number, report in enumerate(found.reports):
+        yield Reported((0, number), report)
+    for error in (*found.recording.errors, *found.errors):
+        yield Failed((1, 0), error)
 
 
 def _write(event: Event | None, stream: IO[bytes]) -> None:

@@ -62,11 +62,10 @@ def command(
     from kinspect.inspector import pipeline
     from kinspect.inspector.render import view
     from kinspect.inspector.render.html import page
+    from kinspect.inspector.runs import profiling
     from kinspect.inspector.runs.picturing import shown
 
-    if len(targets) == 1 and _is_recording(Path(targets[0])):
-        from kinspect.inspector.runs import profiling
-
+    if len(targets) == 1 and profiling.is_recording(Path(targets[0])):
         options = profiling.Options(
             kernel=kernel,
             targets=joined,
@@ -98,12 +97,3 @@ def command(
         page.write_report(report, shown(view.worst_first(report.kernels)), stream)
     tell(report.errors, report.notes)
     return 2 if report.errors else 0
-
-
-def _is_recording(path: Path) -> bool:
-    """Whether a profiler made it: a run of ours, or files that a reader knows."""
-    from kinspect.inspector.rocprof import manifest, reading
-
-    if path.is_dir() and (path / manifest.NAME).is_file():
-        return True
-    return path.exists() and reading.knows(path)

@@ -74,7 +74,7 @@ def read(
     taken: set[Path] = set()
     seen: Mapping[str, int] = {}
     for name in names:
-        reader: Reader = import_module(f"{__package__}.readers.{name}")  # type: ignore[assignment]
+        reader = _reader(name)
         for group in reader.find([file for file in files if file not in taken]):
             taken.update(group.files)
             if progress is not None:
@@ -88,6 +88,17 @@ def read(
             "rocprof-compute workloads, and PyTorch profiler traces",
         )
     return builder.finish()
+
+
+def knows(path: Path, names: Sequence[str] = READERS) -> bool:
+    """Whether any reader would take something there; nothing is read but first bytes."""
+    files = _files(path)
+    return any(_reader(name).find(files) for name in names)
+
+
+def _reader(name: str) -> Reader:
+    found: Reader = import_module(f"{__package__}.readers.{name}")  # type: ignore[assignment]
+    return found
 
 
 def _files(path: Path) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kinspect.inspector.model import ErrorRecord, KernelReport, Variant
+from kinspect.inspector.recording import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,4 +42,11 @@ class Failed:
     error: ErrorRecord
 
 
-Event = Captured | Compiled | Reported | Failed
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """A profiler's recording was read and joined; the kernels it was joined to follow."""
+
+    profile: Profile
+
+
+Event = Captured | Compiled | Reported | Failed | Profiled

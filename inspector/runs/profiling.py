@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kinspect.inspector.analysis import Context, analyze_code_object
+from kinspect.inspector.capture.targets import resolve
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Artifact, ErrorRecord, KernelReport, Report
 from kinspect.inspector.recording import (
@@ -27,6 +28,7 @@ Collect = Callable[[Request], Report]
 
 TRITON_CACHE = "triton"
 """The folder of a run in which the program's Triton kept what it compiled."""
+_DATA = (".json", ".gz", ".db", ".csv")
 LIKELY_EMPTY = (
     "the program launched nothing on the GPU; its kernels ran in a process that was killed before "
     "it could write; --kernel names none of its kernels; or the profiler lacks the right to count"
@@ -66,6 +68,19 @@ def profiled(
         KinspectError: nothing can be read there, or a target of `options` is wrong.
     """
     return joined(read(path, progress), options, collect, progress)
+
+
+def is_recording(path: Path) -> bool:
+    """Whether a profiler made it, rather than that there are kernels to analyse in it."""
+    if path.name == manifest.NAME or (path / manifest.NAME).is_file():
+        return True
+    if path.suffix in _DATA:  # a report of ours may have such a name as well
+        return path.is_file() and reading.knows(path)
+    try:
+        resolve(str(path))
+    except KinspectError:
+        return path.exists() and reading.knows(path)
+    return False
 
 
 def read(path: Path, progress: Callable[[str], None] | None = None) -> Recording:
