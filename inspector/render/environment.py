@@ -9,12 +9,14 @@ from typing import Any, TextIO
 
 from kinspect.inspector.environment.changing import Step
 from kinspect.inspector.environment.facts import Fact, Report, Verdict
+from kinspect.inspector.environment.knobs import GROUP
 from kinspect.inspector.environment.settings import Change, command
 from kinspect.inspector.render.table import Column, rows_of
 
 SCHEMA = 1
 UNKNOWN = "–"
-_WIDEST = 44
+_WIDEST, _WIDEST_REMARK = 44, 100
+"""Characters of a value and a remark; JSON has them whole."""
 
 
 def write_check(report: Report, stream: TextIO, every: bool) -> None:
@@ -95,17 +97,16 @@ def shell_lines(changes: Sequence[Change], *, back: bool) -> Iterator[str]:
 
 
 def _is_silent(fact: Fact) -> bool:
-    """A variable that is as it should be without being set, or that is on offer."""
-    return fact.value is None and (
-        fact.verdict is Verdict.CHOICE
-        or (fact.verdict is Verdict.GOOD and fact.expected in ("", "unset"))
-    )
+    """A variable that is not set and need not be."""
+    offered = fact.expected != "" and fact.verdict in (Verdict.CHOICE, Verdict.ABSENT)
+    fine = fact.verdict is Verdict.GOOD and fact.expected in ("", "unset")
+    return fact.group == GROUP and fact.value is None and (offered or fine)
 
 
-def _short(text: str | None) -> str:
+def _short(text: str | None, most: int = _WIDEST) -> str:
     if text is None:
         return UNKNOWN
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _remark(fact: Fact) -> str:
@@ -113,7 +114,7 @@ def _remark(fact: Fact) -> str:
         return f"should be {fact.expected}" if fact.expected else ""
     if fact.verdict is Verdict.GOOD:
         return ""
-    return fact.advice
+    return _short(fact.advice, _WIDEST_REMARK)
 
 
 def _shown(value: str | None) -> str:

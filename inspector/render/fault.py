@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from typing import Any, TextIO
 
@@ -10,6 +11,8 @@ from kinspect.inspector.fault.values import CodeLine, FaultReport, Message, Stop
 from kinspect.inspector.model import SourceLoc
 
 SCHEMA = 1
+_MOST_SHOWN = 8
+"""Stops that are shown in full."""
 _MEANINGS = {
     "MEMORY_VIOLATION": "a memory operation touched what it must not",
     "ADDRESS_ERROR": "a memory operation's address is not aligned",
@@ -45,10 +48,16 @@ def _text(report: FaultReport) -> Iterator[str]:
         yield _message(message)
     if report.kernel:
         yield f"kernel  {report.kernel}"
-    for number, stop in enumerate(report.stops):
+    for number, stop in enumerate(report.stops[:_MOST_SHOWN]):
         if number or report.messages or report.kernel:
             yield ""
         yield from _stop(stop)
+    if more := report.stops[_MOST_SHOWN:]:
+        yield ""
+        yield f"{len(more)} more stops (all of them with --format json)"
+        yield from (
+            f"  {_head(stop)}   {_code(stop.at) if stop.at else ''}".rstrip() for stop in more
+        )
     if not report.faulted:
         yield "no fault: nothing says that a GPU stopped"
     if report.notes:
@@ -68,14 +77,16 @@ def _message(message: Message) -> str:
     return f"queue error {message.text}{reason}"
 
 
-def _stop(stop: Stop) -> Iterator[str]:
+def _head(stop: Stop) -> str:
     count = len(stop.waves)
-    if count:
-        waves = "1 wave" if count == 1 else f"{count:,} waves"
-        why = ", ".join(stop.reasons) or "no fault of their own"
-        yield f"{waves} at pc {stop.pc:#x}: {why}"
-    else:
-        yield f"pc {stop.pc:#x}: the report shows code, and no wave"
+    if not count:
+        return f"pc {stop.pc:#x}: the report shows code, and no wave"
+    waves = "1 wave" if count == 1 else f"{count:,} waves"
+    return f"{waves} at pc {stop.pc:#x}: {', '.join(stop.reasons) or 'no fault of their own'}"
+
+
+def _stop(stop: Stop) -> Iterator[str]:
+    yield _head(stop)
     for reason in stop.reasons:
         if reason in _MEANINGS:
             yield f"  {_MEANINGS[reason]}"
@@ -90,6 +101,8 @@ def _stop(stop: Stop) -> Iterator[str]:
         yield f"  culprit   {_code(stop.culprit)}"
     elif stop.at is not None:
         yield f"  at pc     {_code(stop.at)}"
+    if stop.saved and stop.at is not None and stop.at.line is not None:
+        yield f"  open      kinspect tui {shlex.quote(stop.saved)}"
     if stop.context:
         yield ""
         yield from _context(stop)
@@ -132,7 +145,7 @@ def _lanes(lanes: tuple[int, ...]) -> str:
 
 
 def _code(line: CodeLine) -> str:
-    parts = [line.text]
+    parts = [line.text] if line.text else []
     if line.line is not None:
         parts.append(f"ISA {line.line}")
     if place := _place(line.loc):
@@ -188,6 +201,7 @@ def _stop_value(stop: Stop) -> dict[str, Any]:
         "function": stop.function or None,
         "code_object": stop.uri,
         "offset": _hex(stop.offset),
+        "saved": stop.saved,
         "at": _line_value(stop.at),
         "culprit": _line_value(stop.culprit),
         "exact": stop.culprit is not None,

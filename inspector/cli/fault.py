@@ -1,0 +1,325 @@
+"""`kinspect fault`: a program under the ROCm debug agent, and where its waves stopped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import IO, TextIO
+
+import click
+from kinspect.inspector.cli.options import format_option, output_option, result_stream
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.fault import agent as debug_agent
+from kinspect.inspector.fault.values import FaultReport
+
+_RUN, _IMPORT = "run", "import"
+_LITERAL = "report.%p.txt"
+"""The report's name; newer agents put the process's number in, older ones leave it as it is."""
+_ONE_FOR_ALL = (
+    "this agent writes one report for all processes: where several used the GPU, parts of it may be"
+    " lost"
+)
+
+
+class _Fault(click.Group):
+    """`fault [OPTIONS] -- COMMAND` is `fault run [OPTIONS] -- COMMAND`."""
+
+    _runs = False
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (_RUN, _IMPORT, *ctx.help_option_names):
+            args = [_RUN, *args]
+        self._runs = bool(args) and args[0] == _RUN
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            if not self._runs:
+                raise
+            # The program's own status may be 2: what fails here must be told from that.
+            raise KinspectError(
+                error.format_message(), "see `kinspect fault run --help`", debug_agent.FAILED
+            ) from None
+        except KinspectError as error:
+            if self._runs:
+                error.exit_code = debug_agent.FAILED
+            raise
+
+
+@click.group(cls=_Fault, subcommand_metavar="[OPTIONS] -- COMMAND | import PATH")
+def fault() -> None:
+    """Run COMMAND under the ROCm debug agent and show where its GPU code failed.
+
+    `kinspect fault -- python train.py` names the kernel, the instruction and the Python line that
+    the waves stopped at, and for memory faults, which are reported late, the operations that may
+    have caused them. `kinspect fault run --help` lists the options. `kinspect fault import PATH`
+    reads a saved report without a GPU.
+    """
+
+
+@fault.command(_RUN, context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Folder for the report and code objects, a new one.  [kinspect-fault-<time>]",
+)
+@click.option("--all-waves", is_flag=True, help="Report waves without a fault too.")
+@click.option(
+    "--precise",
+    is_flag=True,
+    help="Precise memory mode: slow, and exact where GPU and agent have it.",
+)
+@click.option(
+    "--memory-caches",
+    is_flag=True,
+    help="Leave PyTorch's and ROCm's caches of device memory on: faster, and hides overruns.",
+)
+@click.option(
+    "--agent",
+    "agent_path",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The agent's library.  [of the program's environment, ROCM_PATH, /opt/rocm]",
+)
+@format_option("text", "json")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the result to this file.  [stderr]",
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run_command(
+    out: Path | None,
+    all_waves: bool,
+    precise: bool,
+    memory_caches: bool,
+    agent_path: Path | None,
+    form: str,
+    output: Path | None,
+    command: tuple[str, ...],
+) -> int:
+    """Run COMMAND under the debug agent.
+
+    Its output, signals and exit status pass through; the result goes to stderr. Ctrl-\\ asks for a
+    report of all waves while it runs (a hang). Failures of kinspect itself exit 125.
+    """
+    folders = debug_agent.places(os.environ, _prefixes(command[0]), Path("/"))
+    library = debug_agent.find_agent(folders, agent_path)
+    folder = _new_folder(out)
+    with _work(folder) as work:
+        objects, cache = work / "code_objects", work / "triton_cache"
+        for made in (objects, cache):
+            made.mkdir()
+        options = debug_agent.options(
+            work / _LITERAL, objects, every_wave=all_waves, precise=precise
+        )
+        environment, set_aside = debug_agent.environment(
+            os.environ, library, options, cache, memory_caches=memory_caches
+        )
+        for setting in set_aside:
+            _say(f"{setting} is replaced for this run")
+        status = _run(command, environment, work / "stderr.txt")
+    found = _explained(folder, command, status, precise)
+    _keep(found, folder)
+    _show(found, form, output)
+    _say(f"the program ended with status {status}; report and code objects -> {folder}")
+    return status
+
+
+@fault.command(_IMPORT)
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--code-objects",
+    "folders",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where the saved code objects are; Triton's cache will do.  [beside the report]",
+)
+@click.option("--precise", is_flag=True, help="The report was made in precise memory mode.")
+@format_option("text", "json")
+@output_option
+def import_command(
+    path: Path, folders: tuple[Path, ...], precise: bool, form: str, output: Path | None
+) -> None:
+    """Read a report of the debug agent, or the runtime's fault message, without a GPU.
+
+    PATH is what the agent wrote, a log that holds it, or a folder of `kinspect fault -- COMMAND`.
+    """
+    from kinspect.inspector.runs.faulting import explain, read_reports, report_files
+
+    files = report_files(path)
+    beside = (path,) if path.is_dir() else _beside(path)
+    found = explain(
+        read_reports(files), [str(f) for f in files], (*folders, *beside), precise=precise
+    )
+    with result_stream(output) as stream:
+        _write(found, form, stream)
+
+
+def _beside(path: Path) -> tuple[Path, ...]:
+    """Folders of code objects next to a report that was made by `kinspect fault`."""
+    return tuple(
+        folder
+        for name in ("code_objects", "triton_cache")
+        if (folder := path.parent / name).is_dir()
+    )
+
+
+def _explained(folder: Path, command: tuple[str, ...], status: int, precise: bool) -> FaultReport:
+    from kinspect.inspector.runs.faulting import explain, read_reports, report_files
+
+    files = report_files(folder)
+    try:
+        report = read_reports(files)
+    except KinspectError:
+        return FaultReport(tuple(map(str, files)), (), (), command=command, status=status)
+    found = explain(report, [str(f) for f in files], (folder,), precise=precise)
+    notes = found.notes
+    if (folder / _LITERAL).exists():
+        notes = (*notes, _ONE_FOR_ALL)
+    return replace(found, command=command, status=status, notes=notes)
+
+
+def _prefixes(program: str) -> list[Path]:
+    """Python environments that the program may run in: its own first."""
+    found = shutil.which(program)
+    homes = [Path(found).parent.parent] if found else []
+    if os.environ.get("VIRTUAL_ENV"):
+        homes.append(Path(os.environ["VIRTUAL_ENV"]))
+    return [*homes, Path(sys.prefix)]
+
+
+def _new_folder(out: Path | None) -> Path:
+    folder = out or Path(time.strftime("kinspect-fault-%Y%m%d-%H%M%S"))
+    try:
+        folder.mkdir(parents=True, exist_ok=out is not None)
+        if any(folder.iterdir()):
+            raise KinspectError(
+                f"{folder}: is not empty", "name a new folder with --out", debug_agent.FAILED
+            )
+    except OSError as error:
+        raise KinspectError(
+            f"{folder}: cannot be made ({error.strerror})", "choose --out", debug_agent.FAILED
+        ) from None
+    return folder.resolve()
+
+
+@contextmanager
+def _work(folder: Path) -> Iterator[Path]:
+    """Where the run writes: the folder itself, or one that the agent's options can name."""
+    if debug_agent.safe(folder):
+        yield folder
+        return
+    work = Path(tempfile.mkdtemp(prefix="kinspect-fault-", dir="/tmp"))
+    try:
+        yield work
+    finally:
+        shutil.copytree(work, folder, dirs_exist_ok=True)
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str], copy: Path) -> int:
+    """Runs the command to its end; what it says on stderr is passed on and kept."""
+    sys.stdout.flush()
+    try:
+        process = subprocess.Popen(command, env=dict(environment), stderr=subprocess.PIPE)
+    except OSError as error:
+        hint = "name a program, as you would without kinspect"
+        if command[0].endswith(".py"):
+            hint = f"did you mean `kinspect fault -- python {' '.join(command)}`?"
+        reason = error.strerror or str(error)
+        raise KinspectError(
+            f"{command[0]}: cannot be run ({reason})", hint, debug_agent.FAILED
+        ) from None
+    assert process.stderr is not None
+    with _signals_for(process), copy.open("wb") as kept:
+        pump = threading.Thread(target=_pump, args=(process.stderr, kept), daemon=True)
+        pump.start()
+        status = process.wait()
+        # A child that lives on holds the pipe open: it is not waited for.
+        pump.join(timeout=2)
+    return 128 - status if status < 0 else status
+
+
+def _pump(source: IO[bytes], kept: IO[bytes]) -> None:
+    """Passes on what comes, to its end: a program must never wait for a reader that is gone."""
+    ours: int | None = sys.stderr.fileno()
+    while chunk := os.read(source.fileno(), 1 << 16):
+        if not kept.closed:
+            kept.write(chunk)
+        if ours is not None:
+            try:
+                _write_all(ours, chunk)
+            except OSError:
+                ours = None
+
+
+def _write_all(to: int, chunk: bytes) -> None:
+    while chunk:
+        chunk = chunk[os.write(to, chunk) :]
+
+
+@contextmanager
+def _signals_for(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Ctrl-C and Ctrl-\\ reach the command by themselves; SIGTERM and SIGHUP are passed on."""
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        process.send_signal(number)
+
+    def wait(number: int, frame: FrameType | None) -> None:
+        """The terminal told the command too: its report is still to be read."""
+
+    handlers = {
+        signal.SIGINT: wait,
+        signal.SIGQUIT: wait,
+        signal.SIGTERM: pass_on,
+        signal.SIGHUP: pass_on,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _keep(found: FaultReport, folder: Path) -> None:
+    with result_stream(folder / "fault.json") as stream:
+        _write(found, "json", stream)
+
+
+def _show(found: FaultReport, form: str, output: Path | None) -> None:
+    if output is None:
+        _write(found, form, sys.stderr)
+    else:
+        with result_stream(output) as stream:
+            _write(found, form, stream)
+
+
+def _write(found: FaultReport, form: str, stream: TextIO) -> None:
+    from kinspect.inspector.render import fault as render
+
+    if form == "json":
+        render.write_json(found, stream)
+    else:
+        render.write(found, stream)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"kinspect: {text}\n")

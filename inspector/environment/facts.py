@@ -1,0 +1,67 @@
+"""What `kinspect env` finds out, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Verdict(str, Enum):
+    """What is thought of a fact.
+
+    `choice` is what the guides offer for some kinds of work, or what changes compiled code: neither
+    is better.
+    """
+
+    GOOD = "good"
+    CHANGE = "worth changing"
+    CHOICE = "your choice"
+    UNKNOWN = "unknown"
+    ABSENT = "not here"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line of the table.
+
+    Args:
+        group: heading.
+        name: as `env set` takes it, where it can be set.
+        value: what it is; None where it is not known or not there.
+        expected: what it should be, or may be.
+        verdict: what is thought of it.
+        advice: why, and what to do.
+        source: where the advice comes from.
+        settable: whether `env set` can change it.
+    """
+
+    group: str
+    name: str
+    value: str | None
+    verdict: Verdict
+    expected: str = ""
+    advice: str = ""
+    source: str = ""
+    settable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU of the driver's topology: node, target and, where it is known, its card's folder."""
+
+    node: int
+    arch: str
+    name: str = ""
+    card: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All facts, in the order of their groups."""
+
+    facts: tuple[Fact, ...]
+    gpus: tuple[Gpu, ...] = field(default=())
+
+    @property
+    def worth_changing(self) -> tuple[Fact, ...]:
+        return tuple(f for f in self.facts if f.verdict is Verdict.CHANGE)

@@ -1,0 +1,121 @@
+"""What settings were before `env set`: a file per machine, written before anything is changed.
+
+It lies in the user's state folder, under the machine's name, since home folders are shared between
+machines. The first value before any change is the one that counts: setting twice keeps it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kinspect.inspector.environment.settings import CODECS, Change
+from kinspect.inspector.errors import KinspectError
+
+VERSION = 1
+OVERRIDE = "KINSPECT_STATE_DIR"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """One setting as it was, what it was set to, and in which boot."""
+
+    change: Change
+    boot: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The file of one machine."""
+
+    path: Path
+
+    def read(self) -> tuple[Saved, ...]:
+        """What was kept, in the order of the changes.
+
+        Raises:
+            KinspectError: the file is damaged or was written by a newer kinspect.
+        """
+        try:
+            document = json.loads(self.path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return ()
+        except (OSError, ValueError) as error:
+            raise self._damaged(str(error)) from None
+        if not isinstance(document, dict) or document.get("version") != VERSION:
+            raise self._damaged("its version is not known here")
+        try:
+            entries = tuple(
+                Saved(Change(e["name"], e["kind"], e["target"], e["before"], e["after"]), e["boot"])
+                for e in document["changes"]
+            )
+        except (KeyError, TypeError) as error:
+            raise self._damaged(f"an entry lacks {error}") from None
+        for entry in entries:
+            kind, before = entry.change.kind, entry.change.before
+            if kind not in (*CODECS, "variable") or not isinstance(before, str | None):
+                raise self._damaged(f"{entry.change.name} is of no kind that is known here")
+        return entries
+
+    def write(self, entries: Iterable[Saved]) -> None:
+        """Keeps these and no others, all or nothing; no entries, no file.
+
+        Raises:
+            KinspectError: it can't be written.
+        """
+        kept = list(entries)
+        try:
+            if not kept:
+                self.path.unlink(missing_ok=True)
+                return
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            partial = self.path.with_suffix(f".{os.getpid()}.partial")
+            with partial.open("w", encoding="utf-8") as stream:
+                json.dump({"version": VERSION, "changes": [_entry(one) for one in kept]}, stream)
+                stream.flush()
+                os.fsync(stream.fileno())
+            partial.replace(self.path)
+        except OSError as error:
+            raise KinspectError(
+                f"{self.path}: cannot be written ({error.strerror})",
+                f"free space, or set {OVERRIDE} to a folder of yours; nothing was changed",
+            ) from None
+
+    def _damaged(self, why: str) -> KinspectError:
+        return KinspectError(
+            f"{self.path}: cannot be read: {why}",
+            "look at what it says of `before`, put that back by hand and delete the file",
+        )
+
+
+def ledger(node: str, override: str | None) -> Ledger:
+    """The ledger of a machine.
+
+    Args:
+        node: its name.
+        override: a folder in place of the user's state folder.
+    """
+    name = re.sub(r"[^\w.-]", "_", node) or "machine"
+    if override:
+        folder = Path(override)
+    else:
+        import platformdirs
+
+        folder = platformdirs.user_state_path("kinspect")
+    return Ledger(folder / f"environment-{name}.json")
+
+
+def _entry(saved: Saved) -> dict[str, str | None]:
+    change = saved.change
+    return {
+        "name": change.name,
+        "kind": change.kind,
+        "target": change.target,
+        "before": change.before,
+        "after": change.after,
+        "boot": saved.boot,
+    }

@@ -1,0 +1,321 @@
+"""`kinspect env set` and `reset`: kept before, changed, read back, put back."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+from kinspect.inspector.environment.changing import Outcome, Step, apply, planned_reset, reset
+from kinspect.inspector.environment.host import Host, User
+from kinspect.inspector.environment.ledger import Ledger, ledger
+from kinspect.inspector.environment.settings import command, plan
+from kinspect.inspector.errors import KinspectError
+
+Tool = Callable[..., "CompletedProcess[str]"]
+
+CARD = "/sys/class/drm/renderD128/device"
+LEVEL, CLOCK = f"{CARD}/power_dpm_force_performance_level", f"{CARD}/pp_od_clk_voltage"
+NUMA = "/proc/sys/kernel/numa_balancing"
+BOOT = "/proc/sys/kernel/random/boot_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel(Host):
+    """A host whose kernel behaves as amdgpu does: clocks are entered, then committed."""
+
+    refused: tuple[str, ...] = ()
+    deaf: tuple[str, ...] = ()
+
+    def write(self, place: str, text: str) -> None:
+        if place in self.refused:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        if place in self.deaf:
+            return
+        path = self.path(place)
+        if place == CLOCK:
+            level = self.text(LEVEL)
+            if level not in ("manual", "perf_determinism"):
+                raise OSError(errno.EINVAL, "Invalid argument")
+            pending = self.root / "pending"
+            if match := re.fullmatch(r"s 1 (\d+)", text):
+                pending.write_text(match[1])
+            elif text == "c":
+                path.write_text(clocks(int(pending.read_text())))
+            else:
+                raise OSError(errno.EINVAL, "Invalid argument")
+            return
+        path.write_text(text + "\n")
+        if place == LEVEL and text == "auto":
+            self.path(CLOCK).write_text(clocks(2100))
+
+
+def clocks(most: int) -> str:
+    return f"OD_SCLK:\n0:  500Mhz\n1:  {most}Mhz\nOD_RANGE:\nSCLK:  500Mhz  2100Mhz\n"
+
+
+FILES = {
+    "/sys/class/kfd/kfd/topology/nodes/1/properties": "drm_render_minor 128\n"
+    "gfx_target_version 90402\n",
+    LEVEL: "auto\n",
+    CLOCK: clocks(2100),
+    NUMA: "1\n",
+    BOOT: "boot-1\n",
+}
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Kernel:
+    root = tmp_path / "root"
+    for name, text in FILES.items():
+        path = root / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return Kernel(root, {}, lambda command: None, User(0, ()), "6.8", "node1")
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Ledger:
+    return ledger("node1", str(tmp_path / "state"))
+
+
+def state(kernel: Kernel) -> tuple[str | None, str | None, str]:
+    text = kernel.text(CLOCK) or ""
+    return kernel.text(NUMA), kernel.text(LEVEL), re.findall(r"1:\s+(\d+)Mhz", text)[0]
+
+
+def outcomes(steps: list[Step]) -> list[Outcome]:
+    return [step.outcome for step in steps]
+
+
+def test_what_is_planned(kernel: Kernel) -> None:
+    assert [(c.name, c.before, c.after) for c in plan(kernel)] == [
+        ("numa_balancing", "1", "0"),
+        ("clock1", "auto", "perf_determinism"),
+        ("clock1", "2100", "1900"),
+        ("HIP_FORCE_DEV_KERNARG", None, "1"),
+    ]
+    assert state(kernel) == ("1", "auto", "2100")
+
+
+def test_set_and_reset(kernel: Kernel, book: Ledger) -> None:
+    changes = plan(kernel)
+    steps = apply(kernel, book, changes)
+    assert outcomes(steps) == [Outcome.DONE] * 3 + [Outcome.SHELL]
+    assert state(kernel) == ("0", "perf_determinism", "1900")
+    assert [c for c in plan(kernel) if not c.is_variable] == []
+    back = reset(kernel, book)
+    # The clock goes back while the level still allows it, the level after that.
+    assert [s.change.target for s in back] == [CLOCK, LEVEL, NUMA]
+    assert outcomes(back) == [Outcome.DONE] * 3
+    assert state(kernel) == ("1", "auto", "2100")
+    assert not book.path.exists()
+    assert reset(kernel, book) == []
+
+
+def test_what_was_there_is_kept_before_anything_is_changed(kernel: Kernel, book: Ledger) -> None:
+    seen: list[bool] = []
+
+    @dataclass(frozen=True, slots=True)
+    class Watching(Kernel):
+        def write(self, place: str, text: str) -> None:
+            seen.append(book.path.exists() and kernel.text(NUMA) == "1")
+            Kernel.write(self, place, text)
+
+    watching = Watching(kernel.root, {}, kernel.run, kernel.user, "6.8", "node1")
+    apply(watching, book, plan(watching, ["numa_balancing"]))
+    assert seen == [True]
+
+
+def test_setting_twice_keeps_what_was_there_first(kernel: Kernel, book: Ledger) -> None:
+    apply(kernel, book, plan(kernel, ["numa_balancing"]))
+    kernel.write(NUMA, "2")
+    apply(kernel, book, plan(kernel, ["numa_balancing"]))
+    reset(kernel, book)
+    assert kernel.text(NUMA) == "1"
+
+
+def test_nothing_is_changed_where_nothing_can_be_kept(kernel: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file where a folder should be")
+    with pytest.raises(KinspectError, match="cannot be"):
+        apply(kernel, ledger("node1", str(tmp_path / "state")), plan(kernel))
+    assert state(kernel) == ("1", "auto", "2100")
+
+
+def test_no_right_to_do_it(kernel: Kernel, book: Ledger) -> None:
+    closed = replace(kernel, refused=(NUMA,))
+    (step,) = apply(closed, book, plan(closed, ["numa_balancing"]))
+    assert step.failed
+    assert step.said == f"Permission denied; as root: sudo sh -c 'echo 0 > {NUMA}'"
+    assert not book.path.exists()  # nothing to put back
+
+
+def test_half_of_it_fails(kernel: Kernel, book: Ledger) -> None:
+    closed = replace(kernel, refused=(LEVEL,))
+    steps = apply(closed, book, [c for c in plan(closed) if not c.is_variable])
+    assert outcomes(steps) == [Outcome.DONE, Outcome.REFUSED, Outcome.REFUSED]
+    assert steps[2].said == "left alone: the step before it failed"
+    assert state(kernel) == ("0", "auto", "2100")
+    assert [saved.change.name for saved in book.read()] == ["numa_balancing"]
+
+
+def test_a_change_that_does_not_take(kernel: Kernel, book: Ledger) -> None:
+    deaf = replace(kernel, deaf=(NUMA,))
+    (step,) = apply(deaf, book, plan(deaf, ["numa_balancing"]))
+    assert step.outcome is Outcome.REFUSED
+    assert "it was written, and reads 1 all the same" in step.said
+
+
+def test_after_a_restart(kernel: Kernel, book: Ledger) -> None:
+    apply(kernel, book, plan(kernel))
+    for name, text in {**FILES, BOOT: "boot-2\n"}.items():
+        kernel.path(name).write_text(text)
+    steps = reset(kernel, book)
+    assert outcomes(steps) == [Outcome.ALREADY] * 3
+    assert steps[0].said == "by a restart of the machine"
+    assert not book.path.exists()
+
+
+def test_someone_else_changed_it(kernel: Kernel, book: Ledger) -> None:
+    apply(kernel, book, plan(kernel, ["numa_balancing"]))
+    kernel.write(NUMA, "2")
+    (step,) = reset(kernel, book)
+    assert step.outcome is Outcome.DRIFTED
+    assert step.said == "it is 2 since `env set`, neither 1 nor 0; --force puts 1 back"
+    assert kernel.text(NUMA) == "2"
+    assert book.read()
+    (forced,) = reset(kernel, book, force=True)
+    assert forced.outcome is Outcome.DONE
+    assert kernel.text(NUMA) == "1"
+
+
+def test_putting_back_fails_and_is_tried_again(kernel: Kernel, book: Ledger) -> None:
+    apply(kernel, book, [c for c in plan(kernel) if not c.is_variable])
+    steps = reset(replace(kernel, refused=(NUMA,)), book)
+    assert outcomes(steps) == [Outcome.DONE, Outcome.DONE, Outcome.REFUSED]
+    assert [saved.change.name for saved in book.read()] == ["numa_balancing"]
+    assert outcomes(reset(kernel, book)) == [Outcome.DONE]
+
+
+def test_a_gpu_that_is_gone(kernel: Kernel, book: Ledger) -> None:
+    apply(kernel, book, plan(kernel, ["clock1"]))
+    for place in (LEVEL, CLOCK):
+        kernel.path(place).unlink()
+    assert outcomes(reset(kernel, book)) == [Outcome.GONE] * 2
+    assert not book.path.exists()
+
+
+def test_looking_changes_nothing(kernel: Kernel, book: Ledger) -> None:
+    apply(kernel, book, plan(kernel, ["numa_balancing"]))
+    assert outcomes(planned_reset(kernel, book.read())) == [Outcome.DONE]
+    assert kernel.text(NUMA) == "0"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "cannot be read"),
+        ('{"version": 9}', "version"),
+        ('{"version": 1, "changes": [{"name": "x"}]}', "lacks 'kind'"),
+        (
+            '{"version": 1, "changes": [{"name": "x", "kind": "odd", "target": "/t",'
+            ' "before": "1", "after": "2", "boot": ""}]}',
+            "no kind",
+        ),
+    ],
+)
+def test_a_damaged_ledger(book: Ledger, text: str, message: str) -> None:
+    book.path.parent.mkdir(parents=True)
+    book.path.write_text(text)
+    with pytest.raises(KinspectError, match=message):
+        book.read()
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("AMD_LOG_LEVL", "no setting of that name", "AMD_LOG_LEVEL"),
+        ("clock7", "cannot be set here", "env check"),
+    ],
+)
+def test_unknown_names(kernel: Kernel, name: str, message: str, hint: str) -> None:
+    with pytest.raises(KinspectError, match=message) as raised:
+        plan(kernel, [name])
+    assert hint in raised.value.hint
+
+
+def test_commands_for_the_shell(kernel: Kernel) -> None:
+    numa, level, clock, variable = plan(kernel)
+    assert command(numa, "0") == f"sudo sh -c 'echo 0 > {NUMA}'"
+    inner = command(clock, "1900").removeprefix("sudo sh -c ")
+    assert subprocess.run(
+        ["sh", "-c", f"printf %s {inner}"], capture_output=True, text=True
+    ).stdout == (f"echo 's 1 1900' > {CLOCK} && echo c > {CLOCK}")
+    assert command(level, "auto").endswith(f"echo auto > {LEVEL}'")
+    assert command(variable, "1") == "export HIP_FORCE_DEV_KERNARG=1"
+    assert command(variable, None) == "unset HIP_FORCE_DEV_KERNARG"
+
+
+# --------------------------------------------------------------------------- the command
+
+
+def test_a_shell_sets_and_resets_its_variables(tmp_path: Path) -> None:
+    kinspect = f"{sys.executable} -m kinspect.inspector.cli"
+    script = f"""
+set -e
+export AMD_LOG_LEVEL="4" KINSPECT_STATE_DIR={tmp_path}/state
+unset TORCHINDUCTOR_MAX_AUTOTUNE || true
+eval "$({kinspect} env set --shell --yes AMD_LOG_LEVEL TORCHINDUCTOR_MAX_AUTOTUNE)"
+echo "${{AMD_LOG_LEVEL-none}} ${{TORCHINDUCTOR_MAX_AUTOTUNE-none}}"
+eval "$({kinspect} env reset --shell)"
+echo "${{AMD_LOG_LEVEL-none}} ${{TORCHINDUCTOR_MAX_AUTOTUNE-none}}"
+{kinspect} env reset --yes
+ls {tmp_path}/state
+"""
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["none 1", "4 none"]
+    assert [line.rsplit("  ", 1)[1] for line in lines[2:]] == ["already so", "already so"]
+
+
+def env_of(tmp_path: Path, **more: str) -> Mapping[str, str]:
+    return {"KINSPECT_STATE_DIR": str(tmp_path / "state"), **more}
+
+
+def test_nothing_without_yes(tool: Tool, tmp_path: Path) -> None:
+    env = env_of(tmp_path, AMD_LOG_LEVEL="3")
+    for args in (["set", "AMD_LOG_LEVEL"], ["set", "AMD_LOG_LEVEL", "--yes", "--dry-run"]):
+        done = tool("env", *args, env=env)
+        assert done.returncode == 0
+        assert done.stdout == "AMD_LOG_LEVEL: 3 -> unset\n  unset AMD_LOG_LEVEL\n"
+        assert "nothing was changed" in done.stderr
+    assert not (tmp_path / "state").exists()
+
+
+def test_with_yes(tool: Tool, tmp_path: Path) -> None:
+    env = env_of(tmp_path, AMD_LOG_LEVEL="3")
+    done = tool("env", "set", "AMD_LOG_LEVEL", "--yes", "--format", "json", env=env)
+    assert done.returncode == 0
+    (change,) = json.loads(done.stdout)["changes"]
+    assert (change["before"], change["after"], change["outcome"]) == ("3", None, "for the shell")
+    assert "eval" in done.stderr
+
+
+def test_nothing_to_reset(tool: Tool, tmp_path: Path) -> None:
+    done = tool("env", "reset", "--yes", env=env_of(tmp_path))
+    assert done.returncode == 0
+    assert "nothing to put back" in done.stderr
+
+
+def test_an_unknown_name_is_one_line(tool: Tool, tmp_path: Path) -> None:
+    done = tool("env", "set", "AMD_LOG_LEVL", env=env_of(tmp_path))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "did you mean AMD_LOG_LEVEL" in done.stderr
