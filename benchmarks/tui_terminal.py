@@ -35,6 +35,8 @@ class Terminal:
         self.began = time.perf_counter()
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
+            # Users have compiled modules: without them a start would be measured that nobody has.
+            os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
             for name, value in {"TERM": "xterm-256color", **environment}.items():
                 os.environ[name] = value
             os.execv(command[0], list(command))

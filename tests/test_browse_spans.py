@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kinspect.inspector.browse.folds import HIDDEN_FIRST, all_folds, folded_first, folds
 from kinspect.inspector.browse.spans import NAMES, STRING, spans, within_strings
 from kinspect.inspector.browse.texts import TEXTS, lines_of
-from kinspect.inspector.isa.mnemonics import CLASSES
+from kinspect.inspector.isa.mnemonics import CLASSES, lookup
 from kinspect.inspector.isa.text import parse_text
 from kinspect.tui.widgets.code import CodeView
 
@@ -49,6 +49,23 @@ def test_pieces_are_in_order_disjoint_and_within_the_line(path: Path) -> None:
         check(kind, line)
     coloured = sum(bool(spans(kind, line)) for line in lines if line.strip())
     assert coloured > 0.5 * sum(bool(line.strip()) for line in lines)
+
+
+def test_names_of_instructions_tell_what_the_table_says_of_them() -> None:
+    """Before a text is analysed its colours are guessed; they must not change afterwards."""
+    word = re.compile(r"\s*([a-z]\w*_\w*)(?:\s|$)")
+    seen = {
+        match[1]
+        for path in FILES
+        if KINDS[path.suffix] == "amdgcn"
+        for match in map(word.match, lines_in(path))
+        if match is not None
+    }
+    known = {name: lookup(name).cls for name in seen}
+    told = {name: cls for name, cls in known.items() if cls != "unknown"}
+    assert len(told) > 150
+    for name, cls in told.items():
+        assert spans("amdgcn", f"  {name} v0", None) == spans("amdgcn", f"  {name} v0", cls), name
 
 
 @given(st.sampled_from(TEXTS), st.text(max_size=60), st.sampled_from([None, "valu", STRING]))

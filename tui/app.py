@@ -167,6 +167,7 @@ class KinspectApp(App[int]):
         if self.feed is not None:
             from kinspect.tui.feed import Ended
 
+            profile = self.session.profile
             for event in self.feed.taken():
                 if not isinstance(event, Ended):
                     self.session.take(event)
@@ -175,6 +176,8 @@ class KinspectApp(App[int]):
                 self.session.end()
                 if self.watcher is not None:
                     self.watcher.rests_on(e.report for e in self.session.entries.values())
+            if self.session.profile is not profile and self.opening.page is None:
+                self.action_page("profile")  # who opens a recording wants to see what was measured
         if self.watcher is not None and self.watcher.changed():
             self.run_request(self.watcher.request)
         for screen in reversed(self.screen_stack):

@@ -13,6 +13,7 @@ from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.targets import resolve
 from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
 from kinspect.inspector.cli.options import compile_options, split_list
+from kinspect.inspector.errors import KinspectError
 
 if TYPE_CHECKING:
     from kinspect.inspector.runs.jobs import Request
@@ -54,8 +55,9 @@ def tui(
 ) -> int:
     """Browse kernels in the terminal: from the table to the line that hurts.
 
-    TARGET: as for `kinspect analyze`.  Without one the history is shown.  F1 on every page tells
-    its keys.
+    TARGET: as for `kinspect analyze`; the first may be a profiler's run (a folder of `kinspect
+    profile`, or what `kinspect profile import` reads).  Without one the history is shown.  F1 on
+    every page tells its keys.
     """
     _check(targets, archs)
     if web:
@@ -92,14 +94,26 @@ def tui(
 
 def _check(targets: Sequence[str], archs: str | None) -> None:
     """Whatever can be seen to be wrong at a glance is told before the screen opens."""
-    for target in targets:
-        if not Path(target.partition("::")[0]).is_dir():  # what lies in a folder may take a while
+    for number, target in enumerate(targets):
+        if Path(target.partition("::")[0]).is_dir():  # what lies in a folder may take a while
+            continue
+        try:
             resolve(target)
+        except KinspectError:
+            if number or not Path(target).exists() or not _recorded(target):
+                raise
     if archs is not None:
         from kinspect.inspector import machines
 
         for arch in split_list(archs):
             machines.load(arch)
+
+
+def _recorded(target: str) -> bool:
+    """Whether it is a profiler's file; only asked of what is no target otherwise."""
+    from kinspect.inspector.runs import profiling
+
+    return profiling.is_recording(Path(target))
 
 
 def _text(targets: Sequence[str]) -> Path | None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kinspect.inspector.model import ErrorRecord
-from kinspect.inspector.runs.events import Event, Failed
+from kinspect.inspector.runs.events import Failed, Happening
 from kinspect.inspector.runs.jobs import Request
 
 CHILD = Path(__file__).resolve().with_name("feeder.py")
@@ -44,7 +44,7 @@ class Feed:
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self._events: queue.SimpleQueue[Event | Ended] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Happening | Ended] = queue.SimpleQueue()
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = threading.Event()
         self._lock = threading.Lock()
@@ -59,7 +59,7 @@ class Feed:
         """Begins the run."""
         self._thread.start()
 
-    def taken(self, most: int = 500) -> Iterator[Event | Ended]:
+    def taken(self, most: int = 500) -> Iterator[Happening | Ended]:
         """What has come since the last call, at most `most` events; never waits."""
         for _ in range(most):
             try:

@@ -12,7 +12,7 @@ from kinspect.inspector import pipeline
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord
 from kinspect.inspector.runs import profiling
-from kinspect.inspector.runs.events import Event, Failed, Profiled, Reported
+from kinspect.inspector.runs.events import Failed, Happening, Profiled, Reported
 from kinspect.inspector.runs.jobs import Request
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def feed(request: Request, stream: IO[bytes]) -> None:
     _write(None, stream)
 
 
-def _events(request: Request) -> Generator[Event, None, None]:
+def _events(request: Request) -> Generator[Happening, None, None]:
     """What a run brings: a profiler's recording with its kernels, or kernels alone."""
     first = Path(request.targets[0])
     if not profiling.is_recording(first):
@@ -61,6 +61,6 @@ def _events(request: Request) -> Generator[Event, None, None]:
         yield Failed((1, 0), error)
 
 
-def _write(event: Event | None, stream: IO[bytes]) -> None:
+def _write(event: Happening | None, stream: IO[bytes]) -> None:
     pickle.dump(event, stream, pickle.HIGHEST_PROTOCOL)
     stream.flush()

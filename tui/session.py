@@ -15,9 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kinspect.inspector.model import ErrorRecord, Finding, KernelReport, MetricValue, Report
-from kinspect.inspector.runs.events import Captured, Compiled, Event, Failed, Reported
+from kinspect.inspector.runs.events import (
+    Captured,
+    Compiled,
+    Failed,
+    Happening,
+    Profiled,
+    Reported,
+)
 
 if TYPE_CHECKING:  # it imports the whole pipeline, which the first page does not need
+    from kinspect.inspector.recording import Profile
     from kinspect.inspector.runs.jobs import Request
 
 SEVERITIES = ("error", "warning", "info")
@@ -92,6 +100,7 @@ class Session:
         revision: grows with every change, so that views see cheaply whether they are current.
         runs: how often a run was begun.
         stale: keys of kernels that the present run has not brought yet, or could not.
+        profile: a profiler's recording that is open, joined to the kernels.
     """
 
     request: Request | None = None
@@ -102,6 +111,7 @@ class Session:
     revision: int = 0
     runs: int = 0
     stale: set[str] = field(default_factory=set)
+    profile: Profile | None = None
     _before: dict[str, Entry] = field(default_factory=dict)
     _before_by_name: dict[tuple[str, str, str | None, str], Entry] = field(default_factory=dict)
 
@@ -111,6 +121,7 @@ class Session:
         """A run begins: of something else, or of the same once more."""
         if self.request is not None and request != self.request:
             self.entries.clear()
+            self.profile = None
         self.request = request
         # What was not replaced by an interrupted or failed run is still what there was before.
         fresh = {k: e for k, e in self.entries.items() if k not in self.stale and not e.tried}
@@ -124,7 +135,7 @@ class Session:
         self.runs += 1
         self.revision += 1
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Happening) -> None:
         """Takes in what the pipeline says."""
         if isinstance(event, Captured):
             self.progress.expected += len(event.variants)
@@ -137,6 +148,10 @@ class Session:
         elif isinstance(event, Failed):
             self.errors.append(event.error)
             self.progress.done += 1
+        elif isinstance(event, Profiled):
+            self.profile = event.profile
+            self.notes.update(dict.fromkeys(event.profile.notes))
+            self.progress.expected += len(event.profile.reports)
         self.revision += 1
 
     def end(self) -> None:

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from textual.theme import Theme
 
+
+def _bars(track: str, thumb: str) -> dict[str, str]:
+    """The colours of scrollbars: Textual's own tracks come out darker or bluer than any page."""
+    tracks = ("background", "background-hover", "background-active", "corner-color")
+    return {"scrollbar": thumb, **{f"scrollbar-{name}": track for name in tracks}}
+
+
 THEMES = (
     Theme(
         name="kinspect-dark",
@@ -18,6 +25,7 @@ THEMES = (
         surface="#181d25",
         panel="#222936",
         dark=True,
+        variables=_bars("#181d25", "#3b4a61"),
     ),
     Theme(
         name="kinspect-light",
@@ -32,6 +40,7 @@ THEMES = (
         surface="#f6f8fa",
         panel="#eaeef2",
         dark=False,
+        variables=_bars("#eef1f4", "#93a3b5"),
     ),
     Theme(
         name="kinspect-contrast",
@@ -46,5 +55,6 @@ THEMES = (
         surface="#000000",
         panel="#2a2a2a",
         dark=True,
+        variables=_bars("#2a2a2a", "#00d7ff"),
     ),
 )

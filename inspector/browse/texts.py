@@ -39,6 +39,7 @@ _REPORTS = frozenset({".json", ".kinspect"})
 _MOST_BYTES = 256 << 20
 """Larger files are no one kernel's text."""
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_HARMLESS = bytes([9, 10, *range(32, 127)])
 _FILE = re.compile(r'^[ \t]*\.file[ \t]+[1-9]\d*[ \t]+"([^"\n]*)"(?:[ \t]+"([^"\n]*)")?', re.M)
 _MLIR_FILE = re.compile(r'loc\("([^"\n]+\.py)":\d+')
 _IR_FILE = re.compile(r'!DIFile\(filename: "([^"\n]+)", directory: "([^"\n]*)"')
@@ -87,12 +88,18 @@ def lines_of(text: str) -> list[str]:
     """A text's lines as a screen shows them; they are numbered as the parsers number them."""
     if "\r" in text:
         text = text.replace("\r\n", "\n")
-    if _CONTROLS.search(text) is not None:
+    if _steers(text):
         text = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
     lines = (text.expandtabs(8) if "\t" in text else text).split("\n")
     if len(lines) > 1 and not lines[-1]:
         lines.pop()  # what follows the last line's end is no line
     return lines
+
+
+def _steers(text: str) -> bool:
+    if text.isascii():  # what is left without the harmless: a fifth of what the pattern takes
+        return bool(text.encode("ascii").translate(None, _HARMLESS))
+    return _CONTROLS.search(text) is not None
 
 
 def texts_of(report: KernelReport, read: Read | None = None) -> Texts:

@@ -12,6 +12,7 @@ from kinspect.inspector.metrics import (
     launch,
     loop_shape,
     matrix,
+    measured,
     memory,
     mix,
     occupancy_facts,
@@ -55,6 +56,7 @@ METRICS: tuple[Family, ...] = (
     Family(unroll.SPECS),
     Family(loop_shape.SPECS),
     Family(spill_slots.SPECS),
+    Family(measured.SPECS),
 )
 
 

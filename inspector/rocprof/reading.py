@@ -97,7 +97,7 @@ def knows(path: Path, names: Sequence[str] = READERS) -> bool:
 
 
 def _reader(name: str) -> Reader:
-    found: Reader = import_module(f"{__package__}.readers.{name}")  # type: ignore[assignment]
+    found: Reader = import_module(f"{__package__}.readers.{name}")
     return found
 
 

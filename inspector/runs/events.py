@@ -42,6 +42,10 @@ class Failed:
     error: ErrorRecord
 
 
+Event = Captured | Compiled | Reported | Failed
+"""What a run of the pipeline yields."""
+
+
 @dataclass(frozen=True, slots=True)
 class Profiled:
     """A profiler's recording was read and joined; the kernels it was joined to follow."""
@@ -49,4 +53,5 @@ class Profiled:
     profile: Profile
 
 
-Event = Captured | Compiled | Reported | Failed | Profiled
+Happening = Event | Profiled
+"""What a run of a user interface yields."""

@@ -182,11 +182,8 @@ def _saved(
     recording: Recording, samples: Sequence[Samples], traced: Sequence[Traced]
 ) -> tuple[Path, ...]:
     """Code objects that the profiler saved of these places."""
-    wanted = {
-        (one.place.process, one.place.code_object)
-        for one in (*samples, *traced)
-        if one.place.code_object is not None
-    }
+    places = [one.place for one in samples] + [one.place for one in traced]
+    wanted = {(p.process, p.code_object) for p in places if p.code_object is not None}
     return tuple(
         Path(one.path)
         for one in recording.code_objects

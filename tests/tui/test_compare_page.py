@@ -11,9 +11,10 @@ from kinspect.inspector import pipeline
 from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.runs.jobs import Request
 from kinspect.tui.pages import page_class
-from kinspect.tui.screens.compare import page as module
+from kinspect.tui.screens.compare import both, child
+from kinspect.tui.screens.compare.both import compared
 from kinspect.tui.screens.compare.chooser import Chooser
-from kinspect.tui.screens.compare.page import ComparePage, compared
+from kinspect.tui.screens.compare.page import ComparePage
 from kinspect.tui.screens.compare.views import SideBySide
 from kinspect.tui.widgets.filtering import RowList
 from textual.widgets import ContentSwitcher
@@ -246,13 +247,13 @@ async def test_what_goes_wrong_is_a_line_on_the_page(
         raise ValueError("on purpose")
 
     # Code that has gone leaves the figures.
-    monkeypatch.setattr(module, "assembly_of", lambda report: None)
+    monkeypatch.setattr(both, "assembly_of", lambda report: None)
     async with opened((120, 40), "compare", of=pair) as pilot:
         shown = await pressed(pilot, "enter", "j", "enter")
         assert shown.count("the code is not at hand") == 3
         assert "the code is not at hand: compared by figures alone" in shown
         assert "1 → 0 loads from scratch" in shown
-        monkeypatch.setattr(module, "compared", fails)
+        monkeypatch.setattr(child, "compared", fails)
         shown = await pressed(pilot, "x")
         assert "they cannot be compared: internal error: ValueError: on purpose" in shown
         await pressed(pilot, "right_square_bracket", "v", "o", "c")
@@ -280,3 +281,23 @@ async def test_a_tiny_terminal_does_not_break_it(opened: Any, pair: Report) -> N
 
 def test_the_page_is_known_by_name() -> None:
     assert page_class("compare") is ComparePage
+
+
+def test_big_kernels_are_compared_in_another_process(
+    pair: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The screen does not wait for it, and what comes of it is the same."""
+    known = compared(*pair.kernels)
+
+    def here(*args: object) -> None:
+        raise AssertionError("in the process of the UI")
+
+    monkeypatch.setattr(child, "compared", here)
+    monkeypatch.setattr(child, "BIG", 1)
+    found = child.compared_away(*pair.kernels, lambda: False)
+    assert found == known
+    assert child.compared_away(*pair.kernels, lambda: True) == (
+        "the process that compares has ended; choose them again"
+    )
+    monkeypatch.setattr(child, "BIG", 1 << 30)
+    assert "AssertionError" in str(child.compared_away(*pair.kernels, lambda: False))

@@ -13,6 +13,7 @@ from kinspect.tui import pages
 from kinspect.tui.screens.findings import page as module
 from kinspect.tui.screens.findings.page import FindingsPage
 from kinspect.tui.widgets.filtering import FilterLine, RowList
+from tui_kernels import tuned
 from tui_screens import SIZES, snapshot, text_of
 
 
@@ -288,3 +289,62 @@ async def test_two_thousand_findings_filter_in_time(opened: Any, report: Report)
 
 def test_the_page_is_known_by_name() -> None:
     assert pages.page_class("findings") is FindingsPage
+
+
+async def test_what_all_kernels_share_is_said_once(opened: Any, report: Report) -> None:
+    """Rows of one kernel's configurations hold these and the message, not its name again."""
+    small = next(kernel for kernel in report.kernels if kernel.name == "small")
+    few = [tuned(small, {"BM": bm, "num_warps": 4}, {}) for bm in (64, 128)]
+    async with opened((120, 40), "findings", of=replace(report, kernels=tuple(few))) as pilot:
+        shown = await settled(pilot)
+        assert "2 errors" in shown
+        assert "2 of 2 kernels have some  ·  matmul  ·  gfx942" in shown
+        (row,) = (line for line in rows(pilot) if "BM=64" in line)
+        assert row.split("  ")[2] == "✖ BM=64, num_warps=4"
+        # One that was compiled by hand is told from the one that it was made from.
+        app = pilot.app
+        entry = app.session.ordered()[0]
+        app.session.add_tried(replace(few[0], id=f"{few[0].id} "), entry, "num_warps=8")
+        app.screen.refresh_from_session()
+        await settled(pilot)
+        names = [line.split("  ")[2] for line in rows(pilot) if "BM=64" in line]
+        assert names == ["✖ BM=64, num_warps=4", "✖ BM=64, num_warps=4, num_warps=8"]
+        # Once there is another target, each row says its own.
+        other = tuned(small, {"BM": 32, "num_warps": 4}, {}, "gfx950")
+        app.session.take(Reported((9, 0), other))
+        app.screen.refresh_from_session()
+        await settled(pilot)
+        assert "matmul  ·  gfx942" not in text_of(app)
+        assert any("✖ BM=32, num_warps=4 gfx950" in line for line in rows(pilot))
+        # A name that is too long does not push its target out.
+        long = tuned(small, {"A_LONG_NAME_OF_A_CONSTEXPR": 1234, "num_warps": 4}, {}, "gfx950")
+        app.session.take(Reported((10, 0), long))
+        app.screen.refresh_from_session()
+        await settled(pilot)
+        assert any("✖ A_LONG_NAME_OF_A_CONSTEXPR… gfx950  " in line for line in rows(pilot))
+
+
+async def test_a_group_tells_what_its_findings_propose(opened: Any, report: Report) -> None:
+    """The fix of some rules is left to each finding: its place-holder is nothing to read."""
+    small = next(kernel for kernel in report.kernels if kernel.name == "small")
+    fixes = ("add tl.multiple_of(x, 16)", "use a larger block", "", "use a larger block")
+    found = tuple(
+        Finding("KI025", "warning", "likely", f"access {n}", {}, (), fix, f"{n}")
+        for n, fix in enumerate(fixes)
+    )
+    only = replace(report, kernels=(replace(small, findings=found),))
+    async with opened((120, 40), "findings", of=only) as pilot:
+        shown = await settled(pilot)
+        assert here(pilot).startswith("▾ ▲ KI025")
+        assert "add tl.multiple_of(x, 16)" in shown
+        assert shown.count("use a larger block") == 1
+        assert "{" not in shown
+
+
+async def test_where_there_are_few_rows_the_list_has_them(opened: Any) -> None:
+    async with opened((20, 7), "findings") as pilot:
+        shown = await settled(pilot)
+        assert "▾ ✖ KI001" in shown
+        assert "✖ small" in shown
+        await pilot.resize_terminal(120, 40)
+        assert "What to change" in await settled(pilot)

@@ -7,12 +7,18 @@ from typing import Any, ClassVar
 import pytest
 from kinspect.inspector.model import Report
 from kinspect.tui.pages import PAGES, Page
-from kinspect.tui.screens.help import HelpScreen, groups_of, page_of
+from kinspect.tui.screens.help import HelpScreen, Row, groups_of, page_of
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Input
 from tui_screens import SIZES, snapshot, text_of
+
+
+class Field(Input):
+    """A field with a key of its own."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("f7", "strange", "Do what fields do not")]
 
 
 class Example(Page):
@@ -34,6 +40,7 @@ class Example(Page):
 
     def compose(self) -> ComposeResult:
         yield Input()
+        yield Field()
         yield DataTable()
         yield DataTable(id="second")
 
@@ -42,7 +49,9 @@ async def test_keys_are_grouped_by_where_they_work(opened: Any) -> None:
     async with opened(page="profile") as pilot:
         await pilot.app.push_screen(Example())
         groups = {group.title: group.rows for group in groups_of(pilot.app.screen)}
-    assert list(groups) == ["This screen", "Input", "In a table", "Everywhere"]
+    assert list(groups) == ["This screen", "In a field", "In a table", "Everywhere"]
+    # A field's own keys, and not how one edits a text anywhere.
+    assert groups["In a field"] == (Row(("f7",), "Do what fields do not"),)
     told = {row.what: row.keys for row in groups["This screen"]}
     assert told == {
         "Do a strange thing": ("x", "^x"),

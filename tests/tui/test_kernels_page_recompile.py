@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -17,6 +19,7 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.runs.jobs import Request
 from kinspect.tui.app import KinspectApp, Opening
+from kinspect.tui.recompile_child import Recompile
 from kinspect.tui.recompiling import Setting, changes, compiler_for, recompiled, settings_of_kernel
 from kinspect.tui.screens.compare.page import ComparePage
 from kinspect.tui.screens.kernels.page import KernelsPage
@@ -130,6 +133,63 @@ async def test_the_form_says_what_is_wrong(
         await pilot.pause()
         assert "the interpreter /no/such/python cannot be started" in text_of(pilot.app)
         assert pilot.app.screen is screen  # another value can be tried
+
+
+async def test_nothing_is_compiled_or_analysed_in_the_uis_process(
+    opened: Make, report: Report, compiled: KernelReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def here(*args: object) -> None:
+        raise AssertionError("in the process of the UI")
+
+    monkeypatch.setattr("kinspect.tui.recompiling.recompiled", here)
+    monkeypatch.setattr("kinspect.tui.recompiling.compiler_for", here)
+    async with opened(of=replace(report, kernels=(compiled,))) as pilot:
+        pilot.app.session.request = Request(("gemm.py",), python="/no/such/python")
+        await form(opened, pilot)
+        await pilot.press("8", "enter")
+        await pilot.app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "the interpreter /no/such/python cannot be started" in text_of(pilot.app)
+
+
+def test_a_recompile_that_is_stopped_or_killed_says_so(
+    compiled: KernelReport, tmp_path: Path
+) -> None:
+    endless = tmp_path / "python"
+    endless.write_text("#!/bin/sh\nexec sleep 600\n")
+    endless.chmod(0o755)
+    request = Request(("gemm.py",), python=str(endless))
+    early = Recompile(compiled, {"num_warps": 8}, request)
+    early.stop()
+    with pytest.raises(KinspectError, match="cancelled"):
+        early.run(lambda what: None)
+
+    def ended(end: Callable[[Recompile, int], object]) -> str:
+        work = Recompile(compiled, {"num_warps": 8}, request)
+        failed: list[KinspectError] = []
+
+        def run() -> None:
+            try:
+                work.run(lambda what: None)
+            except KinspectError as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        limit = time.monotonic() + 20
+        while not (children := descendants(os.getpid()) - {os.getpid()} - before):
+            assert time.monotonic() < limit
+            time.sleep(0.02)
+        end(work, min(children))
+        thread.join(20)
+        assert not thread.is_alive()
+        assert descendants(os.getpid()) - {os.getpid()} <= before
+        (error,) = failed
+        return error.message
+
+    before = descendants(os.getpid())
+    assert ended(lambda work, pid: work.stop()) == "cancelled"
+    assert "killed by signal 9" in ended(lambda work, pid: os.kill(pid, signal.SIGKILL))
 
 
 # --------------------------------------------------------------------------- the real thing

@@ -159,7 +159,7 @@ async def test_unknown_figures_stay_unknown(opened: Any, report: Report) -> None
         assert field(pilot, "lds").value == ""
         assert beside(pilot, "lds") == "unknown"
         assert "LDS unknown" in said(pilot)
-        assert plotted(pilot, "vgprs").title.endswith("(VGPRs alone)")
+        assert plotted(pilot, "vgprs").title == "waves/EU over VGPRs alone"
         assert plotted(pilot, "lds").now is None
         await put(pilot, waves="")
         assert "LDS -  workgroups -" in said(pilot)
@@ -168,6 +168,7 @@ async def test_unknown_figures_stay_unknown(opened: Any, report: Report) -> None
 
 async def test_keys_that_change_the_field(opened: Any, report: Report) -> None:
     async with opened(page="occupancy", of=only(report, "small")) as pilot:
+        await pilot.press("i")
         assert pilot.app.focused is field(pilot, "vgprs")  # 40: a multiple of the granule, 8
         await pilot.press("plus")
         assert field(pilot, "vgprs").value == "48"
@@ -224,6 +225,48 @@ async def test_the_next_step_is_taken(opened: Any, report: Report) -> None:
         await pilot.pause()
         assert field(pilot, "vgprs").value == "128"
         assert "4 waves/EU = " in said(pilot)
+
+
+async def test_digits_are_pages_until_a_field_has_the_keys(opened: Any, report: Report) -> None:
+    async with opened(page="occupancy", of=only(report, "small")) as pilot:
+        here = page(pilot)
+        assert "⏎ Type" in text_of(pilot.app)
+        await pilot.press("plus")  # the page's keys are there without a field
+        assert field(pilot, "vgprs").value == "48"
+        await pilot.press("1")
+        await pilot.pause()
+        assert not isinstance(pilot.app.screen, OccupancyPage)
+        await pilot.press("5")
+        await pilot.pause()
+        here = page(pilot)
+        kept = field(pilot, "vgprs").value
+        await pilot.press("enter", "6", "4")  # what is there is typed over
+        assert pilot.app.screen is here
+        assert kept != "64" == field(pilot, "vgprs").value
+        assert "esc Leave the fields" in text_of(pilot.app)
+        await pilot.press("escape")
+        assert pilot.app.screen is here
+        assert field(pilot, "vgprs").value == "64"
+        await pilot.press("2")
+        await pilot.pause()
+        assert pilot.app.screen is not here
+
+
+async def test_figures_are_told_where_a_plot_is_narrow(opened: Any, report: Report) -> None:
+    """The figures stand before the words, and no unit is taken for something that is needed."""
+    for size in SIZES:
+        async with opened(size=size, page="occupancy", of=only(report, "small")) as pilot:
+            await put(pilot, vgprs=132, lds=40000)
+            text = text_of(pilot.app)
+            assert "● 132 → 1  ◇ ≤ 128 → 2" not in text  # LDS alone limits here
+            assert "over LDS  ● 40,000 → 1  ◆ ≤ 32,768 → 2" in text, text
+            await put(pilot, vgprs=224, lds=32768)
+            text = text_of(pilot.app)
+            assert "over LDS  ● 32,768 → 2  ◇ ≤ 21,504 → 3" in text
+            assert ("with less VGPRs" in text) == (size[0] >= 120)
+            assert "65,536 B" in text
+            await put(pilot, waves="")
+            assert "over VGPRs alone  ● 224 → 2" in text_of(pilot.app)
 
 
 async def test_digits_are_figures_and_other_keys_the_pages(opened: Any, report: Report) -> None:

@@ -17,7 +17,7 @@ from textual.dom import DOMNode
 from textual.events import Resize
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 _WIDTH = 78
 _WIDE = 96
@@ -67,7 +67,8 @@ def groups_of(screen: Screen[object]) -> list[Group]:
         kind = type(widget)
         if widget.focusable and kind not in seen:
             seen.add(kind)
-            found.append(Group(_name(widget), _rows(_bindings(widget, Widget), app)))
+            base = Input if isinstance(widget, Input) else Widget
+            found.append(Group(_name(widget), _rows(_bindings(widget, base), app)))
     everywhere = [
         *(b for b in _bindings(screen, Screen) if b.action in _TOLD),
         *(b for b in _bindings(app, App) if b.action != "command_palette"),
@@ -92,20 +93,23 @@ def _merged(groups: Iterable[Group]) -> list[Group]:
 
 
 def _name(widget: Widget) -> str:
-    if widget.BINDING_GROUP_TITLE:
-        return widget.BINDING_GROUP_TITLE
     for kind in type(widget).__mro__:
         if kind.__name__ in _NAMES:
             return _NAMES[kind.__name__]
+    if widget.BINDING_GROUP_TITLE:
+        return widget.BINDING_GROUP_TITLE
     words = re.findall(r"[A-Z][a-z0-9]*", type(widget).__name__.lstrip("_"))
     return "In the " + " ".join(words).lower()
 
 
 def _bindings(node: DOMNode, base: type[DOMNode]) -> Iterator[Binding]:
-    """The bindings of a node's classes down to `base`, the most derived first; no key twice."""
+    """The bindings of a node's classes down to `base`, the most derived first; no key twice.
+
+    Those of a field of text itself are left out: one edits in it as in any other.
+    """
     taken: set[str] = set()
     for kind in type(node).__mro__:
-        if base not in kind.__mro__ or (kind is base and kind in (Widget, Screen, App)):
+        if base not in kind.__mro__ or (kind is base and kind in (Input, Widget, Screen, App)):
             continue
         declared = kind.__dict__.get("BINDINGS", ())
         new = [b for b in Binding.make_bindings(declared) if b.key not in taken]

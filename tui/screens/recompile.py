@@ -21,8 +21,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
 
 if TYPE_CHECKING:
-    from kinspect.inspector.compiler.pool import Compiler
     from kinspect.tui.app import KinspectApp
+    from kinspect.tui.recompile_child import Recompile
 
 _TICK = 0.2
 
@@ -85,7 +85,7 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
         self._entry = entry
         self._request = request if request is not None else Request(())
         self._settings = settings_of_kernel(entry.report)
-        self._compiler: Compiler | None = None
+        self._under_way: Recompile | None = None
         self._doing = ""
         self._since = 0.0
         self._cancelled = False
@@ -153,28 +153,21 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
         )
 
     def _compile(self, changed: Mapping[str, Value]) -> None:
-        """In a thread: compiles, and hands the report or the failure over."""
-        from kinspect.tui.recompiling import compiler_for, recompiled
+        """In a thread: has it compiled, and hands the report or the failure over."""
+        from kinspect.tui.recompile_child import Recompile
 
         def say(what: str) -> None:
-            if self._cancelled:  # between two requests, where there was nothing to end
-                raise KinspectError("cancelled", "")
             self._doing = what
 
         report: KernelReport | None = None
         failure: KinspectError | None = None
+        self._under_way = work = Recompile(self._entry.report, changed, self._request)
+        if self._cancelled:  # before there was anything to end
+            work.stop()
         try:
-            with compiler_for(self._request) as compiler:
-                self._compiler = compiler
-                report = recompiled(self._entry.report, changed, self._request, compiler, say)
+            report = work.run(say)
         except KinspectError as error:
             failure = error
-        except Exception as error:
-            # A bug must be seen, not end the UI.
-            said = f"internal error: {type(error).__name__}: {error}"
-            failure = KinspectError(said, "please report it")
-        finally:
-            self._compiler = None
         with contextlib.suppress(RuntimeError):  # the application has ended meanwhile
             self.app.call_from_thread(self._done, report, failure, changed)
 
@@ -203,9 +196,8 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
 
     def _abort(self) -> None:
         self._cancelled = True
-        compiler = self._compiler
-        if compiler is not None:
-            compiler.abort()
+        if self._under_way is not None:
+            self._under_way.stop()
 
     # ------------------------------------------------------------------ what it says
 

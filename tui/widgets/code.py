@@ -6,30 +6,22 @@ A view of 100,000 lines costs what a view of 50 does: lines are coloured when th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
-from kinspect.tui.widgets.code_text import Cell, Hit, Hits, Rows, Span, Text, merged
-from rich.segment import Segment
-from rich.style import Style
+from kinspect.tui.widgets.code_rows import CodeRows, no_hits
+from kinspect.tui.widgets.code_text import Cell, Hit, Hits, Rows, Span, Text
 from textual.binding import Binding, BindingType
 from textual.events import Click, Resize
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
-from textual.strip import Strip
 
 __all__ = ["Cell", "CodeView", "Hit", "Hits", "Span", "Text"]
 
-_MOST_STRIPS = 1000
-_MANY = 10  # lines folded away that are worth words
 _CONTEXT = 2  # rows that stay visible above and below the cursor
 
 
-def _no_hits(line: int) -> Sequence[Hit]:
-    return ()
-
-
-class CodeView(ScrollView, can_focus=True):
+class CodeView(CodeRows, can_focus=True):
     """Shows a `Text`. Lines are counted from 0 here; the screen shows them from 1."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -53,45 +45,6 @@ class CodeView(ScrollView, can_focus=True):
     CodeView > .code--read { background: $primary; color: $background; }
     CodeView > .code--written { background: $warning; color: $background; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "code--number",
-        "code--cursor",
-        "code--cursor-blurred",
-        "code--linked",
-        "code--match",
-        "code--fold",
-        "code--comment",
-        "code--directive",
-        "code--label",
-        "code--keyword",
-        "code--name",
-        "code--string",
-        "code--literal",
-        "code--register",
-        "code--type",
-        "code--matrix",
-        "code--memory",
-        "code--lds",
-        "code--scratch",
-        "code--wait",
-        "code--vector",
-        "code--scalar",
-        "code--branch",
-        "code--other",
-        "code--error",
-        "code--warning",
-        "code--info",
-        "code--dim",
-        "code--added",
-        "code--removed",
-        "code--heat",
-        "code--selected",
-        "code--loop",
-        "code--loop-hot",
-        "code--count",
-        "code--read",
-        "code--written",
-    }
 
     class Moved(Message):
         """The cursor stands on another line."""
@@ -114,16 +67,9 @@ class CodeView(ScrollView, can_focus=True):
         classes: str | None = None,
     ) -> None:
         super().__init__(name=name, id=id, classes=classes)
-        self._text = text or Text(())
-        self._cursor = 0
-        self._linked: frozenset[int] = frozenset()
-        self._matches: Callable[[int], Sequence[Hit] | None] = _no_hits
-        self._anchor: int | None = None  # where the selection began
-        self._rows = Rows(len(self._text.lines))
+        if text is not None:
+            self._text, self._rows = text, Rows(len(text.lines))
         self._longest = 0
-        self._styles: dict[str, Style] = {}
-        self._strips: dict[tuple[int, int, int, str], Strip] = {}  # rows drawn lately
-        self._cursor_bar = True
         self._laid_out = False  # whether the view has had a size
 
     # ------------------------------------------------------------------ what is shown
@@ -144,12 +90,6 @@ class CodeView(ScrollView, can_focus=True):
         return self._linked
 
     @property
-    def selection(self) -> tuple[int, int]:
-        """First and last line of the selection; the cursor's line where nothing is selected."""
-        anchor = self._cursor if self._anchor is None else self._anchor
-        return min(anchor, self._cursor), max(anchor, self._cursor)
-
-    @property
     def selecting(self) -> bool:
         """Whether lines are selected."""
         return self._anchor is not None
@@ -160,25 +100,49 @@ class CodeView(ScrollView, can_focus=True):
             self._refresh_lines(range(self.selection[0], self.selection[1] + 1))
             self._anchor = None
 
-    def show(self, text: Text, cursor: int | None = None, *, keep_folds: bool = False) -> None:
+    def show(
+        self,
+        text: Text,
+        cursor: int | None = None,
+        *,
+        keep_folds: bool = False,
+        folded: Iterable[int] = (),
+    ) -> None:
         """Shows another text, or the same one with more known about it.
 
         Args:
             text: the text.
             cursor: where the cursor shall stand; None: where it was.
             keep_folds: whether lines that are folded stay so.
+            folded: the lines whose folds are closed besides.
         """
-        folded = self._rows.folded if keep_folds else ()
+        kept = self._rows.folded if keep_folds else set[int]()
         if text.lines is not self._text.lines:
             self._longest = text.width()
             self._anchor = None
             self._linked = frozenset()
         self._text = text
-        self._rows = Rows(len(text.lines), text.folds, folded)
-        self._matches = _no_hits
+        self._rows = Rows(len(text.lines), text.folds, kept.union(folded))
+        self._matches = no_hits
         self._strips.clear()
         self._lay_out()
         self.move_to(self._cursor if cursor is None else cursor, quiet=True)
+        self.refresh()
+
+    def know_folds(self, folds: Mapping[int, int], closed: Iterable[int]) -> None:
+        """Takes in more folds of the same text; what is looked at stays where it is.
+
+        Args:
+            folds: line -> last line of what can be folded away under it.
+            closed: which of them are closed, unless they were known before or hide the cursor.
+        """
+        known, cursor = self._text.folds or {}, self._cursor
+        new = {s for s in closed if s not in known and not s < cursor <= folds[s]}
+        held = self._held()
+        self._text = replace(self._text, folds=folds)
+        self._rows = Rows(len(self._text.lines), folds, self._rows.folded | new)
+        self._lay_out()
+        self._hold(*held)
         self.refresh()
 
     def link(self, lines: Iterable[int]) -> None:
@@ -190,9 +154,18 @@ class CodeView(ScrollView, can_focus=True):
 
     def mark(self, matches: Hits) -> None:
         """Marks columns of lines: what a search found."""
-        self._strips.clear()
-        self._matches = matches.get if isinstance(matches, Mapping) else matches
-        self.refresh()
+        before = self._matches
+        after: Callable[[int], Sequence[Hit] | None] = no_hits
+        if matches:
+            after = matches.get if isinstance(matches, Mapping) else matches
+        if before is after:
+            return
+        self._matches = after
+        rows = range(self.scroll_offset.y, self.scroll_offset.y + self._height + 1)
+        for row in rows[: max(0, len(self._rows) - rows.start)]:
+            line = self._rows.line_at(row)
+            if tuple(before(line) or ()) != tuple(after(line) or ()):
+                self.refresh_line(row)
 
     def show_cursor(self, shown: bool) -> None:
         """Whether the cursor's line is drawn as such."""
@@ -216,8 +189,8 @@ class CodeView(ScrollView, can_focus=True):
         before, self._cursor = self._cursor, line
         moved = line != before
         self._bring_into_view(line, centre)
-        if self._anchor is not None:
-            self.refresh()
+        if moved and self._anchor is not None:
+            self._refresh_lines(range(min(before, line), max(before, line) + 1))
         elif moved:  # two rows: a slow line need not carry the whole view at every key
             self._refresh_lines((before, line))
         if moved and not quiet:
@@ -264,10 +237,26 @@ class CodeView(ScrollView, can_focus=True):
 
     def fold(self, starts: Iterable[int], folded: bool = True) -> None:
         """Folds or opens what begins at these lines."""
+        held = self._held()
         self._rows.fold(starts, folded)
         self._lay_out()
+        self._hold(*held)
         self._bring_into_view(self._cursor, False)
         self.refresh()
+
+    def _held(self) -> tuple[int, int]:
+        """What shall stay where it is: the cursor's line, or the first if that is out of sight."""
+        top = self.scroll_offset.y
+        row = self._rows.row_of(self._cursor)
+        if not top <= row < top + max(1, self._height):
+            row = top
+        return self._rows.line_at(row), row - top
+
+    def _hold(self, line: int, below: int) -> None:
+        """Scrolls so that a line stands so many rows below the first."""
+        top = min(self._rows.row_of(line) - below, len(self._rows) - self._height)
+        if max(0, top) != self.scroll_offset.y:
+            self.scroll_to(y=max(0, top), animate=False, force=True)
 
     def _step(self, by: int) -> None:
         row = max(0, self._rows.row_of(self._cursor) + by)
@@ -289,7 +278,7 @@ class CodeView(ScrollView, can_focus=True):
 
     def _refresh_lines(self, lines: Iterable[int]) -> None:
         # A source line may have become thousands of others: what is visible is looked at instead.
-        changed = lines if isinstance(lines, frozenset) else frozenset(lines)
+        changed = lines if isinstance(lines, frozenset | range) else frozenset(lines)
         top = self.scroll_offset.y
         for row in range(top, min(top + self._height + 1, len(self._rows))):
             if self._rows.line_at(row) in changed:
@@ -300,9 +289,7 @@ class CodeView(ScrollView, can_focus=True):
         return self.scrollable_content_region.height
 
     def _lay_out(self) -> None:
-        self._strips.clear()
-        width = self._text.gutter_width + self._longest + 1
-        self.virtual_size = Size(width, len(self._rows))
+        self._take_rows(Size(self._text.gutter_width + self._longest + 1, len(self._rows)))
 
     def on_resize(self, event: Resize) -> None:
         """Keeps the cursor in view."""
@@ -317,97 +304,10 @@ class CodeView(ScrollView, can_focus=True):
                 self.deselect()
                 self.move_to(self._rows.line_at(row))
 
-    # ------------------------------------------------------------------ drawing
-
-    def notify_style_update(self) -> None:
-        """Forgets styles: the theme has changed."""
-        self._styles.clear()
-        self._strips.clear()
-        super().notify_style_update()
-
-    def render_line(self, y: int) -> Strip:
-        """One row of the view."""
-        width = self.size.width
-        row = self.scroll_offset.y + y
-        base = self._base_style()
-        if row >= len(self._rows):
-            return Strip.blank(width, base)
-        line = self._rows.line_at(row)
-        state = self._state(line)
-        # A strip that is used again keeps what Textual has worked out for it: scrolling by a row
-        # costs a tenth of drawing all rows anew.
-        key = (line, self.scroll_offset.x, width, state)
-        strip = self._strips.get(key)
-        if strip is None:
-            if len(self._strips) >= _MOST_STRIPS:
-                self._strips.clear()
-            strip = self._strips[key] = self._strip(line, width, state, base)
-        return strip
-
-    def _strip(self, line: int, width: int, state: str, base: Style) -> Strip:
-        pieces = self._gutter(line)
-        room = max(0, width - sum(len(piece.text) for piece in pieces))
-        pieces += self._code(line, room)
-        strip = Strip(pieces).adjust_cell_length(width)
-        if state:
-            strip = strip.apply_style(self._style(state))
-        return Strip([*Segment.apply_style(strip, base)], width)
-
-    def _state(self, line: int) -> str:
-        """The style of a whole row; "" for most."""
-        if line == self._cursor and self._cursor_bar:
-            return "cursor" if self.has_focus else "cursor-blurred"
-        if self._anchor is not None and self.selection[0] <= line <= self.selection[1]:
-            return "selected"
-        return "linked" if line in self._linked else ""
-
-    def _gutter(self, line: int) -> list[Segment]:
-        if self._text.gutter is None:
-            return []
-        return [Segment(text, self._style(name)) for text, name in self._text.gutter(line)]
-
-    def _code(self, line: int, room: int) -> list[Segment]:
-        text = self._text.drawn(line)
-        first = self.scroll_offset.x
-        hidden = self._rows.hidden(line)
-        told = f" ⋯ {hidden} lines" if hidden >= _MANY else f" ⋯{hidden}" if hidden else ""
-        stop = first + max(0, room - len(told))
-        segments: list[Segment] = []
-        at = first
-        spans, found = self._text.spans(line), self._matches(line)
-        for start, end, name in merged(spans, found) if found else spans:
-            start, end = max(start, at), min(end, stop)
-            if start >= end:
-                continue
-            if start > at:
-                segments.append(Segment(text[at:start]))
-            segments.append(Segment(text[start:end], self._style(name)))
-            at = end
-        if at < stop:
-            segments.append(Segment(text[at:stop]))
-        if told:
-            segments.append(Segment(told, self._style("fold")))
-        return segments
-
-    def _base_style(self) -> Style:
-        # Textual works it out anew from all ancestors at every call: too slow for every row.
-        style = self._styles.get("")
-        if style is None:
-            style = self._styles[""] = self.rich_style
-        return style
-
-    def _style(self, name: str) -> Style:
-        style = self._styles.get(name)
-        if style is None:
-            style = self._styles[name] = self.get_component_rich_style(
-                f"code--{name}", partial=True
-            )
-        return style
-
     def watch_has_focus(self, has_focus: bool) -> None:
         """The cursor's line looks different without the focus."""
         super().watch_has_focus(has_focus)
-        self.refresh()
+        self._refresh_lines((self._cursor,))
 
     def region_of(self, line: int) -> Region:
         """Where a line stands on the screen, for hints beside it."""

@@ -45,8 +45,9 @@ class Text:
     def width(self) -> int:
         """Of the longest line as it is drawn."""
         longest = max(map(len, self.lines), default=0)
-        tabs = [len(line.expandtabs(self.tab)) for line in self.lines if "\t" in line]
-        return max(longest, *tabs) if tabs else longest
+        if "\t" not in "".join(self.lines):
+            return longest
+        return max(len(line.expandtabs(self.tab)) for line in self.lines)
 
 
 def drawn(text: str, tab: int = 8) -> str:
@@ -85,6 +86,7 @@ class Rows:
         self._folds = folds or {}
         self.folded = {line for line in folded if line in self._folds}
         self._visible: list[int] | None = None  # None: all lines
+        self._starts: list[int] | None = None  # the folds' first lines in order, once asked for
         self._lay_out()
 
     def __len__(self) -> int:
@@ -122,7 +124,12 @@ class Rows:
         """Where the innermost fold begins that the line belongs to."""
         if line in self._folds:
             return line
-        return max((s for s, e in self._folds.items() if s <= line <= e), default=None)
+        if self._starts is None:
+            self._starts = sorted(self._folds)
+        for at in range(bisect.bisect_left(self._starts, line) - 1, -1, -1):
+            if self._folds[self._starts[at]] >= line:
+                return self._starts[at]
+        return None
 
     def reveal(self, line: int) -> bool:
         """Opens the folds that hide a line; whether there were any."""

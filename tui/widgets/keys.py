@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from kinspect.tui.widgets.styles import part_style
 from rich.text import Text
 from textual.app import RenderResult
 from textual.binding import Binding
@@ -57,7 +58,7 @@ class Keys(Widget):
 
     def render(self) -> RenderResult:
         """The hints that fit, the page's own before those of the application."""
-        style = self.get_component_rich_style("keys--key", partial=True)
+        style = part_style(self, "keys--key")
         text, width = Text(no_wrap=True), self.size.width
         self._places = []
         for hint in self._hints():

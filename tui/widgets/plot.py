@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import ClassVar
 
+from kinspect.tui.widgets.styles import part_style
 from rich.segment import Segment
 from rich.style import Style
 from textual.events import Click
@@ -120,8 +121,8 @@ class StepPlot(Widget):
     def _style(self, name: str) -> Style:
         style = self._looks.get(name)
         if style is None:
-            found = self.get_component_rich_style(f"plot--{name}", partial=True) if name else None
-            style = self._looks[name] = found or Style()
+            style = part_style(self, f"plot--{name}") if name else Style()
+            self._looks[name] = style
         return style
 
     def notify_style_update(self) -> None:
@@ -142,15 +143,20 @@ class StepPlot(Widget):
         return rows
 
     def _head(self) -> list[tuple[str, str]]:
+        """The title and the figures marked; the figures before the words where room is short."""
         steps = self._steps
-        head = [(f" {steps.title}  ", "title")]
-        if steps.now is not None:
-            head.append((f"● {steps.now[0]:,g} → {steps.now[1]:g}  ", "now"))
+        now = f"  ● {steps.now[0]:,g} → {steps.now[1]:g}" if steps.now is not None else ""
+        step = needs = ""
         if steps.step is not None:
             needs = f" with {steps.needs}" if steps.needs else ""
             mark = "◇" if needs else "◆"
-            head.append((f"{mark} ≤ {steps.step[0]:,g} → {steps.step[1]:g}{needs}", "step"))
-        return head
+            step = f"  {mark} ≤ {steps.step[0]:,g} → {steps.step[1]:g}"
+        brief = steps.title.partition(" ")[2] or steps.title  # what it is drawn over
+        room = self.size.width - 1
+        ways = ((steps.title, needs), (brief, needs), (steps.title, ""), (brief, ""))
+        fitting = (way for way in ways if sum(map(len, (*way, now, step))) <= room)
+        title, needs = next(fitting, ways[-1])
+        return [(f" {title}", "title"), (now, "now"), (step + needs, "step")]
 
     def _in_words(self) -> str:
         """The function without room to draw it."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from kinspect.tui.widgets.styles import part_style
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -237,7 +238,7 @@ class ScoreCard(Widget):
         return list(text.wrap(self.app.console, max(1, width)))
 
     def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(f"scorecard--{name}", partial=True)
+        return part_style(self, f"scorecard--{name}")
 
 
 def _telling(facts: Sequence[Fact]) -> tuple[Fact, ...]:

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kinspect.tui.widgets.bars import Piece
+from kinspect.tui.widgets.styled import Styled
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
-from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.events import Click, Resize
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 LEAST_FIRST = 26
@@ -56,9 +55,11 @@ class Row:
 Draw = Callable[[int], Row]
 
 
-class Table(ScrollView, can_focus=True):
+class Table(Styled, can_focus=True):
     """A list of rows with a cursor."""
 
+    PREFIX = "table"
+    BARS = frozenset({"cursor", "cursor-blurred"})
     DEFAULT_CSS = """
     Table { height: 1fr; width: 1fr; background: $background; scrollbar-size: 1 1; }
     Table > .table--head { color: $foreground 60%; text-style: bold; background: $surface; }
@@ -147,8 +148,10 @@ class Table(ScrollView, can_focus=True):
         self._empty = ""
         self._cursor = 0
         self._shift = 0
-        self._styles: dict[str, Style] = {}
-        self._strips: dict[int, Strip] = {}  # row -> as it was drawn, without the cursor
+        # The width of all, that of the first column, and the columns that fit beside it.
+        self._fit: tuple[int, int, tuple[Head, ...]] | None = None
+        self._wide = 0  # when it was drawn last
+        self._strips: dict[tuple[int, str], Strip] = {}  # row and its state -> as it was drawn
 
     # ------------------------------------------------------------------ what is shown
 
@@ -185,7 +188,8 @@ class Table(ScrollView, can_focus=True):
         self._heads, self._count, self._draw = tuple(heads), count, draw
         self._sorted, self._empty = sorted_by, empty
         self._shift = max(0, min(self._shift, len(self._heads) - 2))
-        self.virtual_size = Size(0, count + 1)
+        self._fit = None
+        self._take_rows(Size(0, count + 1))
         self._put(self._cursor if cursor is None else cursor, quiet=True)
         self._redraw()
 
@@ -231,6 +235,7 @@ class Table(ScrollView, can_focus=True):
         hidden = len(self._heads) - 1 - self._shift - len(self._shown())
         if columns < 0 or hidden > 0:
             self._shift = max(0, self._shift + columns)
+            self._fit = None
             self._redraw()
 
     def action_open(self) -> None:
@@ -258,49 +263,55 @@ class Table(ScrollView, can_focus=True):
     def on_resize(self, event: Resize) -> None:
         """Keeps the cursor in view."""
         self._put(self._cursor, quiet=True)
-        self._redraw()
+        width = self.scrollable_content_region.width
+        if width != self._wide:
+            self._wide = width
+            self._redraw()
 
     # ------------------------------------------------------------------ drawing
 
     def _shown(self) -> tuple[Head, ...]:
         """The columns behind the first that fit, from where it was scrolled to."""
-        room = self.scrollable_content_region.width - self._least
-        shown: list[Head] = []
-        for head in self._heads[1 + self._shift :]:
-            room -= head.width + _GAP
-            if room < 0:
-                break
-            shown.append(head)
-        return tuple(shown)
+        width = self.scrollable_content_region.width
+        if self._fit is None or self._fit[0] != width:
+            room = width - self._least
+            shown: list[Head] = []
+            for head in self._heads[1 + self._shift :]:
+                room -= head.width + _GAP
+                if room < 0:
+                    break
+                shown.append(head)
+            first = max(1, width - sum(head.width + _GAP for head in shown))
+            self._fit = width, first, tuple(shown)
+        return self._fit[2]
 
     def _first_width(self) -> int:
-        width = self.scrollable_content_region.width
-        return max(1, width - sum(head.width + _GAP for head in self._shown()))
+        self._shown()
+        assert self._fit is not None
+        return self._fit[1]
 
-    def notify_style_update(self) -> None:
-        """Forgets styles: the theme has changed."""
-        self._styles.clear()
+    def _forget(self) -> None:
         self._strips.clear()
-        super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
         """One line of the view: the titles, or a row."""
-        width, base = self.size.width, self.rich_style
+        self._make_sure()
+        width = self.size.width
         row = self.scroll_offset.y + y - 1
         if y == 0:
-            return Strip([*Segment.apply_style(self._titles(width), base)], width)
+            return self._titles(width)
         if row >= self._count:
             said = self._empty if not self._count and y == 2 else ""
-            segments = [Segment(f"  {said}", self._style("empty"))]
-            strip = Strip(segments).adjust_cell_length(width)
-            return Strip([*Segment.apply_style(strip, base)], width)
-        drawn = self._strips.get(row)
-        if drawn is None:
-            strip = Strip(self._row(self._draw(row))).adjust_cell_length(width)
-            drawn = self._strips[row] = Strip([*Segment.apply_style(strip, base)], width)
+            strip = Strip([Segment(f"  {said}", self._over("", "empty"))])
+            return strip.adjust_cell_length(width, self._base)
+        state = ""
         if row == self._cursor:
-            bar = self._style("cursor" if self.has_focus else "cursor-blurred")
-            drawn = Strip([*Segment.apply_style(drawn, None, bar)], width)
+            state = "cursor" if self.has_focus else "cursor-blurred"
+        drawn = self._strips.get((row, state))
+        if drawn is None:
+            strip = Strip(self._row(self._draw(row), state))
+            drawn = strip.adjust_cell_length(width, self._over(state, ""))
+            self._strips[row, state] = drawn
         return drawn
 
     def _titles(self, width: int) -> Strip:
@@ -311,7 +322,7 @@ class Table(ScrollView, can_focus=True):
             title = head.title
             if by and head.name == by:
                 title = title.rstrip() + ("▾" if down else "▴")
-            style = self._style("sorted" if by and head.name == by else "head")
+            style = self._over("", "sorted" if by and head.name == by else "head")
             room = first if place == 0 else head.width
             text = _cut(title, room)
             pad = " " * (room - cell_len(text))
@@ -323,9 +334,9 @@ class Table(ScrollView, can_focus=True):
             kept = set_cell_size(segments[0].text, max(0, first - len(more) - 1))
             segments[:1] = [
                 Segment(kept, segments[0].style),
-                Segment(f"{more} ", self._style("empty")),
+                Segment(f"{more} ", self._over("", "empty")),
             ]
-        return Strip(segments).adjust_cell_length(width, self._style("head"))
+        return Strip(segments).adjust_cell_length(width, self._over("", "head"))
 
     def _more(self, shown: Sequence[Head]) -> str:
         """How many columns there are to the left and to the right of those shown."""
@@ -333,26 +344,27 @@ class Table(ScrollView, can_focus=True):
         left = f"‹{self._shift}" if self._shift else ""
         return " ".join(part for part in (left, f"{right}›" if right > 0 else "") if part)
 
-    def _row(self, row: Row) -> list[Segment]:
+    def _row(self, row: Row, state: str) -> list[Segment]:
         first = self._first_width()
-        segments = self._fitted(row.first, first, False, row.faded)
+        segments = self._fitted(row.first, first, False, row.faded, state)
         if row.rest is not None:
             room = self.scrollable_content_region.width - first - _GAP
             # Where there is next to no room for it, the first column gives way.
-            return [*segments, Segment(" "), *self._fitted(row.rest, room, False, row.faded)]
+            segments.append(Segment(" ", self._over(state, "")))
+            return segments + self._fitted(row.rest, room, False, row.faded, state)
         shown = self._shown()
         for head, pieces in zip(shown, row.cells[self._shift :], strict=False):
-            segments.append(Segment(" " * _GAP))
-            segments += self._fitted(pieces, head.width, head.right, row.faded)
+            segments.append(Segment(" " * _GAP, self._over(state, "")))
+            segments += self._fitted(pieces, head.width, head.right, row.faded, state)
         return segments
 
     def _fitted(
-        self, pieces: Sequence[Piece], width: int, right: bool, faded: bool
+        self, pieces: Sequence[Piece], width: int, right: bool, faded: bool, state: str
     ) -> list[Segment]:
         used = sum(cell_len(text) for text, _ in pieces)
         segments = []
         if right and used < width:
-            segments.append(Segment(" " * (width - used)))
+            segments.append(Segment(" " * (width - used), self._over(state, "")))
         left = width
         for text, name in pieces:
             if left <= 0:
@@ -360,25 +372,17 @@ class Table(ScrollView, can_focus=True):
             size = cell_len(text)
             if size > left or (size == left and used > width):
                 text = _cut(text, left, always=used > width)
-            style = self._style("faded") if faded else self._style(name) if name else None
+            style = self._over(state, "faded" if faded else name)
             segments.append(Segment(text, style))
             left -= cell_len(text)
         if not right and left > 0:
-            segments.append(Segment(" " * left))
+            segments.append(Segment(" " * left, self._over(state, "")))
         return segments
-
-    def _style(self, name: str) -> Style:
-        style = self._styles.get(name)
-        if style is None:
-            style = self._styles[name] = self.get_component_rich_style(
-                f"table--{name}", partial=True
-            )
-        return style
 
     def watch_has_focus(self, has_focus: bool) -> None:
         """The cursor's row looks different without the focus."""
         super().watch_has_focus(has_focus)
-        self.refresh()
+        self.refresh(Region(0, self._cursor - self.scroll_offset.y + 1, self.size.width, 1))
 
     def region_of(self, row: int) -> Region:
         """Where a row stands on the screen."""

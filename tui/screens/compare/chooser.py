@@ -23,7 +23,7 @@ _FIGURES = (
     ("VGPRs", "vgpr_count"),
     ("LDS B", "lds_bytes"),
     ("waves/EU", "occupancy.waves_per_eu"),
-    ("instr.", "count.instructions"),
+    ("hot instr.", "count.instructions"),
 )
 _MOST_KERNEL, _MOST_WHERE = 44, 30
 

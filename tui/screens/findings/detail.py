@@ -18,6 +18,8 @@ _COLOURS: Mapping[str, str] = {"error": "$error", "warning": "$warning", "info":
 _WORDS: Mapping[str, str] = {"error": "error", "warning": "warning", "info": "note"}
 _NO_UNITS = ("bool", "name", "mapping")
 _MOST_PLACES = 20
+_MOST_FIXES = 3
+_FAINT = "$foreground 60%"
 
 
 @functools.cache
@@ -32,12 +34,12 @@ def of_item(item: Item, rule: Rule | None) -> Content:
     found = item.finding
     return _content(
         _title(found.rule, rule, found.severity, found.confidence),
-        [(f"{item.kernel} {item.entry.report.arch or '-'}  ", "$foreground 60%")],
-        [(view.place(item.entry.report.source), "$foreground 60%"), ("\n\n", "")],
+        [(f"{item.kernel} {item.entry.report.arch or '-'}  ", _FAINT)],
+        [(view.place(item.entry.report.source), _FAINT), ("\n\n", "")],
         [(f"{' '.join(found.message.split())}\n", "")],
         _evidence(found.evidence),
         _places(item),
-        _prose("What to change", found.fix or (rule.text.fix if rule else "")),
+        _prose("What to change", found.fix or _plain(rule.text.fix if rule else "")),
         _rule(rule),
     )
 
@@ -48,8 +50,8 @@ def of_group(group: Group, rule: Rule | None) -> Content:
         text = rule.text
         return _content(
             _title(text.id, rule, group.worst, text.confidence),
-            [(f"{group.tally}\n", "$foreground 60%")],
-            _prose("What to change", text.fix),
+            [(f"{group.tally}\n", _FAINT)],
+            _fixes(group, text.fix),
             _rule(rule),
         )
     counts: dict[tuple[str, str], int] = {}
@@ -60,9 +62,7 @@ def of_group(group: Group, rule: Rule | None) -> Content:
         (f"  {MARKS[severity]} {name}  ×{count}\n", _COLOURS[severity])
         for (severity, name), count in counts.items()
     ]
-    return _content(
-        [(f"{group.title}\n", "bold"), (f"{group.tally}\n\n", "$foreground 60%")], listed
-    )
+    return _content([(f"{group.title}\n", "bold"), (f"{group.tally}\n\n", _FAINT)], listed)
 
 
 def _content(*parts: Iterable[Part]) -> Content:
@@ -86,6 +86,22 @@ def _prose(title: str, text: str) -> Iterator[Part]:
         yield f"{' '.join(text.split())}\n", ""
 
 
+def _fixes(group: Group, written: str) -> Iterator[Part]:
+    """What its findings propose: a rule's own words may leave that to each finding."""
+    fixes = dict.fromkeys(" ".join(item.finding.fix.split()) for item in group.items)
+    known = [fix for fix in fixes if fix] or [fix for fix in (_plain(written),) if fix]
+    for number, fix in enumerate(known[:_MOST_FIXES]):
+        yield _heading("What to change") if not number else ("\n", "")
+        yield f"{' '.join(fix.split())}\n", ""
+    if len(known) > _MOST_FIXES:
+        yield f"\nand {len(known) - _MOST_FIXES} other proposals: see the findings\n", _FAINT
+
+
+def _plain(written: str) -> str:
+    """A rule's own fix, unless it has figures of a finding in it."""
+    return "" if "{" in written else written
+
+
 def _evidence(evidence: Mapping[str, MetricValue]) -> Iterator[Part]:
     if not evidence:
         return
@@ -97,7 +113,7 @@ def _evidence(evidence: Mapping[str, MetricValue]) -> Iterator[Part]:
         unit = spec.unit if spec is not None and spec.unit not in _NO_UNITS else ""
         if value == 1 and unit.endswith("s"):
             unit = unit[:-1]
-        yield f"{name:<{width}}  ", "$foreground 60%"
+        yield f"{name:<{width}}  ", _FAINT
         yield f"{shown(value)} {unit}".rstrip() + "\n", ""
 
 
@@ -112,12 +128,12 @@ def _places(item: Item) -> Iterator[Part]:
         yield f"{where:<14}  ", "$primary"
         yield f"{' '.join(at.text.split())}\n", ""
     if len(places) > _MOST_PLACES:
-        yield f"and {len(places) - _MOST_PLACES} more\n", "$foreground 60%"
+        yield f"and {len(places) - _MOST_PLACES} more\n", _FAINT
 
 
 def _rule(rule: Rule | None) -> Iterator[Part]:
     if rule is None:
-        yield "\nNo pack that ships with kinspect has this rule.\n", "$foreground 60%"
+        yield "\nNo pack that ships with kinspect has this rule.\n", _FAINT
         return
     yield from _prose("Why it matters", rule.text.explain)
     if rule.text.references:

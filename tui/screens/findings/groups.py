@@ -36,6 +36,20 @@ class Item:
         """Kernel and case."""
         return label_of(self.entry.report)
 
+    def called(self, name: str | None, arch: str | None) -> str:
+        """Kernel, case and target without what all kernels share, cut to a column's width.
+
+        Args:
+            name: the name that all have.
+            arch: the target that all have.
+        """
+        case = self.entry.case
+        tried = f" {self.entry.tried}" if self.entry.tried else ""
+        kernel = case if case and self.entry.report.name == name else f"{self.kernel}{tried}"
+        target = self.entry.report.arch or "-"
+        target = "" if target == arch else f" {target}"
+        return _cut(kernel, _MOST_KERNEL - len(target)) + target
+
     @property
     def key(self) -> tuple[str, str, str, str]:
         """What is the same for it after the list was made anew."""
@@ -174,11 +188,22 @@ def best_location(finding: Finding) -> Location | None:
 # --------------------------------------------------------------------------- rows
 
 
+def shared_by(entries: Iterable[Entry]) -> tuple[str | None, str | None]:
+    """The kernel's name and the target that all have: said once, not in every row."""
+    reports = [entry.report for entry in entries]
+    names, archs = {one.name for one in reports}, {one.arch for one in reports}
+    return (
+        next(iter(names)) if len(names) == 1 else None,
+        next(iter(archs)) if len(archs) == 1 else None,
+    )
+
+
 def rows_of(groups: Sequence[Group], by: By, closed: Iterable[str]) -> list[Row]:
     """The lines of the list; groups that are closed have their heading alone."""
     shut = set(closed)
+    shared = shared_by(item.entry for group in groups for item in group.items)
     items = [item for group in groups if group.name not in shut for item in group.items]
-    lead = [_lead(item, by) for item in items]
+    lead = [_lead(item, by, item.called(*shared)) for item in items]
     widths = [max((len(cells[n]) for cells in lead), default=0) for n in range(2)]
     titles = max((len(group.title) for group in groups), default=0)
     rows: list[Row] = []
@@ -204,16 +229,14 @@ def _heading(group: Group, shut: bool, width: int) -> Row:
     return Row(group, None, text, spans)
 
 
-def _lead(item: Item, by: By) -> tuple[str, str]:
+def _lead(item: Item, by: By, called: str) -> tuple[str, str]:
     """The two columns before the message: what the group does not say already."""
     place = _cut(view.finding_place(item.finding), _MOST_PLACE)
-    arch = item.entry.report.arch or "-"
     if by == "kernel":
         return item.finding.rule, place
-    kernel = _cut(f"{item.kernel} {arch}", _MOST_KERNEL)
     if by == "file":
-        return f"{item.finding.rule} {kernel}", place.rpartition(":")[2]
-    return kernel, place
+        return f"{item.finding.rule} {called}", place.rpartition(":")[2]
+    return called, place
 
 
 def _row(group: Group, item: Item, cells: Sequence[str], widths: Sequence[int]) -> Row:

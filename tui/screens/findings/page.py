@@ -19,6 +19,7 @@ from kinspect.tui.screens.findings.groups import (
     fitting,
     grouped,
     rows_of,
+    shared_by,
     source_of,
     tally,
 )
@@ -33,6 +34,7 @@ from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
+_LOW = 10  # rows below which the list has them all
 _AT_LEAST = {"info": "all", "warning": "warnings and errors", "error": "errors alone"}
 
 
@@ -54,6 +56,7 @@ class FindingsPage(Page):
     FindingsPage #listed { height: 1fr; width: 100%; }
     FindingsPage.-wide #listed { width: 3fr; height: 100%; }
     FindingsPage #about { height: 45%; border-top: solid $panel; padding: 0 1; }
+    FindingsPage.-low #about { display: none; }
     FindingsPage.-wide #about {
         width: 2fr; height: 100%; border-top: none; border-left: solid $panel;
     }
@@ -75,6 +78,7 @@ class FindingsPage(Page):
     def __init__(self) -> None:
         super().__init__()
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
+        self.VERTICAL_BREAKPOINTS = [(0, "-low"), (_LOW, "-high")]
         self._by: By = "rule"
         self._least = "info"
         self._words = ""
@@ -159,6 +163,9 @@ class FindingsPage(Page):
         told = [said or tally(item.finding for item in every)]
         kernels = len({item.entry.key for item in items})
         told.append(f"{kernels} of {len(self.session.entries)} kernels have some")
+        if len(self.session.entries) > 1:
+            name, arch = shared_by(item.entry for item in items)
+            told += [text for text in (name, arch) if text]
         if self._least != "info":
             told.append(_AT_LEAST[self._least])
         if self._words:

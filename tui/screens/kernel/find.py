@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from kinspect.tui.widgets.code import Hit
 
@@ -33,17 +34,59 @@ class Search:
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
-        self._lowered: Sequence[str] | None = None
+        # As one text: a third of what it takes line by line.
+        self._lowered: Sequence[str] = "\n".join(lines).lower().split("\n") if lines else ()
+        self._nowhere = ""  # what was not found: then nothing that begins with it is either
 
     def find(self, words: str) -> Found:
         """The lines that hold some words; case counts where they have a capital letter."""
-        lines = self.lines
-        if words == words.lower():
-            if self._lowered is None:
-                self._lowered = [line.lower() for line in lines]
-            lines = self._lowered
-        found = [number for number, line in enumerate(lines) if words in line]
-        return Found(f"“{words}”", found, lambda line: _columns(lines[line], words))
+        lines = self._lines(words)
+        return Found(f"“{words}”", Matches(lines, words), lambda line: _columns(lines[line], words))
+
+    def first(self, words: str, line: int) -> int | None:
+        """The first of them from a line on, round the end; the others are not looked for."""
+        if self._nowhere and words.startswith(self._nowhere):
+            return None
+        lines = self._lines(words)
+        for some in (range(line, len(lines)), range(min(line, len(lines)))):
+            for number in some:
+                if words in lines[number]:
+                    return number
+        self._nowhere = words
+        return None
+
+    def _lines(self, words: str) -> Sequence[str]:
+        return self._lowered if words == words.lower() else self.lines
+
+
+class Matches(Sequence[int]):
+    """The lines that hold some words, ascending; they are looked for when they are asked for.
+
+    Args:
+        lines: the text.
+        words: the words.
+    """
+
+    def __init__(self, lines: Sequence[str], words: str) -> None:
+        self._lines = lines
+        self._words = words
+        self._found: list[int] | None = None
+
+    @overload
+    def __getitem__(self, at: int) -> int: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[int]: ...
+    def __getitem__(self, at: int | slice) -> int | Sequence[int]:
+        return self._all()[at]
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def _all(self) -> list[int]:
+        if self._found is None:
+            words = self._words
+            self._found = [number for number, line in enumerate(self._lines) if words in line]
+        return self._found
 
 
 def _columns(line: str, words: str) -> list[Hit]:

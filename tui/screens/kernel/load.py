@@ -21,6 +21,7 @@ _T = TypeVar("_T")
 # Seconds that a busy thread may keep the interpreter. A key takes some twenty turns of the event
 # loop, each of which may have to wait that long: Python's 5 ms would be felt.
 _TURN = 0.0005
+_SEEN_FIRST = 4000  # lines
 _AT_ONCE = 1 << 20  # bytes that are read and split within a frame
 
 
@@ -33,6 +34,7 @@ class Loaded:
         lines: kind -> lines as the pane shows them.
         folds: kind -> what can be folded away.
         folded: kind -> what is folded at first.
+        whole: whether all folds are known; at first they are of the beginning alone.
         prologue: the line of the assembly under which what comes before the loops can be folded.
     """
 
@@ -40,16 +42,29 @@ class Loaded:
     lines: Mapping[str, Sequence[str]]
     folds: Mapping[str, Mapping[int, int]]
     folded: Mapping[str, Collection[int]]
+    whole: bool = True
     prologue: int | None = None
 
 
 def load(report: KernelReport | None, path: Path | None) -> Loaded:
-    """Reads the texts of a reported kernel, or those of a file that nothing is known of."""
-    return prepared(texts_of(report) if report is not None else texts_of_file(path or Path()))
+    """Reads the texts of a reported kernel, or those of a file that nothing is known of.
+
+    Folds are those of what is seen first: looking for all takes longer than reading the text.
+    """
+    texts = texts_of(report) if report is not None else texts_of_file(path or Path())
+    return prepared(texts, most=_SEEN_FIRST)
+
+
+def whole(loaded: Loaded) -> Loaded:
+    """The same with all folds."""
+    return prepared(loaded.texts, before=loaded)
 
 
 def prepared(
-    texts: Texts, function: Function | None = None, before: Loaded | None = None
+    texts: Texts,
+    function: Function | None = None,
+    before: Loaded | None = None,
+    most: int | None = None,
 ) -> Loaded:
     """Texts as the panes show them.
 
@@ -57,6 +72,7 @@ def prepared(
         texts: the texts.
         function: the kernel in the assembly, once that has been parsed.
         before: what was shown of them so far; its lines stay the same objects.
+        most: of how many lines, from the first on, folds are looked for; None: of all.
     """
     lines: dict[str, Sequence[str]] = {}
     folds: dict[str, Mapping[int, int]] = {}
@@ -65,11 +81,12 @@ def prepared(
     for kind, found in texts.lines.items():
         same = before is not None and before.texts.lines.get(kind) is found
         lines[kind] = before.lines[kind] if before and same else displayed(kind, found)
-        known = all_folds(kind, found, function)
+        known = all_folds(kind, found if most is None else found[:most], function)
         folds[kind] = {fold.start: fold.last for fold in known}
         folded[kind] = [fold.start for fold in known if fold.what in HIDDEN_FIRST]
         prologue = next((fold.start for fold in known if fold.what == "prologue"), prologue)
-    return Loaded(texts, lines, folds, folded, prologue)
+    everything = most is None or all(len(found) <= most for found in texts.lines.values())
+    return Loaded(texts, lines, folds, folded, everything, prologue)
 
 
 def is_big(report: KernelReport | None, path: Path | None) -> bool:

@@ -124,9 +124,9 @@ class MarkedPage(LinkedPage):
         )
 
     def _mark(self, pane: Pane, found: Found) -> None:
-        self._unmark()
-        self._found, self._found_in = found, pane.kind
-        pane.code.mark(found.hits)
+        self._found, self._found_in, self._uses = found, pane.kind, None
+        for one in self._slots:
+            one.code.mark(found.hits if one is pane else {})
 
     def _unmark(self) -> bool:
         marked, self._found, self._uses = self._found is not None, None, None
@@ -138,7 +138,7 @@ class MarkedPage(LinkedPage):
         """To the next match, or use of the register."""
         pane = self._current
         if self._words and self._found_in != pane.kind and not pane.is_missing:
-            self._mark(pane, self._search(pane, self._words))
+            self._mark(pane, self._search(pane).find(self._words))
         if self._found is None or self._found_in != pane.kind:
             self.say("nothing is searched for: / searches, u marks a register")
             return
@@ -161,10 +161,12 @@ class MarkedPage(LinkedPage):
     def _ask(self, what: str) -> None:
         if self._current.is_missing:
             return
-        prompt = self.query_one("#kernel-prompt", Input)
+        prompt = self.prompt
         self._asked_from = self._current.code.cursor
+        if what == "/":  # ready before the first letter
+            self.call_after_refresh(self._search, self._current)
         prompt.placeholder = "search" if what == "/" else "line"
-        self.set_class(True, "-asking")
+        self.ask(True)
         prompt.value = ""
         prompt.focus()
 
@@ -178,9 +180,9 @@ class MarkedPage(LinkedPage):
             self._unmark()
             self._land(pane, self._asked_from)
             return
-        found = self._search(pane, event.value)
-        self._mark(pane, found)
-        to = step(found.lines, self._asked_from - 1, 1)
+        search = self._search(pane)
+        self._mark(pane, search.find(event.value))
+        to = search.first(event.value, self._asked_from)
         self._land(pane, self._asked_from if to is None else to)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -199,13 +201,13 @@ class MarkedPage(LinkedPage):
         else:
             self.say(f"{event.value!r} is no line number", bad=True)
 
-    def _search(self, pane: Pane, words: str) -> Found:
+    def _search(self, pane: Pane) -> Search:
         if self._searched is None or self._searched.lines is not pane.code.shown.lines:
             self._searched = Search(pane.code.shown.lines)
-        return self._searched.find(words)
+        return self._searched
 
     def _close_prompt(self) -> None:
-        self.set_class(False, "-asking")
+        self.ask(False)
         self._searched = None
         self._current.target.focus()
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from kinspect.inspector.browse.texts import TITLES
 from kinspect.tui.widgets.code import CodeView, Text
-from rich.text import Text as Line
-from textual.app import ComposeResult, RenderResult
+from rich.segment import Segment
+from rich.style import Style
+from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -25,27 +27,28 @@ class PaneTitle(Widget):
         super().__init__()
         self.heading, self.title, self.file, self.position = "", "", "", ""
 
-    def render(self) -> RenderResult:
-        """The line; the file's name gives way first."""
-        width = self.size.width
-        left = Line(no_wrap=True)
-        left.append(self.heading or " ", "dim")
-        left.append(self.title, "bold")
-        right = Line(f" {self.position} ", no_wrap=True)
-        room = width - left.cell_len - right.cell_len - 2
+    def render_line(self, y: int) -> Strip:
+        """The line; the file's name gives way first. It is drawn at every key: not as a `Text`."""
+        width, base = self.size.width, self.rich_style
+        left, right = f"{self.heading or ' '}{self.title}", f" {self.position} "
+        room = width - len(left) - len(right) - 2
+        pieces = [
+            Segment(self.heading or " ", base + Style(dim=True)),
+            Segment(self.title, base + Style(bold=True)),
+        ]
         if len(self.file) <= room:
-            left.append(f"  {self.file}")
-        if left.cell_len + right.cell_len > width:
-            left = Line(f" {self.title}", "bold")
-        left.truncate(max(0, width - right.cell_len), pad=True)
-        return Line.assemble(left, right)
+            pieces.append(Segment(f"  {self.file}", base))
+        elif len(left) + len(right) > width:
+            pieces = [Segment(f" {self.title}", base + Style(bold=True))]
+        strip = Strip(pieces).adjust_cell_length(max(0, width - len(right)), base)
+        return Strip([*strip, Segment(right, base)]).adjust_cell_length(width, base)
 
 
 class Missing(Static, can_focus=True):
     """Why there is no such text."""
 
     DEFAULT_CSS = """
-    Missing { height: 1fr; width: 1fr; padding: 1 2; color: $foreground 60%; display: none; }
+    Missing { height: 1fr; width: 1fr; padding: 1 2; color: $foreground 60%; }
     """
 
 
@@ -70,8 +73,6 @@ class Pane(Vertical):
 
     DEFAULT_CSS = """
     Pane { width: 1fr; height: 1fr; }
-    Pane.missing CodeView { display: none; }
-    Pane.missing Missing { display: block; }
     """
 
     def __init__(self, kind: str, moved: Callable[[Pane], None]) -> None:
@@ -82,6 +83,8 @@ class Pane(Vertical):
         self.code: CodeView = _View(lambda: moved(self))
         self.code.styles.scrollbar_size_horizontal = 0  # a row of text is worth more
         self.missing = Missing(markup=False)
+        self.missing.display = False
+        self.is_missing = False  # whether there is no such text
 
     def compose(self) -> ComposeResult:
         """Title and text."""
@@ -94,11 +97,6 @@ class Pane(Vertical):
         """What takes the keys."""
         return self.missing if self.is_missing else self.code
 
-    @property
-    def is_missing(self) -> bool:
-        """Whether there is no such text."""
-        return self.has_class("missing")
-
     def show(
         self,
         kind: str,
@@ -107,14 +105,14 @@ class Pane(Vertical):
         heading: str,
         file: str,
         cursor: int | None = None,
-        keep_folds: bool = False,
+        folded: Collection[int] | None = None,
     ) -> None:
-        """Shows a text."""
+        """Shows a text; `folded` are the lines whose folds are closed, None: as they were."""
         had_focus = self.missing.has_focus
         self.kind = kind
-        self.set_class(False, "missing")
+        self._show_text(True)
         self.title.heading, self.title.title, self.title.file = heading, TITLES[kind], file
-        self.code.show(text, cursor, keep_folds=keep_folds)
+        self.code.show(text, cursor, keep_folds=folded is None, folded=folded or ())
         self.tell()
         self.title.refresh()
         if had_focus:
@@ -127,10 +125,16 @@ class Pane(Vertical):
         self.title.heading, self.title.title, self.title.file = "", TITLES[kind], ""
         self.title.position = ""
         self.missing.update(why)
-        self.set_class(True, "missing")
+        self._show_text(False)
         self.title.refresh()
         if had_focus:
             self.missing.focus()
+
+    def _show_text(self, there: bool) -> None:
+        # Not by a rule of the style sheet: that costs as much as all that is drawn for a key.
+        if self.is_missing is there:
+            self.is_missing = not there
+            self.code.display, self.missing.display = there, not there
 
     def tell(self) -> None:
         """Where the cursor stands."""

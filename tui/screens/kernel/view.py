@@ -4,63 +4,31 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from kinspect.inspector.model import KernelReport, LoopReport
 from kinspect.inspector.render import view
-from kinspect.tui.pages import Page
 from kinspect.tui.screens.kernel.card import card_of, facts_of, lines_said, loop_at
-from kinspect.tui.screens.kernel.load import Loaded, behind, is_big, load, prepared
+from kinspect.tui.screens.kernel.load import Loaded, behind, is_big, load, prepared, whole
 from kinspect.tui.screens.kernel.pane import Pane
+from kinspect.tui.screens.kernel.panes import PanesPage
 from kinspect.tui.screens.kernel.text import marked, plain
 from kinspect.tui.widgets.heading import Heading
-from kinspect.tui.widgets.keys import Keys
-from kinspect.tui.widgets.scorecard import Block, Card, Fact, ScoreCard
-from textual.app import ComposeResult
-from textual.containers import Container, Horizontal
-from textual.events import DescendantFocus, Resize
-from textual.widgets import Input, Static
+from kinspect.tui.widgets.scorecard import Block, Card, Fact
 
 if TYPE_CHECKING:
     from kinspect.inspector.browse.reading import Reading
 
-_WIDE, _MIDDLE = 160, 100  # columns from which on three panes, or two, stand side by side
-_SIDE = 44  # columns of the card at the side
 _SHOWN_FIRST = {"source": "source", "ttgir": "ttgir", "llir": "ttgir", "amdgcn": "amdgcn"}
 
 
-class LinkedPage(Page):
+class LinkedPage(PanesPage):
     """The texts of one kernel, linked; keys are added by the page proper.
 
     Args:
         key: the kernel's key in the session.
         line: where to put the cursor, counted from 1; None: at the main loop.
         text: in which text: source, ttgir, llir or amdgcn.
-    """
-
-    AUTO_FOCUS: ClassVar[str | None] = ""  # not what happens to stand first
-
-    DEFAULT_CSS = """
-    LinkedPage #kernel-body { height: 1fr; layout: vertical; }
-    LinkedPage #kernel-panes { height: 1fr; width: 1fr; }
-    LinkedPage #kernel-left { height: 1fr; width: 1fr; layout: horizontal; }
-    LinkedPage ScoreCard { height: 4; width: 1fr; }
-    LinkedPage .-hidden { display: none; }
-    LinkedPage .-divided { border-left: solid $panel; }
-    LinkedPage.-wide #kernel-body { layout: horizontal; }
-    LinkedPage.-wide #kernel-left { layout: vertical; }
-    LinkedPage.-wide #kernel-left.-empty { width: 34; }
-    LinkedPage.-wide #kernel-card { width: 44; height: 1fr; }
-    LinkedPage.-wide #kernel-left Pane.missing { height: 8; }
-    LinkedPage.-wide #kernel-left.-empty Pane.missing { height: 1fr; }
-    LinkedPage #kernel-status { height: 1; padding: 0 1; color: $foreground 70%; }
-    LinkedPage #kernel-status.-bad { color: $warning; }
-    LinkedPage #kernel-prompt {
-        height: 1; border: none; padding: 0 1; background: $panel; display: none;
-    }
-    LinkedPage.-asking #kernel-prompt { display: block; }
-    LinkedPage.-asking #kernel-status { display: none; }
-    LinkedPage.-low #kernel-status { display: none; }
     """
 
     def __init__(self, key: str, *, line: int | None = None, text: str = "amdgcn") -> None:
@@ -76,12 +44,7 @@ class LinkedPage(Page):
         self._isa_line = 0
         self._note = ""
         self._prologue_folded = False
-        self._mounted = False  # whether the panes are there
-        source, ttgir, amdgcn = (Pane(k, self._moved) for k in ("source", "ttgir", "amdgcn"))
-        self._slots = (source, ttgir, amdgcn)
-        self._current = self._slots[2]
-        self._partner = self._slots[0]
-        self._alone = False
+        self.show_first(_SHOWN_FIRST.get(text, "amdgcn"))
 
     def crumb(self) -> str:
         """Kernel, target and configuration."""
@@ -91,28 +54,10 @@ class LinkedPage(Page):
         parts = (report.name, report.arch or "-", view.configuration(report))
         return "  ".join(part for part in parts if part)
 
-    def compose(self) -> ComposeResult:
-        """Panes, card, a line for messages."""
-        yield Heading()
-        with Container(id="kernel-body"):
-            with Horizontal(id="kernel-panes"):
-                with Container(id="kernel-left"):
-                    yield from self._slots[:2]
-                yield self._slots[2]
-            yield ScoreCard(id="kernel-card")
-        yield Static(id="kernel-status", markup=False)
-        yield Input(id="kernel-prompt", select_on_focus=False)
-        yield Keys(palette=False)  # its room is taken by keys of this page
-
     def on_mount(self) -> None:
         """Reads the texts of a file at once; a kernel's come with the session."""
         self._mounted = True
-        wanted = _SHOWN_FIRST.get(self._goal[0], "amdgcn")
-        self._current = next(pane for pane in self._slots if pane.own == wanted)
-        if self._current is self._partner:
-            self._partner = self._slots[2]
         self._current.code.focus()
-        self.lay_out()
         self.session_changed()
         if self._loaded is None and self._report is None and self._path is not None:
             self._load()
@@ -180,11 +125,30 @@ class LinkedPage(Page):
         self.query_one(Heading).refresh()
         self.say("")
         self.refresh_card()
-        report = self._report
-        if report is not None:
-            # The text is painted first.
+        # The text is painted first, then come its folds, then what analysis knows of it.
+        if loaded.whole:
+            self.call_after_refresh(self._read_on, turn, loaded)
+        else:
             self.call_after_refresh(
-                behind,
+                behind, self.app, lambda: whole(loaded), lambda got: self._take_folds(turn, got)
+            )
+
+    def _take_folds(self, turn: int, loaded: Loaded | str) -> None:
+        if turn != self._turn or not self.is_attached:
+            return
+        if isinstance(loaded, str):
+            self.say(loaded, bad=True)
+            return
+        self._loaded = loaded
+        for pane in self._slots:
+            if pane.kind in loaded.folds and not pane.is_missing:
+                pane.code.know_folds(loaded.folds[pane.kind], loaded.folded[pane.kind])
+        self._read_on(turn, loaded)
+
+    def _read_on(self, turn: int, loaded: Loaded) -> None:
+        report = self._report
+        if report is not None and turn == self._turn:
+            behind(
                 self.app,
                 lambda: _read(report, loaded),
                 lambda got: self._take_reading(turn, got),
@@ -244,9 +208,8 @@ class LinkedPage(Page):
             text, gutter = marked(kind, lines, folds, self._report, marks)
             heading = gutter.heading
         file = Path(loaded.texts.files[kind]).name
-        pane.show(kind, text, heading=heading, file=file, keep_folds=keep)
-        if not keep:
-            pane.code.fold(loaded.folded[kind])
+        folded = None if keep else loaded.folded[kind]
+        pane.show(kind, text, heading=heading, file=file, folded=folded)
 
     def _go_to_goal(self) -> None:
         kind, line = self._goal
@@ -262,24 +225,11 @@ class LinkedPage(Page):
 
     # ------------------------------------------------------------------ linking
 
-    def pane_of(self, kind: str) -> Pane | None:
-        """The pane that shows a text."""
-        return next((p for p in self._slots if p.kind == kind and not p.is_missing), None)
-
-    def focus_on(self, pane: Pane) -> None:
-        """Makes a pane the one that keys act on."""
-        if pane is not self._current:
-            self._partner, self._current = self._current, pane
-            self.lay_out()
-            self.follow(pane)
-        if not pane.target.has_focus:
-            pane.target.focus()
-
     def marked_in(self, pane: Pane) -> tuple[int, ...]:
         """Lines of the moved pane itself that belong to the cursor's."""
         return ()
 
-    def _moved(self, pane: Pane) -> None:
+    def moved(self, pane: Pane) -> None:
         """The others follow."""
         pane.tell()
         self.follow(pane)
@@ -307,7 +257,7 @@ class LinkedPage(Page):
 
     def refresh_card(self) -> None:
         """Shows the loop at the assembly's cursor, and what is known of the line."""
-        card = self.query_one(ScoreCard)
+        card = self.card
         report, reading = self._report, self._reading
         if report is None:
             card.show(None, Block(""), self._note)
@@ -334,55 +284,6 @@ class LinkedPage(Page):
         if key not in self._cards:
             self._cards[key] = card_of(report, loop)
         return self._cards[key]
-
-    def say(self, text: str, *, bad: bool = False) -> None:
-        """Tells something in the line above the keys."""
-        status = self.query_one("#kernel-status", Static)
-        status.set_class(bad, "-bad")
-        status.update(text, layout=False)
-
-    # ------------------------------------------------------------------ layout
-
-    def on_descendant_focus(self, event: DescendantFocus) -> None:
-        """The pane with the focus is the one that keys act on."""
-        for pane in self._slots:
-            if event.widget in (pane.code, pane.missing):
-                self.focus_on(pane)
-
-    def on_resize(self, event: Resize) -> None:
-        """More or fewer panes."""
-        if self._mounted:
-            self.lay_out()
-
-    def lay_out(self) -> None:
-        """Shows as many panes as there is room for."""
-        width, height = self.app.size
-        wide, middle = width >= _WIDE, _MIDDLE <= width < _WIDE
-        self.set_class(wide, "-wide")
-        self.set_class(height < 12, "-low")
-        shown = {self._current}
-        if wide and not self._alone:
-            shown = set(self._slots)
-        elif middle and not self._alone:
-            shown.add(self._beside())
-        for pane in self._slots:
-            pane.set_class(pane not in shown, "-hidden")
-        left = self.query_one("#kernel-left")
-        left.set_class(not shown & set(self._slots[:2]), "-hidden")
-        left.set_class(all(pane.is_missing for pane in self._slots[:2]), "-empty")
-        self._slots[1].set_class(middle and self._slots[0] in shown, "-divided")
-        self._slots[2].set_class(bool(shown & set(self._slots[:2])), "-divided")
-        card = self.query_one(ScoreCard)
-        card.set_class(height < 18 and not wide, "-hidden")
-        card.styles.height = None if wide else (12 if height >= 36 else 7) if middle else 5
-
-    def _beside(self) -> Pane:
-        """The pane that is shown with the present one where there is room for two."""
-        others = [pane for pane in self._slots if pane is not self._current]
-        there = [pane for pane in others if not pane.is_missing]
-        if self._partner in there or not there:
-            return self._partner if there else self._current
-        return there[-1]
 
 
 def _read(report: KernelReport, loaded: Loaded) -> tuple[Reading, Loaded]:

@@ -49,6 +49,7 @@ class Listing:
         self._state = state
         self._known = Leaves()
         self._folds: dict[str, bool] = {}  # key -> whether open, where the user said so
+        self._kernels = 0  # at the top, without the filter
         self._one = False  # whether there is one kernel alone
         self._found = False  # whether the filter leaves few rows
         self._revision = -1
@@ -82,20 +83,21 @@ class Listing:
             self.leaves = self._known.of(session)
             self.tuned = self._tuned()
             self._whole, self._order = tree(self.leaves), None
-        # Failures beside it do not fold the one kernel that there is.
-        self._one = sum(node.has_kernel for node in self._whole) == 1
+            self._kernels = sum(node.has_kernel for node in self._whole)
+            # Failures beside it do not fold the one kernel that there is.
+            self._one = self._kernels == 1
         by, reverse = order = self.sort, self._state.reverse
         if self._order != order:
             self._order = order
             self._whole = ordered(self._whole, by, reverse)
         test = self._test()
         # What is left keeps its order, but a fold may have lost what it stood there for.
-        self.tops = ordered(kept(self._whole, test), by, reverse) if test else self._whole
+        self.tops = _kept(self._whole, test, by, reverse) if test else self._whole
         self.shown = sum(top.count for top in self.tops)
         # What was looked for is not hidden in a fold, unless it is too much to see at once.
         self._found = test is not None and self.shown <= _FEW
         self.rows = flat(self.tops, self.is_open)
-        self.kernels = sum(top.has_kernel for top in self.tops)
+        self.kernels = sum(top.has_kernel for top in self.tops) if test else self._kernels
 
     def _test(self) -> Test | None:
         self.fault = ""
@@ -258,6 +260,13 @@ class Listing:
         if node.note:
             pieces.append((f" {node.note}", "dim"))
         return tuple(pieces)
+
+
+def _kept(nodes: list[Node], test: Test, by: str, reverse: bool) -> list[Node]:
+    """The rows that meet a test, in order."""
+    found = kept(nodes, test)
+    # Without folds all stand as they stood.
+    return ordered(found, by, reverse) if any(node.children for node in found) else found
 
 
 def _every(nodes: list[Node]) -> list[Node]:

@@ -74,6 +74,8 @@ class Node:
     @property
     def has_kernel(self) -> bool:
         """Whether it is not failures alone."""
+        if self.leaf is not None:
+            return self.leaf.entry is not None
         return any(leaf.entry is not None for leaf in self.leaves())
 
     def leaves(self) -> Iterable[Leaf]:

@@ -44,6 +44,7 @@ class Figure(Input):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "app.focus_previous", "Field above", show=False),
         Binding("down,enter", "app.focus_next", "Field below", show=False),
+        Binding("escape", "screen.leave_fields", "Leave the fields"),
     ]
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
@@ -65,11 +66,14 @@ class OccupancyPage(Page):
     NAME = "occupancy"
     HELP = (
         "How many waves a SIMD holds at a time, what limits them, and what would help. The fields "
-        "begin with the kernel's figures: type others and everything is worked out anew. + and − "
-        "change the field by what the hardware hands out at a time, [ and ] go to the next better "
-        "or worse step of VGPRs or LDS, t takes the next step that helps, r goes back to the "
-        "kernel. Shift+Tab above the first field leaves the fields: then 1–7 are pages again. In "
-        "the plots ● is what is typed, ◆ the next step; a click types the figure under the mouse."
+        "begin with the kernel's figures. Enter goes to the VGPRs and Tab to the first field: type "
+        "others and everything is worked out anew; Escape leaves the fields, and 1–7 are pages "
+        "again. + and − change the field, the VGPRs outside of all, by what the hardware hands out "
+        "at a time, [ and ] go to the next better or worse step of VGPRs or LDS, t takes the next "
+        "step that helps, r goes back to the kernel. “alone” is how many waves each resource "
+        "would leave room for if nothing else were limited. In the plots ● is what is typed, ◆ "
+        "the next step, ◇ one that needs less of another resource too; a click types the figure "
+        "under the mouse."
     )
     DEFAULT_CSS = """
     OccupancyPage > VerticalScroll { height: 1fr; scrollbar-size: 1 1; }
@@ -97,6 +101,7 @@ class OccupancyPage(Page):
     OccupancyPage.-narrow #fields { width: 38; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,i", "type", "Type"),
         Binding("plus,equals_sign", "step(1)", "Change", key_display="+ -"),
         Binding("minus", "step(-1)", "Less", show=False),
         Binding("left_square_bracket", "level(-1)", "Step", key_display="[ ]"),
@@ -122,7 +127,7 @@ class OccupancyPage(Page):
     def compose(self) -> ComposeResult:
         """Fields and answer over plots over the step table."""
         yield Heading()
-        with VerticalScroll():
+        with VerticalScroll(id="all"):
             with Horizontal(id="top"):
                 with Vertical(id="fields"):
                     for field in FIELDS:
@@ -147,8 +152,8 @@ class OccupancyPage(Page):
         return f"{self._kernel.name}  {self._kernel.arch or '-'}{typed}"
 
     def on_mount(self) -> None:
-        """The keys go to the VGPRs."""
-        self.query_one("#vgprs", Figure).focus()
+        """No field has the keys yet: digits are pages."""
+        self.action_leave_fields()
 
     def on_resize(self, event: Resize) -> None:
         """Less beside each other where there is less room."""
@@ -293,6 +298,14 @@ class OccupancyPage(Page):
         line = self.query_one(f"#{name}", Figure)
         line.value = text
         line.cursor_position = len(text)
+
+    def action_type(self) -> None:
+        """Goes to the field that is typed most."""
+        self.query_one("#vgprs", Figure).focus()
+
+    def action_leave_fields(self) -> None:
+        """The keys are the page's again."""
+        self.query_one("#all").focus()
 
     def action_step(self, by: int) -> None:
         """More (1) or less (-1) of the field: by what is handed out at a time, or the next one."""

@@ -155,7 +155,7 @@ def curves(asked: Asked, found: Occupancy) -> tuple[Steps, Steps]:
     def by_lds(lds: int) -> float | None:
         return occupancy(machine, replace(demand, lds_bytes=lds)).waves_per_eu
 
-    title = "waves/EU over VGPRs" + (" (VGPRs alone)" if alone else "")
+    title = "waves/EU over VGPRs" + (" alone" if alone else "")
     present = found.by_vgpr if alone else found.waves_per_eu
     # Registers are counted in fours where AGPRs follow VGPRs, and every granule is a multiple.
     vgprs = _steps(title, by_vgprs, machine.vgpr_addressable, 4, demand.vgprs, present, top, "")
@@ -197,7 +197,8 @@ def _steps(
     if now is None or present is None or now > last:
         return Steps(title, points, top, unit=unit)
     better = [point for point in points if point[0] < now and point[1] > present]
-    return Steps(title, points, top, (now, present), better[-1] if better else None, unit)
+    step = better[-1] if better else None
+    return Steps(title, points, top, (now, present), step, unit=unit)
 
 
 def falling(at: Callable[[int], float | None], last: int, grain: int) -> list[Point]:

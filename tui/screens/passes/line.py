@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kinspect.tui.screens.passes.data import LEVELS, Timeline, levels
+from kinspect.tui.widgets.styles import part_style
 from rich.segment import Segment
 from rich.style import Style
 from textual.events import Click
@@ -82,7 +83,7 @@ class PassLine(Widget):
         return Strip(segments).adjust_cell_length(width, base)
 
     def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(f"line--{name}", partial=True)
+        return part_style(self, f"line--{name}")
 
     def _bars(self, rows: int, y: int) -> list[tuple[str, Style]]:
         assert self._timeline is not None

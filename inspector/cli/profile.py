@@ -1,0 +1,246 @@
+"""`kinspect profile`: runs a program under a profiler, and reads what profilers recorded."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from kinspect.inspector.cli.options import compile_options
+from kinspect.inspector.cli.profile_imported import compare, export, import_
+from kinspect.inspector.cli.profiles import expression, read, report_options, write
+from kinspect.inspector.cli.telling import tell
+from kinspect.inspector.errors import KinspectError
+
+if TYPE_CHECKING:
+    from kinspect.inspector.rocprof.manifest import Manifest
+    from kinspect.inspector.runs.profile_run import Request as RunRequest
+
+OURS = 125
+_RUN = "run"
+_TOOLS = ("rocprofv3", "rocprofv2", "rocprof", "rocprof-compute")
+_METHODS = ("stochastic", "host_trap")
+
+
+class _Profile(click.Group):
+    """`profile [OPTIONS] -- COMMAND` is `profile run [OPTIONS] -- COMMAND`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = [_RUN, *args]
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        run = self.commands[_RUN]
+        records = [record for p in run.get_params(ctx) if (record := p.get_help_record(ctx))]
+        with formatter.section("Options of a run"):
+            formatter.write_dl(records)
+        self.format_commands(ctx, formatter)
+
+
+@click.group(
+    cls=_Profile, options_metavar="", subcommand_metavar="[OPTIONS] -- COMMAND... | import PATH | …"
+)
+def profile() -> None:
+    """Run COMMAND under rocprofv3 and show what was measured beside what the compiler made.
+
+    `kinspect profile --counters occupancy,lds -- python train.py` runs the program once for a
+    kernel trace (times without counters) and once for each set of counters that the hardware can
+    count at a time; --att and --pc-sampling add a run each. The rocprofv3 of the program's own
+    environment is used, else that of PATH, ROCM_PATH or /opt/rocm.
+
+    Sets of counters: occupancy, memory, lds, mfma, waits, roofline; names of counters may stand
+    among them. With --kernel, other kernels are neither counted nor traced. --att traces the
+    launch of each kernel after those that --skip-warmup names.
+
+    Output, input, signals and exit status of the program pass through; the report follows its
+    output. A file on standard input is read by each run, a pipe by the first alone. Everything
+    goes to a new folder, with a manifest (kinspect-run.json) that `kinspect profile import` reads.
+    TRITON_CACHE_DIR is set to a folder of the run, so that exactly the kernels that were launched
+    are analysed with it: the first run compiles, the others find it (--keep-cache leaves it).
+
+    Exit status: that of the program; 128 + the signal that ended it; 125 where the profiler or
+    kinspect failed, a run took longer than --timeout, a counter did not come, or nothing was
+    recorded; 127 or 126 where COMMAND is not found or cannot be executed; 2 for wrong options,
+    before anything is run.
+    """
+
+
+@profile.command(_RUN, context_settings={"allow_interspersed_args": False})
+@click.option("--counters", metavar="SET|NAME,...", help="Counters to read: sets and names.")
+@click.option("--att", is_flag=True, help="Trace threads (ATT): cycles of each instruction.")
+@click.option("--pc-sampling", is_flag=True, help="Sample program counters.")
+@report_options
+@click.option(
+    "--tool", type=click.Choice(_TOOLS), help="Profiler.  [rocprofv3, else what came before it]"
+)
+@click.option(
+    "--rocprof", type=click.Path(path_type=Path), metavar="PATH", help="The profiler to run."
+)
+@click.option("--arch", metavar="A", help="The GPU, such as gfx942.  [that of this machine]")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Folder of the run, a new one.  [kinspect-runs/<date-time>-<program>]",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="Time limit of each run of the program; what it wrote until then is kept.",
+)
+@click.option("--keep-cache", is_flag=True, help="Leave TRITON_CACHE_DIR as it is.")
+@click.option("--dry-run", is_flag=True, help="Print the command lines and run nothing.")
+@click.option(
+    "--att-target-cu", type=click.IntRange(0), metavar="N", help="CU (WGP) to trace.  [1]"
+)
+@click.option("--att-shader-engine-mask", metavar="MASK", help="Shader engines to trace.  [0x1]")
+@click.option("--att-simd-select", metavar="MASK", help="SIMDs to trace.  [0xF]")
+@click.option("--att-buffer-size", metavar="BYTES", help="Buffer of a trace.  [the profiler's]")
+@click.option(
+    "--att-library-path",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of librocprof-trace-decoder.so.",
+)
+@click.option(
+    "--pc-method", type=click.Choice(_METHODS), help="How to sample.  [the best of the GPU]"
+)
+@click.option(
+    "--pc-interval",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Cycles (stochastic: a power of two ≥ 256) or microseconds (host_trap) between samples.",
+)
+@compile_options
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(command: tuple[str, ...], **options: Any) -> int:
+    """Run COMMAND under a profiler; see `kinspect profile --help`."""
+    from kinspect.inspector.rocprof import manifest
+    from kinspect.inspector.runs import profile_run
+
+    request = _request(command, options)
+    profile_run.check_command(command)
+    prepared = profile_run.prepare(request, dry=options["dry_run"])
+    if options["dry_run"]:
+        place = options["out"] or Path("kinspect-runs") / "DATE-TIME-PROGRAM"
+        plan = profile_run.lay_out(prepared, place.absolute())
+        for note in plan.notes:
+            _say(f"note: {note}")
+        for item in plan.passes:
+            sys.stdout.write(f"{item.show()}\n")
+        return 0
+    # Only now: what cannot be run leaves no folder behind.
+    folder = manifest.new_folder(options["out"], command).absolute()  # the program may change cwd
+    plan = profile_run.lay_out(prepared, folder)
+    _say(f"{plan.profiler.describe()}, {_runs(len(plan.passes))} -> {folder}")
+    for note in plan.notes:
+        _say(f"note: {note}")
+    record = profile_run.execute(plan, _say, _plain(options))
+    return _reported(folder, record, options)
+
+
+def _request(command: tuple[str, ...], options: dict[str, Any]) -> RunRequest:
+    from kinspect.inspector.rocprof.commands import Att
+    from kinspect.inspector.runs.profile_run import Request
+
+    _refuse_alone(options)
+    return Request(
+        command=command,
+        counters=options["counters"],
+        att=options["att"],
+        att_options=Att(
+            options["att_library_path"],
+            options["att_target_cu"],
+            options["att_shader_engine_mask"],
+            options["att_simd_select"],
+            options["att_buffer_size"],
+        ),
+        sampling=options["pc_sampling"],
+        sampling_method=options["pc_method"],
+        sampling_interval=options["pc_interval"],
+        kernel=expression(options["kernel"]),
+        skip_warmup=options["skip_warmup"],
+        tool=options["tool"],
+        rocprof=options["rocprof"],
+        arch=options["arch"],
+        timeout=options["timeout"],
+        keep_cache=options["keep_cache"],
+    )
+
+
+def _refuse_alone(options: dict[str, Any]) -> None:
+    """Options that do nothing without another one are a mistake; numbers must be numbers."""
+    for prefix, needed in (("att_", "att"), ("pc_", "pc_sampling")):
+        for name in sorted(options):
+            given = options[name] is not None and name != needed
+            if name.startswith(prefix) and given and not options[needed]:
+                words = [word.replace("_", "-") for word in (name, needed)]
+                raise KinspectError(f"--{words[0]} needs --{words[1]}", f"add --{words[1]}")
+    for name in ("att_shader_engine_mask", "att_simd_select", "att_buffer_size"):
+        if options[name] is None:
+            continue
+        try:
+            # As rocprofv3 reads it: decimal, or hexadecimal after 0x.
+            int(options[name], 16 if "0x" in options[name] else 10)
+        except ValueError:
+            word = name.replace("_", "-")
+            raise KinspectError(
+                f"--{word} {options[name]}: no number", "give it as 1 or 0x1"
+            ) from None
+
+
+def _reported(folder: Path, record: Manifest, options: dict[str, Any]) -> int:
+    """Prints the report after the program's own output; the run's exit status."""
+    status = record.exit_code or 0
+    try:
+        found = read(folder, options)
+        write(found, sys.stdout, options)
+        sys.stdout.flush()
+    except KinspectError as error:
+        # The run is whole; only the report is not. The program's failure says more than ours.
+        _say(f"error: {error.message}; {error.hint}" if error.hint else f"error: {error.message}")
+        return status or OURS
+    except BrokenPipeError:
+        # Whoever read the report went away: no error. Python would complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return status
+    except Exception as error:
+        if os.environ.get("KINSPECT_TRACEBACK"):
+            raise
+        _say(f"error: no report: {type(error).__name__}: {error}; please report it with {folder}")
+        return status or OURS
+    tell(found.errors, ())
+    said = {message for item in record.passes for message, _ in item.errors}
+    unread = [
+        error
+        for error in found.recording.errors
+        if not any(error.message.endswith(message) for message in said)
+    ]
+    tell(unread, ())
+    return status or (OURS if unread else 0)
+
+
+def _plain(options: dict[str, Any]) -> dict[str, object]:
+    """Options that were given, for the manifest."""
+    return {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in sorted(options.items())
+        if value not in (None, False, ())
+    }
+
+
+def _runs(count: int) -> str:
+    return "1 pass" if count == 1 else f"{count} passes"
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"kinspect: {text}\n")
+    sys.stderr.flush()
+
+
+for _command in (import_, compare, export):
+    profile.add_command(_command)

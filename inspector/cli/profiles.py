@@ -1,0 +1,98 @@
+"""What `kinspect profile` and its subcommands share: reading a recording and printing it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+import click
+from kinspect.inspector.cli.options import format_option
+from kinspect.inspector.errors import KinspectError
+
+if TYPE_CHECKING:
+    from kinspect.inspector.recording import Profile
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def report_options(function: F) -> F:
+    """What of a recording is shown: `kernel`, `skip_warmup`, `top`, `joined`, `form`, `details`."""
+    for option in (
+        click.option("--details", is_flag=True, help="Every kernel in full."),
+        format_option("text", "json"),
+        click.option(
+            "--with",
+            "joined",
+            metavar="TARGET",
+            multiple=True,
+            help="What to analyse and lay beside it.  [what the run itself compiled]",
+        ),
+        click.option(
+            "--top", type=click.IntRange(1), metavar="N", help="Only the N kernels of most time."
+        ),
+        click.option(
+            "--skip-warmup",
+            type=click.IntRange(0),
+            is_flag=False,
+            flag_value=1,
+            metavar="[N]",
+            help="First launches of each kernel that do not count.  [1]",
+        ),
+        click.option(
+            "--kernel",
+            metavar="RE",
+            help="Only kernels whose name this regular expression finds.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def expression(text: str | None) -> str | None:
+    """What was given to --kernel, once it is known to be a regular expression."""
+    try:
+        re.compile(text or "")
+    except re.error as error:
+        raise KinspectError(
+            f"--kernel {text}: no regular expression ({error})", "put \\ before ( [ + * ?"
+        ) from None
+    return text
+
+
+def read(path: Path, options: Mapping[str, Any]) -> Profile:
+    """Reads and joins a run folder or file, as `report_options` and `compile_options` ask."""
+    from kinspect.inspector import pipeline
+    from kinspect.inspector.runs import profiling
+    from kinspect.inspector.runs.jobs import Request
+
+    request = Request(
+        targets=tuple(options["joined"]),
+        python=options.get("python") or sys.executable,
+        jobs=options.get("jobs") or os.cpu_count() or 1,
+        passes=False,
+        time_limit=options.get("time_limit") or 300.0,
+    )
+    skip = options["skip_warmup"]
+    wanted = profiling.Options(
+        kernel=expression(options.get("kernel")),
+        top=options.get("top"),
+        **({} if skip is None else {"skip_warmup": skip}),
+        targets=tuple(options["joined"]),
+        arch=options.get("arch"),
+        request=request,
+    )
+    return profiling.profiled(path, wanted, pipeline.collect)
+
+
+def write(found: Profile, stream: TextIO, options: Mapping[str, Any]) -> None:
+    """Prints it in the format that `report_options` name."""
+    from kinspect.inspector.render import profile_json, profile_text
+
+    if options["form"] == "json":
+        profile_json.write(found, stream)
+    else:
+        profile_text.write(found, stream, details=options["details"])

@@ -1,0 +1,90 @@
+"""What one product of a target has: compute units, clock, memory bandwidth.
+
+A machine file describes a target (gfx942), of which several products exist; where a recording names
+the product, its figures are better than the machine's.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from kinspect.inspector.machines.loader import base_arch
+
+_FILE = Path(__file__).with_name("products.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Peak figures of one agent of a product."""
+
+    name: str  # what it was found by
+    arch: str
+    cus: int
+    xccs: int
+    clock_mhz: int
+    memory_bytes_per_s: float
+    source: str
+
+
+def find(name: str | None, arch: str | None = None, cus: int | None = None) -> Product | None:
+    """The product behind a name that a driver reports.
+
+    Args:
+        name: such as "AMD Instinct MI300X".
+        arch: if it names no product, the only one of this target that has as many CUs is taken.
+        cus: see `arch`; None takes any.
+
+    Returns:
+        None where it cannot be told.
+    """
+    for pattern, product in _products():
+        if name is not None and pattern.search(name):
+            return product
+    if arch is None:
+        return None
+    fits = [
+        product
+        for _, product in _products()
+        if product.arch == base_arch(arch) and (cus is None or product.cus == cus)
+    ]
+    return fits[0] if len(fits) == 1 else None
+
+
+def bandwidth(arch: str) -> tuple[float, str] | None:
+    """The memory bandwidth that all products of a target share, and its source."""
+    fits = [product for _, product in _products() if product.arch == base_arch(arch)]
+    if len({product.memory_bytes_per_s for product in fits}) != 1:
+        return None
+    return fits[0].memory_bytes_per_s, fits[0].source
+
+
+def all_products() -> tuple[Product, ...]:
+    """Every product that is known."""
+    return tuple(product for _, product in _products())
+
+
+@functools.cache
+def _products() -> tuple[tuple[re.Pattern[str], Product], ...]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    entries: list[dict[str, Any]] = yaml.load(_FILE.read_bytes(), Loader=loader)
+    return tuple(
+        (
+            re.compile(entry["match"], re.IGNORECASE),
+            msgspec.convert(
+                {
+                    "name": entry["match"].replace(r"\b", ""),
+                    "arch": entry["arch"],
+                    "source": entry["source"],
+                    **entry["figures"],
+                },
+                Product,
+            ),
+        )
+        for entry in entries
+    )

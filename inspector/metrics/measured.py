@@ -1,0 +1,64 @@
+"""Metrics that a profiler measured: their catalogue. Their values come from a recording."""
+
+from __future__ import annotations
+
+from kinspect.inspector.model import MetricSpec
+
+
+def _kernel(name: str, unit: str, description: str) -> MetricSpec:
+    return MetricSpec(name, unit, "measured", "kernel", description)
+
+
+def _both(name: str, unit: str, description: str) -> MetricSpec:
+    return MetricSpec(name, unit, "measured", "both", description)
+
+
+SPECS = (
+    _kernel("measured.dispatches", "count", "Dispatches in all passes, warm-up included"),
+    _kernel("measured.duration.median", "ns", "Median time of a dispatch, warm-up left out"),
+    _kernel("measured.duration.mean", "ns", "Mean time of a dispatch, warm-up left out"),
+    _kernel("measured.duration.min", "ns", "Time of the shortest dispatch, warm-up left out"),
+    _kernel("measured.duration.max", "ns", "Time of the longest dispatch, warm-up left out"),
+    _kernel("measured.duration.total", "ns", "Time of all dispatches, warm-up left out"),
+    _kernel("measured.share_of_time", "%", "Share of the time of all kernels, warm-up included"),
+    _kernel(
+        "measured.counter.*", "count", "A counter's mean per dispatch, in the unit that it has"
+    ),
+    _kernel("measured.occupancy.waves_per_eu", "waves/EU", "Mean number of waves that a SIMD held"),
+    _kernel("measured.occupancy.percent", "%", "The same as a share of the most that it can hold"),
+    _kernel("measured.mfma_busy", "%", "Share of time in which the matrix units worked"),
+    _kernel("measured.valu_busy", "%", "Share of time in which the vector units worked"),
+    _kernel(
+        "measured.lds.conflict_percent", "%", "Share of time that the LDS lost to bank conflicts"
+    ),
+    _kernel(
+        "measured.lds.conflicts_per_access",
+        "ratio",
+        "LDS cycles lost to bank conflicts per cycle of the same accesses without them",
+    ),
+    _kernel("measured.l2_hit", "%", "Share of L2 cache requests that hit"),
+    _kernel("measured.read_bytes", "bytes", "Bytes that a dispatch read from beyond L2"),
+    _kernel("measured.write_bytes", "bytes", "Bytes that a dispatch wrote beyond L2"),
+    _kernel(
+        "measured.flops",
+        "flop",
+        "Floating-point operations per dispatch, matrix and vector; all lanes taken as active",
+    ),
+    _kernel("measured.share.mfma", "%", "Achieved share of the matrix units' peak rate"),
+    _kernel("measured.share.lds", "%", "Achieved share of the LDS's peak rate, conflicts left out"),
+    _kernel("measured.share.memory", "%", "Achieved share of the memory's peak bandwidth"),
+    _kernel("measured.clock_mhz", "MHz", "Mean clock during the kernel"),
+    _kernel("roofline.flops_per_byte", "flop/byte", "Operations per byte of memory traffic"),
+    _kernel("roofline.flops_per_s", "flop/s", "Achieved floating-point operations per second"),
+    _kernel(
+        "roofline.peak_flops_per_s", "flop/s", "The most that the device can do of the same mix"
+    ),
+    _kernel("roofline.peak_bytes_per_s", "bytes/s", "Peak bandwidth of the device's memory"),
+    _both("measured.hits", "count", "How often traced waves issued the instructions"),
+    _both("measured.latency_cycles", "cycles", "Cycles of traced waves from issue to completion"),
+    _both("measured.stall_cycles", "cycles", "Cycles in which traced waves could not go on"),
+    _both("measured.samples", "count", "PC samples that fell on the instructions"),
+    _both(
+        "measured.stall_share", "%", "Share of the kernel's stall cycles, or of its stalled samples"
+    ),
+)

@@ -1,0 +1,68 @@
+"""What a profiler's error text means, and what to do next."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+
+import yaml
+
+_NO_FAILURE = re.compile(r"^.*Opened result file:.*$", re.MULTILINE)
+"""Logged as an error, and none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What a profiler complained of.
+
+    `fatal`: ends the pass. `profilers`: the failure is the profiler's, not the program's.
+    """
+
+    message: str
+    hint: str
+    fatal: bool = True
+    profilers: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    pattern: re.Pattern[str]
+    complaint: Complaint
+
+
+@cache
+def _rules() -> tuple[_Rule, ...]:
+    rows = yaml.safe_load(
+        files(__package__).joinpath("complaints.yaml").read_text(encoding="utf-8")
+    )
+    return tuple(
+        _Rule(
+            re.compile(row["pattern"], re.MULTILINE),
+            Complaint(
+                row["message"],
+                row["hint"],
+                row.get("fatal", True),
+                row.get("by", "profiler") == "profiler",
+            ),
+        )
+        for row in rows
+    )
+
+
+def complaints(text: str) -> tuple[Complaint, ...]:
+    """What is complained of in a program's or profiler's error output; of the fatal, the first."""
+    text = _NO_FAILURE.sub("", text)
+    found: list[Complaint] = []
+    for rule in _rules():
+        match = rule.pattern.search(text)
+        if match is None:
+            continue
+        known = rule.complaint
+        if known.fatal and any(other.fatal for other in found):
+            continue  # what follows from the first
+        what = next((word for word in match.groupdict().values() if word), None)
+        message = f"{known.message}: {what}" if what else known.message
+        found.append(replace(known, message=message))
+    return tuple(found)

@@ -1,0 +1,131 @@
+"""Command lines of the profilers beside rocprofv3: rocprofv2, rocprof v1 and rocprof-compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.rocprof import versions
+from kinspect.inspector.rocprof.commands import PASSES, Pass, Planner, Wanted, plan
+from kinspect.inspector.rocprof.find import OURS, Profiler
+
+
+def _legacy(
+    profiler: Profiler, wanted: Wanted, command: Sequence[str], run: Path
+) -> tuple[Pass, ...]:
+    """Passes of rocprof v1: one with timestamps alone, then one per pass of counters."""
+    _refuse_lines(profiler, wanted)
+    made = []
+    for number, names in enumerate(((), *wanted.counters)):
+        name = f"counters-{number}" if names else "trace"
+        folder = run / PASSES / f"{number:02d}-{name}"
+        listing = folder / "counters.txt"
+        asked = ("-i", str(listing)) if names else ()
+        argv = (
+            str(profiler.path),
+            *asked,
+            "--timestamp",
+            "on",
+            "-o",
+            str(folder / "results.csv"),
+            *command,
+        )
+        made.append(
+            Pass(
+                name,
+                ", ".join(names) or "kernel trace",
+                folder,
+                argv,
+                tuple(names),
+                files={listing: f"pmc: {' '.join(names)}\n"} if names else {},
+                notes=_unfiltered(profiler, wanted),
+                expects=("results.csv",),
+            )
+        )
+    return tuple(made)
+
+
+def _second(
+    profiler: Profiler, wanted: Wanted, command: Sequence[str], run: Path
+) -> tuple[Pass, ...]:
+    """Passes of rocprofv2: a kernel trace, then one per pass of counters."""
+    _refuse_lines(profiler, wanted)
+    made = []
+    for number, names in enumerate(((), *wanted.counters)):
+        name = f"counters-{number}" if names else "trace"
+        folder = run / PASSES / f"{number:02d}-{name}"
+        listing = folder / "counters.txt"
+        asked = ("-i", str(listing)) if names else ("--kernel-trace",)
+        argv = (str(profiler.path), *asked, "-d", str(folder), "-o", "results", *command)
+        made.append(
+            Pass(
+                name,
+                ", ".join(names) or "kernel trace",
+                folder,
+                argv,
+                tuple(names),
+                files={listing: f"pmc: {' '.join(names)}\n"} if names else {},
+                notes=_unfiltered(profiler, wanted),
+                expects=(".csv",),
+            )
+        )
+    return tuple(made)
+
+
+def _compute(
+    profiler: Profiler, wanted: Wanted, command: Sequence[str], run: Path
+) -> tuple[Pass, ...]:
+    """The one pass of rocprof-compute, which runs the program as often as it needs."""
+    _refuse_lines(profiler, wanted)
+    if wanted.counters:
+        raise KinspectError(
+            "rocprof-compute chooses its counters itself", "leave out --counters, or --tool"
+        )
+    folder = run / PASSES / "00-compute"
+    chosen = ("-k", wanted.kernel) if wanted.kernel is not None else ()
+    where = "--output-directory"
+    if not versions.compute_has(where, profiler.version):
+        where = "--path"
+    form = "--format-rocprof-output"
+    tables = (form, "csv") if versions.compute_has(form, profiler.version) else ()
+    # Its rooflines are benchmarks of the GPU; kinspect takes the peaks from its machine tables.
+    argv = (
+        str(profiler.path),
+        "profile",
+        "-n",
+        "kinspect",
+        where,
+        str(folder),
+        *tables,
+        "--no-roof",
+        *chosen,
+        "--",
+        *command,
+    )
+    title = "rocprof-compute (runs the program several times)"
+    return (Pass("compute", title, folder, argv, expects=(".csv", ".db")),)
+
+
+PLANNERS: Mapping[str, Planner] = {
+    "rocprofv3": plan,
+    "rocprofv2": _second,
+    "rocprof": _legacy,
+    "rocprof-compute": _compute,
+}
+"""By tool, what makes its passes."""
+
+
+def _refuse_lines(profiler: Profiler, wanted: Wanted) -> None:
+    if wanted.att is not None or wanted.sampling is not None:
+        raise KinspectError(
+            f"{profiler.describe()} has neither --att nor --pc-sampling as kinspect reads them",
+            "use rocprofv3 of ROCm 7.0 or newer",
+            exit_code=OURS,
+        )
+
+
+def _unfiltered(profiler: Profiler, wanted: Wanted) -> tuple[str, ...]:
+    if wanted.kernel is None:
+        return ()
+    return (f"{profiler.tool} measures all kernels; the report shows those asked for",)

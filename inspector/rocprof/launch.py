@@ -1,0 +1,284 @@
+"""Runs one pass: the program's input, output and signals pass through, its time is limited.
+
+The program's error output passes through a pipe of ours (a terminal of ours, where it goes to one)
+because the profiler's own errors are in it. The program gets a process group of its own, unless it
+reads from a terminal, so that each signal reaches it once; every process below it carries a mark in
+its environment, by which all of them are found when they must end.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+import tty
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+MARK = "KINSPECT_PASS"
+"""The environment variable that marks the processes of a pass."""
+
+GRACE = 10.0
+"""Seconds that a program has to write its results after it was told to end."""
+
+_MOST_KILLING = 5.0  # seconds; what hangs in the driver cannot be killed at all
+_BETWEEN_KILLS = 0.02
+
+_KEPT_HEAD = 64 * 1024
+_KEPT_TAIL = 192 * 1024
+_CHUNK = 64 * 1024
+_PASSED_ON = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+_ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
+
+How = Literal["complete", "failed", "killed", "timeout"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a pass ended.
+
+    Attributes:
+        exit_code: the program's; 128 + the signal that ended it; None where it never started.
+        status: complete (exit code 0), failed, killed (by a signal, or we were told to end),
+            timeout.
+        seconds: that it took.
+        interrupted: we were told to end while it ran.
+        log: head and tail of its error output.
+    """
+
+    exit_code: int | None
+    status: How
+    seconds: float
+    interrupted: bool
+    log: str
+
+
+def run(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    timeout: float | None = None,
+    grace: float = GRACE,
+    input_at: int | None = None,
+) -> Ending:
+    """Runs a command line to its end.
+
+    Args:
+        argv: the command line.
+        environment: all of it.
+        input_at: where its input begins, as `input_position` gave it: each pass reads all of it.
+        timeout: seconds after which everything below it is ended; what it wrote stays.
+        grace: seconds between asking and killing.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    mark = uuid.uuid4().hex
+    began = time.monotonic()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if input_at is not None:
+        with suppress(OSError):
+            os.lseek(0, input_at, os.SEEK_SET)
+    own_group = not _reads_terminal()
+    pump = _Pump()
+    signals = _Signals(own_group)
+    with signals.caught():
+        try:
+            process = subprocess.Popen(
+                argv,
+                env={**environment, MARK: mark},
+                stderr=pump.inlet,
+                preexec_fn=os.setpgrp if own_group else None,
+            )
+        except BaseException:
+            pump.close()
+            raise
+        signals.send_to(process)
+        pump.start()
+        late = False
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            late = True
+            _end(process, mark, grace)
+        code = process.returncode
+    log = pump.finish()
+    told = bool(signals.received & _ENDING)
+    status: How = "complete" if code == 0 else "killed" if code < 0 else "failed"
+    if told:
+        status = "killed"
+    elif late:
+        status = "timeout"
+    exit_code = 128 - code if code < 0 else code
+    return Ending(exit_code, status, time.monotonic() - began, told, log)
+
+
+def marked(mark: str) -> Iterator[int]:
+    """The processes that carry a mark and have not ended."""
+    wanted = f"{MARK}={mark}".encode()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        # Another user's process, or one that has just ended: neither is ours.
+        with suppress(OSError):
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                yield int(entry.name)
+
+
+def _end(process: subprocess.Popen[bytes], mark: str, grace: float) -> None:
+    """Asks all processes of a pass to end, so that they write what they have; then kills them."""
+    _tell(mark, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(grace)
+    until = time.monotonic() + _MOST_KILLING
+    while _tell(mark, signal.SIGKILL) and time.monotonic() < until:
+        process.poll()  # one that is dead but not yet asked after is no more found
+        time.sleep(_BETWEEN_KILLS)  # others may just have started new ones
+    process.wait()
+
+
+def _tell(mark: str, number: signal.Signals) -> int:
+    found = 0
+    for pid in marked(mark):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+            found += 1
+    return found
+
+
+def _reads_terminal() -> bool:
+    try:
+        return os.isatty(0)
+    except OSError:  # closed
+        return False
+
+
+def input_position() -> int | None:
+    """Where standard input stands, if it is a file; a pipe can be read but once, and gives None."""
+    try:
+        return os.lseek(0, 0, os.SEEK_CUR)
+    except OSError:
+        return None
+
+
+class _Signals:
+    """Passes signals on, and remembers them."""
+
+    def __init__(self, forward: bool) -> None:
+        self.received: set[int] = set()
+        self._forward = forward
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def send_to(self, process: subprocess.Popen[bytes]) -> None:
+        """From now on, signals go to this process and its group."""
+        self._process = process
+        for number in self.received:  # came while it was started
+            self._send(number)
+
+    @contextmanager
+    def caught(self) -> Iterator[None]:
+        """Signals are caught within; elsewhere than in the main thread they cannot be."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self._got) for number in _PASSED_ON}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _got(self, number: int, frame: FrameType | None) -> None:
+        self.received.add(number)
+        self._send(number)
+
+    def _send(self, number: int) -> None:
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with suppress(ProcessLookupError):
+            if self._forward:
+                os.killpg(process.pid, number)
+            elif number != signal.SIGINT:  # the terminal tells it by itself
+                os.kill(process.pid, number)
+
+
+class _Pump:
+    """Passes error output on as it comes, and keeps its head and tail."""
+
+    def __init__(self) -> None:
+        self._terminal = os.isatty(2)
+        self._outlet, self.inlet = pty.openpty() if self._terminal else os.pipe()
+        if self._terminal:
+            tty.setraw(self.inlet)  # the real terminal does what terminals do
+            size = struct.pack("HHHH", 0, 0, 0, 0)
+            with suppress(OSError):
+                size = fcntl.ioctl(2, termios.TIOCGWINSZ, size)
+                fcntl.ioctl(self.inlet, termios.TIOCSWINSZ, size)
+        self._stop, self._stopper = os.pipe()
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+
+    def start(self) -> None:
+        """Begins; called after the program has its end."""
+        os.close(self.inlet)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Gives up before anything began."""
+        for descriptor in (self.inlet, self._outlet, self._stop, self._stopper):
+            os.close(descriptor)
+
+    def finish(self) -> str:
+        """What was kept, once the program has ended; does not wait for what it left running."""
+        os.write(self._stopper, b"x")
+        self._thread.join()
+        for descriptor in (self._outlet, self._stop, self._stopper):
+            os.close(descriptor)
+        return (self._head + self._tail).decode("utf-8", "replace")
+
+    def _work(self) -> None:
+        while True:
+            ready, _, _ = select.select([self._outlet, self._stop], [], [])
+            if self._outlet in ready:
+                try:
+                    data = os.read(self._outlet, _CHUNK)
+                except OSError:  # so a terminal says that nobody has its other end
+                    return
+                if not data:
+                    return
+                self._keep(data)
+            elif self._stop in ready:  # and nothing more is there
+                return
+
+    def _keep(self, data: bytes) -> None:
+        with suppress(OSError):  # who read it may have gone away; the program goes on
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(2, rest) :]
+        room = max(_KEPT_HEAD - len(self._head), 0)
+        self._head += data[:room]
+        self._tail += data[room:]
+        if len(self._tail) > _KEPT_TAIL:
+            del self._tail[: len(self._tail) - _KEPT_TAIL]

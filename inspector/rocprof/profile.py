@@ -1,0 +1,328 @@
+"""From a recording to what was measured of each kernel, most time first."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import KernelReport, Metric
+from kinspect.inspector.recording import (
+    Agent,
+    CodeObject,
+    KernelProfile,
+    KernelShape,
+    Match,
+    Recording,
+    TopKernel,
+)
+from kinspect.inspector.rocprof import derived, join, quirks, readings
+from kinspect.inspector.rocprof.grouping import Group, group
+from kinspect.inspector.rocprof.peaks import device
+from kinspect.inspector.rocprof.readings import Readings
+from kinspect.inspector.rocprof.spread import spread
+from kinspect.inspector.rocprof.wording import figure
+
+_UNMATCHED = Match("none", (), ("not compared with analysed kernels",))
+_AGENT = re.compile(r"^(?:agent\s+)?(?=\d)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """The kernels of a recording. `total_ns` is of all of them, those left out included."""
+
+    kernels: tuple[KernelProfile, ...]
+    total_ns: float | None
+    left_out: int = 0  # by `only` and `top`
+
+
+def profile(
+    recording: Recording,
+    *,
+    skip_warmup: int = 1,
+    only: str | None = None,
+    top: int | None = None,
+    arch: str | None = None,
+) -> tuple[KernelProfile, ...]:
+    """The kernels of `analyse`."""
+    found = analyse(recording, skip_warmup=skip_warmup, only=only, top=top, arch=arch)
+    return found.kernels
+
+
+def analyse(
+    recording: Recording,
+    *,
+    skip_warmup: int = 1,
+    only: str | None = None,
+    top: int | None = None,
+    arch: str | None = None,
+) -> Analysis:
+    """What was measured of each kernel, in each specialisation.
+
+    Args:
+        recording: as it was read.
+        skip_warmup: how many first dispatches of a specialisation in each process are left out of
+            its figures; at least one always counts.
+        only: kernels whose name has this regular expression in it.
+        top: so many of them at most.
+        arch: the target, where the recording does not say.
+
+    Raises:
+        KinspectError: `only` is not a regular expression.
+    """
+    wanted = _pattern(only)
+    groups = group(recording, skip_warmup)
+    read = readings.read(recording, groups)
+    # Times of a pass with counters and of one without do not add up to a whole.
+    traced = any(one.traced and one.total_ns for one in read)
+    base = [one.total_ns for one in read if one.traced or not traced]
+    total = sum(base)
+    kernels = [
+        _kernel(recording, one, values, total if values.traced or not traced else 0, arch)
+        for one, values in zip(groups, read, strict=True)
+    ]
+    times = [one.total_ns for one in read]
+    order = sorted(range(len(kernels)), key=lambda k: (-times[k], -kernels[k].dispatches))
+    kernels = [kernels[k] for k in order]
+    if not kernels:
+        kernels = _summarised(recording.summary)
+        total = sum(one.total_ns for one in recording.summary)
+    kernels += _undispatched(recording, kernels)
+    named = [one for one in _numbered(kernels) if wanted is None or wanted.search(one.name)]
+    chosen = tuple(named[:top])
+    return Analysis(chosen, float(total) if total else None, len(kernels) - len(chosen))
+
+
+def joined(
+    kernels: Sequence[KernelProfile],
+    reports: Sequence[KernelReport],
+    code_objects: Sequence[CodeObject] = (),
+) -> tuple[tuple[KernelProfile, ...], tuple[KernelReport, ...]]:
+    """Says which analysed kernel each measured one is, and adds the measured metrics to it.
+
+    Args:
+        kernels: as measured.
+        reports: as analysed.
+        code_objects: those of the recording.
+
+    Returns:
+        The kernels with their match, and the reports with what was measured of each; where several
+        measured kernels are one analysed one (two devices), the one that took most time counts.
+    """
+    hashes = join.hashes(code_objects)
+    matched = tuple(
+        replace(kernel, match=join.match(kernel, reports, hashes)) for kernel in kernels
+    )
+    measured: dict[str, list[KernelProfile]] = {}
+    for kernel in matched:
+        if kernel.match.verdict in ("exact", "likely"):
+            measured.setdefault(kernel.match.kernels[0], []).append(kernel)
+    return matched, tuple(_measured(report, measured.get(report.id, [])) for report in reports)
+
+
+def _measured(report: KernelReport, kernels: Sequence[KernelProfile]) -> KernelReport:
+    if not kernels:
+        return report
+    notes = report.notes
+    if len(kernels) > 1:
+        others = ", ".join(one.id for one in kernels[1:])
+        notes = (*notes, f"measured as {kernels[0].id}; {others} may be this kernel as well")
+    return replace(report, metrics={**report.metrics, **kernels[0].metrics}, notes=notes)
+
+
+def _kernel(
+    recording: Recording, group: Group, values: Readings, total: int, arch: str | None
+) -> KernelProfile:
+    shape = _representative(recording, group)
+    agent = _agent(recording, shape)
+    hardware = device(agent, arch)
+    found = derived.derive(values, hardware)
+    duration = spread(values.durations)
+    metrics: dict[str, Metric] = {}
+    counted = group.dispatches - group.warmups
+
+    def add(name: str, value: float, unit: str, note: str = "") -> None:
+        metrics[name] = Metric(name, value, unit, "measured", note)
+
+    passes = f"in {len(values.passes)} passes" if len(values.passes) > 1 else ""
+    add("measured.dispatches", group.dispatches, "count", passes)
+    if duration is not None:
+        note = f"{duration.count:,} dispatches, warm-up left out"
+        for name in ("median", "mean", "least", "most", "total"):
+            label = {"least": "min", "most": "max"}.get(name, name)
+            add(f"measured.duration.{label}", getattr(duration, name), "ns", note)
+        if total:
+            share = 100 * values.total_ns / total
+            note = f"100 · {figure(values.total_ns)} / {figure(total)} ns, warm-up included"
+            add("measured.share_of_time", share, "%", note)
+    metrics.update(found.metrics)
+    return KernelProfile(
+        id=shape.name,
+        name=shape.name,
+        shape=shape,
+        agent=agent,
+        dispatches=group.dispatches,
+        counted=counted,
+        warmups=group.warmups,
+        role="autotune" if group.tried else "main",
+        grids=len(_grids(recording, group)),
+        duration=duration,
+        counters=values.counters,
+        metrics=metrics,
+        lines=(),
+        match=_UNMATCHED,
+        notes=tuple(_notes(group, values, shape, hardware.arch, found.notes)),
+        shapes=tuple(group.shapes),
+    )
+
+
+def _notes(
+    group: Group, values: Readings, shape: KernelShape, arch: str | None, more: Sequence[str]
+) -> list[str]:
+    notes = list(group.notes)
+    if group.warmups:
+        each = max(len(lane.warmups) for lane in group.lanes)
+        what = "the first dispatch" if each == 1 else f"the first {each} dispatches"
+        notes.append(f"warm-up: {what} in each process, {group.warmups} left out of the figures")
+    notes += values.notes
+    notes += quirks.registers(shape, arch).notes
+    _, note = quirks.sgprs(shape, arch)
+    if note:
+        notes.append(note)
+    notes += more
+    return notes
+
+
+def _representative(recording: Recording, group: Group) -> KernelShape:
+    """Of the shapes, the one that most is known of."""
+    shapes = [recording.shapes[number] for number in group.shapes]
+    return min(shapes, key=lambda shape: sum(value is None for value in _fields(shape)))
+
+
+def _fields(shape: KernelShape) -> tuple[object, ...]:
+    return (
+        shape.workgroup,
+        shape.grid,
+        shape.lds_bytes,
+        shape.scratch_bytes,
+        shape.vgpr,
+        shape.accum_vgpr,
+        shape.code_object,
+    )
+
+
+def _grids(recording: Recording, group: Group) -> set[object]:
+    """Different grids: in three dimensions where all are known so, else by their size."""
+    shapes = [recording.shapes[number] for number in group.shapes]
+    if all(shape.grid is not None for shape in shapes):
+        return {shape.grid for shape in shapes}
+    sizes = set()
+    for shape in shapes:
+        size = shape.grid_size
+        if size is None and shape.grid is not None:
+            x, y, z = shape.grid
+            size = x * y * z
+        if size is not None:
+            sizes.add(size)
+    return set(sizes)
+
+
+def _agent(recording: Recording, shape: KernelShape) -> Agent | None:
+    """The agent that a shape names; the only GPU where it names none."""
+    devices = [agent for agent in recording.agents if agent.kind == "gpu"]
+    if shape.agent is None:
+        return devices[0] if len(devices) == 1 else None
+    key = _AGENT.sub("", shape.agent)
+    return next((agent for agent in devices if _AGENT.sub("", agent.key) == key), None)
+
+
+def _summarised(summary: Sequence[TopKernel]) -> list[KernelProfile]:
+    """Kernels of a profiler's own summary, where it kept no dispatches."""
+    total = sum(one.total_ns for one in summary)
+    found = []
+    for one in sorted(summary, key=lambda one: -one.total_ns):
+        figures = {
+            "measured.dispatches": (one.calls, "count"),
+            "measured.duration.mean": (one.mean_ns, "ns"),
+            "measured.duration.min": (one.min_ns, "ns"),
+            "measured.duration.max": (one.max_ns, "ns"),
+            "measured.duration.total": (one.total_ns, "ns"),
+            "measured.share_of_time": (100 * one.total_ns / total if total else None, "%"),
+        }
+        note = "the profiler's own summary, warm-up included"
+        metrics = {
+            name: Metric(name, value, unit, "measured", note)
+            for name, (value, unit) in figures.items()
+            if value is not None
+        }
+        notes = ("only the profiler's summary was recorded, no dispatches: warm-up is in it",)
+        found.append(_bare(KernelShape(one.name), one.calls, metrics, notes))
+    return found
+
+
+def _undispatched(recording: Recording, known: Sequence[KernelProfile]) -> list[KernelProfile]:
+    """Kernels that only samples or traces speak of."""
+    names = {kernel.name for kernel in known}
+    shapes: dict[str, KernelShape] = {}
+    numbers: dict[str, dict[int, None]] = {}
+    places = [one.place for one in recording.samples]
+    places += [line.place for trace in recording.traces for line in trace.lines]
+    for place in places:
+        if place.shape is not None:
+            shape = recording.shapes[place.shape]
+            shapes.setdefault(shape.name, shape)
+            numbers.setdefault(shape.name, {})[place.shape] = None
+    for trace in recording.traces:
+        if trace.kernel is not None:
+            shapes.setdefault(trace.kernel, KernelShape(trace.kernel, agent=trace.agent))
+    note = "no dispatch of it was recorded, only samples or a thread trace"
+    return [
+        replace(_bare(shape, 0, {}, (note,)), shapes=tuple(numbers.get(name, ())))
+        for name, shape in shapes.items()
+        if name not in names
+    ]
+
+
+def _bare(
+    shape: KernelShape, dispatches: int, metrics: dict[str, Metric], notes: tuple[str, ...]
+) -> KernelProfile:
+    return KernelProfile(
+        id=shape.name,
+        name=shape.name,
+        shape=shape,
+        agent=None,
+        dispatches=dispatches,
+        counted=dispatches,
+        warmups=0,
+        role="main",
+        grids=0,
+        duration=None,
+        counters={},
+        metrics=metrics,
+        lines=(),
+        match=_UNMATCHED,
+        notes=notes,
+    )
+
+
+def _numbered(kernels: Sequence[KernelProfile]) -> list[KernelProfile]:
+    """With ids: `name#1` is the specialisation of a name that took most time."""
+    seen: Counter[str] = Counter()
+    found = []
+    for kernel in kernels:
+        seen[kernel.name] += 1
+        found.append(replace(kernel, id=f"{kernel.name}#{seen[kernel.name]}"))
+    return found
+
+
+def _pattern(only: str | None) -> re.Pattern[str] | None:
+    if only is None:
+        return None
+    try:
+        return re.compile(only)
+    except re.error as error:
+        raise KinspectError(
+            f"'{only}' is not a regular expression: {error}", "escape its special characters"
+        ) from None

@@ -1,0 +1,65 @@
+"""What a pass left, at a glance: without reading files of millions of rows."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+_GLANCE = 4 * 1024 * 1024
+"""Bytes looked at of each file: the counters of one dispatch stand together, and repeat."""
+
+
+def returned(folder: Path, asked: Sequence[str]) -> tuple[str, ...]:
+    """The counters that were asked for and are in none of a pass's files.
+
+    Args:
+        folder: of the pass.
+        asked: names, with `[instance]` or `:device=N` if they were asked for so.
+
+    Returns:
+        Those missing; none where there are no rows of counters at all (that is another failure).
+    """
+    if not asked:
+        return ()
+    seen: set[str] = set()
+    for path in sorted(folder.rglob("*counter_collection.csv")):
+        rows = _rows(path)
+        header = next(rows, [])
+        if "Counter_Name" not in header:
+            continue
+        column = header.index("Counter_Name")
+        seen.update(row[column] for row in rows if len(row) > column)
+    bare = {_bare(name) for name in seen}
+    return tuple(name for name in asked if _bare(name) not in bare) if seen else ()
+
+
+def dispatched(folder: Path) -> bool:
+    """Whether a kernel trace, or what stands for one, has at least one row below its header."""
+    for path in folder.rglob("*.csv"):
+        if path.name.endswith(("agent_info.csv", "_stats.csv")):
+            continue
+        rows = _rows(path)
+        if next(rows, None) is not None and next(rows, None) is not None:
+            return True
+    return False
+
+
+def _rows(path: Path) -> Iterator[list[str]]:
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_GLANCE)
+    except OSError:
+        return
+    lines = data.decode("utf-8", "replace").splitlines(keepends=True)
+    if len(data) == _GLANCE:
+        lines = lines[:-1]  # its last line may be cut
+    try:
+        yield from csv.reader(lines)
+    except csv.Error:  # damaged: the readers say so
+        return
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"\[.*\]$|:.*$", "", name)

@@ -1,0 +1,121 @@
+"""Damaged CSV of profilers: what can be read is read, what cannot is counted and said."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from csv_files import (
+    AGENTS,
+    COUNTED,
+    REASON,
+    STOCHASTIC,
+    TRACE,
+    V1,
+    agent_row,
+    counted,
+    get,
+    names,
+    traced,
+    values,
+    write,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kinspect.inspector.recording import NONE
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_no_damage_stops_the_reader(data: st.DataObject) -> None:
+    """Bytes are cut out, put in or changed: rows are read or counted, nothing is raised."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        write(path / "7_kernel_trace.csv", TRACE, [traced(n) for n in range(1, 9)])
+        rows = [counted(n, name, n) for n in range(1, 9) for name in ("A", "B")]
+        write(path / "7_counter_collection.csv", COUNTED, rows)
+        write(path / "7_agent_info.csv", AGENTS, [agent_row(1, 1, "GPU")])
+        v1 = [0, "k", 2, 0, 0, 33, 33, 64, 64, 0, 0, 8, 0, 16, 64, "0", "0", 1, 2.5, 1, 2, 3, 4, 5]
+        write(path / "results.csv", V1, [v1, v1])
+        stochastic = [5, 1, 1, "s_endpgm", "", 1, 0, "T", REASON + "WAITCNT", 4]
+        write(path / "7_pc_sampling_stochastic.csv", names(STOCHASTIC), [stochastic] * 3)
+        for file in sorted(path.iterdir()):
+            content = bytearray(file.read_bytes())
+            for _ in range(data.draw(st.integers(0, 4))):
+                # Headers are left alone: without one a file is of no known format.
+                at = data.draw(st.integers(content.index(b"\n") + 1, len(content)))
+                end = min(len(content), at + data.draw(st.integers(0, 40)))
+                content[at:end] = data.draw(
+                    st.binary(max_size=4)
+                    | st.sampled_from(
+                        [b'"', b",", b"\n", b"\r", b"\0" * 9, b"-1", b"1e999", b'""', b"9" * 30]
+                    )
+                )
+            file.write_bytes(content)
+        found = get(path)
+    table = found.dispatches
+    assert len(set(map(len, (table.shape, table.number, table.start, table.end, table.part)))) == 1
+    assert all(0 <= row < len(table) for row in found.values.dispatch)
+    assert all(end >= start for start, end in zip(table.start, table.end, strict=True))
+    assert all(0 <= shape < len(found.shapes) for shape in table.shape)
+
+
+def test_damaged_cells_cost_their_row_alone(tmp_path: Path) -> None:
+    bad = [traced(n) for n in range(1, 7)]
+    bad[1][9] = "garbage"  # start
+    bad[2][10] = 5  # ends before it starts
+    bad[3][13] = "many"  # registers
+    bad[4][5] = "99999999999999999999999"  # dispatch id
+    write(tmp_path / "7_kernel_trace.csv", TRACE, bad)
+    found = get(tmp_path)
+    assert list(found.dispatches.number) == [1, 6]
+    (error,) = found.errors
+    assert "4 of 6 rows" in error.message
+    assert "line 3" in error.message
+    assert "Start_Timestamp is not a number" in error.message
+
+
+def test_a_run_killed_while_it_wrote(tmp_path: Path) -> None:
+    path = tmp_path / "7_counter_collection.csv"
+    write(path, COUNTED, [counted(n, "SQ_WAVES", n) for n in range(1, 4000)])
+    path.write_bytes(path.read_bytes()[:-25])
+    found = get(tmp_path)
+    assert len(found.dispatches) == 3998
+    assert values(found)[3997, "SQ_WAVES"] == 3998
+    (error,) = found.errors
+    assert "1 of 3,999 rows" in error.message
+    assert "line 4,000" in error.message
+
+
+def test_values_that_are_no_numbers(tmp_path: Path) -> None:
+    rows = [counted(1, "A", "nan"), counted(1, "B", "x"), counted(1, "C", "0x10")]
+    write(tmp_path / "7_counter_collection.csv", COUNTED, rows)
+    found = get(tmp_path)
+    assert values(found) == {(0, "C"): 16}
+    assert "1 of 3 rows" in found.errors[0].message
+    assert any("undefined" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("name", ["7_kernel_trace.csv", "7_counter_collection.csv"])
+def test_an_empty_file_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    found = get(tmp_path)
+    assert found.notes == (f"{name}: empty file",)
+    assert not found.errors
+
+
+def test_a_header_alone_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "7_kernel_trace.csv", TRACE, [])
+    found = get(tmp_path)
+    assert len(found.dispatches) == 0
+    assert found.notes == ("7_kernel_trace.csv: a header and no rows",)
+
+
+def test_timestamps_of_zero_are_unknown(tmp_path: Path) -> None:
+    row = traced(1)
+    row[9] = row[10] = 0
+    write(tmp_path / "7_kernel_trace.csv", TRACE, [row])
+    found = get(tmp_path)
+    assert list(found.dispatches.start) == [NONE]
+    assert list(found.dispatches.end) == [NONE]

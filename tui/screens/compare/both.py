@@ -1,0 +1,58 @@
+"""Two kernels compared, code and all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kinspect.inspector.analysis import source_reader
+from kinspect.inspector.capture.targets import resolve
+from kinspect.inspector.diff.reports import (
+    BY_FIGURES,
+    Options,
+    diff_kernels,
+    finished,
+    text_of_artifacts,
+)
+from kinspect.inspector.diff.results import DiffReport, KernelDiff
+from kinspect.inspector.diff.tolerances import Tolerances
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.render import view
+from kinspect.inspector.runs.jobs import read_text
+from kinspect.tui.screens.compare import words as words
+from kinspect.tui.screens.compare.align import Aligned, aligned
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What changed, and the code of both side by side."""
+
+    pair: KernelDiff
+    code: Aligned
+
+
+def compared(left: KernelReport, right: KernelReport) -> Compared:
+    """Compares two kernels, code and all; takes a while where they are large."""
+    tolerances = Tolerances({})
+    labels = words.short_labels(left, right)
+    pair = diff_kernels(left, right, tolerances, labels)
+    report = DiffReport({}, *labels, (pair,))
+    pair = finished(report, Options(tolerances, most_isa=None), assembly_of).pairs[0]
+    code = aligned(pair, assembly_of, source_reader())
+    if code.rows:  # targets that were read have no artifacts: the code is there all the same
+        pair = replace(pair, notes=tuple(note for note in pair.notes if note != BY_FIGURES))
+    return Compared(pair, code)
+
+
+def assembly_of(report: KernelReport) -> str | None:
+    """The assembly of a kernel: among its artifacts, or the target itself."""
+    text = text_of_artifacts(report)
+    if text is not None:
+        return text
+    try:
+        found = resolve(view.path_of(report))
+        if len(found) == 1 and found[0].kind == "asm":
+            return read_text(found[0].path)
+    except (KinspectError, OSError):
+        pass  # it has gone since
+    return None
