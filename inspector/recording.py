@@ -134,8 +134,9 @@ class Samples:
 class Traced:
     """What a thread trace (ATT) says of one instruction, summed over traced waves; shader clocks.
 
-    `latency` is from issue to completion of the instruction, `stall` the part of it in which the
-    wave could not go on, `idle` the time before it in which it waited for its turn.
+    `latency` is stall and issue time (gfx9), or stall and execution time (gfx10 and newer); `stall`
+    the part of it in which the instruction could not be issued; `idle` the gap since the wave's
+    previous instruction ended (rocprofiler-sdk, thread trace).
     """
 
     place: Place

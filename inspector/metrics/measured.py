@@ -55,7 +55,11 @@ SPECS = (
     ),
     _kernel("roofline.peak_bytes_per_s", "bytes/s", "Peak bandwidth of the device's memory"),
     _both("measured.hits", "count", "How often traced waves issued the instructions"),
-    _both("measured.latency_cycles", "cycles", "Cycles of traced waves from issue to completion"),
+    _both(
+        "measured.latency_cycles",
+        "cycles",
+        "Cycles of traced waves stalled and issuing (gfx10+: executing)",
+    ),
     _both("measured.stall_cycles", "cycles", "Cycles in which traced waves could not go on"),
     _both("measured.samples", "count", "PC samples that fell on the instructions"),
     _both(
