@@ -21,6 +21,8 @@ from kinspect.inspector.render import environment as render
 
 Tool = Callable[..., "CompletedProcess[str]"]
 
+OLD = "GFXCLK:\n0: 500Mhz\n1: 1090Mhz *\n2: 1700Mhz\nMCLK:\n0: 400Mhz\n1: 1600Mhz\n"
+"""gfx90a before April 2024: the present clock stands between the limits (aldebaran_ppt.c)."""
 CLOCKS = """OD_SCLK:
 0:        500Mhz
 1:       2100Mhz
@@ -156,7 +158,13 @@ def test_a_card_that_a_container_hides(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "limit"),
-    [(CLOCKS, 2100), ("", None), ("OD_MCLK:\n1: 1300Mhz\n", None), ("GFXCLK:\n1: 1900MHz", 1900)],
+    [
+        (CLOCKS, 2100),
+        ("", None),
+        ("OD_MCLK:\n1: 1300Mhz\n", None),
+        ("GFXCLK:\n1: 1900MHz", 1900),
+        (OLD, 1700),
+    ],
 )
 def test_the_clock_limit(text: str, limit: int | None) -> None:
     assert sclk_limit(text) == limit

@@ -307,12 +307,20 @@ class KinspectApp(App[int]):
         self._show(lambda: page_class(name)())
 
     def action_back(self) -> None:  # type: ignore[override]  # pages call it too
-        """Closes the page; the last one closes the application."""
+        """Closes the page; the first one stays.
+
+        Escape is pressed to get out of something: it does not end a run that took minutes.
+        """
         if len(self.screen_stack) > 2:
             self.pop_screen()
         elif self._under is not None:
             name, self._under = self._under, None
             self.switch_screen(page_class(name)())
+
+    def action_close(self) -> None:
+        """Closes the page; the first one closes the application."""
+        if len(self.screen_stack) > 2 or self._under is not None:
+            self.action_back()
         else:
             self.action_leave()
 

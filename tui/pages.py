@@ -60,7 +60,8 @@ class Page(Screen[None]):
     NAME: ClassVar[str] = ""
     HELP: ClassVar[str] = ""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "app.back", "Back", show=False),
+        Binding("escape", "app.back", "Back", show=False),
+        Binding("q", "app.close", "Back; from the first page leave", show=False),
         Binding("f1", "app.help", "Help"),
         Binding("question_mark", "app.help", "Help", show=False, key_display="?"),
     ]

@@ -64,14 +64,18 @@ def level_name(gpu: Gpu) -> str:
 
 
 def sclk_limit(text: str) -> int | None:
-    """The greatest clock that pp_od_clk_voltage allows, in MHz: line `1:` of OD_SCLK or GFXCLK."""
-    inside = False
+    """The greatest clock that pp_od_clk_voltage allows, in MHz: the last line of its table.
+
+    OD_SCLK has the limit in line `1:`; GFXCLK, as kernels before April 2024 wrote it for gfx90a,
+    has the present clock there when it lies between the limits, and the upper one in line `2:`.
+    """
+    inside, limit = False, None
     for line in text.splitlines():
         if _TABLE.match(line):
             inside = line.startswith(("OD_SCLK", "GFXCLK"))
-        elif inside and (found := re.match(r"\s*1:\s*(\d+)\s*Mhz", line, re.IGNORECASE)):
-            return int(found[1])
-    return None
+        elif inside and (found := re.match(r"\s*[12]:\s*(\d+)\s*Mhz", line, re.IGNORECASE)):
+            limit = int(found[1])
+    return limit
 
 
 def _properties(text: str) -> dict[str, str]:
@@ -212,6 +216,6 @@ def _paranoid(host: Host) -> Fact:
         text,
         Verdict.GOOD if fine else Verdict.CHOICE,
         f"at most {_MOST_PARANOID}",
-        "" if fine else "matters to profilers of the CPU side (rocprof-sys), not to rocprofv3",
+        "" if fine else "profilers of the CPU side (rocprof-sys) need it, counters of a GPU may",
         cite,
     )

@@ -61,6 +61,21 @@ async def test_keys_open_pages_and_go_back(opened: Any) -> None:
         assert type(app.screen) is page_class("profile")
 
 
+async def test_escape_stays_on_the_first_page_and_q_leaves(opened: Any) -> None:
+    async with opened(page="profile") as pilot:
+        app = pilot.app
+        await pilot.press("2", "escape", "escape", "escape")
+        await pilot.pause()
+        assert type(app.screen) is page_class("profile")
+        assert app.return_code is None
+        await pilot.press("2", "q")
+        await pilot.pause()
+        assert type(app.screen) is page_class("profile")
+        assert app.return_code is None
+        await pilot.press("q")
+    assert app.return_code == 0
+
+
 def page_of(app: KinspectApp) -> Page:
     """The page on top; a question may lie over it."""
     return next(screen for screen in reversed(app.screen_stack) if isinstance(screen, Page))
@@ -203,7 +218,14 @@ GROUNDS = ("background", "surface", "panel")
 READABLE = 4.5  # WCAG 2.2, success criterion 1.4.3
 FAINTEST = 60
 """Per cent of the foreground that text may have at least."""
-WORDLESS = {"line--still", "table--track", "status--track", "plot--axis", "{'':{margin}}"}
+WORDLESS = {
+    "line--still",
+    "roofline--grid",
+    "table--track",
+    "status--track",
+    "plot--axis",
+    "{'':{margin}}",
+}
 """Bars and marks: nobody reads them."""
 
 

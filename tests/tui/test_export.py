@@ -45,7 +45,9 @@ async def entered(pilot: Any) -> str:
     if not isinstance(pilot.app.screen, ExportScreen):
         return ""
     said = str(pilot.app.screen.query_one("#says", Static).content)
-    shown = "".join(re.sub(r"[│\s]", "", text_of(pilot.app)))
+    frame = pilot.app.screen.query_one("ExportScreen > Vertical").region
+    rows = [row[frame.x : frame.right] for row in text_of(pilot.app).splitlines()]
+    shown = re.sub(r"[│\s]", "", "".join(rows))
     assert re.sub(r"\s", "", said) in shown, "what is said is on the screen"
     return said
 

@@ -1,188 +1,496 @@
-"""The profile page: measured beside static, and words where nothing was measured."""
+"""The profile page: a recording's kernels, saved reports with measured figures, or neither."""
 
 from __future__ import annotations
 
+import time
+from array import array
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import profiles
 import pytest
-from kinspect.inspector.model import Metric, Report
+from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Metric, Report
+from kinspect.inspector.recording import Dispatches, KernelProfile, Match, Profile, TopKernel
+from kinspect.inspector.rocprof.loop_costs import with_lines
+from kinspect.inspector.runs.events import Profiled, Reported
+from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.pages import page_class
-from kinspect.tui.screens.profile.page import Roofline
-from kinspect.tui.screens.profile.rows import (
-    POINT,
-    ROOF,
-    Point,
-    Roof,
-    columns,
-    detail,
-    has_measured,
-    points,
-    roof,
-    row,
-    show,
-)
-from kinspect.tui.session import Entry
-from textual.widgets import DataTable
+from kinspect.tui.screens.profile.dispatches import MOST, listed
+from kinspect.tui.screens.profile.lines import chosen, columns, of_profile, ordered, point
+from kinspect.tui.screens.profile.lower import Lower
+from kinspect.tui.screens.profile.page import ProfilePage
+from kinspect.tui.screens.profile.said import gridded
+from kinspect.tui.session import Progress
+from kinspect.tui.widgets.filtering import FilterLine
+from kinspect.tui.widgets.roofline import Roofline
+from kinspect.tui.widgets.table import Table
+from profiles import measured
+from textual.pilot import Pilot
 from tui_screens import SIZES, snapshot, text_of
 
-
-def measured(name: str, value: Any, unit: str = "", note: str = "") -> Metric:
-    return Metric(name, value, unit, "measured", note)
-
-
-def with_metrics(report: Report, *metrics: Metric, loop: Metric | None = None) -> Report:
-    """The first kernel with measured metrics; the others have none."""
-    first = report.kernels[0]
-    loops = first.loops
-    if loop is not None:
-        head = loops[0]
-        loops = (replace(head, metrics={**head.metrics, loop.name: loop}), *loops[1:])
-    found = {**first.metrics, **{metric.name: metric for metric in metrics}}
-    return replace(
-        report, kernels=(replace(first, metrics=found, loops=loops), *report.kernels[1:])
-    )
-
-
-DURATION = measured("duration", 12.5, "us", "median of 20 dispatches")
-STALLS = measured("stall.lds", 1234567, "cycles")
-ROOFLINE = (
-    measured(POINT[0], 20.0, "ops/B"),
-    measured(POINT[1], 2e14, "ops/s"),
-    measured(ROOF[0], 1.3e15, "ops/s"),
-    measured(ROOF[1], 5.3e12, "B/s"),
+BUSY = "100 · SQ_VALU_MFMA_BUSY_CYCLES 1.2e9 / (GRBM_GUI_ACTIVE 3.1e6 · 1216 SIMDs)"
+FIGURES = (
+    measured("measured.occupancy.waves_per_eu", 1.875, "waves/EU"),
+    measured("measured.mfma_busy", 31.8, "%", BUSY),
+    measured("roofline.flops_per_byte", 120.0, "flop/byte"),
+    measured("roofline.flops_per_s", 3.1e14, "flop/s"),
+    measured("roofline.peak_flops_per_s", 1.307e15, "flop/s"),
+    measured("roofline.peak_bytes_per_s", 5.3e12, "bytes/s"),
 )
+STALLED = 40  # cycles of an ordinary instruction, each
 
 
-def entries(report: Report) -> list[Entry]:
-    return [Entry((i, 0), kernel) for i, kernel in enumerate(report.kernels)]
+def with_stalls(report: KernelReport) -> KernelReport:
+    """A report of which the waits were measured: the later, the more."""
+    lines = [
+        MeasuredLine(
+            wait.line, None, "s_waitcnt", wait.loop, wait.source, hits=8,
+            latency_cycles=STALLED * n + 4, stall_cycles=STALLED * n, samples=n,
+            reasons={"waitcnt": 3 * n, "arb_not_win": n},
+        )
+        for n, wait in enumerate(report.waits, start=1)
+    ]  # fmt: skip
+    return with_lines(report, lines)
+
+
+@pytest.fixture(scope="module")
+def analysed(report: Report) -> KernelReport:
+    """The analysed kernel of the recording, with stalls on its waits."""
+    return with_stalls(next(kernel for kernel in report.kernels if kernel.arch == "gfx950"))
+
+
+def recorded(analysed: KernelReport, *more: KernelProfile) -> Profile:
+    """A recording of four kernels, one of them tried by a tuner."""
+    likely = Match("likely", (analysed.id,), ("name attend", "LDS 32 KiB agrees"))
+    other = replace(profiles.ATTEND, name="softmax_kernel")
+    kernels = (
+        replace(profiles.kernel(metrics=FIGURES, match=likely), shapes=(0,)),
+        profiles.kernel(profiles.TRIED, (90_000.0,), role="autotune", share=9.0, number=2),
+        replace(
+            profiles.kernel(
+                profiles.COPY, (39_000.0,), share=10.0,
+                match=Match("none", (), ("no analysed kernel has this name",)),
+            ),
+            shapes=(1,),
+        ),
+        profiles.kernel(
+            other, (700.0, 900.0), share=1.0,
+            match=Match("ambiguous", (analysed.id, "x::y"), ("both agree in VGPR 128",)),
+        ),
+        *more,
+    )  # fmt: skip
+    return replace(profiles.profile(*kernels, reports=(analysed,)), total_ns=191_000.0)
+
+
+@asynccontextmanager
+async def page_on(
+    profile: Profile | None, size: tuple[int, int] = (120, 40), *reports: KernelReport
+) -> AsyncIterator[tuple[Pilot[Any], ProfilePage]]:
+    app = KinspectApp(Opening(None, "profile", remember=False))
+    if profile is not None:
+        app.session.take(Profiled(profile))
+    for number, kernel in enumerate(reports):
+        app.session.take(Reported((0, number), kernel))
+    app.session.progress = Progress()
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        page = app.screen
+        assert isinstance(page, ProfilePage)
+        yield pilot, page
+
+
+async def pressed(pilot: Pilot[Any], *keys: str) -> str:
+    await pilot.press(*keys)
+    await pilot.pause()
+    assert isinstance(pilot.app, KinspectApp)
+    return text_of(pilot.app)
+
+
+def names(page: ProfilePage) -> list[str]:
+    """The kernels in sight, from the top."""
+    return [line.key for line in page._rows]
+
+
+# --------------------------------------------------------------------------- a recording
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_a_recording_and_every_way_to_look_at_it(
+    analysed: KernelReport, size: tuple[int, int]
+) -> None:
+    name = f"{size[0]}x{size[1]}"
+    async with page_on(recorded(analysed), size, analysed) as (pilot, page):
+        text = text_of(page.kinspect)
+        assert "3 kernels in 191 us" in text
+        assert "rocprofv3 1.0.0  gfx942 AMD Instinct MI300X, 304 CUs" in text
+        assert "failed, exit code 1" in text
+        assert "≈ attend" in text
+        assert "80.0" in text
+        assert "4 dispatches, 1 warm-up left out: 51 us at the median" in text
+        snapshot(page.kinspect, f"profile_{name}")
+        text = await pressed(pilot, "d")
+        assert "1  warm-up" in text
+        assert "+199 us" in text
+        snapshot(page.kinspect, f"profile_dispatches_{name}")
+        text = await pressed(pilot, "R")
+        assert "310 Top/s at 120 op/B" in text
+        assert "1.31 Pop/s" in text
+        snapshot(page.kinspect, f"profile_roofline_{name}")
+        text = await pressed(pilot, "e")
+        assert "SGPR_Count is 128 for every kernel: not known" in text
+        snapshot(page.kinspect, f"profile_recording_{name}")
+        assert page.query_one(Lower).view == "recording"
+        await pressed(pilot, "escape")
+        assert page.query_one(Lower).view == "detail"
+
+
+async def test_the_detail_has_everything_of_a_kernel(analysed: KernelReport) -> None:
+    async with page_on(recorded(analysed), (200, 60), analysed) as (pilot, page):
+        text = text_of(page.kinspect)
+        page.query_one("#detail").scroll_end(animate=False)
+        await pilot.pause()
+        text += text_of(page.kinspect)
+        for wanted in (
+            "analysed: attend (agrees in all that is known)",
+            "LDS 32 KiB agrees",
+            "mfma_busy",
+            "31.8  %",
+            "SQ_VALU_MFMA_BUSY_CYCLES 1.2e9",
+            "SQ_WAVES",
+            "16,384",
+            "Static analysis",
+            "waves/EU",
+        ):
+            assert wanted in text, wanted
+
+
+async def test_where_it_stalls_stands_beside_what_analysis_says(analysed: KernelReport) -> None:
+    worst = analysed.waits[-1]
+    async with page_on(recorded(analysed), (200, 60), analysed) as (_, page):
+        text = text_of(page.kinspect)
+        rows = text.splitlines()
+        at = next(n for n, row in enumerate(rows) if f" {worst.line}  " in row)
+        assert f" {STALLED * len(analysed.waits):,} " in rows[at]
+        beside = " ".join(rows[at : at + 2])
+        assert "waitcnt 75 %" in beside
+        assert "waits for ds_read" in beside
+
+
+async def test_enter_opens_the_kernel_where_it_stalls_most(analysed: KernelReport) -> None:
+    async with page_on(recorded(analysed), (120, 40), analysed) as (pilot, _):
+        await pressed(pilot, "enter")
+        page = pilot.app.screen
+        assert isinstance(page, page_class("kernel"))
+        assert page._goal == ("amdgcn", analysed.waits[-1].line)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("down", "why"),
+    [(1, "no analysed kernel has this name"), (2, "ambiguous, none is chosen")],
+    ids=["none", "ambiguous"],
+)
+async def test_what_cannot_be_opened_is_said(analysed: KernelReport, down: int, why: str) -> None:
+    async with page_on(recorded(analysed), (120, 40), analysed) as (pilot, page):
+        text = await pressed(pilot, *["j"] * down, "enter")
+        assert pilot.app.screen is page
+        assert any(why in one.message for one in pilot.app._notifications)
+        assert why in text  # in the detail, too
+
+
+async def test_without_reports_it_says_how_to_join_some(analysed: KernelReport) -> None:
+    profile = replace(recorded(analysed), reports=())
+    async with page_on(profile) as (pilot, _):
+        assert "kinspect tui RUN TARGET" in await pressed(pilot, "enter")
+
+
+async def test_moving_sorting_and_the_detail_follow(analysed: KernelReport) -> None:
+    async with page_on(recorded(analysed), (200, 60), analysed) as (pilot, page):
+        table = page.query_one("#table", Table)
+        for keys, at in ((("j",), 1), (("k",), 0), (("G",), 2), (("g",), 0), (("down",), 1)):
+            await pressed(pilot, *keys)
+            assert table.cursor == at, keys
+        assert "__amd_rocclr_copyBuffer" in text_of(page.kinspect).split("e recording")[1]
+        await pressed(pilot, "s")  # by total time, which is in the same order
+        assert names(page) == ["attend#1", "__amd_rocclr_copyBuffer#1", "softmax_kernel#1"]
+        assert table.cursor == 1
+        await pressed(pilot, "S")
+        assert names(page)[0] == "softmax_kernel#1"
+        assert table.cursor == 1  # it stays with its kernel
+        await pilot.click(Table, offset=(3, 0))  # the title of the first column
+        await pilot.pause()
+        assert names(page) == ["__amd_rocclr_copyBuffer#1", "attend#1", "softmax_kernel#1"]
+        await pilot.click(Table, offset=(3, 0))
+        await pilot.pause()
+        assert names(page)[0] == "softmax_kernel#1"
+
+
+async def test_the_filter_takes_names_and_verdicts(analysed: KernelReport) -> None:
+    async with page_on(recorded(analysed), (120, 40), analysed) as (pilot, page):
+        await pressed(pilot, "slash", *"ambig")
+        assert names(page) == ["softmax_kernel#1"]
+        await pressed(pilot, "enter")
+        assert page.query_one("#table", Table).has_focus
+        await pressed(pilot, "escape")
+        assert len(names(page)) == 3
+        text = await pressed(pilot, "slash", *"nosuch")
+        assert names(page) == []
+        assert "no kernel has the words 'nosuch'" in text
+        await pressed(pilot, "escape")
+        assert not page.query_one(FilterLine).has_focus
+        assert len(names(page)) == 3
+
+
+async def test_what_a_tuner_tried_is_folded_under_its_kernel(analysed: KernelReport) -> None:
+    async with page_on(recorded(analysed), (120, 40), analysed) as (pilot, page):
+        assert "1 specialisation of 1 kernel tried and not kept" in text_of(page.kinspect)
+        text = await pressed(pilot, "a")
+        assert names(page)[:2] == ["attend#1", "attend#2"]
+        assert "└ · attend #2" in text
+        text = await pressed(pilot, "j")
+        assert "tried by an autotuner, not kept" in text
+        await pressed(pilot, "a")
+        assert "attend#2" not in names(page)
+
+
+async def test_keys_scroll_the_lower_half(analysed: KernelReport) -> None:
+    async with page_on(recorded(analysed), (80, 24), analysed) as (pilot, page):
+        detail = page.query_one("#detail")
+        await pressed(pilot, "J", "J")
+        assert detail.scroll_offset.y == 6
+        await pressed(pilot, "K")
+        assert detail.scroll_offset.y == 3
+        await pressed(pilot, "tab")
+        assert detail.has_focus
+        await pressed(pilot, "tab")
+        assert page.query_one("#table", Table).has_focus
+        await pressed(pilot, "d", "J")
+        listed = page.query_one("#dispatches", Table)
+        assert listed.cursor == 2
+        await pressed(pilot, "y")
+        assert page.kinspect.clipboard == "attend"
+
+
+async def test_small_windows_and_all_keys(analysed: KernelReport) -> None:
+    async with page_on(recorded(analysed), (80, 24), analysed) as (pilot, page):
+        for size in ((20, 5), (1, 1), (40, 12), (200, 60)):
+            await pilot.resize_terminal(*size)
+            for key in "dRejkaasSJKgG":
+                await pressed(pilot, key)
+        await pressed(pilot, "escape")
+        assert pilot.app.screen is page
+
+
+async def test_a_point_that_is_clicked_is_gone_to(analysed: KernelReport) -> None:
+    second = replace(
+        profiles.kernel(replace(profiles.COPY, name="slow"), (1.0,), share=0.1),
+        metrics={m.name: m for m in (*FIGURES, measured("roofline.flops_per_s", 1e12, "flop/s"))},
+    )
+    async with page_on(recorded(analysed, second), (120, 40), analysed) as (pilot, page):
+        await pressed(pilot, "R")
+        page.query_one(Roofline).post_message(Roofline.Picked(page.query_one(Roofline), 1))
+        await pilot.pause()
+        assert page._rows[page.query_one("#table", Table).cursor].name == "slow"
+        assert "● slow" in text_of(page.kinspect)
+
+
+async def test_errors_and_summaries_of_an_empty_recording(analysed: KernelReport) -> None:
+    broken = ErrorRecord("a.csv", None, "read", "line 3 has two columns", "run it again")
+    top = TopKernel("gemm", 12, 3_000_000, 250_000.0)
+    profile = profiles.profile(summary=(top,))
+    profile = replace(profile, recording=replace(profile.recording, errors=(broken,)))
+    async with page_on(profile) as (pilot, page):
+        text = text_of(page.kinspect)
+        assert "no dispatches were kept" in text
+        assert "1 error" in text
+        assert "a.csv: line 3 has two columns" in text
+        assert "run it again" in text
+        assert "3 ms     12  250 us  gemm" in text
+        for key in ("enter", "d", "R", "a", "s", "slash"):
+            await pressed(pilot, key)
+        assert pilot.app.screen is page
+
+
+async def test_it_opens_by_itself_when_a_recording_arrives(opened: Any, report: Report) -> None:
+    async with opened(page="kernels") as pilot:
+        app = pilot.app
+        app.opening = replace(app.opening, page=None)
+
+        class Brought:
+            def taken(self) -> list[Any]:
+                return [Profiled(profiles.profile(profiles.kernel()))]
+
+            def stop(self, _: float) -> None:
+                pass
+
+        app.feed = Brought()
+        app._look()
+        await pilot.pause()
+        assert isinstance(app.screen, ProfilePage)
+        app.feed = None
 
 
 # --------------------------------------------------------------------------- rows
 
 
-def test_only_what_was_measured_counts(report: Report) -> None:
-    assert not any(has_measured(kernel) for kernel in report.kernels)
-    some = with_metrics(report, DURATION, replace(STALLS, origin="estimated"))
-    assert [has_measured(kernel) for kernel in some.kernels] == [True] + [False] * 4
-    assert columns(entries(some)) == {"duration": "us"}
-    in_loop = with_metrics(report, loop=STALLS)
-    assert has_measured(in_loop.kernels[0])
-    assert columns(entries(in_loop)) == {}
+def test_columns_without_any_value_are_left_out(analysed: KernelReport) -> None:
+    shown = {column.title for column in columns(of_profile(recorded(analysed)))}
+    assert {"% time", "median", "waves/EU", "MFMA %", "analysed"} <= shown
+    assert not {"L2 hit %", "LDS confl. %", "memory %", "AccVGPR"} & shown
 
 
-def test_a_row_has_measured_then_static_figures(report: Report) -> None:
-    first, second = entries(with_metrics(report, DURATION))[:2]
-    cells = row(first, ["duration", "other"])
-    assert cells[:4] == ["attend", "gfx90a", "12.5", "-"]
-    assert str(first.report.metrics["vgpr_count"].value) in cells[4:]
-    assert row(second, ["duration"])[2] == "-"
+def test_unknown_values_come_last_either_way(analysed: KernelReport) -> None:
+    lines = chosen(of_profile(recorded(analysed)), "", tried=False)
+    column = next(c for c in columns(lines) if c.title == "MFMA %")
+    for down in (True, False):
+        found = ordered(lines, column, down=down)
+        assert found[0].name == "attend"
+        assert column.form(found[-1]) == "-"
 
 
-def test_what_is_not_known_is_a_dash() -> None:
-    assert show(None) == "-"
-    assert show(0) == "0"
-    assert show(0.5) == "0.5"
-    assert show(1234567) == "1,234,567"
-    assert show(1234567.8) == "1,234,568"
-    assert show(True) == "True"
-    assert show({"a": 1, "b": 2}) == "a 1, b 2"
+def test_where_all_were_tried_they_are_shown() -> None:
+    lines = of_profile(profiles.profile(profiles.kernel(profiles.TRIED, role="autotune")))
+    assert len(chosen(lines, "", tried=False)) == 1
 
 
-def test_the_detail_has_loops_with_their_mix(report: Report) -> None:
-    entry = entries(with_metrics(report, DURATION, loop=STALLS))[0]
-    lines = detail(entry)
-    text = "\n".join(line for _, line in lines)
-    assert "median of 20 dispatches" in text
-    assert "1,234,567 cycles" in text
-    assert f"Loop {entry.report.loops[0].id}" in text
-    assert ("static", "instructions") in [(style, line.split()[0]) for style, line in lines if line]
+def test_a_roofline_needs_both_figures(analysed: KernelReport) -> None:
+    attend, *_, last = of_profile(recorded(analysed))
+    found = point(attend)
+    assert found is not None
+    assert (found.intensity, found.rate) == (120.0, 3.1e14)
+    assert found.roof is not None
+    assert (found.roof.rate, found.roof.bandwidth) == (1.307e15, 5.3e12)
+    assert point(last) is None
+    zero = replace(attend, metrics={**attend.metrics, "roofline.flops_per_s": measured("x", 0, "")})
+    assert point(zero) is None
 
 
-def test_a_roofline_needs_measured_figures(report: Report) -> None:
-    full = entries(with_metrics(report, *ROOFLINE))
-    assert points(full) == [Point("attend", 20.0, 2e14)]
-    assert roof(full) == Roof(1.3e15, 5.3e12)
-    estimated = entries(with_metrics(report, *(replace(m, origin="estimated") for m in ROOFLINE)))
-    assert points(estimated) == []
-    assert roof(estimated) is None
-    assert points(entries(with_metrics(report, ROOFLINE[0], measured(POINT[1], 0)))) == []
+def dispatched(*rows: tuple[int, int, int]) -> Profile:
+    """Dispatches as (shape, start, part)."""
+    profile = profiles.profile(profiles.kernel())
+    table = Dispatches(
+        shape=array("i", [shape for shape, *_ in rows]),
+        number=array("q", range(len(rows))),
+        start=array("q", [start for _, start, _ in rows]),
+        end=array("q", [start + 10 for _, start, _ in rows]),
+        queue=array("q", [1] * len(rows)),
+        part=array("h", [part for *_, part in rows]),
+    )
+    return replace(profile, recording=replace(profile.recording, dispatches=table))
 
 
-# --------------------------------------------------------------------------- the page
+def test_warm_ups_are_the_first_of_each_pass() -> None:
+    profile = dispatched((0, 50, 0), (0, 10, 0), (1, 5, 0), (0, 90, 1), (0, 70, 1), (0, 80, 1))
+    kernel = replace(profile.kernels[0], shapes=(0,), warmups=2)
+    found = listed(kernel, profile.recording)
+    assert found.rows == [1, 0, 4, 5, 3]
+    assert found.warmups == {1, 4}
+    assert found.origin == 5
+    # One warm-up over two passes of one process cannot be told.
+    assert listed(replace(kernel, warmups=1), profile.recording).warmups == frozenset()
+
+
+def test_the_first_thousand_dispatches_are_listed() -> None:
+    profile = dispatched(*((0, start, 0) for start in range(MOST + 500)))
+    found = listed(replace(profile.kernels[0], shapes=(0,), warmups=1), profile.recording)
+    assert (len(found.rows), found.of) == (MOST, MOST + 500)
+    assert found.warmups == {0}
+
+
+def test_a_grid_wraps_its_last_column_and_never_its_others() -> None:
+    rows = [(("name", ""), ("1", ""), ("word " * 20, "dim"))]
+    lines = gridded(("", "n", "said"), rows, 60, right=(1,))
+    texts = ["".join(text for text, _ in line) for line in lines]
+    assert texts[0].split() == ["n", "said"]
+    assert all(len(text) <= 60 for text in texts)
+    assert " ".join(" ".join(texts[1:]).split()) == "name 1 " + " ".join(["word"] * 20)
+
+
+async def test_two_thousand_kernels_stay_quick(analysed: KernelReport) -> None:
+    many = [
+        profiles.kernel(replace(profiles.COPY, name=f"kernel_{n:04}"), (100.0 + n,), share=0.01,
+                        metrics=FIGURES)
+        for n in range(2_000)
+    ]  # fmt: skip
+    async with page_on(recorded(analysed, *many), (120, 40)) as (pilot, page):
+        started = time.process_time()
+        page._words = "kernel_1"
+        page._fill()
+        took = time.process_time() - started
+        assert len(page._rows) == 1_000
+        assert took < 0.5  # 0.03 s on a quiet machine
+        text = await pressed(pilot, "G", "R")
+        assert "● kernel_1999" in text
+
+
+# --------------------------------------------------------------------------- saved reports
+
+
+def saved(report: Report, *metrics: Metric) -> KernelReport:
+    """The first kernel with measured metrics."""
+    first = report.kernels[0]
+    return replace(first, metrics={**first.metrics, **{m.name: m for m in metrics}})
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_saved_reports_with_measured_figures(
+    report: Report, analysed: KernelReport, size: tuple[int, int]
+) -> None:
+    figures = (
+        measured("measured.duration.median", 12_500.0, "ns", "of 20 dispatches"),
+        measured("duration", 7.25, "us"),
+        *FIGURES,
+    )
+    reports = (saved(report, *figures), analysed, report.kernels[2])
+    async with page_on(None, size, *reports) as (pilot, page):
+        text = text_of(page.kinspect)
+        assert "2 of 3 kernels measured" in text
+        assert "12.5 us" in text
+        assert "of 20 dispatches" in text
+        snapshot(page.kinspect, f"profile_saved_{size[0]}x{size[1]}")
+        shown = {column.title for column in page._columns}
+        assert {"median", "duration us", "waves/EU (static)"} <= shown
+        text = await pressed(pilot, "j")
+        assert "Where it stalls" in text
+        await pressed(pilot, "d", "e")  # there is no recording
+        assert page.query_one(Lower).view == "detail"
+        await pressed(pilot, "enter")
+        assert isinstance(pilot.app.screen, page_class("kernel"))
+
+
+async def test_what_comes_in_keeps_the_cursor(report: Report) -> None:
+    first = saved(report, measured("duration", 1.0, "us"))
+    last = replace(report.kernels[-1], metrics=dict(first.metrics))
+    async with page_on(None, (80, 24), first, last) as (pilot, page):
+        await pressed(pilot, "j")
+        middle = replace(report.kernels[2], metrics=dict(first.metrics))
+        page.session.take(Reported((0, 0), middle))
+        page.refresh_from_session()
+        await pilot.pause()
+        table = page.query_one("#table", Table)
+        assert table.count == 3
+        assert page._rows[table.cursor].name == last.name
+
+
+# --------------------------------------------------------------------------- nothing
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_without_measured_data_it_says_how_to_get_some(
-    opened: Any, size: tuple[int, int]
+    opened: Callable[..., Any], size: tuple[int, int]
 ) -> None:
     async with opened(size=size, page="profile") as pilot:
         text = text_of(pilot.app)
         assert "Nothing was measured" in text
-        assert "kinspect bench" in text
-        assert not pilot.app.screen.query_one(DataTable).display
-        assert not pilot.app.screen.query_one(Roofline).display
+        assert "kinspect profile -- python script.py" in text
+        assert "planned" not in text
+        assert not pilot.app.screen.query_one("#measured").display
         snapshot(pilot.app, f"profile_nothing_{size[0]}x{size[1]}")
-        await pilot.press("enter")  # there is nothing to open
+        for key in ("enter", "d", "R", "e", "a", "s", "slash", "J", "tab", "escape"):
+            await pilot.press(key)
         assert isinstance(pilot.app.screen, page_class("profile"))
         words = pilot.app.screen.query_one("#nothing")
-        await pilot.press("G")
+        await pilot.press("end")
         await pilot.pause()
         assert words.scroll_offset.y == words.max_scroll_y
-        await pilot.press("g")
-        await pilot.pause()
-        assert words.scroll_offset.y == 0
-
-
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_measured_beside_static(opened: Any, report: Report, size: tuple[int, int]) -> None:
-    one = with_metrics(report, DURATION, loop=STALLS)
-    second = with_metrics(replace(report, kernels=report.kernels[1:]), measured("duration", 7.25))
-    both = replace(report, kernels=(one.kernels[0], *second.kernels))
-    async with opened(size=size, page="profile", of=both) as pilot:
-        text = text_of(pilot.app)
-        assert "2 of 5 kernels measured" in text
-        assert "12.5" in text
-        assert "7.25" in text
-        assert "median of 20 dispatches" in text
-        snapshot(pilot.app, f"profile_{size[0]}x{size[1]}")
-        table = pilot.app.screen.query_one(DataTable)
-        for keys, at in ((("j",), 1), (("k",), 0), (("G",), 1), (("g",), 0), (("down",), 1)):
-            await pilot.press(*keys)
-            await pilot.pause()
-            assert table.cursor_row == at, keys
-        assert "median of 20" not in text_of(pilot.app)
-        await pilot.press("ctrl+u", "enter")
-        await pilot.pause()
-        assert isinstance(pilot.app.screen, page_class("kernel"))
-
-
-async def test_the_roofline_is_drawn(opened: Any, report: Report) -> None:
-    async with opened(size=(120, 40), page="profile", of=with_metrics(report, *ROOFLINE)) as pilot:
-        text = text_of(pilot.app)
-        assert "operations per second over operations per byte" in text
-        assert "1 attend" in text
-        assert "100 T" in text
-        assert "1 P" in text
-        snapshot(pilot.app, "profile_roofline_120x40")
-        for size in ((20, 5), (1, 1), (80, 24)):
-            await pilot.resize_terminal(*size)
-            await pilot.pause()
-        assert "operations per" in text_of(pilot.app)
-
-
-async def test_what_comes_in_keeps_the_cursor(opened: Any, report: Report) -> None:
-    from kinspect.inspector.runs.events import Reported
-
-    first = with_metrics(report, DURATION)
-    last = with_metrics(replace(report, kernels=report.kernels[-1:]), DURATION)
-    both = replace(report, kernels=(first.kernels[0], last.kernels[0]))
-    async with opened(size=(80, 24), page="profile", of=both) as pilot:
-        table = pilot.app.screen.query_one(DataTable)
-        await pilot.press("j")
-        middle = with_metrics(replace(report, kernels=report.kernels[2:3]), STALLS).kernels[0]
-        pilot.app.session.take(Reported((0, 1), middle))
-        pilot.app.screen.refresh_from_session()
-        await pilot.pause()
-        assert table.row_count == 3
-        assert table.cursor_row == 2

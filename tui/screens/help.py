@@ -32,7 +32,7 @@ _NAMES = {
     "ScrollableContainer": "Where there is more than fits",
     "ScrollView": "Where there is more than fits",
 }
-_TOLD = frozenset({"app.help", "app.back"})  # under "Everywhere"
+_TOLD = frozenset({"app.help", "app.back", "app.close"})  # under "Everywhere"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kinspect.tui.pages import PAGES, Page
+from kinspect.tui.widgets.styles import part_style
 from rich.style import Style
 from rich.text import Text
 from textual.app import RenderResult
@@ -68,7 +69,7 @@ class Heading(Widget):
         return Text.assemble(left, progress)
 
     def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(f"heading--{name}", partial=True)
+        return part_style(self, f"heading--{name}")
 
     def _progress(self) -> Text:
         """How far the run is, and what failed."""

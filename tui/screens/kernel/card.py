@@ -12,6 +12,7 @@ from kinspect.tui.widgets.scorecard import Block, Card, Fact
 
 if TYPE_CHECKING:
     from kinspect.inspector.browse.reading import Reading
+    from kinspect.tui.screens.kernel.measured import Costs
 
 _MOST_LINES = 6
 _MOST_ROWS = 8
@@ -43,6 +44,10 @@ def card_of(report: KernelReport, loop: LoopReport | None) -> Card:
         memory = [*memory[: _MOST_ROWS - 1], Fact("", f"and {len(memory) - _MOST_ROWS + 1} more")]
     metrics = loop.metrics if loop is not None else report.metrics
     mix = [Fact(label, figure) for label, figure in view.scorecard(metrics)]
+    if report.measured_lines:
+        from kinspect.tui.screens.kernel.measured import of_region
+
+        mix = [*of_region(report, loop), *mix]
     occupancy = [Fact("", text) for text in view.occupancy_lines(report)]
     where = "Memory in this loop" if loop is not None else "Memory outside of loops"
     return Card(
@@ -67,10 +72,16 @@ def _title(report: KernelReport, loop: LoopReport | None) -> str:
     return f"Hot loop {loop.id}" if loop.hot else f"Loop {loop.id}"
 
 
-def facts_of(report: KernelReport, reading: Reading, kind: str, line: int) -> Block:
+def facts_of(
+    report: KernelReport, reading: Reading, kind: str, line: int, costs: Costs | None = None
+) -> Block:
     """What is known of one line of one of the texts."""
     findings = reading.marks.findings(line, kind)
     facts = [Fact(SIGNS[found.severity], _said(found), found.severity) for found in findings]
+    if costs is not None:
+        from kinspect.tui.screens.kernel.measured import of_line
+
+        facts += of_line(costs, kind, line)
     if kind == "amdgcn":
         facts += _instruction(reading, line)
     facts += _accesses(report, kind, line)

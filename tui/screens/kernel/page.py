@@ -13,6 +13,7 @@ from kinspect.tui.screens.kernel.marks import ANALYSING, MarkedPage
 from kinspect.tui.screens.kernel.pane import Pane
 from textual.binding import Binding, BindingType
 
+NOT_MEASURED = "no profiler measured lines of this kernel: kinspect profile --att records them"
 _LOOP = {
     "source": re.compile(r"\s*(?:for|while)\b"),
     "ttgir": re.compile(r".*\bscf\.(?:for|while)\b"),
@@ -38,6 +39,9 @@ class KernelPage(MarkedPage):
         "w leads from a wait to each load or store that it waits for, and back; from a load to the "
         "wait that covers it. u marks where a register of the line is written and read, again for "
         "the next register; N and P step through the marks, as they do after a search.\n"
+        "Where a profiler measured lines, stall% is a line's share of what the kernel stalled, in "
+        "the source and the TTGIR that of all instructions of the source line; t steps through "
+        "them, the dearest first, and ? says what it waits for.\n"
         "⋯ stands where debug directives, metadata or the prologue are folded away; space opens."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -49,6 +53,8 @@ class KernelPage(MarkedPage):
         Binding("left_square_bracket", "loop(-1)", "Loop before", show=False, key_display="["),
         Binding("w", "wait", "Wait"),
         Binding("u", "uses", "Register"),
+        Binding("t", "stall(1)", "Stall"),
+        Binding("T", "stall(-1)", "Stall before", show=False),
         Binding("slash", "search", "Search", key_display="/"),
         Binding("N", "found(1)", "Next match", show=False),
         Binding("P", "found(-1)", "Previous match", show=False),
@@ -134,6 +140,26 @@ class KernelPage(MarkedPage):
             return
         self.jump(pane, to, f"loop {place(lines, to)}")
 
+    def action_stall(self, by: int) -> None:
+        """To the line that stalls most by measurement, from there to the next."""
+        pane, costs = self._current, self._costs
+        if costs is None:
+            self.say(ANALYSING if self._reading is None else NOT_MEASURED)
+            return
+        lines = costs.dearest.get(pane.kind, ())
+        if not lines:
+            self.say(f"nothing was measured of lines of the {pane.title.title}")
+            return
+        here = pane.code.cursor
+        at = (lines.index(here) + by) % len(lines) if here in lines else 0
+        share = costs.share(pane.kind, lines[at])
+        self.jump(pane, lines[at], f"{at + 1} of {len(lines)}: {share:.1f} % of the {costs.what}")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Stalls are offered where some were measured."""
+        report = self._report
+        return action != "stall" or (report is not None and bool(report.measured_lines))
+
     def action_wait(self) -> None:
         """From a wait to what it waits for, one after the other, and back."""
         pane, reading = self.pane_of("amdgcn"), self._reading
@@ -195,6 +221,10 @@ class KernelPage(MarkedPage):
             known = {name: rule.text for name, rule in rules().items()}
             found = reading.marks.findings(line, pane.kind)
             parts += [explain_finding(finding, known) for finding in found]
+        if self._costs is not None:
+            from kinspect.tui.screens.kernel.measured import explained
+
+            parts.insert(0, explained(self._costs, pane.kind, line))
         if pane.kind == "amdgcn":
             inst = reading.marks.instruction(line) if reading is not None else None
             text = pane.code.shown.lines[line]

@@ -12,6 +12,7 @@ from kinspect.tui.widgets.code import Cell, Span, Text
 
 if TYPE_CHECKING:
     from kinspect.inspector.browse.marks import Marks
+    from kinspect.tui.screens.kernel.measured import Costs
 
 SIGNS: Mapping[str, str] = MappingProxyType({"error": "✗", "warning": "▲", "info": "•"})
 """How a finding's severity looks in the gutter; it can be told without colours."""
@@ -35,6 +36,9 @@ COUNTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
 """Wait counters with the two letters over their column, and its style."""
 _MOST_COUNTERS = 3
 _MOST_BARS = 3
+WIDTH = 7
+"""Columns of the gutter for what was measured."""
+HOT, WARM, _LITTLE = 10.0, 2.0, 0.05  # shares of what was measured of the kernel, %
 _INDENT = 8  # of instructions in assembly: LLVM writes a tab
 _SHOWN_INDENT = 2
 
@@ -60,14 +64,19 @@ def marked(
     folds: Mapping[int, int] | None,
     report: KernelReport,
     marks: Marks | None,
+    costs: Costs | None = None,
 ) -> tuple[Text, Gutter]:
-    """A text of a reported kernel; `marks` are None while it is still being analysed."""
+    """A text of a reported kernel; `marks` and `costs` are None while it is being analysed."""
     known = marks if kind == "amdgcn" else None
     gutter: Gutter
     if kind == "amdgcn":
         gutter = CodeGutter(len(lines), report, marks)
     else:
         gutter = Gutter(len(lines), kind, marks)
+    if report.measured_lines:
+        from kinspect.tui.screens.kernel.measured import heading
+
+        gutter.measure(heading(report), costs)
     return Text(lines, _spans(kind, lines, known), gutter, gutter.width, folds), gutter
 
 
@@ -102,20 +111,38 @@ class Gutter:
         self._digits = max(3, len(str(lines)))
         self._kind = kind
         self._marks = marks
+        self._over = ""  # what stands over the measured column; empty: there is none
+        self._costs: Mapping[int, float] = {}
+
+    def measure(self, over: str, costs: Costs | None) -> None:
+        """Adds a column of what a profiler measured; its figures may come later."""
+        self._over = over
+        self._costs = costs.shares.get(self._kind, {}) if costs is not None else {}
 
     @property
     def width(self) -> int:
         """Columns that it takes."""
-        return self._digits + 3
+        return self._digits + 3 + (WIDTH if self._over else 0)
 
     @property
     def heading(self) -> str:
         """What stands over its columns."""
-        return "line".rjust(self._digits) + " " * (self.width - max(4, self._digits))
+        line = "line".rjust(self._digits)
+        if self._over:
+            line = line.ljust(self._digits + 2) + self._over
+        return line.ljust(self.width)
 
     def __call__(self, line: int) -> list[Cell]:
         """What stands left of a line."""
-        return [(f"{line + 1:>{self._digits}} ", "number"), *self._sign(line), (" ", "number")]
+        return [
+            (f"{line + 1:>{self._digits}} ", "number"),
+            *self._sign(line),
+            *self._cost(line),
+            (" ", "number"),
+        ]
+
+    def _cost(self, line: int) -> list[Cell]:
+        return [cell(self._costs.get(line))] if self._over else []
 
     def _sign(self, line: int) -> list[Cell]:
         found = self._marks.findings(line, self._kind) if self._marks is not None else ()
@@ -150,7 +177,8 @@ class CodeGutter(Gutter):
     def heading(self) -> str:
         """What stands over its columns."""
         names = "".join(f" {COUNTERS[name][0]}" for name in self._counters)
-        return "line".rjust(self._digits) + " " * (2 + self._bars) + names + "  "
+        line = "line".rjust(self._digits)
+        return line + " " * (self._digits + 2 + self._bars - len(line)) + names + self._over + "  "
 
     def __call__(self, line: int) -> list[Cell]:
         """What stands left of a line."""
@@ -163,6 +191,7 @@ class CodeGutter(Gutter):
         counts = marks.outstanding(line) if cls is not None and self._counters else {}
         for name in self._counters:
             cells.append(_count(name, counts) if name in counts else ("   ", "number"))
+        cells += self._cost(line)
         cells.append(("▎" if cls is not None else " ", style_of(cls or "")))
         return [*cells, (" ", "number")]
 
@@ -182,6 +211,16 @@ class CodeGutter(Gutter):
                 bar = "╰"
             cells.append((bar, "loop-hot" if hot else "loop"))
         return cells
+
+
+def cell(share: float | None) -> Cell:
+    """A line's share in the gutter; its colour is its heat."""
+    if share is None:
+        return " " * WIDTH, "number"
+    if share < _LITTLE:
+        return f"{'·':>{WIDTH - 1}} ", "dim"
+    style = "heat" if share >= HOT else "warning" if share >= WARM else "dim"
+    return f"{share:>{WIDTH - 1}.1f} ", style
 
 
 def _placed(report: KernelReport) -> list[LoopReport]:

@@ -18,6 +18,7 @@ from kinspect.tui.widgets.scorecard import Block, Card, Fact
 
 if TYPE_CHECKING:
     from kinspect.inspector.browse.reading import Reading
+    from kinspect.tui.screens.kernel.measured import Costs
 
 _SHOWN_FIRST = {"source": "source", "ttgir": "ttgir", "llir": "ttgir", "amdgcn": "amdgcn"}
 
@@ -39,6 +40,7 @@ class LinkedPage(PanesPage):
         self._report: KernelReport | None = None
         self._loaded: Loaded | None = None
         self._reading: Reading | None = None
+        self._costs: Costs | None = None  # what a profiler measured of its lines
         self._turn = 0  # grows with every loading: what an earlier one brings is too late
         self._cards: dict[str | None, Card] = {}
         self._isa_line = 0
@@ -80,6 +82,8 @@ class LinkedPage(PanesPage):
             self._report = entry.report
             self._note = "being analysed …"
             self._load()
+            if entry.report.measured_lines:
+                self.refresh_bindings()
 
     def _wait_for_report(self) -> None:
         if self._report is not None:
@@ -113,7 +117,7 @@ class LinkedPage(PanesPage):
             return
         again = self._loaded is not None
         self._loaded = loaded
-        self._reading = None
+        self._reading = self._costs = None
         self._cards.clear()
         for pane in self._slots:
             self.show_in(pane, pane.kind, keep=again)
@@ -154,7 +158,7 @@ class LinkedPage(PanesPage):
                 lambda got: self._take_reading(turn, got),
             )
 
-    def _take_reading(self, turn: int, got: tuple[Reading, Loaded] | str) -> None:
+    def _take_reading(self, turn: int, got: tuple[Reading, Loaded, Costs | None] | str) -> None:
         if turn != self._turn or not self.is_attached:
             return
         if isinstance(got, str):
@@ -171,10 +175,11 @@ class LinkedPage(PanesPage):
             self.lay_out()
         self.follow(self._current)
 
-    def _reading_taken(self, reading: Reading, loaded: Loaded) -> set[str]:
+    def _reading_taken(self, reading: Reading, loaded: Loaded, costs: Costs | None) -> set[str]:
         """The texts that analysis has added: a disassembly."""
         before = self._loaded.lines if self._loaded is not None else {}
         self._reading, self._loaded, self._note = reading, loaded, ""
+        self._costs = costs
         if reading.notes:
             self.say("; ".join(reading.notes), bad=True)
         return set(loaded.lines) - set(before)
@@ -205,7 +210,7 @@ class LinkedPage(PanesPage):
         if self._report is None:
             text, heading = plain(kind, lines, folds), ""
         else:
-            text, gutter = marked(kind, lines, folds, self._report, marks)
+            text, gutter = marked(kind, lines, folds, self._report, marks, self._costs)
             heading = gutter.heading
         file = Path(loaded.texts.files[kind]).name
         folded = None if keep else loaded.folded[kind]
@@ -267,7 +272,7 @@ class LinkedPage(PanesPage):
             return
         loop = loop_at(report, reading, self._isa_line)
         pane = self._current
-        here = facts_of(report, reading, pane.kind, pane.code.cursor)
+        here = facts_of(report, reading, pane.kind, pane.code.cursor, self._costs)
         became = reading.links.related(pane.kind, pane.code.cursor, "amdgcn")
         if became:
             fact = Fact("became ISA", lines_said(became))
@@ -286,8 +291,8 @@ class LinkedPage(PanesPage):
         return self._cards[key]
 
 
-def _read(report: KernelReport, loaded: Loaded) -> tuple[Reading, Loaded]:
-    """What analysis knows of the texts, and the texts, to which it may add."""
+def _read(report: KernelReport, loaded: Loaded) -> tuple[Reading, Loaded, Costs | None]:
+    """What analysis knows of the texts, the texts, to which it may add, and what was measured."""
     from kinspect.inspector.browse.reading import reading_of  # the parsers: not for first paint
 
     # A large kernel is a million objects without cycles: looking through them for garbage would
@@ -296,7 +301,16 @@ def _read(report: KernelReport, loaded: Loaded) -> tuple[Reading, Loaded]:
     try:
         reading = reading_of(report, loaded.texts)
         added = prepared(reading.texts, reading.function, loaded)
+        costs = _measured(report, reading)
     finally:
         gc.freeze()
         gc.enable()
-    return reading, added
+    return reading, added, costs
+
+
+def _measured(report: KernelReport, reading: Reading) -> Costs | None:
+    if not report.measured_lines:
+        return None
+    from kinspect.tui.screens.kernel.measured import costs_of
+
+    return costs_of(report, reading.links)

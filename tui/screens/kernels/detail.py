@@ -10,6 +10,7 @@ from kinspect.inspector.render import view
 from kinspect.tui.screens.kernels.columns import COLUMNS, UNKNOWN, Column, Value
 from kinspect.tui.screens.kernels.rows import Leaf, Node
 from kinspect.tui.session import SEVERITIES, Entry
+from kinspect.tui.widgets.styles import part_style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -164,7 +165,7 @@ class Detail(Widget):
     def _text(self, *pieces: tuple[str, str]) -> Text:
         line = Text(no_wrap=True)
         for name, text in pieces:
-            style = self.get_component_rich_style(f"detail--{name}", partial=True) if name else ""
+            style = part_style(self, f"detail--{name}") if name else ""
             line.append(text, style)
         return line
 

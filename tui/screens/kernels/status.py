@@ -8,6 +8,7 @@ from typing import ClassVar
 from kinspect.inspector.render.view import plural
 from kinspect.tui.session import Progress
 from kinspect.tui.widgets.bars import bar
+from kinspect.tui.widgets.styles import part_style
 from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -125,7 +126,7 @@ class Status(Widget):
         return line
 
     def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(f"status--{name}", partial=True)
+        return part_style(self, f"status--{name}")
 
 
 class FilterLine(Input):

@@ -2,264 +2,360 @@
 
 from __future__ import annotations
 
-from math import ceil, floor, log10
 from typing import ClassVar
 
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.recording import Profile
+from kinspect.inspector.render import profile_view as words
+from kinspect.inspector.render.stalls import stalls
+from kinspect.inspector.render.view import plural
 from kinspect.tui.pages import Page
-from kinspect.tui.screens.profile.rows import (
-    STATIC,
-    Point,
-    Roof,
+from kinspect.tui.screens.profile import recorded
+from kinspect.tui.screens.profile.lines import (
+    NAME,
+    Column,
+    Line,
+    chosen,
     columns,
-    detail,
-    has_measured,
-    points,
-    roof,
+    of_profile,
+    of_reports,
+    ordered,
+    point,
     row,
 )
-from kinspect.tui.session import Entry
+from kinspect.tui.screens.profile.lower import DETAIL, Lower, Shown, unbroken
+from kinspect.tui.screens.profile.said import content
+from kinspect.tui.widgets.filtering import FilterLine
 from kinspect.tui.widgets.heading import Heading
 from kinspect.tui.widgets.keys import Keys
-from rich.table import Table
-from rich.text import Text
-from textual.app import ComposeResult, RenderResult
+from kinspect.tui.widgets.roofline import Point, Roofline
+from kinspect.tui.widgets.table import Head, Row, Table
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
-from textual.content import Content
-from textual.message import Message
-from textual.widgets import DataTable, Static
-from textual_plotext import PlotextPlot
+from textual.containers import Vertical, VerticalScroll
+from textual.events import Resize
+from textual.widgets import Input, Static
 
-NOTHING = """
-Every figure on the other pages is read off the compiler's output or computed from it. This page
-sets beside them what a device says: durations and counters of each dispatch, stalls of each loop,
-and where a kernel stands under the roofline."""
-TODAY = (
-    "A saved report whose metrics have the origin `measured`: kinspect tui REPORT.json",
-    "`kinspect bench NAME` checks a kernel and times it on the GPU that torch sees, with TFLOP/s "
-    "and GB/s of its useful work. Its results are on the page History (7).",
-)
-_LEAST = (24, 8)
-_MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
-_PREFIXES = ("", " k", " M", " G", " T", " P", " E")
-PLANNED = (
-    "Reading runs of rocprofv3 (CSV, JSON, rocpd), of rocprof-compute and of the PyTorch profiler.",
-    "Running rocprofv3 on a command, with counters in as many passes as they need.",
-    "Measured stalls on the lines of the assembly, beside the findings about them.",
-)
-
-
-def nothing() -> Table:
-    """What the page says while there is nothing to show: how to get it, and what is planned."""
-    words = Table.grid()
-    words.add_row(Text("Nothing was measured of what is open.\n", "bold"))
-    words.add_row(Text(" ".join(NOTHING.split()) + "\n"))
-    for title, lines in (("What there is today", TODAY), ("What is planned", PLANNED)):
-        words.add_row(Text(title, "bold"))
-        table = Table.grid(padding=(0, 1))
-        for line in lines:
-            table.add_row(Text("•"), Text(line))
-        table.add_row("", "")
-        words.add_row(table)
-    return words
-
-
-class Roofline(PlotextPlot):
-    """Kernels under the roof of their device, both axes logarithmic."""
-
-    def render(self) -> RenderResult:
-        """The plot, where there is room for its axes."""
-        if self.size.width < _LEAST[0] or self.size.height < _LEAST[1]:
-            return Text("a larger window shows the roofline", "italic")
-        return super().render()
-
-    def draw(self, found: list[Point], top: Roof | None) -> None:
-        """Draws them, each as a digit or letter; the border says whose it is.
-
-        Args:
-            found: the kernels.
-            top: what the device can do at most; None: not known.
-        """
-        # Logarithms are taken here: plotext takes them again whenever it draws.
-        plot = self.plt
-        plot.clear_data()
-        plot.clear_figure()
-        x = [log10(point.intensity) for point in found]
-        y = [log10(point.rate) for point in found]
-        for across, up, mark in zip(x, y, _MARKS, strict=False):
-            plot.scatter([across], [up], marker=mark)
-        if top is not None:
-            ridge, roof = log10(top.rate / top.bandwidth), log10(top.rate)
-            low, high = min(*x, ridge) - 0.3, max(*x, ridge) + 0.3
-            plot.plot([low, ridge, high], [low + log10(top.bandwidth), roof, roof])
-            x, y = [*x, low, high], [*y, low + log10(top.bandwidth), roof]
-        plot.xticks(*_ticks(x))
-        plot.yticks(*_ticks(y))
-        names = (f"{mark} {point.name}" for point, mark in zip(found, _MARKS, strict=False))
-        self.border_title = Text("operations per second over operations per byte")
-        self.border_subtitle = Text(" · ".join(names))
-        self.refresh()
-
-
-def _ticks(logarithms: list[float]) -> tuple[list[float], list[str]]:
-    """The powers of ten among these values, as people write them: 100 G, 1 T."""
-    powers = list(range(floor(min(logarithms)), ceil(max(logarithms)) + 1))
-    return [float(power) for power in powers], [_power(power) for power in powers]
-
-
-def _power(power: int) -> str:
-    index, rest = divmod(power, 3)
-    if 0 <= index < len(_PREFIXES):
-        return f"{10**rest}{_PREFIXES[index]}"
-    return f"1e{power}"
+_FIRST = "measured.share_of_time"
 
 
 class ProfilePage(Page):
-    """Measured figures beside static ones, kernel by kernel."""
+    """Measured kernels, most time first, and all that is known of the one under the cursor."""
 
     NAME = "profile"
     HELP = """
-    What a device measured beside what the compiler's output says: one kernel a row, measured
-    figures first, then static ones. Below the table stands everything that was measured of the
-    kernel under the cursor and of its loops, with the loop's instruction mix.
+    What a device measured beside what the compiler's output says: one kernel a row, most time
+    first. Below the table stands what is known of the kernel under the cursor: how it was
+    launched, which analysed kernel it is and why, where it stalls with what static analysis says
+    of the same place, measured figures with their formulas, counters.
 
-    Only figures whose origin is "measured" count as such; nothing here is estimated. Where a run
-    tells operations and bytes, kernels stand in a roofline plot.
+    Before a name: ≡ its code object is that of an analysed kernel, ≈ one analysed kernel agrees in
+    all that was recorded, ? several do and none is chosen, · none does. Enter opens the analysed
+    kernel at the line that stalls most.
+
+    d lists the dispatches of the kernel, R draws all kernels under the roofline, e shows the
+    recording: its passes, errors and notes. The same key, or escape, leads back.
+
+    Figures are over dispatches that are neither warm-up nor left out; nothing here is estimated.
+    What an autotuner tried and did not keep is hidden until a shows it, under its kernel.
     """
     DEFAULT_CSS = """
     ProfilePage #nothing { height: 1fr; padding: 1 2; }
-    ProfilePage #table { height: 1fr; min-height: 4; scrollbar-size: 1 1; }
-    ProfilePage #below { height: 1fr; border-top: solid $panel; }
-    ProfilePage #detail { width: 1fr; padding: 0 1; scrollbar-size: 1 1; }
-    ProfilePage Roofline { width: 1fr; display: none; border: round $panel; }
-    ProfilePage.-roofline Roofline { display: block; }
-    ProfilePage.-measured #nothing { display: none; }
-    ProfilePage #table, ProfilePage #below { display: none; }
-    ProfilePage.-measured #table, ProfilePage.-measured #below { display: block; }
+    ProfilePage #recording { height: 2; background: $surface; }
+    ProfilePage #table { height: 1fr; min-height: 3; }
+    ProfilePage #below { height: 1fr; }
+    ProfilePage.-high #below { height: 3fr; }
+    ProfilePage.-high #table { height: 2fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open kernel"),
-        Binding("j", "move('down')", "Down", show=False),
-        Binding("k", "move('up')", "Up", show=False),
-        Binding("g", "move('scroll_top')", "First", show=False),
-        Binding("G", "move('scroll_bottom')", "Last", show=False),
-        Binding("ctrl+d", "move('page_down')", "Page down", show=False),
-        Binding("ctrl+u", "move('page_up')", "Page up", show=False),
+        Binding("slash", "filter", "Filter", key_display="/"),
+        Binding("s", "sort", "Sort"),
+        Binding("S", "reverse", "Reverse the order", show=False),
+        Binding("d", "view('dispatches')", "Dispatches"),
+        Binding("R", "view('roofline')", "Roofline"),
+        Binding("e", "view('recording')", "Recording"),
+        Binding("a", "tried", "Tuned"),
+        Binding("J", "scroll_detail(3)", "Detail down", show=False),
+        Binding("K", "scroll_detail(-3)", "Detail up", show=False),
+        Binding("tab", "other", "To the lower half, and back", show=False),
+        Binding("y", "copy", "Copy the kernel's name", show=False),
+        Binding("escape", "escape", "Back", show=False),
     ]
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.VERTICAL_BREAKPOINTS = [(0, "-low"), (36, "-high")]
+        self._lines: list[Line] = []  # all there are
+        self._rows: list[Line] = []  # those in sight
+        self._columns: list[Column] = []
+        self._points: dict[str, Point] = {}
+        self._sort: tuple[str, bool] | None = None  # a column and whether downwards
+        self._words = ""
+        self._tried = False
+
     def compose(self) -> ComposeResult:
-        """The table with its detail, or the words that say why there is none."""
+        """The recording, its kernels, and what is known of one; or why there is nothing."""
         yield Heading()
         with VerticalScroll(id="nothing"):
-            yield Static(nothing())
-        table: DataTable[str | Text] = DataTable(id="table", cursor_type="row", zebra_stripes=True)
-        table.fixed_columns = 1
-        yield table
-        with Horizontal(id="below"):
-            with VerticalScroll(id="detail"):
-                yield Static(id="lines")
-            yield Roofline()
+            yield Static(id="why", markup=False)
+        with Vertical(id="measured"):
+            yield Static(id="recording", markup=False)
+            yield FilterLine("words: kernel, exact, likely, ambiguous, none", id="filter")
+            yield Table(id="table", least=24)
+            yield Lower(id="below")
         yield Keys(palette=False)
+
+    # ------------------------------------------------------------------ what there is
+
+    @property
+    def _profile(self) -> Profile | None:
+        return self.session.profile
+
+    @property
+    def _table(self) -> Table:
+        return self.query_one("#table", Table)
+
+    @property
+    def _line(self) -> Line | None:
+        at = self._table.cursor
+        return self._rows[at] if at < len(self._rows) else None
+
+    @property
+    def _measured(self) -> bool:
+        return self._profile is not None or bool(self._lines)
 
     def crumb(self) -> str:
         """How many kernels were measured."""
-        found = len(self._entries())
-        return f"{found} of {len(self.session.entries)} kernels measured" if found else ""
-
-    def _entries(self) -> list[Entry]:
-        return [entry for entry in self.session.ordered() if has_measured(entry.report)]
-
-    @property
-    def _table(self) -> DataTable[str | Text]:
-        return self.query_one("#table", DataTable)
+        if self._profile is None:
+            found = len(self._lines)
+            return f"{found} of {len(self.session.entries)} kernels measured" if found else ""
+        total = words.duration(self._profile.total_ns)
+        kernels = plural(len(words.main_kernels(self._profile)), "kernel")
+        return f"{kernels} in {total}" if total != words.UNKNOWN else kernels
 
     def session_changed(self) -> None:
         """Fills the table anew; the cursor stays on its kernel."""
-        entries = self._entries()
-        self.set_class(bool(entries), "-measured")
-        self.refresh_bindings()
-        if not entries:
+        profile = self._profile
+        self._lines = of_profile(profile) if profile else of_reports(self.session.ordered())
+        self._columns = columns(self._lines)
+        found = ((line.key, point(line)) for line in self._lines)
+        self._points = {key: at for key, at in found if at is not None}
+        self.query_one(Lower).forget()
+        for name, shown in (("nothing", not self._measured), ("measured", self._measured)):
+            self.query_one(f"#{name}").display = shown
+        self.query_one("#recording").display = profile is not None
+        if not self._measured:
+            self._say_nothing()
             if self.focused is None:
                 self.query_one("#nothing").focus()
+        else:
+            self._head()
+            self._fill()
+            if self.focused is None or self.focused.id == "nothing":
+                self._table.focus()
+        self.refresh_bindings()
+
+    def on_resize(self, event: Resize) -> None:
+        """Another width is filled by other lines."""
+        if self._is_whole():
+            self.call_after_refresh(self._laid_out)
+
+    def _laid_out(self) -> None:
+        if not self._is_whole():
             return
-        table = self._table
-        first = not table.row_count
-        chosen = self._chosen()
-        table.clear(columns=True)
-        seen = columns(entries)
-        table.add_column("kernel", key="kernel")
-        table.add_column("arch")
-        for name, unit in seen.items():
-            table.add_column(Text(f"{name}\n[{unit}]" if unit else name, "bold"))
-        for title, _ in STATIC:
-            table.add_column(title)
-        table.add_column("findings")
-        table.header_height = 2
-        for entry in entries:
-            name, arch, *figures, findings = row(entry, seen)
-            cells = [Text(figure, justify="right") for figure in figures]
-            table.add_row(name, arch, *cells, findings, key=entry.key)
-        keys = [entry.key for entry in entries]
-        table.move_cursor(row=keys.index(chosen) if chosen in keys else 0)
-        found = points(entries)
-        self.set_class(bool(found), "-roofline")
-        if found:
-            self.query_one(Roofline).draw(found, roof(entries))
-        if first:
-            table.focus()
-        self._show_detail()
+        if self._measured:
+            self._head()
+            self._show_lower()
+        else:
+            self._say_nothing()
 
-    def _chosen(self) -> str | None:
-        table = self._table
-        if not table.row_count:
-            return None
-        return table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
+    def _say_nothing(self) -> None:
+        width = max(20, self.app.size.width - 6)
+        self.query_one("#why", Static).update(content(recorded.nothing(min(width, 110))))
 
-    def on_data_table_row_highlighted(self, event: Message) -> None:
-        """Another kernel's figures."""
-        self._show_detail()
+    def _head(self) -> None:
+        if self._profile is not None:
+            unbroken(self.query_one("#recording", Static), recorded.header(self._profile))
 
-    def on_data_table_row_selected(self, event: Message) -> None:
+    # ------------------------------------------------------------------ the table
+
+    def _fill(self) -> None:
+        """Works out the rows; the cursor stays with its kernel."""
+        here = self._line
+        by, down = self._sort or (_FIRST, True)
+        column = next((c for c in (NAME, *self._columns) if c.name == by), None)
+        found = chosen(self._lines, self._words, tried=self._tried)
+        self._rows = ordered(found, column if self._sort else None, down=down)
+        mains = {line.name for line in self._rows if not line.tried}
+        rows, shown = self._rows, self._columns
+
+        def draw(at: int) -> Row:
+            line = rows[at]
+            return row(line, shown, folded=line.tried and line.name in mains)
+
+        heads = [Head(NAME.name, " kernel", 0), *(one.head() for one in shown)]
+        self._table.styles.max_height = max(3, len(rows) + 1)  # the rest is for what is below
+        keys = [line.key for line in rows]
+        cursor = keys.index(here.key) if here is not None and here.key in keys else None
+        self._table.show(
+            heads,
+            len(rows),
+            draw,
+            sorted_by=(by, down),
+            cursor=0 if cursor is None and here is not None else cursor,
+            empty=f"no kernel has the words {self._words!r}" if self._words else self._empty(),
+        )
+        self._show_lower()
+
+    def _empty(self) -> str:
+        profile = self._profile
+        if profile is not None and profile.recording.summary:
+            return "no dispatches were kept: below stands the profiler's own summary"
+        return "no dispatches were recorded: below stands what is known of the recording"
+
+    def on_table_moved(self, message: Table.Moved) -> None:
+        """Another kernel is under the cursor."""
+        if message.table.id == "table":
+            self._show_lower()
+
+    def on_table_opened(self, message: Table.Opened) -> None:
         """Opens the kernel."""
-        self.action_open()
+        if message.table.id == "table":
+            self.action_open()
+
+    def on_table_head_clicked(self, message: Table.HeadClicked) -> None:
+        """A click on a title sorts by it; a second one turns the order round."""
+        if message.table.id != "table":
+            return
+        if self._sort is not None and self._sort[0] == message.name:
+            self.action_reverse()
+        else:
+            self._sort_by(message.name)
+
+    def on_roofline_picked(self, message: Roofline.Picked) -> None:
+        """Goes to the kernel of a point."""
+        line = self.query_one(Lower).line_of(message.point)
+        if line in self._rows:
+            self._table.move_to(self._rows.index(line))
+
+    # ------------------------------------------------------------------ the lower half
+
+    def _show_lower(self) -> None:
+        line = self._line
+        report = self._report(line) if line is not None else None
+        profile, tried = self._profile, self._tried
+        self.query_one(Lower).show(Shown(self._rows, line, profile, report, tried, self._points))
+
+    def _report(self, line: Line) -> KernelReport | None:
+        """The analysed kernel of a row."""
+        if line.entry is not None:
+            return line.entry.report
+        if line.kernel is None or self._profile is None:
+            return None
+        return words.report_of(line.kernel, self._profile)
+
+    # ------------------------------------------------------------------ keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There is nothing to open without kernels."""
-        return action != "open" or self.has_class("-measured")
+        """What there is nothing for is not offered."""
+        if action in ("open", "filter", "sort", "reverse", "tried", "other", "copy"):
+            tried = action != "tried" or any(line.tried for line in self._lines)
+            return self._is_whole() and bool(self._lines) and tried
+        if action == "view":
+            return (
+                self._is_whole()
+                and self._measured
+                and self.query_one(Lower).offers(str(parameters[0]))
+            )
+        return True
 
     def action_open(self) -> None:
-        """Opens the kernel under the cursor."""
-        chosen = self._chosen()
-        if chosen is not None and chosen in self.session.entries:
-            self.kinspect.open_kernel(chosen)
-
-    def action_move(self, how: str) -> None:
-        """Moves the cursor of the table, or scrolls the words."""
-        if self.has_class("-measured"):
-            table = self._table
-            {
-                "down": table.action_cursor_down,
-                "up": table.action_cursor_up,
-                "scroll_top": table.action_scroll_top,
-                "scroll_bottom": table.action_scroll_bottom,
-                "page_down": table.action_page_down,
-                "page_up": table.action_page_up,
-            }[how]()
+        """Opens the analysed kernel, at the line that stalls most."""
+        line = self._line
+        if line is None:
             return
-        words = self.query_one("#nothing", VerticalScroll)
-        {
-            "down": words.action_scroll_down,
-            "up": words.action_scroll_up,
-            "scroll_top": words.action_scroll_home,
-            "scroll_bottom": words.action_scroll_end,
-            "page_down": words.action_page_down,
-            "page_up": words.action_page_up,
-        }[how]()
-
-    def _show_detail(self) -> None:
-        entry = self.session.entries.get(self._chosen() or "")
-        if entry is None:
+        report = self._report(line)
+        if line.entry is not None:
+            key: str | None = line.entry.key
+        else:
+            key = report.id if report is not None and report.id in self.session.entries else None
+        if key is None:
+            self.app.notify(self._why_not(line), severity="warning", markup=False)
             return
-        styles = {"title": "bold", "static": "$foreground 65%"}
-        lines = [(f"{line}\n", styles.get(style, "")) for style, line in detail(entry)]
-        self.query_one("#lines", Static).update(Content.assemble(*lines))
+        found = stalls(report) if report is not None else []
+        self.kinspect.open_kernel(key, line=found[0].line if found else None)
+
+    def _why_not(self, line: Line) -> str:
+        kernel, profile = line.kernel, self._profile
+        if kernel is None or profile is None or not profile.reports:
+            return "nothing was analysed beside this recording: kinspect tui RUN TARGET"
+        if kernel.match.verdict in ("exact", "likely"):
+            return "the analysed kernel is not open yet"
+        return words.matched(kernel, profile) or "no analysed kernel is this one"
+
+    def action_view(self, name: str) -> None:
+        """Shows that in the lower half, or the kernel again."""
+        lower = self.query_one(Lower)
+        lower.view = DETAIL if lower.view == name else name
+        self._show_lower()
+
+    def action_tried(self) -> None:
+        """Shows or hides what a tuner tried."""
+        self._tried = not self._tried
+        self._fill()
+
+    def action_sort(self) -> None:
+        """Sorts by the next column; behind the last comes the kernel's name."""
+        names = [column.name for column in (NAME, *self._columns)]
+        by = self._sort[0] if self._sort is not None else _FIRST
+        at = names.index(by) + 1 if by in names else 0
+        self._sort_by(names[at % len(names)])
+
+    def _sort_by(self, name: str) -> None:
+        self._sort = name, name not in (NAME.name, "match")
+        self._fill()
+
+    def action_reverse(self) -> None:
+        """Turns the order round."""
+        by, down = self._sort or (_FIRST, True)
+        self._sort = by, not down
+        self._fill()
+
+    def action_filter(self) -> None:
+        """Asks for words."""
+        self.query_one(FilterLine).ask()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filters while it is typed."""
+        self._words = event.value.strip()
+        self._fill()
+
+    def on_filter_line_left(self) -> None:
+        """Back to the table."""
+        self._table.focus()
+
+    def action_scroll_detail(self, lines: int) -> None:
+        """Scrolls what is said in the lower half."""
+        self.query_one(Lower).scroll_by(lines)
+
+    def action_other(self) -> None:
+        """To the lower half, or back to the table."""
+        if not (self._table.has_focus and self.query_one(Lower).take_focus()):
+            self._table.focus()
+
+    def action_copy(self) -> None:
+        """Copies the kernel's name."""
+        line = self._line
+        if line is not None:
+            self.app.copy_to_clipboard(line.name)
+            self.app.notify("copied", timeout=1)
+
+    def action_escape(self) -> None:
+        """Gives up the filter, else the view, else the page."""
+        if self._words:
+            self.query_one(FilterLine).action_drop()
+        elif self._measured and self.query_one(Lower).view != DETAIL:
+            self.action_view(DETAIL)
+        else:
+            self.kinspect.action_back()

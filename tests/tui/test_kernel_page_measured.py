@@ -1,0 +1,281 @@
+"""Measured stalls on the kernel page, and a recording opened from its folder to that page."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from att_files import OBJDUMP, Cost, listed, write_trace
+from kinspect.inspector import pipeline
+from kinspect.inspector.model import Artifact, KernelReport, MeasuredLine, Report
+from kinspect.inspector.rocprof.loop_costs import source_costs, with_lines
+from kinspect.inspector.runs.jobs import Request
+from kinspect.tui.app import KinspectApp, Opening
+from kinspect.tui.screens.kernel.explain import ExplainScreen
+from kinspect.tui.screens.kernel.page import NOT_MEASURED, KernelPage
+from kinspect.tui.screens.kernel.text import WIDTH, cell
+from kinspect.tui.screens.profile.page import ProfilePage
+from textual.pilot import Pilot
+from tui_screens import SIZES, snapshot, text_of
+
+TESTS = Path(__file__).parent.parent
+ISA = TESTS / "data" / "isa"
+NAME = "attend.triton39.gfx950"
+EACH = 100  # stall cycles of the second wait; the first has none, each later one more
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> KernelReport:
+    """A kernel with its source, TTGIR and assembly."""
+    folder = tmp_path_factory.mktemp("measured")
+    shutil.copy(ISA / "triton_kernels.py", folder)
+    artifacts = {}
+    for kind in ("ttgir", "amdgcn"):
+        found = (ISA if kind == "amdgcn" else TESTS / "tui" / "data") / f"{NAME}.{kind}"
+        path = folder / f"attend.{kind}"
+        path.write_text(found.read_text("utf-8").replace("/src/kernels", str(folder)), "utf-8")
+        artifacts[kind] = Artifact(kind, "", path.stat().st_size, path)
+    kernel = pipeline.collect(Request((str(folder / "attend.amdgcn"),))).kernels[0]
+    return replace(kernel, artifacts=artifacts)
+
+
+@pytest.fixture(scope="module")
+def stalled(plain: KernelReport) -> KernelReport:
+    """The same with measured lines: its waits, the later the dearer."""
+    return with_lines(plain, lines_of(plain))
+
+
+def lines_of(report: KernelReport, *, sampled: bool = False) -> list[MeasuredLine]:
+    return [
+        MeasuredLine(
+            wait.line, None, "s_waitcnt", wait.loop, wait.source,
+            hits=None if sampled else 16,
+            latency_cycles=None if sampled else EACH * n + 64,
+            stall_cycles=None if sampled else EACH * n,
+            samples=10 * n if sampled else None,
+            reasons={"waitcnt": 9 * n, "arb_not_win": n} if sampled else {},
+        )
+        for n, wait in enumerate(report.waits)
+    ]  # fmt: skip
+
+
+def total(report: KernelReport) -> int:
+    return sum(line.stall_cycles or 0 for line in report.measured_lines)
+
+
+async def until(pilot: Pilot[Any], holds: Callable[[], object]) -> None:
+    for _ in range(3000):
+        if holds():
+            await pilot.pause()
+            return
+        await pilot.pause(0.01)
+    raise AssertionError(text_of(pilot.app))
+
+
+@asynccontextmanager
+async def page_of(
+    opened: Any, kernel: KernelReport, size: tuple[int, int] = (120, 40), **goal: Any
+) -> AsyncIterator[tuple[Pilot[Any], KernelPage]]:
+    async with opened(size=size, of=Report("", {}, (kernel,), ())) as pilot:
+        pilot.app.open_kernel(kernel.id, **goal)
+        await until(pilot, lambda: isinstance(pilot.app.screen, KernelPage))
+        page = pilot.app.screen
+        await until(pilot, lambda: page.settled)
+        yield pilot, page
+
+
+def gutter(page: KernelPage, kind: str, line: int) -> str:
+    """What stands left of a line, counted from 1."""
+    pane = page.pane_of(kind)
+    assert pane is not None
+    made = pane.code.shown.gutter
+    assert made is not None
+    cells = made(line - 1)
+    text = "".join(text for text, _ in cells)
+    assert len(text) == pane.code.shown.gutter_width
+    return text
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_the_gutter_has_a_measured_column(
+    opened: Any, stalled: KernelReport, size: tuple[int, int]
+) -> None:
+    async with page_of(opened, stalled, size) as (pilot, page):
+        await pilot.press("t")
+        await pilot.pause()
+        text = text_of(pilot.app)
+        worst = stalled.measured_lines[-1]
+        assert "stall%" in text
+        share = 100 * (worst.stall_cycles or 0) / total(stalled)
+        assert f"{share:.1f} " in gutter(page, "amdgcn", worst.line)
+        assert f" {share:.1f} ▎" in text
+        # The first wait cost nothing, its neighbour was not measured at all.
+        assert stalled.measured_lines[0].stall_cycles == 0
+        for line in (stalled.measured_lines[0].line, worst.line + 1):
+            assert "." not in gutter(page, "amdgcn", line)
+        snapshot(pilot.app, f"kernel_measured_{size[0]}x{size[1]}")
+
+
+async def test_source_and_ttgir_have_the_sums_of_source_lines(
+    opened: Any, stalled: KernelReport
+) -> None:
+    costs = {one.line: one.share for one in source_costs(stalled) if one.share}
+    async with page_of(opened, stalled, (200, 60)) as (_, page):
+        source = page.pane_of("source")
+        assert source is not None
+        for number in range(1, len(source.code.shown.lines) + 1):
+            said = gutter(page, "source", number)
+            if number in costs:
+                assert f"{costs[number]:.1f} " in said, number
+            else:
+                assert "." not in said, number
+        ttgir = page.pane_of("ttgir")
+        assert ttgir is not None
+        known = page._costs
+        assert known is not None
+        assert set(known.shares["ttgir"].values()) <= set(costs.values())
+        # A line of the TTGIR has what the source line cost that it stems from.
+        assert page._reading is not None
+        for line, share in known.shares["ttgir"].items():
+            at = page._reading.links.related("ttgir", line, "source")[0]
+            assert costs[at + 1] == share
+
+
+async def test_t_steps_through_stalls_the_dearest_first(opened: Any, stalled: KernelReport) -> None:
+    order = [line.line for line in reversed(stalled.measured_lines) if line.stall_cycles]
+    async with page_of(opened, stalled) as (pilot, page):
+        code = page.pane_of("amdgcn").code  # type: ignore[union-attr]
+        await pilot.press("g")
+        for line in order[:3]:
+            await pilot.press("t")
+            assert code.cursor == line - 1
+        assert f"3 of {len(order)}" in text_of(pilot.app)
+        await pilot.press("T")
+        assert code.cursor == order[1] - 1
+        await pilot.press("ctrl+o")
+        assert code.cursor == order[2] - 1
+        assert "Stall" in text_of(pilot.app).splitlines()[-1]
+
+
+async def test_t_steps_in_the_source_as_well(opened: Any, stalled: KernelReport) -> None:
+    (dearest, *_) = source_costs(stalled)
+    async with page_of(opened, stalled, text="source", line=1) as (pilot, page):
+        await pilot.press("t")
+        assert page.pane_of("source").code.cursor == dearest.line - 1  # type: ignore[union-attr]
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, ExplainScreen)
+        text = text_of(pilot.app)
+        assert f"{dearest.share:.1f} % of the kernel's stall cycles" in text
+        assert "that stem from this line" in text
+
+
+async def test_the_card_says_what_loop_and_line_cost(opened: Any, stalled: KernelReport) -> None:
+    worst = stalled.measured_lines[-1]
+    async with page_of(opened, stalled, (200, 60)) as (pilot, page):
+        await pilot.press("t")
+        await pilot.pause()
+        text = text_of(pilot.app)
+        assert f"{worst.stall_cycles:,} stall cycles" in text
+        loop = next(one for one in stalled.loops if one.metrics["measured.stall_share"].value)
+        page.jump(page.pane_of("amdgcn"), loop.header_line - 1)  # type: ignore[arg-type]
+        await pilot.pause()
+        share = loop.metrics["measured.stall_share"].value
+        assert f"{share:.1f} % of the kernel's" in text_of(pilot.app)
+
+
+async def test_the_question_mark_explains_what_was_measured(
+    opened: Any, plain: KernelReport
+) -> None:
+    kernel = with_lines(plain, lines_of(plain, sampled=True))
+    async with page_of(opened, kernel) as (pilot, _):
+        await pilot.press("t", "question_mark")
+        await pilot.pause()
+        text = text_of(pilot.app)
+        assert "Measured here" in text
+        assert "of the kernel's samples" in text
+        assert "waitcnt (90 %)" in text
+        assert "Static analysis of the same line" in text
+        assert "waits for" in text
+        await pilot.press("escape")
+        await pilot.pause()
+        assert "sampl%" in text_of(pilot.app)
+
+
+async def test_without_measured_lines_there_is_no_column(opened: Any, plain: KernelReport) -> None:
+    async with page_of(opened, plain) as (pilot, page):
+        text = text_of(pilot.app)
+        assert "stall%" not in text
+        assert "Stall" not in text.splitlines()[-1]
+        await pilot.press("t")  # not offered
+        assert NOT_MEASURED not in text_of(pilot.app)
+        await page.run_action("stall(1)")
+        page.action_stall(1)
+        await pilot.pause()
+        assert "no profiler measured lines" in text_of(pilot.app)
+
+
+def test_shares_are_drawn_by_their_heat() -> None:
+    found = [cell(share) for share in (None, 0.01, 0.5, 3.0, 40.0, 100.0)]
+    assert {len(text) for text, _ in found} == {WIDTH}
+    assert [style for _, style in found] == ["number", "dim", "dim", "warning", "heat", "heat"]
+    assert found[1][0].split() == ["·"]
+
+
+# --------------------------------------------------------------------------- end to end
+
+
+TRACE = """\
+"Kind","Agent_Id","Queue_Id","Stream_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name",\
+"Correlation_Id","Start_Timestamp","End_Timestamp","LDS_Block_Size","Scratch_Size","VGPR_Count",\
+"Accum_VGPR_Count","SGPR_Count","Workgroup_Size_X","Workgroup_Size_Y","Workgroup_Size_Z",\
+"Grid_Size_X","Grid_Size_Y","Grid_Size_Z"
+"""
+
+
+@pytest.mark.skipif(OBJDUMP is None, reason="no llvm-objdump-22")
+async def test_a_recording_from_its_folder_to_the_line_that_stalls(tmp_path: Path) -> None:
+    """A traced run: its table, its stalls, and enter on the line of the assembly."""
+    kernel = pipeline.collect(Request((str(ISA / f"{NAME}.amdgcn"),))).kernels[0]
+    code = listed(ISA / f"{NAME}.hsaco", "attend")
+    waits = [one for one in code if one.mnemonic == "s_waitcnt"]
+    number = len(waits) // 2
+    costs = {c.address: Cost(0) for c in code if c.mnemonic in ("s_nop", "s_code_end")}
+    costs[waits[number].address] = Cost(1, 7_000)
+    run = tmp_path / "run"
+    run.mkdir()
+    write_trace(run, "attend", code, costs, waves=2, code_object=3, dispatch=2)
+    shutil.copy(ISA / f"{NAME}.hsaco", run / "gfx950_code_object_id_3.out")
+    figures = "16384,0,128,0,96,256,1,1,4096,1,1"
+    row = f'"KERNEL_DISPATCH","Agent 4",1,0,77,{{0}},11,"attend",{{0}},{{1}},{{2}},{figures}\n'
+    (run / "1_kernel_trace.csv").write_text(
+        TRACE + row.format(1, 1_000, 91_000) + row.format(2, 200_000, 251_000)
+    )
+    text = (ISA / f"{NAME}.amdgcn").read_text().split("\n")
+    body = text[next(n for n, line in enumerate(text) if line.startswith("attend:")) :]
+    first = len(text) - len(body)
+    lines = [first + n + 1 for n, line in enumerate(body) if line.strip().startswith("s_waitcnt")]
+    wanted = lines[number]
+    request = Request((str(run), str(ISA / f"{NAME}.amdgcn")))
+    app = KinspectApp(Opening(request, remember=False))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ProfilePage))
+        await until(pilot, lambda: not app.session.progress.running)
+        said = text_of(app)
+        assert "attend" in said
+        assert "2 dispatches, 1 warm-up left out: 51 us" in said
+        assert "Where it stalls" in said
+        assert f"{wanted}  " in said
+        assert "14,000" in said
+        assert kernel.id in app.session.entries
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, KernelPage) and app.screen.settled)
+        page = app.screen
+        assert isinstance(page, KernelPage)
+        assert page.pane_of("amdgcn").code.cursor == wanted - 1  # type: ignore[union-attr]
+        assert "100.0 ▎" in text_of(app)

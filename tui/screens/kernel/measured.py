@@ -1,0 +1,182 @@
+"""What a profiler measured of the lines of a kernel's texts, as the kernel page shows it.
+
+Imported where something was measured: the first page of a file does not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kinspect.inspector.browse.links import Links
+from kinspect.inspector.model import KernelReport, LoopReport, MeasuredLine
+from kinspect.inspector.render import profile_view as words
+from kinspect.inspector.render import view
+from kinspect.inspector.render.stalls import Stall, stalls
+from kinspect.inspector.rocprof.loop_costs import SourceCost, measure_of, source_costs
+from kinspect.tui.screens.kernel.text import HOT, WARM
+from kinspect.tui.widgets.scorecard import Fact
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Measured costs by line; lines count from 0.
+
+    Attributes:
+        what: of what shares are: stall cycles, samples not issued, samples.
+        shares: kind of text -> line -> its share of the kernel's, %. Lines of the source and of the
+            TTGIR have what all instructions of that source line cost together.
+        dearest: kind of text -> those lines, the dearest first.
+        stalls: line of the assembly -> what it cost.
+        measured: line of the assembly -> all that was measured there.
+        sources: line of the source -> what it cost.
+    """
+
+    what: str
+    shares: Mapping[str, Mapping[int, float]]
+    dearest: Mapping[str, Sequence[int]]
+    stalls: Mapping[int, Stall] = field(default_factory=dict)
+    measured: Mapping[int, MeasuredLine] = field(default_factory=dict)
+    sources: Mapping[int, SourceCost] = field(default_factory=dict)
+
+    def share(self, kind: str, line: int) -> float | None:
+        """A line's part of the kernel's, %; None where nothing was measured."""
+        return self.shares.get(kind, {}).get(line)
+
+
+def costs_of(report: KernelReport, links: Links) -> Costs | None:
+    """What was measured of a kernel, by line of each text; None where nothing was."""
+    if not report.measured_lines:
+        return None
+    found = stalls(report)
+    code = {one.line - 1: one.share for one in found if one.share is not None}
+    sources, source, ttgir = _by_source(report, links)
+    shares = {"amdgcn": code, "source": source, "ttgir": ttgir}
+    return Costs(
+        what=measure_of(report.measured_lines) or "samples",
+        shares=shares,
+        dearest={kind: _dearest(known) for kind, known in shares.items()},
+        stalls={one.line - 1: one for one in found},
+        measured={one.line - 1: one for one in report.measured_lines},
+        sources=sources,
+    )
+
+
+def _dearest(shares: Mapping[int, float]) -> Sequence[int]:
+    return tuple(sorted(shares, key=lambda line: (-shares[line], line)))
+
+
+def _by_source(
+    report: KernelReport, links: Links
+) -> tuple[dict[int, SourceCost], dict[int, float], dict[int, float]]:
+    """Costs of the source's lines, and their shares there and in the TTGIR."""
+    known = {(one.file, one.line): one for one in source_costs(report)}
+    sources: dict[int, SourceCost] = {}
+    source: dict[int, float] = {}
+    ttgir: dict[int, float] = {}
+    for line in report.measured_lines:
+        if line.source is None:
+            continue
+        at = line.source.in_user_code
+        cost = known[at.file, at.line]
+        if not cost.share:
+            continue
+        # Only where that very line is shown: a call from it costs there, not here.
+        if at.line - 1 in links.related("amdgcn", line.line - 1, "source")[:1]:
+            sources[at.line - 1], source[at.line - 1] = cost, cost.share
+        for other in links.related("amdgcn", line.line - 1, "ttgir"):
+            ttgir[other] = cost.share
+    return sources, source, ttgir
+
+
+# ------------------------------------------------------------------------- how it is shown
+
+
+def heading(report: KernelReport) -> str:
+    """What stands over the column."""
+    measure = measure_of(report.measured_lines)
+    return " sampl%" if measure == "samples" else " stall%"
+
+
+def of_region(report: KernelReport, loop: LoopReport | None) -> Iterator[Fact]:
+    """What a loop, or the kernel, cost: beside what it is made of."""
+    metrics = loop.metrics if loop is not None else report.metrics
+    share = metrics.get("measured.stall_share")
+    if share is not None and isinstance(share.value, int | float):
+        what = measure_of(report.measured_lines)
+        hot = "error" if share.value >= 50 else "warning" if share.value >= HOT else ""
+        yield Fact("measured", f"{share.value:.1f} % of the kernel's {what or 'stalls'}", hot)
+    elif loop is None:
+        for name, said in (("stall_cycles", "stall cycles"), ("samples", "samples")):
+            metric = metrics.get(f"measured.{name}")
+            if metric is not None and metric.value is not None:
+                yield Fact("measured", f"{words.scaled(metric.value)} {said}")
+
+
+def of_line(costs: Costs, kind: str, line: int) -> Iterator[Fact]:
+    """What one line cost."""
+    share = costs.share(kind, line)
+    if share is None:
+        return
+    style = "error" if share >= HOT else "warning" if share >= WARM else ""
+    if kind == "amdgcn":
+        yield Fact("measured", f"{share:.1f} %, {_amounts(costs.stalls[line])}", style)
+    else:
+        place = "" if kind == "source" else ", its source line"
+        yield Fact("measured", f"{share:.1f} % of the {costs.what}{place}", style)
+
+
+def _amounts(cost: Stall | SourceCost) -> str:
+    said = []
+    if cost.stall_cycles is not None:
+        said.append(f"{words.scaled(cost.stall_cycles)} stall cycles")
+    if cost.samples is not None:
+        said.append(f"{words.scaled(cost.samples)} samples")
+    return ", ".join(said)
+
+
+def explained(costs: Costs, kind: str, line: int) -> str:
+    """What was measured of a line, and what static analysis says of the same place."""
+    share = costs.share(kind, line)
+    measured = costs.measured.get(line) if kind == "amdgcn" else None
+    if share is None and measured is None:
+        return ""
+    lines = ["Measured here"]
+    if share is not None:
+        lines.append(f"  {share:.1f} % of the kernel's {costs.what}")
+    if measured is not None:
+        lines += _told(measured)
+        stall = costs.stalls.get(line)
+        # Its first words are the reasons, where there are any: they stand above already.
+        beside = stall.beside[1 if measured.reasons else 0 :] if stall is not None else ()
+        if beside:
+            lines += ["", "Static analysis of the same line", *(f"  {one}" for one in beside)]
+        return "\n".join(lines)
+    cost = costs.sources.get(line) if kind == "source" else None
+    if cost is not None:
+        count = view.plural(cost.instructions, "instruction")
+        lines.append(f"  {_amounts(cost)} of {count} that stem from this line")
+        if cost.rules:
+            lines.append(f"  findings there: {', '.join(cost.rules)}")
+    else:
+        lines.append("  all instructions together that stem from the same source line")
+    return "\n".join(lines)
+
+
+def _told(line: MeasuredLine) -> Iterator[str]:
+    """The figures of one instruction, those that the recording has."""
+    figures = (
+        (line.hits, "times executed by traced waves"),
+        (line.stall_cycles, "cycles in which it could not be issued"),
+        (line.latency_cycles, "cycles stalled and issuing (gfx10 and newer: executing)"),
+        (line.idle_cycles, "cycles since the wave's instruction before it"),
+        (line.samples, "samples found a wave here"),
+        (line.issued, "of them as it was issued"),
+    )
+    for number, said in figures:
+        if number is not None:
+            yield f"  {words.scaled(number):>9} {said}"
+    total = sum(line.reasons.values())
+    for name, count in sorted(line.reasons.items(), key=lambda item: -item[1]):
+        part = f"{100 * count / total:.0f} %"
+        yield f"  {words.scaled(count):>9} samples not issued: {name.replace('_', ' ')} ({part})"

@@ -1,0 +1,193 @@
+"""What is said of one measured kernel: the measured beside the static, and where it stalls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kinspect.inspector.model import KernelReport, LoopReport, Metric
+from kinspect.inspector.recording import KernelProfile, Profile
+from kinspect.inspector.render import profile_view as words
+from kinspect.inspector.render import view
+from kinspect.inspector.render.stalls import Stall, stalls
+from kinspect.tui.screens.profile.lines import SIGNS, Line, measured, show
+from kinspect.tui.screens.profile.said import BLANK, gridded, wrapped
+from kinspect.tui.screens.profile.said import Line as Said
+from kinspect.tui.widgets.bars import Piece, bar
+
+MOST_STALLS = 12
+_HEAT = (20.0, 5.0)
+"""Shares of the kernel's stall cycles, %, from which on a line is drawn hot, or warm."""
+
+
+def of_kernel(
+    line: Line, profile: Profile, report: KernelReport | None, width: int
+) -> Iterator[Said]:
+    """Everything of a kernel of a recording.
+
+    Args:
+        line: its row.
+        profile: the recording.
+        report: the analysed kernel, where the match is certain or likely.
+        width: of a line.
+    """
+    kernel = line.kernel
+    assert kernel is not None
+    title: list[Piece] = [(kernel.name, "title"), (f" {line.more}" if line.more else "", "dim")]
+    if line.tried:
+        title.append(("   tried by an autotuner, not kept", "warning"))
+    yield title
+    yield from wrapped(words.launch(kernel), width, "dim", "  ", "    ")
+    yield from wrapped(words.dispatches(kernel), width, "", "  ", "    ")
+    yield from _matched(kernel, profile, width)
+    found = stalls(report) if report is not None else []
+    if found:
+        yield BLANK
+        yield from stall_lines(found, width)
+    yield from _metrics(kernel.metrics, report, width)
+    yield from _counters(kernel, width)
+    for note in kernel.notes:
+        yield BLANK
+        yield from wrapped(f"note: {note}", width, "dim", "  ", "    ")
+    if report is not None:
+        yield from _static(report, width)
+
+
+def _matched(kernel: KernelProfile, profile: Profile, width: int) -> Iterator[Said]:
+    """Which analysed kernel it is, and why, or why none is named."""
+    match = kernel.match
+    said = words.matched(kernel, profile)
+    if not profile.reports:
+        said = "nothing was analysed beside this recording: kinspect tui RUN TARGET names kernels"
+    sign, style = SIGNS[match.verdict]
+    first, *rest = wrapped(f"{sign}analysed: {said or match.verdict}", width, style, "  ", "    ")
+    yield BLANK
+    yield first
+    yield from rest
+    named = said.split("; ") if match.verdict == "none" else []
+    for reason in match.reasons:
+        if reason not in named:
+            yield from wrapped(f"• {reason}", width, "dim", "    ", "      ")
+
+
+def stall_lines(found: list[Stall], width: int, most: int = MOST_STALLS) -> Iterator[Said]:
+    """Where it stalls by measurement, and what static analysis says of the same place."""
+    rows = [
+        (
+            (f"{one.line}", "name"),
+            _bar(one.share),
+            (f"{one.share:.1f}" if one.share is not None else "", heat(one.share)),
+            _amount(one.stall_cycles),
+            _amount(one.samples),
+            (one.mnemonic, ""),
+            (one.loop or "", "dim"),
+            (one.place if one.source is not None else "", "dim"),
+            ("; ".join(one.beside), ""),
+        )
+        for one in found[:most]
+    ]
+    heads = ("ISA", "", "%", "cycles", "samples", "instruction", "loop", "source", "beside it")
+    yield (("Where it stalls", "title"),)
+    yield from gridded(heads, rows, width, right=(0, 2, 3, 4))
+    if len(found) > most:
+        left = view.plural(len(found) - most, "more line")
+        yield ((f"  {left}: enter opens the kernel, t steps through them", "dim"),)
+
+
+def heat(share: float | None) -> str:
+    """The style of a share of stalls."""
+    if share is None:
+        return ""
+    return "error" if share >= _HEAT[0] else "warning" if share >= _HEAT[1] else ""
+
+
+def _bar(share: float | None) -> Piece:
+    text = "".join(part for part, _ in bar(share / 100 if share is not None else None, 6))
+    return text, "heat"
+
+
+def _amount(number: int | None) -> Piece:
+    return (words.scaled(number) if number is not None else "", "")
+
+
+def _metrics(
+    metrics: Mapping[str, Metric], report: KernelReport | None, width: int
+) -> Iterator[Said]:
+    """Measured figures with formulas, static ones beside them."""
+    static = report.metrics if report is not None else None
+    rows = [
+        (
+            (row.name, ""),
+            (row.value, "name"),
+            (row.unit, "dim"),
+            (row.static, "info"),
+            (words.short(row.note), "dim"),
+        )
+        for row in words.rows(metrics, static)
+    ]
+    if rows:
+        yield BLANK
+        yield (("Measured", "title"),)
+        yield from gridded(("", "", "", "", ""), rows, width, right=(1,))
+
+
+def _counters(kernel: KernelProfile, width: int) -> Iterator[Said]:
+    rows = [
+        ((name, ""), (mean, "name"), (both, "dim")) for name, mean, both in words.counters(kernel)
+    ]
+    if rows:
+        yield BLANK
+        yield (("Counters, per dispatch", "title"),)
+        yield from gridded(("", "mean", "least … most"), rows, width, right=(1,))
+
+
+def _static(report: KernelReport, width: int) -> Iterator[Said]:
+    """What the compiler's output says of the same kernel."""
+    yield BLANK
+    yield (("Static analysis", "title"),)
+    main = view.main_loop(report)
+    if main is not None:
+        yield from _loop(main, width)
+    for text in view.occupancy_lines(report):
+        yield from wrapped(text, width, "", "  ", "    ")
+    yield ((f"  {view.findings_summary(report.findings)}", "dim"),)
+
+
+def _loop(loop: LoopReport, width: int) -> Iterator[Said]:
+    yield from wrapped(f"main loop {loop.id}  {view.loop_title(loop)}", width, "name", "  ", "    ")
+    said = "  ".join(f"{label} {figure}" for label, figure in view.scorecard(loop.metrics))
+    yield from wrapped(said, width, "dim", "    ", "    ")
+    metric = loop.metrics.get("measured.stall_share")
+    if metric is not None:
+        text = f"measured: {show(metric.value)} {metric.unit} of the kernel's stalls"
+        yield from wrapped(text, width, "warning", "    ", "    ")
+
+
+# ------------------------------------------------------------------------- saved reports
+
+
+def of_report(report: KernelReport, width: int) -> Iterator[Said]:
+    """Everything measured of a saved report's kernel and its loops, beside the static figures."""
+    yield ((f"{report.name}  {report.arch or words.UNKNOWN}", "title"),)
+    yield from _figures(report.metrics, width)
+    for text in view.occupancy_lines(report):
+        yield from wrapped(text, width, "dim", "  ", "    ")
+    found = stalls(report)
+    if found:
+        yield BLANK
+        yield from stall_lines(found, width)
+    for loop in report.loops:
+        if not measured(loop.metrics):
+            continue
+        yield BLANK
+        yield ((f"Loop {loop.id}   {view.loop_title(loop)}", "title"),)
+        yield from _figures(loop.metrics, width)
+        rows = [((label, "dim"), (figure, "dim")) for label, figure in view.scorecard(loop.metrics)]
+        yield from gridded(("", ""), rows, width)
+
+
+def _figures(metrics: Mapping[str, Metric], width: int) -> Iterator[Said]:
+    rows = [
+        ((name, ""), (show(m.value), "name"), (m.unit, "dim"), (words.short(m.note), "dim"))
+        for name, m in measured(metrics).items()
+    ]
+    yield from gridded(("", "", "", ""), rows, width, right=(1,))

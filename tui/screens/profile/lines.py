@@ -1,0 +1,348 @@
+"""The rows of the page's table: measured kernels, filtered, sorted, those tried by a tuner folded.
+
+Nothing is computed: every figure is one of the recording's or of the report's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from kinspect.inspector.model import KernelReport, Metric, MetricValue
+from kinspect.inspector.recording import KernelProfile, Profile
+from kinspect.inspector.render import profile_view as words
+from kinspect.inspector.render import view
+from kinspect.tui.session import Entry
+from kinspect.tui.widgets.bars import Piece, bar
+from kinspect.tui.widgets.roofline import Point, Roof
+from kinspect.tui.widgets.table import Head, Row
+
+UNKNOWN = words.UNKNOWN
+BAR = 6
+Value = float | str | None
+SIGNS: Mapping[str, Piece] = {
+    "exact": ("≡ ", "good"),
+    "likely": ("≈ ", "info"),
+    "ambiguous": ("? ", "warning"),
+    "none": ("· ", "dim"),
+}
+"""How a match looks before the kernel's name; the last column has it in words."""
+STATIC: Sequence[tuple[str, str]] = (
+    ("waves/EU", "occupancy.waves_per_eu"),
+    ("VGPRs", "vgpr_count"),
+    ("spills", "vgpr_spill_count"),
+    ("MFMA cycles", "cycles.mfma"),
+    ("full waits", "count.full_wait"),
+)
+"""What stands beside a saved report's figures: of the main loop where it has it, else its own."""
+_COUNTER = "measured.counter."
+_ROOFLINE = tuple(
+    f"roofline.{name}"
+    for name in ("flops_per_byte", "flops_per_s", "peak_flops_per_s", "peak_bytes_per_s")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A measured kernel: of a recording, or a saved report with measured figures.
+
+    Attributes:
+        key: what the cursor stays on.
+        name: the kernel's.
+        more: what tells it from others of its name.
+        metrics: what was measured.
+        kernel: of the recording.
+        entry: the saved report.
+    """
+
+    key: str
+    name: str
+    more: str
+    metrics: Mapping[str, Metric]
+    kernel: KernelProfile | None = None
+    entry: Entry | None = None
+
+    @property
+    def tried(self) -> bool:
+        """Whether a tuner ran it and did not keep it."""
+        return self.kernel is not None and self.kernel.role == "autotune"
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is an analysed kernel; empty for a saved report, which is one."""
+        return self.kernel.match.verdict if self.kernel is not None else ""
+
+    def number(self, name: str) -> float | None:
+        """A measured metric, if it is a number."""
+        metric = self.metrics.get(name)
+        value = metric.value if metric is not None else None
+        good = isinstance(value, int | float) and not isinstance(value, bool)
+        return float(value) if good and isinstance(value, int | float) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column behind the kernel's name; one in which no row has a value is left out."""
+
+    name: str
+    title: str
+    width: int
+    read: Callable[[Line], Value]
+    form: Callable[[Line], str]
+    share: bool = False  # whether a bar shows it
+
+    def head(self) -> Head:
+        """The column as the table knows it; one cell is kept for the arrow of the order."""
+        width = max(self.width, len(self.title)) + 1 + (BAR + 1 if self.share else 0)
+        return Head(self.name, f"{self.title} ", width, right=True)
+
+    def cell(self, line: Line) -> tuple[Piece, ...]:
+        """A row's figure."""
+        text = f"{self.form(line)} "
+        style = "dim" if text == f"{UNKNOWN} " else ""
+        if not self.share:
+            return ((text, style),)
+        value = self.read(line)
+        part = value / 100 if isinstance(value, float) else None
+        return (*bar(part, BAR), (f"{text:>{max(self.width, len(self.title)) + 2}}", style))
+
+
+# ------------------------------------------------------------------------- what was measured
+
+
+def measured(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
+    """Those that were measured, in their order."""
+    return {name: m for name, m in metrics.items() if m.origin == "measured"}
+
+
+def has_measured(report: KernelReport) -> bool:
+    """Whether anything of the kernel or its loops was measured."""
+    return bool(measured(report.metrics)) or any(measured(loop.metrics) for loop in report.loops)
+
+
+def of_profile(profile: Profile) -> list[Line]:
+    """The kernels of a recording, most time first."""
+    names = Counter(kernel.name for kernel in profile.kernels)
+    return [
+        Line(
+            kernel.id,
+            kernel.name,
+            kernel.id.removeprefix(kernel.name) if names[kernel.name] > 1 else "",
+            kernel.metrics,
+            kernel=kernel,
+        )
+        for kernel in profile.kernels
+    ]
+
+
+def of_reports(entries: Iterable[Entry]) -> list[Line]:
+    """The reports that have something measured."""
+    return [
+        Line(
+            entry.key,
+            entry.report.name,
+            " ".join(part for part in (entry.report.arch or UNKNOWN, entry.case) if part),
+            measured(entry.report.metrics),
+            entry=entry,
+        )
+        for entry in entries
+        if has_measured(entry.report)
+    ]
+
+
+def point(line: Line) -> Point | None:
+    """The kernel under a roof, where the run tells its operations and bytes."""
+    across, up, rate, bandwidth = (line.number(name) for name in _ROOFLINE)
+    if not across or not up or across <= 0 or up <= 0:
+        return None
+    roof = Roof(rate, bandwidth) if rate and bandwidth and min(rate, bandwidth) > 0 else None
+    return Point(line.name, across, up, roof)
+
+
+# ------------------------------------------------------------------------- columns
+
+
+def _time(line: Line, name: str) -> float | None:
+    if line.kernel is not None:
+        found = line.kernel.duration
+        known = {"min": "least", "max": "most"}
+        return getattr(found, known.get(name, name)) if found is not None else None
+    return line.number(f"measured.duration.{name}")
+
+
+def _spread(line: Line) -> str:
+    if line.kernel is not None:
+        return words.spread(line.kernel.duration)
+    least, most = _time(line, "min"), _time(line, "max")
+    if least is None or most is None:
+        return UNKNOWN
+    return f"{words.duration(least)} … {words.duration(most)}"
+
+
+def _dispatches(line: Line) -> float | None:
+    if line.kernel is not None:
+        return line.kernel.dispatches
+    return line.number("measured.dispatches")
+
+
+def _shape(line: Line, name: str) -> float | None:
+    return getattr(line.kernel.shape, name) if line.kernel is not None else None
+
+
+def show(value: MetricValue) -> str:
+    """A figure as text; `-` where it is not known."""
+    return words.scaled(value)
+
+
+def _count(read: Callable[[Line], Value], line: Line) -> str:
+    value = read(line)
+    return value if isinstance(value, str) else words.scaled(value)
+
+
+def _percent(name: str, line: Line) -> str:
+    value = line.number(name)
+    return f"{value:.1f}" if value is not None else UNKNOWN
+
+
+def _kib(read: Callable[[Line], Value], line: Line) -> str:
+    value = read(line)
+    return view.kib(int(value)) if isinstance(value, int | float) else UNKNOWN
+
+
+def _metric(name: str) -> Callable[[Line], Value]:
+    return lambda line: line.number(name)
+
+
+def _timed(name: str, width: int = 8) -> Column:
+    return Column(
+        name, name, width, lambda line: _time(line, name),
+        lambda line: words.duration(_time(line, name)),
+    )  # fmt: skip
+
+
+def _plain(name: str, title: str, read: Callable[[Line], Value], width: int = 4) -> Column:
+    return Column(name, title, width, read, partial(_count, read))
+
+
+def _share(name: str, title: str, *, bars: bool = False) -> Column:
+    return Column(name, title, 5, _metric(name), partial(_percent, name), share=bars)
+
+
+def _sized(name: str, title: str, read: Callable[[Line], Value]) -> Column:
+    return Column(name, title, 9, read, partial(_kib, read))
+
+
+COLUMNS: Sequence[Column] = (
+    _share("measured.share_of_time", "% time", bars=True),
+    _timed("total"),
+    _plain("measured.dispatches", "dispatches", _dispatches),
+    _timed("median"),
+    Column("spread", "least … most", 18, lambda line: _time(line, "min"), _spread),
+    _plain("vgpr", "VGPR", lambda line: _shape(line, "vgpr")),
+    _plain("accum_vgpr", "AccVGPR", lambda line: _shape(line, "accum_vgpr") or None),
+    _sized("lds_bytes", "LDS", lambda line: _shape(line, "lds_bytes")),
+    _plain(
+        "measured.occupancy.waves_per_eu", "waves/EU", _metric("measured.occupancy.waves_per_eu")
+    ),
+    _share("measured.mfma_busy", "MFMA %"),
+    _share("measured.lds.conflict_percent", "LDS confl. %"),
+    _share("measured.l2_hit", "L2 hit %"),
+    _share("measured.share.memory", "memory %"),
+    Column("match", "analysed", 9, lambda line: line.verdict or None, lambda line: line.verdict),
+)
+"""Those of every recording; what else a saved report measured comes behind them."""
+_ELSEWHERE = frozenset(
+    {
+        *(column.name for column in COLUMNS),
+        *_ROOFLINE,
+        *(f"measured.duration.{name}" for name in ("median", "mean", "min", "max", "total")),
+    }
+)
+NAME = Column("kernel", "kernel", 0, lambda line: line.name, lambda line: line.name)
+
+
+def columns(lines: Sequence[Line]) -> list[Column]:
+    """Those in which any row has a value."""
+    found = [c for c in COLUMNS if any(c.read(line) is not None for line in lines)]
+    if not any(line.entry is not None for line in lines):
+        return found
+    others: dict[str, str] = {}
+    for line in lines:
+        for name, metric in line.metrics.items():
+            if name not in _ELSEWHERE and not name.startswith(_COUNTER):
+                others.setdefault(name, metric.unit)
+    for name, unit in others.items():
+        title = f"{name.removeprefix('measured.')} {'' if unit == 'count' else unit}".rstrip()
+        found.append(_plain(name, title, _metric(name), 8))
+    for title, name in STATIC:
+        found.append(_plain(f"static.{name}", f"{title} (static)", partial(_static, name)))
+    return found
+
+
+def _static(name: str, line: Line) -> Value:
+    value = line.entry.metric(name) if line.entry is not None else None
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and isinstance(value, int | float) else None
+
+
+# ------------------------------------------------------------------------- which rows
+
+
+def chosen(lines: Sequence[Line], text: str, *, tried: bool) -> list[Line]:
+    """Those that hold all words; those that were only tried if they are asked for.
+
+    Where nothing but tried ones was measured they are shown in any case.
+    """
+    asked = text.lower().split()
+    tried = tried or all(line.tried for line in lines)
+    return [
+        line
+        for line in lines
+        if (tried or not line.tried)
+        and all(word in f"{line.name}{line.more} {line.verdict}".lower() for word in asked)
+    ]
+
+
+def ordered(lines: Sequence[Line], column: Column | None, *, down: bool) -> list[Line]:
+    """In the order of a column, unknown ones last; those tried stand under their kernel."""
+
+    def by(line: Line) -> tuple[bool, float | str]:
+        value = column.read(line) if column is not None else 0.0
+        return (value is None) is not down, value if value is not None else 0.0
+
+    if column is NAME or (column is not None and column.name == "match"):
+        rows = sorted(lines, key=lambda line: str(column.read(line)), reverse=down)
+    else:
+        rows = sorted(lines, key=by, reverse=down) if column is not None else list(lines)
+    under: dict[str, list[Line]] = {}
+    mains = {line.name for line in rows if not line.tried}
+    for line in rows:
+        if line.tried and line.name in mains:
+            under.setdefault(line.name, []).append(line)
+    found: list[Line] = []
+    for line in rows:
+        if line.tried and line.name in mains:
+            continue
+        found.append(line)
+        if not line.tried:
+            found += under.pop(line.name, ())
+    return found
+
+
+def row(line: Line, shown: Sequence[Column], *, folded: bool) -> Row:
+    """A row as the table draws it.
+
+    Args:
+        line: it.
+        shown: the columns.
+        folded: whether it stands under its kernel.
+    """
+    sign = SIGNS.get(line.verdict, ("", ""))
+    first: list[Piece] = [(" ", "")]
+    if folded:
+        first.append(("└ ", "dim"))
+    first += [sign, (line.name, "name"), (f" {line.more}" if line.more else "", "dim")]
+    cells = tuple(column.cell(line) for column in shown)
+    return Row(tuple(first), cells, faded=line.tried)

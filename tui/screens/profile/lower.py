@@ -1,0 +1,230 @@
+"""The lower half of the page: what is known of one kernel, its dispatches, the roofline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.recording import Profile
+from kinspect.inspector.render import profile_view as words
+from kinspect.tui.screens.profile import detail, dispatches, recorded
+from kinspect.tui.screens.profile.lines import Line
+from kinspect.tui.screens.profile.said import Line as Said
+from kinspect.tui.screens.profile.said import content
+from kinspect.tui.widgets.roofline import Point, Roofline
+from kinspect.tui.widgets.table import Row, Table
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.widgets import Static
+
+DETAIL, DISPATCHES, ROOFLINE, RECORDING = "detail", "dispatches", "roofline", "recording"
+_WIDE = 150  # columns from which on the roofline stands beside the detail
+_BIG = 200_000  # dispatches that are looked through in a thread
+_TABS = {
+    DETAIL: "kernel",
+    DISPATCHES: "d dispatches",
+    ROOFLINE: "R roofline",
+    RECORDING: "e recording",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the page stands at.
+
+    Attributes:
+        rows: the kernels in sight.
+        line: the one under the cursor.
+        profile: the recording, if one is open.
+        report: the analysed kernel of the line, where there is one.
+        tried: whether kernels that a tuner tried are in sight.
+        points: those of all kernels that can be drawn under a roof, by key.
+    """
+
+    rows: Sequence[Line]
+    line: Line | None
+    profile: Profile | None
+    report: KernelReport | None
+    tried: bool
+    points: Mapping[str, Point]
+
+
+class Lower(Vertical):
+    """One of four views, and a line that says which there are."""
+
+    DEFAULT_CSS = """
+    Lower { height: 1fr; }
+    Lower #tabs { height: 1; background: $panel; color: $foreground; }
+    Lower #views { height: 1fr; }
+    Lower #detail { width: 1fr; padding: 0 1; scrollbar-size: 1 1; scrollbar-gutter: stable; }
+    Lower #dispatches { width: 1fr; }
+    Lower.-beside Roofline { width: 2fr; border-left: solid $panel; }
+    Lower.-beside #detail, Lower.-beside #dispatches { width: 3fr; }
+    Lower.-roofline Roofline { width: 1fr; border-left: none; }
+    """
+    _NONE: ClassVar[Shown] = Shown((), None, None, None, False, {})
+
+    def __init__(self, *, id: str | None = None) -> None:  # Textual's name for it
+        super().__init__(id=id)
+        self.view = DETAIL
+        self._shown = self._NONE
+        self._points: list[tuple[Line, Point]] = []
+        self._drawn: list[Point] = []
+        self._listed: tuple[str, dispatches.Listed] | None = None  # whose dispatches they are
+        self._turn = 0  # grows with every kernel whose dispatches are looked for
+
+    def compose(self) -> ComposeResult:
+        """The line, and the views below it."""
+        yield Static(id="tabs", markup=False)
+        with Horizontal(id="views"):
+            with VerticalScroll(id="detail"):
+                yield Static(id="said", markup=False)
+            yield Table(id="dispatches", least=20)
+            yield Roofline()
+
+    # ------------------------------------------------------------------ what is shown
+
+    def forget(self) -> None:
+        """What was open is another."""
+        self._listed = None
+        self._turn += 1
+
+    def show(self, shown: Shown) -> None:
+        """Shows what is known of the kernel under the cursor, in the way that was asked for."""
+        if shown.rows is not self._shown.rows:
+            known = shown.points
+            self._points = [(one, known[one.key]) for one in shown.rows if one.key in known]
+            self._drawn = [found for _, found in self._points]
+        self._shown = shown
+        line = shown.line
+        view = self.view if line is not None and self.offers(self.view) else DETAIL
+        if line is None:
+            view = RECORDING
+        beside = bool(self._points) and self.app.size.width >= _WIDE
+        self.set_class(beside, "-beside")
+        self.set_class(view == ROOFLINE, "-roofline")
+        said = view in (DETAIL, RECORDING)
+        plot = self.query_one(Roofline)
+        for widget, there in (
+            (self.query_one("#detail"), said),
+            (self.query_one("#dispatches"), view == DISPATCHES),
+            (plot, beside or view == ROOFLINE),
+        ):
+            if widget.display != there:
+                widget.display = there
+        if plot.display:
+            which = next((n for n, (one, _) in enumerate(self._points) if one is line), None)
+            plot.show(self._drawn, which)
+        self._tabs(view)
+        if said:
+            self._say(view, beside)
+        elif view == DISPATCHES and line is not None:
+            self._list(line)
+
+    def offers(self, view: str) -> bool:
+        """Whether there is something to be seen that way."""
+        profile = self._shown.profile
+        if view == ROOFLINE:
+            return bool(self._points)
+        if view == DISPATCHES:
+            return profile is not None and len(profile.recording.dispatches) > 0
+        return view == DETAIL or profile is not None
+
+    def line_of(self, at: int) -> Line | None:
+        """The kernel of a point in the plot."""
+        return self._points[at][0] if at < len(self._points) else None
+
+    def _tabs(self, view: str) -> None:
+        """Which ways there are to look at it; the present one stands out."""
+        profile = self._shown.profile
+        pieces: list[tuple[str, str]] = [(" ", "")]
+        for name, said in _TABS.items():
+            if self.offers(name) and (name != DETAIL or self._shown.line is not None):
+                pieces.append((f" {said} ", "here" if name == view else "dim"))
+        tried = words.autotuned(profile) if profile is not None else ""
+        if tried and not self._shown.tried:
+            pieces.append((f"   {tried}: a shows them", "dim"))
+        unbroken(self.query_one("#tabs", Static), [pieces])
+
+    def _say(self, view: str, beside: bool) -> None:
+        # The room is not yet known while it is laid out: it follows from the window's.
+        shown = self._shown
+        width = self.app.size.width * (3 if beside else 5) // 5 - 4
+        said: list[Said] = []
+        if view == RECORDING and shown.profile is not None:
+            said += recorded.whole(shown.profile, width)
+        elif shown.line is not None and shown.line.entry is not None:
+            said += detail.of_report(shown.line.entry.report, width)
+        elif shown.line is not None and shown.profile is not None:
+            said += detail.of_kernel(shown.line, shown.profile, shown.report, width)
+        self.query_one("#said", Static).update(content(said))
+        self.query_one("#detail").scroll_home(animate=False)
+
+    # ------------------------------------------------------------------ dispatches
+
+    def _list(self, line: Line) -> None:
+        profile, kernel = self._shown.profile, line.kernel
+        if profile is None or kernel is None:
+            return
+        if self._listed is not None and self._listed[0] == line.key:
+            self._show_listed(line.key, self._listed[1])
+            return
+        self._turn += 1
+        look = partial(dispatches.listed, kernel, profile.recording)
+        if len(profile.recording.dispatches) <= _BIG:
+            self._show_listed(line.key, look())
+            return
+        table, turn = self.query_one("#dispatches", Table), self._turn
+        table.show(dispatches.HEADS, 0, lambda at: Row(()), empty="looking for them …")
+
+        def work() -> None:
+            found = look()
+            self.app.call_from_thread(self._take, turn, line.key, found)
+
+        self.run_worker(work, thread=True, exclusive=True, group="dispatches")
+
+    def _take(self, turn: int, key: str, found: dispatches.Listed) -> None:
+        if turn == self._turn and self.is_attached:
+            self._show_listed(key, found)
+
+    def _show_listed(self, key: str, found: dispatches.Listed) -> None:
+        profile = self._shown.profile
+        if profile is None:
+            return
+        same = self._listed is not None and self._listed[0] == key
+        self._listed = key, found
+        run = profile.recording
+        self.query_one("#dispatches", Table).show(
+            dispatches.heads(found),
+            len(found.rows),
+            lambda at: dispatches.row(found, run, at),
+            cursor=None if same else 0,
+            empty="no dispatch of it was recorded",
+        )
+
+    # ------------------------------------------------------------------ keys
+
+    def scroll_by(self, lines: int) -> None:
+        """Scrolls what is said, or moves along the dispatches."""
+        listed = self.query_one("#dispatches", Table)
+        if listed.display:
+            listed.action_move(lines)
+        else:
+            self.query_one("#detail").scroll_relative(y=lines, animate=False)
+
+    def take_focus(self) -> bool:
+        """Takes the keys, if anything is shown that can be moved."""
+        for name in ("#dispatches", "#detail"):
+            if self.query_one(name).display:
+                self.query_one(name).focus()
+                return True
+        return False
+
+
+def unbroken(widget: Static, lines: Sequence[Said]) -> None:
+    """Shows lines that are cut where the room ends."""
+    widget.styles.text_wrap, widget.styles.text_overflow = "nowrap", "ellipsis"
+    widget.update(content(lines).rstrip())

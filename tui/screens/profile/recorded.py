@@ -1,0 +1,164 @@
+"""What is said of a recording as a whole: its header, and all that went wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kinspect.inspector.model import ErrorRecord
+from kinspect.inspector.recording import Part, Profile
+from kinspect.inspector.render import profile_view as words
+from kinspect.inspector.render import view
+from kinspect.tui.screens.profile.said import BLANK, Line, gridded, wrapped
+from kinspect.tui.widgets.bars import Piece
+
+MOST_SAMPLES = 40
+NOTHING = (
+    "Every figure on the other pages is read off the compiler's output or computed from it. This "
+    "page sets beside them what a device says: durations and counters of each kernel, on which "
+    "lines it stalls, and where it stands under the roofline."
+)
+WAYS = (
+    (
+        "kinspect profile -- python script.py",
+        "runs a program under rocprofv3; --counters and --att say what to measure",
+    ),
+    (
+        "kinspect profile import PATH",
+        "reads what was recorded elsewhere: rocprofv3 CSV, JSON and databases, thread traces, "
+        "PC samples, rocprof-compute, the PyTorch profiler",
+    ),
+    ("kinspect tui RUN", "opens a recording on this page, with the kernels it kept"),
+    (
+        "kinspect tui RUN TARGET",
+        "joins it to the kernels of a script, a folder or a file: measured beside static",
+    ),
+    ("kinspect tui REPORT.json", "shows a saved report with measured figures"),
+    (
+        "kinspect bench NAME",
+        "times a bundled kernel on the GPU that torch sees; results are on the page History (7)",
+    ),
+)
+
+
+def nothing(width: int) -> Iterator[Line]:
+    """Why there is nothing to show, and how to get something."""
+    yield (("Nothing was measured of what is open.", "name"),)
+    yield BLANK
+    yield from wrapped(NOTHING, width)
+    yield BLANK
+    yield (("How to get a recording", "name"),)
+    yield BLANK
+    rows = [((command, "info"), (what, "")) for command, what in WAYS]
+    yield from gridded(("", ""), rows, width)
+
+
+def errors_of(profile: Profile) -> Sequence[ErrorRecord]:
+    """What could not be read, or not be analysed."""
+    return (*profile.recording.errors, *profile.errors)
+
+
+def notes_of(profile: Profile) -> Sequence[str]:
+    """What else is to be known of it."""
+    return tuple(dict.fromkeys((*profile.recording.notes, *profile.notes)))
+
+
+def failed(part: Part) -> bool:
+    """Whether a pass came to a bad end."""
+    return part.status not in ("complete", "imported")
+
+
+def header(profile: Profile) -> tuple[Line, Line]:
+    """Two lines: what was recorded, where and how; what came of its parts."""
+    run = profile.recording
+    first: list[Piece] = [(f" {words.tool(profile) or 'a recording'}", "name")]
+    first += [(f"  {device}", "") for device in words.agents(profile)]
+    if run.command:
+        first.append((f"  $ {' '.join(run.command)}", "dim"))
+    first.append((f"  {run.path}", "dim"))
+    second: list[Piece] = [(" ", "")]
+    bad = [part for part in run.parts if failed(part)]
+    good = [part for part in run.parts if not failed(part)]
+    second += [(f"{words.part(part)}  ", "warning") for part in bad]
+    errors, notes = errors_of(profile), notes_of(profile)
+    if errors:
+        second.append((f"{view.plural(len(errors), 'error')}  ", "error"))
+    if notes:
+        second.append((f"{view.plural(len(notes), 'note')}  ", "dim"))
+    second += [(f"{words.part(part)}  ", "dim") for part in good]
+    second += [(f"{words.trace(trace)}  ", "dim") for trace in run.traces]
+    return first, second
+
+
+def whole(profile: Profile, width: int) -> Iterator[Line]:
+    """All of a recording that is not of one kernel."""
+    run = profile.recording
+    yield ((words.tool(profile) or "Recording", "title"),)
+    yield from wrapped(run.path, width, "", "  ", "    ")
+    for device in words.agents(profile):
+        yield from wrapped(device, width, "", "  ", "    ")
+    if run.command:
+        yield from wrapped(f"$ {' '.join(run.command)}", width, "dim", "  ", "    ")
+    for part in run.parts:
+        style = "warning" if failed(part) else "dim"
+        yield from wrapped(words.part(part), width, style, "  ", "    ")
+    for trace in run.traces:
+        yield from wrapped(words.trace(trace), width, "dim", "  ", "    ")
+    tried = words.autotuned(profile)
+    if tried:
+        yield from wrapped(tried, width, "dim", "  ", "    ")
+    if errors_of(profile):
+        yield BLANK
+        yield (("Errors", "title"),)
+    for error in errors_of(profile):
+        where = f"{error.file}: " if error.file is not None else ""
+        yield from wrapped(f"{where}{error.message}", width, "error", "  ", "    ")
+        if error.hint:
+            yield from wrapped(error.hint, width, "dim", "    ", "    ")
+    if notes_of(profile):
+        yield BLANK
+        yield (("Notes", "title"),)
+    for note in notes_of(profile):
+        yield from wrapped(note, width, "", "  ", "    ")
+    yield from _samples(profile, width)
+    yield from _summary(profile, width)
+
+
+def _samples(profile: Profile, width: int) -> Iterator[Line]:
+    """Samples of kernels that were not analysed, by the profiler's own words."""
+    found = words.sampled(profile, MOST_SAMPLES)
+    if not found:
+        return
+    rows = [
+        (
+            (f"{one.count:,}", "name"),
+            (f"{one.share:.1f} %", ""),
+            (one.instruction, ""),
+            (one.kernel[:40], "dim"),
+            (view.file_name(one.comment), "dim"),
+            (", ".join(f"{name} {n:,}" for name, n in one.reasons), "dim"),
+        )
+        for one in found
+    ]
+    yield BLANK
+    yield (("Samples on lines of no analysed kernel", "title"),)
+    heads = ("samples", "", "instruction", "kernel", "source", "not issued for")
+    yield from gridded(heads, rows, width, right=(0, 1))
+
+
+def _summary(profile: Profile, width: int) -> Iterator[Line]:
+    """A profiler's own totals, where it kept no dispatches."""
+    top = profile.recording.summary
+    if not top or profile.kernels:
+        return
+    rows = [
+        (
+            (words.duration(one.total_ns), "name"),
+            (f"{one.calls:,}", ""),
+            (words.duration(one.mean_ns), ""),
+            (one.name, ""),
+        )
+        for one in sorted(top, key=lambda one: -one.total_ns)
+    ]
+    yield BLANK
+    yield (("The profiler's own summary: it kept no dispatches", "title"),)
+    yield from gridded(("total", "calls", "mean", "kernel"), rows, width, right=(0, 1, 2))

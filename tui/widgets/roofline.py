@@ -1,0 +1,381 @@
+"""A roofline plot drawn with braille dots: kernels under what their device can do at most.
+
+Drawn by ourselves: a plotting library takes as long to import as the whole page takes to appear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import ceil, floor, log10
+from typing import ClassVar
+
+from kinspect.tui.widgets.styles import part_style
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.events import Click
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+_LEAST = (26, 7)
+_MARGIN = 7  # columns left of the plot: "100 T ┤"
+_PREFIXES = ("", " k", " M", " G", " T", " P", " E")
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # of a braille cell, by row
+_MOST_ROOFS = 4
+_LABEL = 28
+_MOST_NAMES = 60
+_AROUND = 0.25  # decades between what is drawn and the frame
+
+Cell = tuple[str, str]
+"""A character and the name of its style."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """What a device can do at most: operations and bytes per second."""
+
+    rate: float
+    bandwidth: float
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A kernel: operations per byte, operations per second, and the roof over it if known."""
+
+    name: str
+    intensity: float
+    rate: float
+    roof: Roof | None = None
+
+
+class Roofline(Widget):
+    """Draws points under their roofs in whatever room there is; one of them stands out."""
+
+    DEFAULT_CSS = """
+    Roofline { height: 1fr; width: 1fr; background: $background; }
+    Roofline > .roofline--title { color: $foreground; text-style: bold; }
+    Roofline > .roofline--axis { color: $foreground 60%; }
+    Roofline > .roofline--grid { color: $foreground 20%; }
+    Roofline > .roofline--roof { color: $primary; }
+    Roofline > .roofline--other-roof { color: $primary 45%; }
+    Roofline > .roofline--peak { color: $primary; }
+    Roofline > .roofline--point { color: $success; text-style: bold; }
+    Roofline > .roofline--label { color: $foreground 65%; }
+    Roofline > .roofline--chosen { color: $warning; text-style: bold; }
+    Roofline > .roofline--guide { color: $warning 60%; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        f"roofline--{name}"
+        for name in (
+            "title", "axis", "grid", "roof", "other-roof", "peak", "point", "label", "chosen",
+            "guide",
+        )
+    }  # fmt: skip
+
+    class Picked(Message):
+        """A point was clicked."""
+
+        def __init__(self, plot: Roofline, point: int) -> None:
+            super().__init__()
+            self.plot, self.point = plot, point
+
+        @property
+        def control(self) -> Roofline:
+            return self.plot
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._points: Sequence[Point] = ()
+        self._chosen: int | None = None
+        self._rows: list[list[Cell]] | None = None
+        self._places: dict[tuple[int, int], int] = {}  # where a point stands -> which
+        self._looks: dict[str, Style] = {}
+
+    def show(self, points: Sequence[Point], chosen: int | None = None) -> None:
+        """Draws others.
+
+        Args:
+            points: the kernels; their intensities and rates are positive.
+            chosen: which of them stands out.
+        """
+        if points is not self._points or chosen != self._chosen:
+            self._points, self._chosen, self._rows = points, chosen, None
+            self.refresh()
+
+    def on_resize(self) -> None:
+        """Draws it anew."""
+        self._rows = None
+
+    def on_click(self, event: Click) -> None:
+        """Tells which point was clicked, the nearest within a cell or two."""
+        near = [
+            (abs(x - event.x) + 2 * abs(y - event.y), which)
+            for (x, y), which in self._places.items()
+        ]
+        if near and min(near)[0] <= 3:
+            self.post_message(self.Picked(self, min(near)[1]))
+
+    def notify_style_update(self) -> None:
+        """Forgets styles: the theme has changed."""
+        self._looks.clear()
+        super().notify_style_update()
+
+    def render_line(self, y: int) -> Strip:
+        """One row."""
+        width, base = self.size.width, self.rich_style
+        if self._rows is None:
+            self._places = {}
+            self._rows = self._drawn()
+        if y >= len(self._rows):
+            return Strip.blank(width, base)
+        runs = groupby(self._rows[y], key=lambda cell: cell[1])
+        segments = [
+            Segment("".join(text for text, _ in run), base + self._style(name))
+            for name, run in runs
+        ]
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def _style(self, name: str) -> Style:
+        style = self._looks.get(name)
+        if style is None:
+            style = part_style(self, f"roofline--{name}") if name else Style()
+            self._looks[name] = style
+        return style
+
+    # ------------------------------------------------------------------ drawing
+
+    def _drawn(self) -> list[list[Cell]]:
+        width, height = self.size
+        if not self._points:
+            return [[("  no kernel's operations and bytes were measured", "axis")]]
+        if width < _LEAST[0] or height < _LEAST[1]:
+            return [[(" a larger window shows the roofline", "axis")]]
+        picture = _Picture(self._points, self._chosen, width - _MARGIN - 1, height - 3)
+        rows = [self._head(width)]
+        rows += picture.rows()
+        self._places = {(x + _MARGIN, y + 1): which for (x, y), which in picture.places.items()}
+        rows.append([(" " * (_MARGIN - 1) + "└" + "─" * picture.width, "axis")])
+        rows.append([(" " * _MARGIN + picture.ticks_across(), "axis")])
+        return rows
+
+    def _head(self, width: int) -> list[Cell]:
+        """What is drawn over what, and the figures of the point that stands out."""
+        title = " operations/s over operations per byte"
+        if self._chosen is None or self._chosen >= len(self._points):
+            return [(title, "title")]
+        one = self._points[self._chosen]
+        said = f"{amount(one.rate)}op/s at {one.intensity:.3g} op/B"
+        room = width - len(said) - 5
+        name = one.name if cell_len(one.name) <= room else set_cell_size(one.name, max(0, room))
+        told = f" ● {name}  {said}"
+        if cell_len(told) + len(title) + 2 <= width:
+            return [(title, "title"), ("  ", ""), (told, "chosen")]
+        return [(told, "chosen")]
+
+
+class _Picture:
+    """The plot's inside, cell by cell; both axes are logarithmic."""
+
+    def __init__(
+        self, points: Sequence[Point], chosen: int | None, width: int, height: int
+    ) -> None:
+        self.width, self.height = width, height
+        self.places: dict[tuple[int, int], int] = {}
+        self._points, self._chosen = points, chosen
+        known = {point.roof: None for point in points if point.roof is not None}
+        self._own = points[chosen].roof if chosen is not None and chosen < len(points) else None
+        roofs = sorted(known, key=lambda roof: (roof != self._own, -roof.rate))[:_MOST_ROOFS]
+        self._roofs = roofs
+        xs = [log10(point.intensity) for point in points]
+        ys = [log10(point.rate) for point in points]
+        xs += [log10(roof.rate / roof.bandwidth) for roof in roofs]
+        ys += [log10(roof.rate) for roof in roofs]
+        self._x0, self._x1 = _range(xs)
+        self._y0, self._y1 = _range(ys)
+        self._cells: list[list[Cell]] = [[(" ", "")] * width for _ in range(height)]
+
+    def _column(self, x: float, dots: int = 1) -> int:
+        """The column, or column of dots, of a logarithm."""
+        return round((x - self._x0) / (self._x1 - self._x0) * (self.width * dots - 1))
+
+    def _row(self, y: float, dots: int = 1) -> int:
+        return round((self._y1 - y) / (self._y1 - self._y0) * (self.height * dots - 1))
+
+    def rows(self) -> list[list[Cell]]:
+        """All rows, with the axis at the left."""
+        ticks = dict(self._ticks_up())
+        self._draw_grid(ticks)
+        for roof in reversed(self._roofs):
+            single = len(self._roofs) == 1 or roof == self._own
+            self._draw_roof(roof, "roof" if single else "other-roof")
+        self._draw_points()
+        self._name_roofs()
+        self._name_points()
+        found: list[list[Cell]] = []
+        for number, line in enumerate(self._cells):
+            label = ticks.get(number, "")
+            axis = f"{label:>{_MARGIN - 2}} {'┤' if label else '│'}"
+            found.append([(axis, "axis"), *line])
+        return found
+
+    def _draw_grid(self, ticks: dict[int, str]) -> None:
+        columns = {self._column(float(power)) for power in _powers(self._x0, self._x1)}
+        for y in range(self.height):
+            for x in range(self.width):
+                if x in columns:
+                    self._cells[y][x] = ("┊", "grid")
+                elif y in ticks and x % 2 == 0:
+                    self._cells[y][x] = ("╌", "grid")
+
+    def _draw_roof(self, roof: Roof, style: str) -> None:
+        """The slope and the flat part as dots, then their figures above them."""
+        top, slope = log10(roof.rate), log10(roof.bandwidth)
+        dots: dict[tuple[int, int], int] = {}
+        before: int | None = None
+        for x in range(self.width * 2):
+            at = self._x0 + x / (self.width * 2 - 1) * (self._x1 - self._x0)
+            y = self._row(min(top, at + slope), 4)
+            # Where it is steep, the rows between two columns belong to it.
+            for one in range(y, y + 1 if before is None else max(y + 1, before)):
+                self._dot(dots, x, one)
+            before = y
+        for (x, y), bits in dots.items():
+            self._cells[y][x] = (chr(0x2800 + bits), style)
+
+    def _name_roofs(self) -> None:
+        """Rates above or below the flat parts, bandwidths left of the slopes, each once."""
+        told: set[float] = set()
+        for roof in self._roofs:
+            top, slope = log10(roof.rate), log10(roof.bandwidth)
+            said = f"{amount(roof.rate)}op/s"
+            row, right = self._row(top), self.width - cell_len(said)
+            self._put([(right, row + by) for by in (-1, 1, -2, 2)], said)
+            if roof.bandwidth in told:
+                continue
+            told.add(roof.bandwidth)
+            said = f"{amount(roof.bandwidth)}B/s"
+            low = max(self._x0, self._y0 - slope)
+            places = []
+            for part in (0.5, 0.4, 0.6, 0.3, 0.7):
+                x = low + part * (top - slope - low)
+                places.append((self._column(x) - cell_len(said) - 3, self._row(x + slope)))
+            self._put(places, said)
+
+    def _put(self, places: Sequence[tuple[int, int]], text: str) -> None:
+        """Writes a text at the first of these columns and rows where nothing stands."""
+        for x, y in places:
+            if self._free(y, x, cell_len(text)):
+                self._write(x, y, text, "peak")
+                return
+
+    def _dot(self, dots: dict[tuple[int, int], int], x: int, y: int) -> None:
+        if 0 <= y < self.height * 4:
+            cell = (x // 2, y // 4)
+            dots[cell] = dots.get(cell, 0) | _DOTS[y % 4][x % 2]
+
+    def _draw_points(self) -> None:
+        order = [n for n in range(len(self._points)) if n != self._chosen]
+        if self._chosen is not None and self._chosen < len(self._points):
+            order.append(self._chosen)  # over all others
+        for n in order:
+            point = self._points[n]
+            x, y = self._column(log10(point.intensity)), self._row(log10(point.rate))
+            x, y = max(0, min(self.width - 1, x)), max(0, min(self.height - 1, y))
+            self._cells[y][x] = ("●", "chosen" if n == self._chosen else "point")
+            self.places[x, y] = n
+        if self._chosen is not None and order:
+            self._draw_guide(self._points[order[-1]])
+
+    def _name_points(self) -> None:
+        """Names beside points, as many as there is room for; the chosen one's comes first."""
+        first = self._chosen if self._chosen is not None else 0
+        order = sorted(range(len(self._points)), key=lambda n: n != first)
+        for n in order[:_MOST_NAMES]:
+            point = self._points[n]
+            x, y = self._column(log10(point.intensity)), self._row(log10(point.rate))
+            self._name(x, y, point.name, "chosen" if n == self._chosen else "label")
+
+    def _draw_guide(self, point: Point) -> None:
+        """From the point up to its roof: how much is left."""
+        if point.roof is None:
+            return
+        most = min(point.roof.rate, point.intensity * point.roof.bandwidth)
+        x, low = self._column(log10(point.intensity)), self._row(log10(point.rate))
+        for y in range(max(0, self._row(log10(most)) + 1), low):
+            if 0 <= x < self.width and self._cells[y][x][1] in ("", "grid"):
+                self._cells[y][x] = ("┊", "guide")
+
+    def _name(self, x: int, y: int, name: str, style: str) -> None:
+        text = name if cell_len(name) <= _LABEL else f"{set_cell_size(name, _LABEL - 1).rstrip()}…"
+        size = cell_len(text)
+        for row in (y, y + 1, y - 1):
+            if self._free(row, x + 2, size):
+                self._write(x + 2, row, text, style)
+                return
+            if self._free(row, x - 1 - size, size):
+                self._write(x - 1 - size, row, text, style)
+                return
+
+    def _free(self, y: int, x: int, size: int) -> bool:
+        if not 0 <= y < self.height or x < 0 or x + size > self.width:
+            return False
+        return all(cell[1] in ("", "grid") for cell in self._cells[y][max(0, x - 1) : x + size + 1])
+
+    def _write(self, x: int, y: int, text: str, style: str) -> None:
+        if not 0 <= y < self.height or x < 0 or x + len(text) > self.width:
+            return
+        for n, letter in enumerate(text):
+            if self._cells[y][x + n][1] in ("", "grid"):
+                self._cells[y][x + n] = (letter, style)
+
+    # ------------------------------------------------------------------ axes
+
+    def _ticks_up(self) -> Iterator[tuple[int, str]]:
+        powers = _powers(self._y0, self._y1)
+        step = max(1, ceil(len(powers) / max(1, self.height // 2)))
+        for power in powers[::step]:
+            yield self._row(float(power)), _power(power)
+
+    def ticks_across(self) -> str:
+        """Powers of ten under the axis, as many as there is room for."""
+        line = [" "] * self.width
+        for power in _powers(self._x0, self._x1):
+            text = _power(power)
+            at = max(0, min(self._column(float(power)) - len(text) // 2, self.width - len(text)))
+            if all(c == " " for c in line[max(0, at - 1) : at + len(text) + 1]):
+                line[at : at + len(text)] = text
+        unit = "op/B"
+        if all(c == " " for c in line[-len(unit) - 1 :]):
+            line[-len(unit) :] = unit
+        return "".join(line)
+
+
+def _range(logarithms: Sequence[float]) -> tuple[float, float]:
+    """From below the least to above the greatest; a power of ten at least lies in it."""
+    low, high = min(logarithms) - _AROUND, max(logarithms) + _AROUND
+    if not _powers(low, high):
+        low = float(floor(low))
+    return low, max(high, low + 2 * _AROUND)
+
+
+def _powers(low: float, high: float) -> list[int]:
+    return list(range(ceil(low), floor(high) + 1))
+
+
+def _power(power: int) -> str:
+    """A power of ten as people write it: 100 G, 1 T."""
+    index, rest = divmod(power, 3)
+    if 0 <= index < len(_PREFIXES):
+        return f"{10**rest}{_PREFIXES[index]}"
+    return f"{10.0**power:g}" if -2 <= power < 0 else f"1e{power}"
+
+
+def amount(number: float) -> str:
+    """A figure with the letter of its power, to stand before a unit: `1.31 P`, `5.3 T`."""
+    index = max(0, min(floor(log10(number)) // 3, len(_PREFIXES) - 1)) if number > 0 else 0
+    value = number / 1000**index
+    text = f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{text}{_PREFIXES[index] or ' '}"
