@@ -268,3 +268,11 @@ def test_a_library_whose_path_has_blanks_goes_by_its_name(tmp_path: Path) -> Non
     )
     assert made["HSA_TOOLS_LIB"] == "librocm-debug-agent.so.2"
     assert made["LD_LIBRARY_PATH"] == f"{library.parent}:/x"
+
+
+def test_the_usage_names_its_options_once(capfd: pytest.CaptureFixture[str]) -> None:
+    from kinspect.inspector.cli.group import run
+
+    assert run(["fault", "--help"]) == 0
+    usage = capfd.readouterr().out.splitlines()[0]
+    assert usage == "Usage: kinspect fault [OPTIONS] -- COMMAND | import PATH"

@@ -149,3 +149,27 @@ def test_html_has_it_too(traced: Traced, tmp_path: Path) -> None:
     said = re.sub(r"\s+", " ", " ".join(lxml.html.parse(str(out)).getroot().itertext()))
     stalls = said[said.index("Where it stalls (measured)") :]
     assert re.match(rf".{{0,200}}\b{traced.strict.line} 100\.0 14,000 s_waitcnt", stalls)
+
+
+def test_a_saved_import_shows_the_stall_on_another_machine(
+    traced: Traced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = tmp_path / "x.kinspect"
+    ran(str(traced.run), "--with", TARGET, "--save", str(saved))
+    monkeypatch.setenv("KINSPECT_CACHE_DIR", str(tmp_path / "elsewhere"))
+    monkeypatch.chdir(tmp_path)
+    arguments = ["analyze", saved.name, "--format", "json"]
+    result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    kernels = json.loads(result.stdout)["kernels"]
+    (one,) = [k for k in kernels if "measured.stall_cycles" in k["metrics"]]
+    assert one["metrics"]["measured.stall_cycles"]["value"] == 2 * STALL
+    assert one["metrics"]["measured.stall_cycles"]["origin"] == "measured"
+    lines = [m for m in one["measured_lines"] if m["stall_cycles"]]
+    assert [(m["line"], m["stall_cycles"]) for m in lines] == [(traced.strict.line, 2 * STALL)]
+    out = tmp_path / "x.html"
+    arguments = ["report", saved.name, "-o", str(out)]
+    assert CliRunner().invoke(cli, arguments, catch_exceptions=False).exit_code == 0
+    said = re.sub(r"\s+", " ", " ".join(lxml.html.parse(str(out)).getroot().itertext()))
+    stalls = said[said.index("Where it stalls (measured)") :]
+    assert re.match(rf".{{0,200}}\b{traced.strict.line} 100\.0 14,000 s_waitcnt", stalls)

@@ -37,6 +37,8 @@ def test_the_folder_of_a_run_is_never_overwritten(tmp_path: Path) -> None:
     [
         (["--counters", "SQ_WAVESS", "--arch", "gfx942", "--", "true"], 2, "did you mean SQ_WAVES"),
         (["--counters", "lds", "true"], 2, "name it by --arch"),
+        (["--arch", "gfx943", "true"], 2, "did you mean gfx942"),
+        (["imprt", "run"], 127, "did you mean `kinspect profile import`"),
         (["--", "no-such-program"], 127, "command not found"),
         (["--", "./here.py"], 126, "did you mean `kinspect profile -- python ./here.py`"),
         (["--att", "--", "true"], 125, "librocprof-trace-decoder"),

@@ -31,7 +31,7 @@ LLVM_MCA = shutil.which("llvm-mca-22")
 pytestmark = pytest.mark.xdist_group(name="suite")
 
 
-EVERY_TIME = ("flash_attn", "gemm_all_types", "moe_layer", "softmax", "vector_add")
+EVERY_TIME = ("flash_attn", "gemm_all_types", "softmax", "vector_add")
 """Kernel files of every run; all files are a slow run of the same tests."""
 
 

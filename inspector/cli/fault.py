@@ -59,7 +59,9 @@ class _Fault(click.Group):
             raise
 
 
-@click.group(cls=_Fault, subcommand_metavar="[OPTIONS] -- COMMAND | import PATH")
+@click.group(
+    cls=_Fault, options_metavar="", subcommand_metavar="[OPTIONS] -- COMMAND | import PATH"
+)
 def fault() -> None:
     """Run COMMAND under the ROCm debug agent and show where its GPU code failed.
 

@@ -13,6 +13,10 @@ import click
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.version import VERSION
 
+# Of click 8.2 and newer; older ones print the help themselves.
+_NO_ARGUMENTS: tuple[type[click.ClickException], ...] = tuple(
+    filter(None, (getattr(click.exceptions, "NoArgsIsHelpError", None),))
+)
 _TUI = "kinspect.tui.command"  # stands above this package, so it is known by name alone
 
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
@@ -96,6 +100,10 @@ def run(args: Sequence[str]) -> int:
             _complain(str(fault))
         _complain(f"{last}; {error.hint}" if error.hint else str(last))
         return error.exit_code
+    except _NO_ARGUMENTS as error:
+        # A group without a command: its help, as it is.
+        sys.stderr.write(f"{error.format_message()}\n")
+        return 2
     except click.ClickException as error:
         _complain(f"{error.format_message()}{_usage(error)}")
         return 2

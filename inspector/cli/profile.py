@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from pathlib import Path
@@ -123,7 +124,14 @@ def run(command: tuple[str, ...], **options: Any) -> int:
     from kinspect.inspector.runs import profile_run
 
     request = _request(command, options)
-    profile_run.check_command(command)
+    try:
+        profile_run.check_command(command)
+    except KinspectError as error:
+        near = difflib.get_close_matches(command[0], profile.commands, n=1)
+        if not near:
+            raise
+        meant = f"did you mean `kinspect profile {near[0]}`?"
+        raise KinspectError(error.message, meant, error.exit_code) from None
     prepared = profile_run.prepare(request, dry=options["dry_run"])
     if options["dry_run"]:
         place = options["out"] or Path("kinspect-runs") / "DATE-TIME-PROGRAM"

@@ -8,8 +8,15 @@ from typing import Any
 
 import click
 from kinspect.inspector.cli.options import compile_options, output_option, result_stream
-from kinspect.inspector.cli.profiles import read, report_options, write
+from kinspect.inspector.cli.profiles import (
+    check_save,
+    read,
+    report_options,
+    save_reports,
+    write,
+)
 from kinspect.inspector.cli.telling import tell
+from kinspect.inspector.errors import KinspectError
 
 
 @click.command("import")
@@ -17,20 +24,33 @@ from kinspect.inspector.cli.telling import tell
 @click.option("--arch", metavar="A", help="The GPU that it ran on.  [as recorded]")
 @report_options
 @output_option
+@click.option(
+    "--save",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.kinspect",
+    help="Write the analysed kernels, measured figures beside them, as one file, itself a target.",
+)
 @compile_options
-def import_(path: Path, output: Path | None, **options: Any) -> int:
+def import_(path: Path, output: Path | None, save: Path | None, **options: Any) -> int:
     """Read what a profiler left at PATH, a file or a folder, and report on it.
 
     Known are runs of `kinspect profile`; rocprofv3's CSV, JSON, databases (rocpd), thread traces
     and PC samples; rocprof's and rocprofv2's CSV; workloads of rocprof-compute; PyTorch's traces.
 
+    With --save, `analyze`, `lint`, `diff`, `tui` and `report` show on any machine what was analysed
+    and what was measured of it: as metrics, and on the lines that samples and traces fell on.
+
     Exit status: 0; 2 where nothing, or not all of it, could be read.
     """
+    if save is not None:
+        check_save(save)
     found = read(path, options)
     with result_stream(output) as stream:
         write(found, stream, options)
     errors = (*found.recording.errors, *found.errors)
     tell(errors, ())
+    if save is not None:
+        save_reports(found, save)
     return 2 if errors else 0
 
 
@@ -73,11 +93,19 @@ def compare(left: Path, right: Path, output: Path | None, **options: Any) -> int
 def export(path: Path, output: Path) -> int:
     """Write the dispatches of a run as a timeline for Perfetto (ui.perfetto.dev).
 
+    Passes, and recordings that do not overlap in time, begin at 0 each.
+
     Exit status: 0; 2 where nothing, or not all of it, could be read.
     """
     from kinspect.inspector.render import timeline
 
     found = read(path, {"joined": (), "skip_warmup": None})
+    if not any(timeline.is_drawn(found.recording)):
+        tell(found.recording.errors, ())
+        raise KinspectError(
+            f"{path}: no dispatch in it with begin and end, so there is no timeline",
+            "record a kernel trace (`rocprofv3 --kernel-trace`, or `kinspect profile -- …`)",
+        )
     with result_stream(output) as stream:
         written = timeline.write(found, stream)
     sys.stderr.write(f"kinspect: {written:,} dispatches -> {output}\n")

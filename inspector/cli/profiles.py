@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import click
 from kinspect.inspector.cli.options import format_option
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.version import VERSION
 
 if TYPE_CHECKING:
     from kinspect.inspector.recording import Profile
@@ -96,3 +97,38 @@ def write(found: Profile, stream: TextIO, options: Mapping[str, Any]) -> None:
         profile_json.write(found, stream)
     else:
         profile_text.write(found, stream, details=options["details"])
+
+
+def check_save(path: Path) -> None:
+    """Refuses a --save that cannot be written, before anything is read."""
+    if path.suffix != ".kinspect":
+        raise KinspectError(f"--save {path}: not a .kinspect file", f"name it {path}.kinspect")
+    if not path.parent.is_dir():
+        raise KinspectError(f"{path.parent}: no such folder", "check --save")
+
+
+def save_reports(found: Profile, path: Path) -> None:
+    """Writes the analysed kernels of a profile, with what was measured of them, as one file.
+
+    Raises:
+        KinspectError: none was analysed, or the file cannot be written.
+    """
+    from kinspect.inspector import saved
+    from kinspect.inspector.model import Report
+
+    if not found.reports:
+        raise KinspectError(
+            "--save: no kernel was analysed, so there is no report to keep",
+            "name what was launched by --with TARGET; --format json keeps the figures alone",
+        )
+    run = found.recording
+    tool = {"name": "kinspect", "version": VERSION}
+    profiler = " ".join(filter(None, (run.tool.get("name"), run.tool.get("version"))))
+    measured = sum(kernel.match.verdict in ("exact", "likely") for kernel in found.kernels)
+    notes = (
+        f"measured by {profiler or 'a profiler'} in {run.path}: {measured} of "
+        f"{len(found.kernels)} recorded kernels are analysed ones",
+        *run.notes,
+        *found.notes,
+    )
+    saved.save(Report(run.path, tool, found.reports, found.errors, notes), path)

@@ -24,7 +24,11 @@ from kinspect.inspector.runs.jobs import Request
     help="Where to write the page.",
 )
 @click.option("--arch", "archs", metavar="A[,B...]", help="Targets to compile for.")
-@click.option("--kernel", metavar="NAME", help="Only this kernel, or cases like NAME*.")
+@click.option(
+    "--kernel",
+    metavar="NAME",
+    help="Only this kernel, or cases like NAME*; of a run, a regular expression.",
+)
 @click.option(
     "--with",
     "joined",
@@ -65,6 +69,13 @@ def command(
     from kinspect.inspector.runs import profiling
     from kinspect.inspector.runs.picturing import shown
 
+    runs = [name for name in targets if profiling.is_recording(Path(name))]
+    if runs and len(targets) > 1:
+        raise KinspectError(
+            f"{runs[0]}: a page shows one run alone",
+            "write a page for each, compare two by `kinspect profile compare`, or lay targets "
+            "beside a run by --with",
+        )
     if len(targets) == 1 and profiling.is_recording(Path(targets[0])):
         options = profiling.Options(
             kernel=kernel,

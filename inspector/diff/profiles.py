@@ -6,6 +6,7 @@ scatter: the halves of their dispatches (from the least to the median) do not ov
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,8 +49,17 @@ class KernelChange:
     why: str  # what the verdict rests on
     median: Change
     total: float | None
+    counts: tuple[int, int]  # dispatches that the times are of, warm-up left out
     launch: tuple[Change, ...]  # registers, LDS, workgroup: what the compiler or launch changed
     metrics: tuple[Change, ...]
+
+    @property
+    def grids(self) -> tuple[int, int] | None:
+        """Work-items of both sides where they differ: other work then, or other blocks."""
+        left, right = _items(self.left), _items(self.right)
+        if left is None or right is None or left == right:
+            return None
+        return left, right
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +77,9 @@ class ProfileDiff:
 def compare(left: Profile, right: Profile, threshold: float = THRESHOLD) -> ProfileDiff:
     """Pairs the kernels of two profiles, most time changed first.
 
-    Kernels are paired by name and grid, then by name alone where one is left on each side;
-    specialisations that an autotuner tried and dropped are left out.
+    Kernels are paired by name and grid, then by name alone, then by name without arguments, each
+    where one is left on each side; specialisations that an autotuner tried and dropped are left
+    out.
     """
     ours = [k for k in left.kernels if k.role == "main"]
     theirs = [k for k in right.kernels if k.role == "main"]
@@ -94,7 +105,7 @@ def _pairs(
 ) -> tuple[list[tuple[KernelProfile, KernelProfile]], list[KernelProfile], list[KernelProfile]]:
     pairs = []
     a, b = list(left), list(right)
-    for key in (_whole, _launched, _base):
+    for key in (_whole, _launched, _name, _base):
         there: dict[object, list[KernelProfile]] = {}
         for kernel in b:
             there.setdefault(key(kernel), []).append(kernel)
@@ -112,18 +123,22 @@ def _pairs(
 
 def _whole(kernel: KernelProfile) -> object:
     shape = kernel.shape
-    return (
-        shape.name,
-        shape.grid,
-        shape.grid_size,
-        shape.workgroup_size,
-        shape.vgpr,
-        shape.lds_bytes,
-    )
+    group = shape.workgroup_size if shape.workgroup is None else math.prod(shape.workgroup)
+    return (shape.name, _items(kernel), group, shape.vgpr, shape.lds_bytes)
 
 
 def _launched(kernel: KernelProfile) -> object:
-    return kernel.shape.name, kernel.shape.grid, kernel.shape.grid_size
+    return kernel.shape.name, _items(kernel)
+
+
+def _items(kernel: KernelProfile) -> int | None:
+    """Work-items of its grid: counter files know no more, kernel traces have three dimensions."""
+    shape = kernel.shape
+    return shape.grid_size if shape.grid is None else math.prod(shape.grid)
+
+
+def _name(kernel: KernelProfile) -> object:
+    return kernel.name.removesuffix(".kd")
 
 
 def _base(kernel: KernelProfile) -> object:
@@ -150,9 +165,14 @@ def _change(left: KernelProfile, right: KernelProfile, threshold: float) -> Kern
         why,
         medians,
         total,
+        (_counted(left), _counted(right)),
         _launch(left, right),
         _metrics(left.metrics, right.metrics),
     )
+
+
+def _counted(kernel: KernelProfile) -> int:
+    return kernel.duration.count if kernel.duration is not None else 0
 
 
 def _verdict(left: KernelProfile, right: KernelProfile, threshold: float) -> tuple[State, str]:
@@ -160,10 +180,10 @@ def _verdict(left: KernelProfile, right: KernelProfile, threshold: float) -> tup
     if a is None or b is None or a.median <= 0:
         return "unknown", "no times were recorded"
     change = b.median / a.median - 1
-    if abs(change) < threshold:
-        return "same", f"medians differ by less than {100 * threshold:g} %"
     if min(a.count, b.count) < FEWEST:
         return "unsure", f"fewer than {FEWEST} dispatches on a side: the scatter is not known"
+    if abs(change) < threshold:
+        return "same", f"medians differ by less than {100 * threshold:g} %"
     # One side's faster half against the other's median: overlapping scatter proves nothing.
     slow, fast = (b, a) if change > 0 else (a, b)
     if slow.least <= fast.median:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import asdict
 from typing import Any, TextIO
 
@@ -16,6 +17,8 @@ from kinspect.inspector.render.table import Column, rows_of
 SCHEMA_VERSION = 1
 MOST_IN_FULL = 5
 MOST_ALONE = 8
+MOST_SHORT = 24
+"""Of a kernel's name, however narrow the terminal is."""
 _STYLES = {"slower": "red", "faster": "green", "unsure": "yellow", "unknown": "yellow"}
 _IN_FULL = ("slower", "faster")
 
@@ -36,12 +39,26 @@ def write(
             Column("", lambda c: words.duration(c.median.right), right=True),
             Column("change", lambda c: percent(c.median), right=True),
             Column("in all", lambda c: signed(c.total), right=True),
-            Column("kernel", lambda c: c.name if len(c.name) < 61 else f"{c.name[:60]}…"),
-            Column("", lambda c: c.why if c.state in ("unsure", "unknown") else ""),
+            # Of unlike numbers of dispatches, a difference of all their time says little.
+            Column("dispatches", _counts),
+            Column("", lambda c: "*" if c.grids is not None else ""),
+            Column("kernel", lambda c: words.short_name(c.name, most)),
         ]
+        most = 1
+        others = max(map(len, rows_of(columns, diff.kernels))) - len("kernel")
+        most = max(MOST_SHORT, paper.width - others - 2)
         for index, text in enumerate(rows_of(columns, diff.kernels)):
             style = "bold" if index == 0 else _STYLES.get(diff.kernels[index - 1].state, "")
             paper.print(Line(f"  {text}", style))
+    for state in ("unsure", "unknown"):
+        for why, number in Counter(c.why for c in diff.kernels if c.state == state).items():
+            paper.print(Line(f"  {state}, {view.plural(number, 'kernel')}: {why}", "dim"))
+    other = [c for c in diff.kernels if c.grids is not None]
+    if other:
+        what = "not (only) the code: more or less work, or blocks of another size"
+        text = f"  other grid, {view.plural(len(other), 'kernel')}, marked *: {what}"
+        for piece in wrapped(Line(text, "yellow"), paper.width, "    "):
+            paper.print(piece)
     shown = [c for c in diff.kernels if details or c.state in _IN_FULL]
     for change in shown if details else shown[:MOST_IN_FULL]:
         _kernel(paper, change)
@@ -58,6 +75,15 @@ def _run(profile: Profile) -> str:
     return "   ".join(filter(None, (profile.recording.path, words.tool(profile), devices)))
 
 
+def _grid(change: KernelChange) -> tuple[Change, ...]:
+    return (Change("grid", "work-items", *change.grids),) if change.grids is not None else ()
+
+
+def _counts(change: KernelChange) -> str:
+    left, right = change.counts
+    return f"{left:,} → {right:,}" if left != right else ""
+
+
 def percent(change: Change) -> str:
     """How much more or less: `+12.3 %`."""
     ratio = change.ratio
@@ -72,11 +98,13 @@ def signed(ns: float | None) -> str:
 
 
 def _kernel(paper: Paper, change: KernelChange) -> None:
-    rows = [*change.launch, *change.metrics]
+    rows = [*_grid(change), *change.launch, *change.metrics]
     if not rows:
         return
     paper.print(Line())
-    paper.print(Line(f"  {change.name[:90]}  {change.why}", _STYLES.get(change.state, "")))
+    most = max(MOST_SHORT, paper.width - len(change.why) - 4)
+    name = words.short_name(change.name, most)
+    paper.print(Line(f"  {name}  {change.why}", _STYLES.get(change.state, "")))
     columns = [
         Column("", lambda c: c.name),
         Column("left", lambda c: words.scaled(c.left), right=True),
@@ -93,9 +121,9 @@ def _alone(paper: Paper, title: str, kernels: tuple[KernelProfile, ...]) -> None
         return
     paper.print(Line())
     for kernel in kernels[:MOST_ALONE]:
-        total = words.duration(kernel.duration.total) if kernel.duration else words.UNKNOWN
-        for piece in wrapped(Line(f"  {title}: {kernel.name}  {total}"), paper.width, "    "):
-            paper.print(piece)
+        total = words.duration(words.timed(kernel, "total"))
+        most = max(MOST_SHORT, paper.width - len(title) - len(total) - 6)
+        paper.print(Line(f"  {title}: {words.short_name(kernel.name, most)}  {total}"))
     if len(kernels) > MOST_ALONE:
         paper.print(Line(f"  {title}: {view.plural(len(kernels) - MOST_ALONE, 'more kernel')}"))
 
@@ -115,7 +143,8 @@ def write_json(diff: ProfileDiff, stream: TextIO) -> None:
                 "why": c.why,
                 "median": _change(c.median),
                 "total_ns": c.total,
-                "launch": [_change(one) for one in c.launch],
+                "dispatches": list(c.counts),
+                "launch": [_change(one) for one in (*_grid(c), *c.launch)],
                 "metrics": [_change(one) for one in c.metrics],
             }
             for c in diff.kernels

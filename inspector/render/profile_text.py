@@ -15,6 +15,12 @@ DETAILS_UP_TO = 3
 """So many kernels are shown in full unless all are asked for."""
 MOST_ROWS = 40
 MOST_STALLS = 12
+MOST_COUNTERS = 24
+"""So many counters of a kernel are shown unless all are asked for: some profilers read hundreds."""
+_NARROWEST = 20
+"""Of a kernel's name, however narrow the terminal is."""
+_NARROW = 100
+"""Below that width a table leaves out what stands under it for each kernel."""
 
 
 def write(
@@ -35,7 +41,7 @@ def write(
         paper.print(Line(f"  {tried}: --details lists them", "dim"))
     for kernel in shown if details else shown[:DETAILS_UP_TO]:
         paper.print(Line())
-        _kernel(paper, kernel, profile)
+        _kernel(paper, kernel, profile, details)
     _samples(paper, profile)
     _summary(paper, profile)
     notes = (*profile.recording.notes, *profile.notes)
@@ -68,39 +74,39 @@ def _table(paper: Paper, profile: Profile, kernels: list[KernelProfile]) -> None
 
     columns = [
         Column("% time", percent, right=True),
-        Column(
-            "total",
-            lambda k: words.duration(k.duration.total) if k.duration else words.UNKNOWN,
-            right=True,
-        ),
-        Column("dispatches", lambda k: f"{k.dispatches:,}", right=True),
-        Column(
-            "median",
-            lambda k: words.duration(k.duration.median) if k.duration else words.UNKNOWN,
-            right=True,
-        ),
-        Column("least … most", lambda k: words.spread(k.duration)),
-        Column("kernel", lambda k: _short(k.name)),
+        Column("total", lambda k: words.duration(words.total(k, profile)), right=True),
+        Column("dispatches", lambda k: f"{words.launches(k):,}", right=True),
+        Column("median", lambda k: words.duration(words.timed(k, "median")), right=True),
+        # Only a profiler's own summary has a mean and no median.
+        Column("mean", lambda k: "" if k.duration else _mean(k), right=True),
+        Column("least … most", lambda k: "" if narrow else words.spread(k.duration)),
+        Column("kernel", lambda k: words.short_name(k.name, most)),
         Column("", lambda k: "tried" if k.role == "autotune" else ""),
         Column("VGPR", lambda k: view.show(k.shape.vgpr), right=True),
         Column("LDS", lambda k: view.kib(k.shape.lds_bytes), right=True),
         Column("analysed", lambda k: k.match.verdict if profile.reports else ""),
     ]
+    narrow = paper.width < _NARROW
+    # As long as the other columns allow: measured with names of no length to speak of.
+    most = 1
+    others = max(map(len, rows_of(columns, kernels))) - max(len("kernel"), most)
+    most = max(_NARROWEST, paper.width - others)
     for index, line in enumerate(rows_of(columns, kernels)):
         paper.print(Line(line, "bold" if index == 0 else ""))
 
 
-def _short(name: str, most: int = 60) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+def _mean(kernel: KernelProfile) -> str:
+    mean = words.timed(kernel, "mean")
+    return words.duration(mean) if mean is not None else ""
 
 
-def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile) -> None:
-    line = Line(f"── {_short(kernel.name, 90)}", "bold")
+def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool) -> None:
+    line = Line(f"── {words.short_name(kernel.name, paper.width - 3)}", "bold")
     if kernel.role == "autotune":
         line.append("  tried by an autotuner", "yellow")
     paper.print(line)
-    paper.print(Line(f"  {words.launch(kernel)}", "dim"))
-    paper.print(Line(f"  {words.dispatches(kernel)}", "dim"))
+    _wrapped(paper, Line(f"  {words.launch(kernel)}", "dim"), "    ")
+    _wrapped(paper, Line(f"  {words.dispatches(kernel)}", "dim"), "    ")
     matched = words.matched(kernel, profile)
     if matched:
         _wrapped(paper, Line(f"  analysed kernel: {matched}"), "    ")
@@ -118,6 +124,9 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile) -> None:
         for index, text in enumerate(rows_of(columns, found)):
             _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
     counters = list(words.counters(kernel))
+    left = 0 if details else max(0, len(counters) - MOST_COUNTERS)
+    if left:
+        del counters[MOST_COUNTERS:]
     if counters:
         paper.print(Line())
         columns = [
@@ -127,6 +136,9 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile) -> None:
         ]
         for index, text in enumerate(rows_of(columns, counters)):
             paper.print(Line(f"  {text}", "bold" if index == 0 else ""))
+    if left:
+        more = view.plural(left, "more counter")
+        paper.print(Line(f"  {more}: --details lists all", "dim"))
     if report is not None:
         stall_table(paper, stalls(report))
     for note in kernel.notes:
@@ -170,7 +182,7 @@ def _samples(paper: Paper, profile: Profile) -> None:
         Column("samples", lambda s: f"{s.count:,}", right=True),
         Column("%", lambda s: f"{s.share:.1f}", right=True),
         Column("instruction", lambda s: s.instruction),
-        Column("kernel", lambda s: _short(s.kernel, 40)),
+        Column("kernel", lambda s: words.short_name(s.kernel, 40)),
         Column("source", lambda s: view.file_name(s.comment)),
         Column("not issued for", lambda s: ", ".join(f"{name} {n:,}" for name, n in s.reasons)),
     ]
@@ -188,7 +200,7 @@ def _summary(paper: Paper, profile: Profile) -> None:
         Column("total", lambda t: words.duration(t.total_ns), right=True),
         Column("calls", lambda t: f"{t.calls:,}", right=True),
         Column("mean", lambda t: words.duration(t.mean_ns), right=True),
-        Column("kernel", lambda t: _short(t.name)),
+        Column("kernel", lambda t: words.short_name(t.name, 60)),
     ]
     for index, line in enumerate(rows_of(columns, sorted(top, key=lambda t: -t.total_ns))):
         paper.print(Line(line, "bold" if index == 0 else ""))

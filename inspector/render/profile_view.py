@@ -96,6 +96,8 @@ def spread(found: Spread | None) -> str:
         return UNKNOWN
     if found.count == 1:
         return "once"
+    if found.least == found.most:
+        return f"{duration(found.least)} each"
     return f"{duration(found.least)} … {duration(found.most)}"
 
 
@@ -104,6 +106,36 @@ def share(kernel: KernelProfile, profile: Profile) -> float | None:
     metric = kernel.metrics.get("measured.share_of_time")
     value = metric.value if metric is not None else None
     return float(value) if isinstance(value, int | float) else None
+
+
+def launches(kernel: KernelProfile) -> int:
+    """How often the program launched it; each pass of counters launches it once more."""
+    metric = kernel.metrics.get("measured.dispatches")
+    value = metric.value if metric is not None else None
+    return value if isinstance(value, int) else kernel.dispatches
+
+
+def total(kernel: KernelProfile, profile: Profile) -> float | None:
+    """The time of all its dispatches, ns: that of which `share` is, warm-up included."""
+    part = share(kernel, profile)
+    if part is not None and profile.total_ns is not None:
+        return part * profile.total_ns / 100
+    return timed(kernel, "total")
+
+
+def timed(kernel: KernelProfile, name: str) -> float | None:
+    """Its `median`, `mean`, `min`, `max` or `total` time, ns; from a profiler's summary as well."""
+    if kernel.duration is not None:
+        label = {"min": "least", "max": "most"}.get(name, name)
+        return float(getattr(kernel.duration, label))
+    metric = kernel.metrics.get(f"measured.duration.{name}")
+    value = metric.value if metric is not None else None
+    return float(value) if isinstance(value, int | float) else None
+
+
+def short_name(name: str, most: int) -> str:
+    """A kernel's name in so many characters, cut where that is seen."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def tool(profile: Profile) -> str:
@@ -193,12 +225,18 @@ def dispatches(kernel: KernelProfile) -> str:
     """How often it ran, and how long that took: `4 dispatches, 1 warm-up left out: 51 us, …`."""
     if not kernel.dispatches:
         return "no dispatch recorded"
-    words = [f"{kernel.dispatches:,} dispatch{'es' if kernel.dispatches != 1 else ''}"]
-    if kernel.warmups:
-        words.append(f"{view.plural(kernel.warmups, 'warm-up')} left out")
-    found = kernel.duration
+    count, found = launches(kernel), kernel.duration
+    metric = kernel.metrics.get("measured.dispatches")
+    apart = metric.note if metric is not None and metric.note.endswith("passes") else ""
+    words = [f"{count:,} dispatch{'es' if count != 1 else ''}" + (f" ({apart})" if apart else "")]
+    warm = kernel.warmups
+    if count != kernel.dispatches:  # how many of all warm-ups these are, only times tell
+        warm = min(warm, count - found.count) if found is not None else 0
+    if warm:
+        words.append(f"{view.plural(warm, 'warm-up')} left out")
     if found is None:
-        return ", ".join(words)
+        mean = timed(kernel, "mean")
+        return ", ".join(words) + (f": {duration(mean)} at the mean" if mean is not None else "")
     times = f"{duration(found.median)} at the median"
     if found.count > 1:
         times += f", {duration(found.least)} to {duration(found.most)}"

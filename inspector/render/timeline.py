@@ -1,7 +1,9 @@
 """A profile's dispatches as a trace that Perfetto and chrome://tracing open.
 
 The form is Chrome's Trace Event Format (JSON, "X" complete events, microseconds): one process per
-device and pass, one track per queue. Nothing is kept in memory: ten million dispatches stream out.
+device and pass, one track per queue. Passes run the program one after the other, minutes apart, and
+imported recordings may be days apart: those that do not overlap in time begin at 0 each. Nothing is
+kept in memory: ten million dispatches stream out.
 """
 
 from __future__ import annotations
@@ -10,7 +12,14 @@ import json
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from kinspect.inspector.recording import NONE, KernelProfile, KernelShape, Profile
+from kinspect.inspector.recording import (
+    NONE,
+    Dispatches,
+    KernelProfile,
+    KernelShape,
+    Profile,
+    Recording,
+)
 from kinspect.inspector.render import profile_view as words
 
 _BATCH = 4096
@@ -41,10 +50,16 @@ def write(profile: Profile, stream: TextIO) -> int:
     return written
 
 
+def is_drawn(run: Recording) -> Iterator[bool]:
+    """For each dispatch, whether a timeline has it."""
+    for start, end in zip(run.dispatches.start, run.dispatches.end, strict=True):
+        yield NONE not in (start, end) and end >= start
+
+
 def _events(profile: Profile) -> Iterator[tuple[str, bool]]:
     run = profile.recording
     table = run.dispatches
-    origin = min((time for time in table.start if time != NONE), default=0)
+    origins = _origins(table)
     known = _known(profile)
     bodies = [_body(shape, known.get(_key(shape))) for shape in run.shapes]
     names = {agent.key: words.agent(agent) for agent in run.agents}
@@ -67,10 +82,29 @@ def _events(profile: Profile) -> Iterator[tuple[str, bool]]:
             yield _meta("thread_name", process, track, f"queue {track}")
         # Microseconds with three decimals are the nanoseconds that were recorded.
         yield (
-            f'{{"ph":"X","pid":{process},"tid":{track},"ts":{_us(start - origin)},'
+            f'{{"ph":"X","pid":{process},"tid":{track},"ts":{_us(start - origins[part])},'
             f'"dur":{_us(end - start)},{bodies[shape]},"dispatch":{number}}}}}',
             True,
         )
+
+
+def _origins(table: Dispatches) -> dict[int, int]:
+    """When the timeline of each part begins: parts that overlap ran together and share a begin."""
+    spans: dict[int, tuple[int, int]] = {}
+    for part, start, end in zip(table.part, table.start, table.end, strict=True):
+        if start == NONE or end == NONE or end < start:
+            continue
+        least, most = spans.get(part, (start, end))
+        if start <= least or end >= most:
+            spans[part] = (min(start, least), max(end, most))
+    found: dict[int, int] = {}
+    origin = until = NONE
+    for part, (start, end) in sorted(spans.items(), key=lambda item: item[1]):
+        if origin == NONE or start > until:
+            origin = until = start
+        found[part] = origin
+        until = max(until, end)
+    return found
 
 
 def _us(ns: int) -> str:

@@ -26,6 +26,10 @@ from kinspect.inspector.rocprof.spread import spread
 from kinspect.inspector.rocprof.wording import figure
 
 _UNMATCHED = Match("none", (), ("not compared with analysed kernels",))
+_REPEATED = "rocprof-compute workload"
+"""Each part of which is a run of the same program; other parts may be processes of one run."""
+_MOST_PERCENT = 101.0
+"""Of a share; operands of one pass that begin and end a little apart make up the last one."""
 _AGENT = re.compile(r"^(?:agent\s+)?(?=\d)", re.IGNORECASE)
 
 
@@ -36,6 +40,7 @@ class Analysis:
     kernels: tuple[KernelProfile, ...]
     total_ns: float | None
     left_out: int = 0  # by `only` and `top`
+    names: tuple[str, ...] = ()  # of all of them, most time first
 
 
 def profile(
@@ -92,7 +97,8 @@ def analyse(
     kernels += _undispatched(recording, kernels)
     named = [one for one in _numbered(kernels) if wanted is None or wanted.search(one.name)]
     chosen = tuple(named[:top])
-    return Analysis(chosen, float(total) if total else None, len(kernels) - len(chosen))
+    names = tuple(dict.fromkeys(one.name for one in kernels))
+    return Analysis(chosen, float(total) if total else None, len(kernels) - len(chosen), names)
 
 
 def joined(
@@ -146,8 +152,7 @@ def _kernel(
     def add(name: str, value: float, unit: str, note: str = "") -> None:
         metrics[name] = Metric(name, value, unit, "measured", note)
 
-    passes = f"in {len(values.passes)} passes" if len(values.passes) > 1 else ""
-    add("measured.dispatches", group.dispatches, "count", passes)
+    add("measured.dispatches", *_launched(recording, group, values))
     if duration is not None:
         note = f"{duration.count:,} dispatches, warm-up left out"
         for name in ("median", "mean", "least", "most", "total"):
@@ -158,6 +163,10 @@ def _kernel(
             note = f"100 · {figure(values.total_ns)} / {figure(total)} ns, warm-up included"
             add("measured.share_of_time", share, "%", note)
     metrics.update(found.metrics)
+    impossible = [name for name, one in metrics.items() if is_impossible(one)]
+    for name in impossible:
+        doubted = metrics[name]
+        metrics[name] = replace(doubted, note=f"over 100 %, cannot be: {doubted.note}")
     return KernelProfile(
         id=shape.name,
         name=shape.name,
@@ -173,9 +182,47 @@ def _kernel(
         metrics=metrics,
         lines=(),
         match=_UNMATCHED,
-        notes=tuple(_notes(group, values, shape, hardware.arch, found.notes)),
+        notes=(*_notes(group, values, shape, hardware.arch, found.notes), *_doubts(impossible)),
         shapes=tuple(group.shapes),
     )
+
+
+def _launched(recording: Recording, group: Group, values: Readings) -> tuple[int, str, str]:
+    """How often the program launched it: in the passes that times are of, not once more in each."""
+    rows: Counter[int] = Counter()
+    for lane in group.lanes:
+        rows[lane.part] += len(lane.rows)
+    count = sum(rows[part] for part in values.timed)
+    passes = len(group.parts)
+    if passes == 1:
+        return count, "count", ""
+    if not values.durations and all(recording.parts[n].format == _REPEATED for n in rows):
+        count = max(rows.values())
+    if count == group.dispatches:
+        return count, "count", f"in {passes} passes"
+    return count, "count", f"{group.dispatches:,} in all {passes} passes"
+
+
+def is_impossible(metric: Metric) -> bool:
+    """Whether it is a share of over 100 %.
+
+    Caches beyond L2 serve bytes too: of the memory's peak alone more can be reached.
+    """
+    value = metric.value
+    recorded = metric.name.startswith("measured.counter.")
+    if metric.unit != "%" or recorded or metric.name == "measured.share.memory":
+        return False
+    return isinstance(value, int | float) and value > _MOST_PERCENT
+
+
+def _doubts(impossible: Sequence[str]) -> list[str]:
+    if not impossible:
+        return []
+    names = ", ".join(name.removeprefix("measured.") for name in impossible)
+    return [
+        f"over 100 %, which cannot be: {names}; its operands do not fit together (counted in "
+        "different runs, or the device is not as described): take it as unknown"
+    ]
 
 
 def _notes(
@@ -185,7 +232,10 @@ def _notes(
     if group.warmups:
         each = max(len(lane.warmups) for lane in group.lanes)
         what = "the first dispatch" if each == 1 else f"the first {each} dispatches"
-        notes.append(f"warm-up: {what} in each process, {group.warmups} left out of the figures")
+        whole = " of all passes" if len(group.parts) > 1 else ""
+        notes.append(
+            f"warm-up: {what} in each process, {group.warmups} left out of the figures{whole}"
+        )
     notes += values.notes
     notes += quirks.registers(shape, arch).notes
     _, note = quirks.sgprs(shape, arch)

@@ -66,6 +66,7 @@ class Readings:
     durations: array[int]  # of the passes that time is read from, warm-ups left out
     total_ns: int  # of the same passes, warm-ups included
     traced: bool  # whether those passes read no counters
+    timed: tuple[int, ...] = ()  # those passes: parts of the recording
     notes: list[str] = field(default_factory=list)
 
     def together(self, *names: str, unless: Callable[[Pass], bool] | None = None) -> Pass | None:
@@ -234,6 +235,7 @@ def _of_group(
         durations=chosen,
         total_ns=sum(sum(counted[part]) + sum(warm[part]) for part in timed),
         traced=tracing.issuperset(timed),
+        timed=tuple(timed),
         notes=notes,
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kinspect.inspector import machines
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.machines.loader import base_arch
 from kinspect.inspector.model import ErrorRecord
@@ -140,6 +141,7 @@ def lay_out(prepared: Prepared, run: Path) -> Plan:
 
 def _arch(request: Request, profiler: find.Profiler) -> str | None:
     if request.arch is not None:
+        machines.load(request.arch)  # a wrong name is refused before anything runs
         return base_arch(request.arch)
     needed = bool(request.counters) or request.sampling
     try:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kinspect.inspector import machines
 from kinspect.inspector.analysis import Context, analyze_code_object
 from kinspect.inspector.capture.targets import resolve
 from kinspect.inspector.errors import KinspectError
@@ -29,9 +30,14 @@ Collect = Callable[[Request], Report]
 TRITON_CACHE = "triton"
 """The folder of a run in which the program's Triton kept what it compiled."""
 _DATA = (".json", ".gz", ".db", ".csv")
+_MOST_NAMED = 8
+"""Kernels that are named where --kernel finds none."""
+_MOST_NAME = 60
+"""Characters of such a name."""
 LIKELY_EMPTY = (
     "the program launched nothing on the GPU; its kernels ran in a process that was killed before "
-    "it could write; --kernel names none of its kernels; or the profiler lacks the right to count"
+    "it could write; the profiler was told of kernels that it has not; or it lacks the right to "
+    "count"
 )
 
 
@@ -100,7 +106,13 @@ def joined(
     collect: Collect,
     progress: Callable[[str], None] | None = None,
 ) -> Profile:
-    """Groups a recording's dispatches and joins them to static reports."""
+    """Groups a recording's dispatches and joins them to static reports.
+
+    Raises:
+        KinspectError: `options` name a target, arch or kernels that are not there.
+    """
+    if options.arch is not None:
+        machines.load(options.arch)
     found = profiles.analyse(
         recording,
         skip_warmup=options.skip_warmup,
@@ -108,15 +120,16 @@ def joined(
         top=options.top,
         arch=options.arch,
     )
-    notes: list[str] = []
-    if not found.kernels and not found.left_out and not recording.samples:
-        notes.append(f"0 dispatches were recorded: {LIKELY_EMPTY}")
+    if options.kernel is not None and found.names and not found.kernels:
+        raise _finds_none(options.kernel, found.names)
+    notes = [*_emptiness(recording, found), *_added_up(recording)]
     if found.left_out:
         more = "kernel" if found.left_out == 1 else "kernels"
         notes.append(f"{found.left_out} {more} left out by --kernel or --top")
     if progress is not None and (options.targets or _kept(recording)):
         progress("analysing what was launched")
-    analysed, errors, target = _static(recording, options, collect)
+    analysed, failed, target = _static(recording, options, collect)
+    errors = (*_nothing_read(recording, found), *failed)
     kernels, reports = profiles.joined(found.kernels, analysed, recording.code_objects)
     kernels, reports = _landed(recording, kernels, reports)
     return Profile(
@@ -128,6 +141,57 @@ def joined(
         notes=tuple(notes),
         errors=errors,
     )
+
+
+def _finds_none(wanted: str, names: Sequence[str]) -> KinspectError:
+    shown = [n if len(n) <= _MOST_NAME else f"{n[: _MOST_NAME - 1]}…" for n in names[:_MOST_NAMED]]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return KinspectError(
+        f"--kernel {wanted}: finds none of the recorded kernels",
+        f"there is {', '.join(shown)}{more}",
+    )
+
+
+def _is_empty(recording: Recording, found: profiles.Analysis) -> bool:
+    return not found.names and not recording.samples and not recording.traces
+
+
+def _emptiness(recording: Recording, found: profiles.Analysis) -> list[str]:
+    """What may be why nothing was recorded; damaged files say themselves what is wrong."""
+    if not _is_empty(recording, found) or not recording.parts or recording.errors:
+        return []
+    return [f"0 dispatches were recorded: {LIKELY_EMPTY}"]
+
+
+def _nothing_read(recording: Recording, found: profiles.Analysis) -> tuple[ErrorRecord, ...]:
+    """An error where only files lie that hold no dispatches: API calls, copies, agents."""
+    if not _is_empty(recording, found) or recording.parts or recording.errors:
+        return ()
+    hint = "name the folder of the run, or its kernel trace or counter files"
+    message = "no dispatches in it, and no samples: files of this kind hold none"
+    return (ErrorRecord(recording.path, None, "read", message, hint),)
+
+
+def _added_up(recording: Recording) -> list[str]:
+    """That figures are of several recordings, where these were not made by one run of ours."""
+    if (Path(recording.path) / manifest.NAME).is_file():
+        return []
+    table = recording.dispatches
+    used = sorted(set(table.part))
+    profilers = {recording.parts[part].format.split()[0]: None for part in used}
+    if len(profilers) > 1:
+        return [
+            f"recordings of {len(profilers)} profilers lie here and are added up: import the "
+            "folder of one run alone"
+        ]
+    timed = set(used)
+    if len(timed) > 1:
+        timed -= {table.part[row] for row in recording.values.dispatch}
+    if len(timed) < 2:
+        return []
+    names = [recording.parts[part].name for part in sorted(timed)]
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return [f"times of {len(names)} recordings are added up: {shown}; import one alone to tell"]
 
 
 def _landed(

@@ -15,6 +15,8 @@ from kinspect.inspector.render.html.kernel import context
 from kinspect.inspector.version import VERSION
 
 MOST_SAMPLES = 40
+MOST_NAME = 84
+"""Of a measured kernel's name: the whole one is its tooltip."""
 MOST_IN_FULL = 60
 """Kernels beyond this are in the table alone: a page of thousands opens in no browser."""
 
@@ -97,13 +99,14 @@ def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
         found.append(
             {
                 "name": kernel.name,
+                "short": words.short_name(kernel.name, MOST_NAME),
                 "role": "tried by an autotuner" if kernel.role == "autotune" else "",
                 "share": f"{part:.1f}" if part is not None else words.UNKNOWN,
                 "width": f"{part:.1f}" if part is not None else "0",
-                "total": words.duration(kernel.duration.total if kernel.duration else None),
-                "median": words.duration(kernel.duration.median if kernel.duration else None),
+                "total": words.duration(words.total(kernel, profile)),
+                "median": words.duration(words.timed(kernel, "median")),
                 "spread": words.spread(kernel.duration),
-                "dispatches": f"{kernel.dispatches:,}",
+                "dispatches": f"{words.launches(kernel):,}",
                 "launch": words.launch(kernel),
                 "times": words.dispatches(kernel),
                 "matched": words.matched(kernel, profile),

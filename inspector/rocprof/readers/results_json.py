@@ -40,7 +40,7 @@ _AGAIN = "profile again, and let the program end by itself so that the file is w
 def find(files: Sequence[Path]) -> list[Group]:
     """The files that begin as rocprofv3's JSON does."""
     return [
-        Group(f"{file.parent.name}/{file.name}", (file,))
+        Group("/".join(filter(None, (file.parent.name, file.name))), (file,))
         for file in files
         if _SIGN.match(head(file, _AHEAD))
     ]

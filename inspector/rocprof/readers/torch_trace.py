@@ -51,7 +51,7 @@ class _Event(msgspec.Struct, gc=False):
 def find(files: Sequence[Path]) -> list[Group]:
     """JSON files, packed or not, that have events of a trace."""
     return [
-        Group(f"{file.parent.name}/{file.name}", (file,))
+        Group("/".join(filter(None, (file.parent.name, file.name))), (file,))
         for file in files
         if _OBJECT.match(head(file, _FIRST)) and _EVENTS.search(head(file, _AHEAD))
     ]

@@ -166,9 +166,7 @@ def point(line: Line) -> Point | None:
 
 def _time(line: Line, name: str) -> float | None:
     if line.kernel is not None:
-        found = line.kernel.duration
-        known = {"min": "least", "max": "most"}
-        return getattr(found, known.get(name, name)) if found is not None else None
+        return words.timed(line.kernel, name)
     return line.number(f"measured.duration.{name}")
 
 
@@ -183,7 +181,7 @@ def _spread(line: Line) -> str:
 
 def _dispatches(line: Line) -> float | None:
     if line.kernel is not None:
-        return line.kernel.dispatches
+        return words.launches(line.kernel)
     return line.number("measured.dispatches")
 
 
