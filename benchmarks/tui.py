@@ -140,7 +140,7 @@ class Bench:
         tell(MEMORY, [terminal.peak / 1e6], f"all processes {terminal.peak_of_all / 1e6:.0f} MB")
 
     def filter(self, rounds: int) -> None:
-        """Words typed into and taken back from the filter of 2,000 kernels; the report was saved."""
+        """Words typed and taken back in the filter of 2,000 kernels; the report was saved."""
         files = many(self._folder, KERNELS)
         terminal = self.start(*map(str, files))
         terminal.until(rf"{KERNELS} kernels".encode(), 300)

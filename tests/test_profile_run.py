@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.recording import Recording
-from kinspect.inspector.rocprof import launch, manifest, returned
-from kinspect.inspector.rocprof.manifest import Manifest
+from kinspect.inspector.rocprof.running import launch, manifest, returned
+from kinspect.inspector.rocprof.running.manifest import Manifest
 from kinspect.inspector.runs import profile_run
 from kinspect.inspector.runs.profile_run import Request, run_recording
 

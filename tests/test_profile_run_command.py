@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.cli.group import run as kinspect
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.rocprof import manifest
+from kinspect.inspector.rocprof.running import manifest
 from kinspect.inspector.runs.profile_run import run_recording
 
 STAND_IN = Path(__file__).parent / "fake_rocprofv3.py"

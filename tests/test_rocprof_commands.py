@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.rocprof import (
+from kinspect.inspector.rocprof.running import (
     commands,
     complaints,
     fallbacks,
@@ -20,7 +20,7 @@ from kinspect.inspector.rocprof import (
     sets,
     versions,
 )
-from kinspect.inspector.rocprof.commands import Att, Wanted
+from kinspect.inspector.rocprof.running.commands import Att, Wanted
 
 STAND_IN = Path(__file__).parent / "fake_rocprofv3.py"
 

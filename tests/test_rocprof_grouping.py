@@ -20,11 +20,11 @@ from kinspect.inspector.recording import (
     ThreadTrace,
     TopKernel,
 )
-from kinspect.inspector.rocprof import readings, spread
 from kinspect.inspector.rocprof.builder import Builder
-from kinspect.inspector.rocprof.grouping import group
+from kinspect.inspector.rocprof.figures import readings, spread
+from kinspect.inspector.rocprof.figures.grouping import group
+from kinspect.inspector.rocprof.figures.tuning import kept_by_tuning
 from kinspect.inspector.rocprof.profile import analyse, profile
-from kinspect.inspector.rocprof.tuning import kept_by_tuning
 
 GEMM = KernelShape("gemm", agent="4", vgpr=128, lds_bytes=8192, workgroup=(256, 1, 1))
 

@@ -26,22 +26,22 @@ from kinspect.inspector.model import (
 )
 from kinspect.inspector.pipeline import Request, collect
 from kinspect.inspector.recording import Place, Samples, Traced
-from kinspect.inspector.rocprof.addresses import (
+from kinspect.inspector.rocprof.placing.addresses import (
     AddressMap,
     addresses_of,
     align,
     disassembled,
     in_sequence,
 )
-from kinspect.inspector.rocprof.lines import Landing, land, measured_lines
-from kinspect.inspector.rocprof.loop_costs import (
+from kinspect.inspector.rocprof.placing.lines import Landing, land, measured_lines
+from kinspect.inspector.rocprof.placing.loop_costs import (
     beside,
     measure_of,
     source_costs,
     with_lines,
 )
+from kinspect.inspector.rocprof.placing.sums import position
 from kinspect.inspector.rocprof.reading import read
-from kinspect.inspector.rocprof.sums import position
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(__file__).parent / "data" / "isa"

@@ -141,7 +141,7 @@ def _book(host: Host) -> Ledger:
 def _profilers(python: str) -> Iterator[Fact]:
     """rocprofv3 and the decoder of its thread traces, which another room finds."""
     from kinspect.inspector.environment.facts import Fact, Verdict
-    from kinspect.inspector.rocprof import find
+    from kinspect.inspector.rocprof.running import find
 
     group = "profilers"
     try:

@@ -16,7 +16,7 @@ from kinspect.inspector.cli.telling import tell
 from kinspect.inspector.errors import KinspectError
 
 if TYPE_CHECKING:
-    from kinspect.inspector.rocprof.manifest import Manifest
+    from kinspect.inspector.rocprof.running.manifest import Manifest
     from kinspect.inspector.runs.profile_run import Request as RunRequest
 
 OURS = 125
@@ -120,7 +120,7 @@ def profile() -> None:
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...], **options: Any) -> int:
     """Run COMMAND under a profiler; see `kinspect profile --help`."""
-    from kinspect.inspector.rocprof import manifest
+    from kinspect.inspector.rocprof.running import manifest
     from kinspect.inspector.runs import profile_run
 
     request = _request(command, options)
@@ -152,7 +152,7 @@ def run(command: tuple[str, ...], **options: Any) -> int:
 
 
 def _request(command: tuple[str, ...], options: dict[str, Any]) -> RunRequest:
-    from kinspect.inspector.rocprof.commands import Att
+    from kinspect.inspector.rocprof.running.commands import Att
     from kinspect.inspector.runs.profile_run import Request
 
     _refuse_alone(options)

@@ -14,7 +14,11 @@ def _both(name: str, unit: str, description: str) -> MetricSpec:
 
 
 SPECS = (
-    _kernel("measured.dispatches", "count", "Dispatches of the passes that times are of, warm-up included"),
+    _kernel(
+        "measured.dispatches",
+        "count",
+        "Dispatches of the passes that have times, warm-up included",
+    ),
     _kernel("measured.duration.median", "ns", "Median time of a dispatch, warm-up left out"),
     _kernel("measured.duration.mean", "ns", "Mean time of a dispatch, warm-up left out"),
     _kernel("measured.duration.min", "ns", "Time of the shortest dispatch, warm-up left out"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kinspect.inspector.model import KernelReport, MeasuredLine, SourceLoc, WaitOp
 from kinspect.inspector.render import view
-from kinspect.inspector.rocprof.loop_costs import Beside, amount, beside, measure_of
+from kinspect.inspector.rocprof.placing.loop_costs import Beside, amount, beside, measure_of
 
 MOST_LOADS = 3
 

@@ -17,7 +17,7 @@ from kinspect.inspector.machines import load, names
 from kinspect.inspector.machines.loader import base_arch
 from kinspect.inspector.model import KernelReport, Machine
 from kinspect.inspector.recording import CodeObject, KernelProfile, Match
-from kinspect.inspector.rocprof import quirks
+from kinspect.inspector.rocprof.figures import quirks
 
 _KD = re.compile(r"\s*(?:\(\.kd\)|\[clone \.kd\]|\.kd)$")
 _FILE_URI = re.compile(r"^file://([^#?]+)$")

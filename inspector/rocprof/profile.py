@@ -18,12 +18,13 @@ from kinspect.inspector.recording import (
     Recording,
     TopKernel,
 )
-from kinspect.inspector.rocprof import derived, join, quirks, readings
-from kinspect.inspector.rocprof.grouping import Group, group
-from kinspect.inspector.rocprof.peaks import device
-from kinspect.inspector.rocprof.readings import Readings
-from kinspect.inspector.rocprof.spread import spread
-from kinspect.inspector.rocprof.wording import figure
+from kinspect.inspector.rocprof import join
+from kinspect.inspector.rocprof.figures import derived, quirks, readings
+from kinspect.inspector.rocprof.figures.grouping import Group, group
+from kinspect.inspector.rocprof.figures.peaks import device
+from kinspect.inspector.rocprof.figures.readings import Readings
+from kinspect.inspector.rocprof.figures.spread import spread
+from kinspect.inspector.rocprof.figures.wording import figure
 
 _UNMATCHED = Match("none", (), ("not compared with analysed kernels",))
 _REPEATED = "rocprof-compute workload"

@@ -56,9 +56,7 @@ class Reader(Protocol):
 Progress = Callable[[str], None]
 
 
-def read(
-    path: Path, progress: Progress | None = None, names: Sequence[str] = READERS
-) -> Recording:
+def read(path: Path, progress: Progress | None = None, names: Sequence[str] = READERS) -> Recording:
     """Reads whatever a profiler left at a path.
 
     Args:

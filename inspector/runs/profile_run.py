@@ -13,14 +13,15 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.machines.loader import base_arch
 from kinspect.inspector.model import ErrorRecord
 from kinspect.inspector.recording import Recording
-from kinspect.inspector.rocprof import find, launch, manifest, passes, reading, sets, versions
+from kinspect.inspector.rocprof import reading
 from kinspect.inspector.rocprof.builder import Builder
-from kinspect.inspector.rocprof.commands import PASSES, Att, Pass, Wanted
-from kinspect.inspector.rocprof.complaints import Complaint, complaints
-from kinspect.inspector.rocprof.fallbacks import PLANNERS
-from kinspect.inspector.rocprof.manifest import Manifest, PassRecord
-from kinspect.inspector.rocprof.ordered import in_order
-from kinspect.inspector.rocprof.returned import dispatched, returned
+from kinspect.inspector.rocprof.running import find, launch, manifest, passes, sets, versions
+from kinspect.inspector.rocprof.running.commands import PASSES, Att, Pass, Wanted
+from kinspect.inspector.rocprof.running.complaints import Complaint, complaints
+from kinspect.inspector.rocprof.running.fallbacks import PLANNERS
+from kinspect.inspector.rocprof.running.manifest import Manifest, PassRecord
+from kinspect.inspector.rocprof.running.ordered import in_order
+from kinspect.inspector.rocprof.running.returned import dispatched, returned
 from kinspect.inspector.version import VERSION
 
 NOT_FOUND, NOT_RUNNABLE = 127, 126

@@ -20,8 +20,10 @@ from kinspect.inspector.recording import (
     Samples,
     Traced,
 )
-from kinspect.inspector.rocprof import lines, loop_costs, manifest, reading
 from kinspect.inspector.rocprof import profile as profiles
+from kinspect.inspector.rocprof import reading
+from kinspect.inspector.rocprof.placing import lines, loop_costs
+from kinspect.inspector.rocprof.running import manifest
 from kinspect.inspector.runs.jobs import Request
 
 Collect = Callable[[Request], Report]

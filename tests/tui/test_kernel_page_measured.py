@@ -13,7 +13,7 @@ import pytest
 from att_files import OBJDUMP, Cost, listed, write_trace
 from kinspect.inspector import pipeline
 from kinspect.inspector.model import Artifact, KernelReport, MeasuredLine, Report
-from kinspect.inspector.rocprof.loop_costs import source_costs, with_lines
+from kinspect.inspector.rocprof.placing.loop_costs import source_costs, with_lines
 from kinspect.inspector.runs.jobs import Request
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.screens.kernel.explain import ExplainScreen

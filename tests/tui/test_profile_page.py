@@ -13,7 +13,7 @@ import profiles
 import pytest
 from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Metric, Report
 from kinspect.inspector.recording import Dispatches, KernelProfile, Match, Profile, TopKernel
-from kinspect.inspector.rocprof.loop_costs import with_lines
+from kinspect.inspector.rocprof.placing.loop_costs import with_lines
 from kinspect.inspector.runs.events import Profiled, Reported
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.pages import page_class

@@ -13,7 +13,7 @@ from kinspect.inspector.model import KernelReport, LoopReport, MeasuredLine
 from kinspect.inspector.render import profile_view as words
 from kinspect.inspector.render import view
 from kinspect.inspector.render.stalls import Stall, stalls
-from kinspect.inspector.rocprof.loop_costs import SourceCost, measure_of, source_costs
+from kinspect.inspector.rocprof.placing.loop_costs import SourceCost, measure_of, source_costs
 from kinspect.tui.screens.kernel.text import HOT, WARM
 from kinspect.tui.widgets.scorecard import Fact
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.rocprof import counters
+from kinspect.inspector.rocprof.figures import counters
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kinspect.inspector.recording import NONE, Dispatches, KernelShape, Recording
-from kinspect.inspector.rocprof.tuning import kept_by_tuning
+from kinspect.inspector.rocprof.figures.tuning import kept_by_tuning
 
 
 @dataclass(slots=True)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.rocprof import versions
-from kinspect.inspector.rocprof.find import OURS, Profiler
+from kinspect.inspector.rocprof.running import versions
+from kinspect.inspector.rocprof.running.find import OURS, Profiler
 
 PASSES = "passes"
 """The folder of a run that holds its passes, and nothing else: it is what readers read."""

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kinspect.inspector.recording import NONE, Recording, Spread
-from kinspect.inspector.rocprof import quirks
-from kinspect.inspector.rocprof.counters import block_of
-from kinspect.inspector.rocprof.grouping import Group
-from kinspect.inspector.rocprof.spread import spread
+from kinspect.inspector.rocprof.figures import quirks
+from kinspect.inspector.rocprof.figures.counters import block_of
+from kinspect.inspector.rocprof.figures.grouping import Group
+from kinspect.inspector.rocprof.figures.spread import spread
 
 _INSTANCE = re.compile(r"\[\d+\]$")
 _SAMPLED_ROWS = 5000

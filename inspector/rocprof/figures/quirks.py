@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 from kinspect.inspector.machines.loader import base_arch
 from kinspect.inspector.recording import NONE, Dispatches, KernelShape
-from kinspect.inspector.rocprof import counters
+from kinspect.inspector.rocprof.figures import counters
 
 _FILE = Path(__file__).with_name("quirks.yaml")
 _UNUSABLE_NS = 1_000_000

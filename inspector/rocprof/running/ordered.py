@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kinspect.inspector.recording import Part, Recording
-from kinspect.inspector.rocprof.manifest import Manifest, PassRecord
+from kinspect.inspector.rocprof.running.manifest import Manifest, PassRecord
 
 
 def in_order(found: Recording, record: Manifest, run: Path) -> Recording:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import yaml
-from kinspect.inspector.rocprof import counters
-from kinspect.inspector.rocprof.peaks import Device
-from kinspect.inspector.rocprof.readings import Pass, Readings
-from kinspect.inspector.rocprof.wording import figure
+from kinspect.inspector.rocprof.figures import counters
+from kinspect.inspector.rocprof.figures.peaks import Device
+from kinspect.inspector.rocprof.figures.readings import Pass, Readings
+from kinspect.inspector.rocprof.figures.wording import figure
 
 _FILE = Path(__file__).with_name("formulas.yaml")
 _KB = 1024

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.rocprof import counters
-from kinspect.inspector.rocprof.sets import Group
+from kinspect.inspector.rocprof.figures import counters
+from kinspect.inspector.rocprof.running.sets import Group
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Function, Instruction, Program
-from kinspect.inspector.rocprof.spelling import is_data, key_of, operation, split, text_key
+from kinspect.inspector.rocprof.placing.spelling import is_data, key_of, operation, split, text_key
 
 PADDING = frozenset({"s_nop", "s_code_end"})
 """What assemblers and linkers fill gaps with: in the code, not in the text."""

@@ -21,15 +21,15 @@ from kinspect.inspector.model import (
     SourceLoc,
 )
 from kinspect.inspector.recording import Place, Samples, Traced
-from kinspect.inspector.rocprof.addresses import (
+from kinspect.inspector.rocprof.placing.addresses import (
     PADDING,
     AddressMap,
     addresses_of,
     disassembled,
     in_sequence,
 )
-from kinspect.inspector.rocprof.spelling import is_data, key_of, operation, split, text_key
-from kinspect.inspector.rocprof.sums import LineSum, Unplaced, missing, position
+from kinspect.inspector.rocprof.placing.spelling import is_data, key_of, operation, split, text_key
+from kinspect.inspector.rocprof.placing.sums import LineSum, Unplaced, missing, position
 
 _MOST_WRONG = 0.1
 """A code object that contradicts more of the recorded instructions is another build's."""

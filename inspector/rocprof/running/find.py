@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.rocprof import versions
+from kinspect.inspector.rocprof.running import versions
 
 OURS = 125
 """The exit status of failures that are kinspect's or the profiler's, not the program's."""

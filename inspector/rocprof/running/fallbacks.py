@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.rocprof import versions
-from kinspect.inspector.rocprof.commands import PASSES, Pass, Planner, Wanted, plan
-from kinspect.inspector.rocprof.find import OURS, Profiler
+from kinspect.inspector.rocprof.running import versions
+from kinspect.inspector.rocprof.running.commands import PASSES, Pass, Planner, Wanted, plan
+from kinspect.inspector.rocprof.running.find import OURS, Profiler
 
 
 def _legacy(

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from kinspect.inspector.model import Metric
-from kinspect.inspector.rocprof import amounts, counters, quirks
-from kinspect.inspector.rocprof.peaks import Device
-from kinspect.inspector.rocprof.readings import Pass, Readings
-from kinspect.inspector.rocprof.wording import figure
+from kinspect.inspector.rocprof.figures import amounts, counters, quirks
+from kinspect.inspector.rocprof.figures.peaks import Device
+from kinspect.inspector.rocprof.figures.readings import Pass, Readings
+from kinspect.inspector.rocprof.figures.wording import figure
 
 _ACTIVE = "GRBM_GUI_ACTIVE"
 _OVER_CLOCK = 1.1

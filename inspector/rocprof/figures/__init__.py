@@ -1,0 +1,1 @@
+"""Dispatches to specialisations, oddities corrected, figures derived with their formulas."""
