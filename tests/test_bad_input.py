@@ -178,3 +178,12 @@ def test_nothing_half_written_stays(tool: Tool, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert not (tmp_path / "out.json").exists()
     assert not list(tmp_path.glob(".out*"))
+
+
+@pytest.mark.parametrize("group", ["rules", "env", "profile"])
+def test_a_group_without_a_command_shows_its_help(tool: Tool, group: str) -> None:
+    done = tool(group)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"Usage: kinspect {group}")
+    assert len(done.stderr.splitlines()) > 5
+    assert "error" not in done.stderr

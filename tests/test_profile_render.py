@@ -248,3 +248,9 @@ def test_a_comparison_as_text_and_json() -> None:
 
 def test_spread_of_the_maker_is_what_it_says() -> None:
     assert spread(3.0, 1.0).median == 2.0
+
+
+def test_a_register_count_that_a_note_doubts_is_not_shown() -> None:
+    assert "SGPR 48" in profile_view.launch(kernel())
+    doubted = replace(kernel(), notes=("SGPR_Count is 128 whatever the kernel: not known",))
+    assert "SGPR" not in profile_view.launch(doubted)

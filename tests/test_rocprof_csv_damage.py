@@ -24,6 +24,7 @@ from csv_files import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kinspect.inspector.recording import NONE
+from kinspect.inspector.rocprof.reading import read
 
 
 @settings(max_examples=60, deadline=None)
@@ -119,3 +120,17 @@ def test_timestamps_of_zero_are_unknown(tmp_path: Path) -> None:
     found = get(tmp_path)
     assert list(found.dispatches.start) == [NONE]
     assert list(found.dispatches.end) == [NONE]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"", "empty file"), (b"\n\n", "no header of a known form")],
+    ids=["empty", "blank"],
+)
+def test_a_file_without_a_header_says_what_is_in_it(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    path = tmp_path / "1_kernel_trace.csv"
+    path.write_bytes(content)
+    (note,) = read(path).notes
+    assert said in note

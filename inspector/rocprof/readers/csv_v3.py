@@ -17,7 +17,7 @@ from kinspect.inspector.rocprof.builder import Builder
 from kinspect.inspector.rocprof.readers.csv_agents import Agents
 from kinspect.inspector.rocprof.readers.csv_counters import Counters, LongReader
 from kinspect.inspector.rocprof.readers.csv_dispatches import RowIndex, Sink
-from kinspect.inspector.rocprof.readers.rows import Block, Table, folded, integer
+from kinspect.inspector.rocprof.readers.rows import Block, Table, folded, integer, nothing_in
 from kinspect.inspector.rocprof.reading import Group
 
 FORMAT = "rocprofv3 CSV"
@@ -91,7 +91,7 @@ def read(group: Group, builder: Builder) -> None:
         found = _SUFFIX.search(file.name)
         builder.note(f"{found['kind'] if found else file.stem}: API trace, not read")
     for file in kinds.get("empty", ()):
-        builder.note(f"{file.name}: empty file")
+        builder.note(f"{file.name}: {nothing_in(file)}")
     agents = Agents()
     for file in kinds.get("agents", ()):
         agents.read(Table.open(file), builder)

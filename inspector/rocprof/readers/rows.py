@@ -28,6 +28,11 @@ _JOINED = 4
 """A quoted field may hold line breaks: so many further lines are tried before it is given up."""
 
 
+def nothing_in(path: Path) -> str:
+    """Why a file without a header tells nothing."""
+    return "no header of a known form in it" if path.stat().st_size else "empty file"
+
+
 def header(path: Path) -> list[str]:
     """The names of a CSV file's columns as written; none if it is empty or cannot be opened."""
     text = ""
@@ -245,7 +250,7 @@ class Table:
                 "were read",
             )
         elif not self.names:
-            builder.note(f"{name}: empty file")
+            builder.note(f"{name}: {nothing_in(self.path)}")
         elif not self.good:
             builder.note(f"{name}: a header and no rows")
         elif self.unfinished:
