@@ -20,6 +20,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+# One worker: what the fixtures compile would else be compiled by each.
+pytestmark = pytest.mark.xdist_group("bench_guest")
+
 FILES = {
     "scale": """
         import triton

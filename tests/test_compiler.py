@@ -31,6 +31,9 @@ from kinspect.inspector.compiler.worker import Worker
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Variant
 
+# One worker: what the fixtures compile would else be compiled by each.
+pytestmark = pytest.mark.xdist_group("compiler")
+
 pytest.importorskip("triton")
 KERNELS = Path(__file__).parent / "data" / "guest_kernels.py"
 

@@ -19,6 +19,9 @@ from kinspect.inspector.metrics.mix import idle_slots
 from kinspect.inspector.model import Instruction, KernelReport, Variant
 from kinspect.inspector.render.spills import spill_lines
 
+# One worker: what the fixtures compile would else be compiled by each.
+pytestmark = pytest.mark.xdist_group("facts_code")
+
 DATA = Path(__file__).parent / "data"
 MCA = shutil.which("llvm-mca-22")
 

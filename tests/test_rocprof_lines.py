@@ -43,6 +43,9 @@ from kinspect.inspector.rocprof.placing.loop_costs import (
 from kinspect.inspector.rocprof.placing.sums import position
 from kinspect.inspector.rocprof.reading import read
 
+# One worker: what the fixtures compile would else be compiled by each.
+pytestmark = pytest.mark.xdist_group("rocprof_lines")
+
 ROOT = Path(__file__).parent.parent
 DATA = Path(__file__).parent / "data" / "isa"
 ARCHS = ("gfx90a", "gfx950", "gfx1201")

@@ -23,6 +23,9 @@ from kinspect.inspector.runs.jobs import Request
 from kinspect.inspector.ttgir.lowered import element_bits, fates
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
+# One worker: what the fixtures compile would else be compiled by each.
+pytestmark = pytest.mark.xdist_group("truth")
+
 FILE = Path(__file__).parent / "data" / "truth_kernels.py"
 TRUTH = ("KI017", "KI018", "KI019", "KI020", "KI021")
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")

@@ -76,7 +76,7 @@ def command(
             "write a page for each, compare two by `kinspect profile compare`, or lay targets "
             "beside a run by --with",
         )
-    if len(targets) == 1 and profiling.is_recording(Path(targets[0])):
+    if runs:
         options = profiling.Options(
             kernel=kernel,
             targets=joined,
