@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from kinspect.inspector.errors import KinspectError
@@ -14,60 +14,60 @@ from kinspect.inspector.rocprof.running.find import OURS, Profiler
 def _legacy(
     profiler: Profiler, wanted: Wanted, command: Sequence[str], run: Path
 ) -> tuple[Pass, ...]:
-    """Passes of rocprof v1: one with timestamps alone, then one per pass of counters."""
-    _refuse_lines(profiler, wanted)
-    made = []
-    for number, names in enumerate(((), *wanted.counters)):
-        name = f"counters-{number}" if names else "trace"
-        folder = run / PASSES / f"{number:02d}-{name}"
-        listing = folder / "counters.txt"
-        asked = ("-i", str(listing)) if names else ()
-        argv = (
-            str(profiler.path),
-            *asked,
-            "--timestamp",
-            "on",
-            "-o",
-            str(folder / "results.csv"),
-            *command,
-        )
-        made.append(
-            Pass(
-                name,
-                ", ".join(names) or "kernel trace",
-                folder,
-                argv,
-                tuple(names),
-                files={listing: f"pmc: {' '.join(names)}\n"} if names else {},
-                notes=_unfiltered(profiler, wanted),
-                expects=("results.csv",),
-            )
-        )
-    return tuple(made)
+    """Passes of rocprof (v1): times, then one per pass of counters."""
+
+    def argv(folder: Path, asked: tuple[str, ...]) -> tuple[str, ...]:
+        results = str(folder / "results.csv")
+        return (str(profiler.path), *asked, "--timestamp", "on", "-o", results, *command)
+
+    return _each(profiler, wanted, run, argv, (), "results.csv")
 
 
 def _second(
     profiler: Profiler, wanted: Wanted, command: Sequence[str], run: Path
 ) -> tuple[Pass, ...]:
     """Passes of rocprofv2: a kernel trace, then one per pass of counters."""
+
+    def argv(folder: Path, asked: tuple[str, ...]) -> tuple[str, ...]:
+        return (str(profiler.path), *asked, "-d", str(folder), "-o", "results", *command)
+
+    return _each(profiler, wanted, run, argv, ("--kernel-trace",), ".csv")
+
+
+def _each(
+    profiler: Profiler,
+    wanted: Wanted,
+    run: Path,
+    argv: Callable[[Path, tuple[str, ...]], tuple[str, ...]],
+    trace: tuple[str, ...],
+    expects: str,
+) -> tuple[Pass, ...]:
+    """A trace and the passes of counters, each with its listing of what to count.
+
+    Args:
+        profiler: which.
+        wanted: what was asked for.
+        run: the run's folder.
+        argv: the command line, from the pass's folder and what is asked of it.
+        trace: what asks for a trace.
+        expects: how the names of its files end.
+    """
     _refuse_lines(profiler, wanted)
     made = []
     for number, names in enumerate(((), *wanted.counters)):
         name = f"counters-{number}" if names else "trace"
         folder = run / PASSES / f"{number:02d}-{name}"
         listing = folder / "counters.txt"
-        asked = ("-i", str(listing)) if names else ("--kernel-trace",)
-        argv = (str(profiler.path), *asked, "-d", str(folder), "-o", "results", *command)
         made.append(
             Pass(
                 name,
                 ", ".join(names) or "kernel trace",
                 folder,
-                argv,
+                argv(folder, ("-i", str(listing)) if names else trace),
                 tuple(names),
                 files={listing: f"pmc: {' '.join(names)}\n"} if names else {},
                 notes=_unfiltered(profiler, wanted),
-                expects=(".csv",),
+                expects=(expects,),
             )
         )
     return tuple(made)
