@@ -176,7 +176,8 @@ def test_a_finding_is_told_with_its_rule() -> None:
     for finding in report.findings:
         rule = rules[finding.rule]
         told = explain_finding(finding, rules)
-        assert told.startswith(f"{finding.rule} {rule.name}   {finding.severity}")
+        severity = "note" if finding.severity == "info" else finding.severity
+        assert told.startswith(f"{finding.rule} {rule.name}   {severity}")
         assert finding.message in told
         assert " ".join(rule.explain.split()) in told
         assert " ".join(finding.fix.split()) in told
@@ -191,7 +192,7 @@ def test_a_finding_is_told_with_its_rule() -> None:
 
 def test_figures_of_a_finding_are_shown_and_what_is_not_known_is_not_zero() -> None:
     finding = Finding(
-        *("X1", "info", "certain", "m", {"a": None, "b": 0.25, "c": {"v_x": 3}, "d": True}),
+        *("X1", "info", "certain", "m", {"a": None, "b": 0.25, "c": {"v_x": 3}, "d": True, "e": 1}),
         (
             Location("source", 4, "/k/a.py", "  x = 1"),
             Location("ttgir", 9),
@@ -199,7 +200,9 @@ def test_figures_of_a_finding_are_shown_and_what_is_not_known_is_not_zero() -> N
         ),
         *("", "x"),
     )
-    told = explain_finding(finding)
-    for line in ("a = -", "b = 0.25", "c = v_x 3", "/k/a.py:4   x = 1", "TTGIR 9"):
+    units = {"b": "cycles", "c": "mapping", "e": "bytes"}
+    told = explain_finding(finding, unit_of=lambda name: units.get(name, ""))
+    known = ("a  -", "b  0.25 cycles", "c  v_x 3", "d  yes", "e  1 byte")
+    for line in (*known, "/k/a.py:4   x = 1", "TTGIR 9"):
         assert line in told.split("\n"), told
     assert "What to change" not in told

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from kinspect.inspector import machines
@@ -18,6 +18,7 @@ from kinspect.inspector.model import (
     WaitOp,
 )
 
+_NO_UNITS = ("bool", "name", "mapping")
 _VERDICTS: Mapping[str, str] = {
     "needed": "needed: a register that it waits for is used after it",
     "ordering": "for order: a barrier, a fence or a store comes after it",
@@ -76,26 +77,33 @@ def explain_instruction(
     return "\n".join(lines)
 
 
-def explain_finding(finding: Finding, rules: Mapping[str, RuleText] | None = None) -> str:
+def explain_finding(
+    finding: Finding,
+    rules: Mapping[str, RuleText] | None = None,
+    unit_of: Callable[[str], str] | None = None,
+) -> str:
     """What a finding means: its message, why it matters, what to change, where to read on.
 
     Args:
         finding: it.
         rules: id -> the rule as written, for the explanation and the references.
+        unit_of: the unit of a metric; None: figures stand without.
 
     Returns:
         Lines of plain text; paragraphs are apart by an empty line.
     """
     rule = (rules or {}).get(finding.rule)
     name = f" {rule.name}" if rule is not None else ""
-    parts = [f"{finding.rule}{name}   {finding.severity}, {finding.confidence}", finding.message]
+    severity = "note" if finding.severity == "info" else finding.severity
+    parts = [f"{finding.rule}{name}   {severity}, {finding.confidence}", finding.message]
     if rule is not None and rule.explain:
-        parts.append("Why\n" + " ".join(rule.explain.split()))
+        parts.append("Why it matters\n" + " ".join(rule.explain.split()))
     if finding.fix:
         parts.append("What to change\n" + " ".join(finding.fix.split()))
     if finding.evidence:
-        shown = [f"{name} = {_figure(value)}" for name, value in finding.evidence.items()]
-        parts.append("Figures\n" + "\n".join(shown))
+        shown = evidence(finding, unit_of)
+        width = max(map(len, (name for name, _ in shown)))
+        parts.append("Evidence\n" + "\n".join(f"{name:<{width}}  {said}" for name, said in shown))
     places = [text for text in map(_place, finding.locations) if text]
     if places:
         parts.append("Where\n" + "\n".join(places))
@@ -172,7 +180,7 @@ def _said(inst: Instruction, report: KernelReport) -> list[str]:
             told.append(f"stems from {access.op} (TTGIR {access.line}), {access.layout}")
             if access.limited_by is not None:
                 told.append(
-                    f"{_figure(access.bits)} of {_figure(access.widest)} bits per lane:"
+                    f"{figure(access.bits)} of {figure(access.widest)} bits per lane:"
                     f" {access.reason}"
                 )
                 if access.fix:
@@ -225,11 +233,28 @@ def _plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def _figure(value: MetricValue) -> str:
+def evidence(
+    finding: Finding, unit_of: Callable[[str], str] | None = None
+) -> list[tuple[str, str]]:
+    """The figures that a finding rests on, in words: (name, value with its unit)."""
+    found = []
+    for name, value in finding.evidence.items():
+        unit = unit_of(name) if unit_of is not None else ""
+        unit = "" if unit in _NO_UNITS else unit
+        if value == 1 and unit.endswith("s"):
+            unit = unit[:-1]
+        found.append((name, f"{figure(value)} {unit}".rstrip()))
+    return found
+
+
+def figure(value: MetricValue) -> str:
+    """A value of the evidence; what is unknown is a dash."""
     if value is None:
         return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_figure(one)}" for name, one in value.items())
+        return ", ".join(f"{name} {figure(one)}" for name, one in value.items()) or "none"
     return str(value)

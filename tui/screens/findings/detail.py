@@ -6,9 +6,10 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 
 from kinspect.inspector.analysis import catalogue
+from kinspect.inspector.browse import explain
 from kinspect.inspector.lint.rule import Rule
 from kinspect.inspector.lint.schema import bundled_packs, load_packs
-from kinspect.inspector.model import MetricValue
+from kinspect.inspector.model import Finding
 from kinspect.inspector.render import view
 from kinspect.tui.screens.findings.groups import MARKS, Group, Item, Rules
 from textual.content import Content
@@ -16,7 +17,6 @@ from textual.content import Content
 Part = tuple[str, str]
 _COLOURS: Mapping[str, str] = {"error": "$error", "warning": "$warning", "info": "$primary"}
 _WORDS: Mapping[str, str] = {"error": "error", "warning": "warning", "info": "note"}
-_NO_UNITS = ("bool", "name", "mapping")
 _MOST_PLACES = 20
 _MOST_FIXES = 3
 _FAINT = "$foreground 60%"
@@ -37,7 +37,7 @@ def of_item(item: Item, rule: Rule | None) -> Content:
         [(f"{item.kernel} {item.entry.report.arch or '-'}  ", _FAINT)],
         [(view.place(item.entry.report.source), _FAINT), ("\n\n", "")],
         [(f"{' '.join(found.message.split())}\n", "")],
-        _evidence(found.evidence),
+        _evidence(found),
         _places(item),
         _prose("What to change", found.fix or _plain(rule.text.fix if rule else "")),
         _rule(rule),
@@ -102,19 +102,21 @@ def _plain(written: str) -> str:
     return "" if "{" in written else written
 
 
-def _evidence(evidence: Mapping[str, MetricValue]) -> Iterator[Part]:
-    if not evidence:
+def _evidence(finding: Finding) -> Iterator[Part]:
+    shown = explain.evidence(finding, unit_of)
+    if not shown:
         return
     yield _heading("Evidence")
-    names = catalogue()
-    width = max(map(len, evidence))
-    for name, value in evidence.items():
-        spec = names.spec(name)
-        unit = spec.unit if spec is not None and spec.unit not in _NO_UNITS else ""
-        if value == 1 and unit.endswith("s"):
-            unit = unit[:-1]
+    width = max(len(name) for name, _ in shown)
+    for name, said in shown:
         yield f"{name:<{width}}  ", _FAINT
-        yield f"{shown(value)} {unit}".rstrip() + "\n", ""
+        yield f"{said}\n", ""
+
+
+def unit_of(name: str) -> str:
+    """The unit of a metric that rules may name."""
+    spec = catalogue().spec(name)
+    return spec.unit if spec is not None else ""
 
 
 def _places(item: Item) -> Iterator[Part]:
@@ -141,14 +143,3 @@ def _rule(rule: Rule | None) -> Iterator[Part]:
         for reference in rule.text.references:
             yield f"{' '.join(reference.title.split())}\n", ""
             yield f"  {reference.url}\n", "$primary"
-
-
-def shown(value: MetricValue) -> str:
-    """A value of the evidence; what is unknown is a dash."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {shown(part)}" for name, part in value.items()) or "none"
-    return view.show(value)

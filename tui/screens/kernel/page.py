@@ -210,7 +210,7 @@ class KernelPage(MarkedPage):
         """What the findings and the instruction of the line mean."""
         # Rules and instruction tables are read when they are first asked for.
         from kinspect.inspector.browse.explain import explain_finding, explain_instruction
-        from kinspect.tui.screens.findings.detail import rules
+        from kinspect.tui.screens.findings.detail import rules, unit_of
 
         pane, reading = self._current, self._reading
         if pane.is_missing:
@@ -220,7 +220,7 @@ class KernelPage(MarkedPage):
         if reading is not None:
             known = {name: rule.text for name, rule in rules().items()}
             found = reading.marks.findings(line, pane.kind)
-            parts += [explain_finding(finding, known) for finding in found]
+            parts += [explain_finding(finding, known, unit_of) for finding in found]
         if self._costs is not None:
             from kinspect.tui.screens.kernel.measured import explained
 
