@@ -9,8 +9,9 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 demo: $(VENV)/.installed-triton
 	$(BIN)/kinspect analyze kernels/gemm_all_types.py --arch gfx942
 
+# One worker more than CI has cores: tests that wait for a process leave theirs idle.
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not slow"
 
 test-all: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup

@@ -171,7 +171,10 @@ def test_widths_of_planted_kernels_are_foretold(run: Report) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow if n == "gemm_all_types" else ()) for n in FEW],
+)
 def test_widths_of_some_kernels_are_foretold(name: str) -> None:
     pytest.importorskip("triton")
     path = str(ROOT / "kernels" / f"{name}.py")

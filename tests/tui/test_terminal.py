@@ -343,7 +343,7 @@ def _of_256(number: int) -> tuple[int, int, int]:
     return tuple(0 if not v else 55 + 40 * v for v in (cube // 36, cube // 6 % 6, cube % 6))  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("colorterm", ["truecolor", ""])
+@pytest.mark.parametrize("colorterm", ["truecolor", pytest.param("", marks=pytest.mark.slow)])
 def test_no_color_leaves_greys_alone(start: Start, colorterm: str) -> None:
     plain = start("tui", *FILES, NO_COLOR="1", COLORTERM=colorterm)
     coloured = start("tui", *FILES, NO_COLOR="", COLORTERM=colorterm)
