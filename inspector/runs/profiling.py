@@ -14,17 +14,14 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Artifact, ErrorRecord, KernelReport, Report
 from kinspect.inspector.recording import (
     CodeObject,
-    KernelProfile,
     Profile,
     Recording,
-    Samples,
-    Traced,
 )
 from kinspect.inspector.rocprof import profile as profiles
 from kinspect.inspector.rocprof import reading
-from kinspect.inspector.rocprof.placing import lines, loop_costs
 from kinspect.inspector.rocprof.running import manifest
 from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.runs.landing import landed
 
 Collect = Callable[[Request], Report]
 """`pipeline.collect`, which stands above this room."""
@@ -133,7 +130,7 @@ def joined(
     analysed, failed, target = _static(recording, options, collect)
     errors = (*_nothing_read(recording, found), *failed)
     kernels, reports = profiles.joined(found.kernels, analysed, recording.code_objects)
-    kernels, reports = _landed(recording, kernels, reports)
+    kernels, reports = landed(recording, kernels, reports)
     return Profile(
         recording=recording,
         kernels=kernels,
@@ -194,67 +191,6 @@ def _added_up(recording: Recording) -> list[str]:
     names = [recording.parts[part].name for part in sorted(timed)]
     shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     return [f"times of {len(names)} recordings are added up: {shown}; import one alone to tell"]
-
-
-def _landed(
-    recording: Recording, kernels: Sequence[KernelProfile], reports: Sequence[KernelReport]
-) -> tuple[tuple[KernelProfile, ...], tuple[KernelReport, ...]]:
-    """Samples and traced cycles on the lines of the kernels that they are of."""
-    if not recording.samples and not recording.traces:
-        return tuple(kernels), tuple(reports)
-    by_id = {report.id: report for report in reports}
-    landed = []
-    for kernel in kernels:
-        samples, traced = _of_kernel(recording, kernel)
-        matched = kernel.match.verdict in ("exact", "likely")
-        if not samples and not traced:
-            landed.append(kernel)
-            continue
-        if not matched:
-            words = "samples" if samples else "a thread trace"
-            note = f"{words} of it stand on no line: no analysed kernel is surely this one"
-            landed.append(replace(kernel, notes=(*kernel.notes, note)))
-            continue
-        report = by_id[kernel.match.kernels[0]]
-        landing = lines.measured_lines(report, samples, traced, _saved(recording, samples, traced))
-        notes = (*kernel.notes, *landing.notes)
-        landed.append(replace(kernel, lines=landing.lines, notes=notes))
-        if not report.measured_lines:
-            by_id[report.id] = loop_costs.with_lines(report, landing.lines)
-    return tuple(landed), tuple(by_id.values())
-
-
-def _of_kernel(
-    recording: Recording, kernel: KernelProfile
-) -> tuple[tuple[Samples, ...], tuple[Traced, ...]]:
-    """What was sampled and traced of a kernel: by its shapes; by name alone if that is its own."""
-    shapes = set(kernel.shapes)
-    names = {recording.shapes[number].name for number in shapes} | {kernel.name}
-
-    def mine(shape: int | None, name: str | None) -> bool:
-        return shape in shapes if shape is not None else name in names
-
-    samples = tuple(one for one in recording.samples if mine(one.place.shape, None))
-    traced = tuple(
-        line
-        for trace in recording.traces
-        for line in trace.lines
-        if mine(line.place.shape, trace.kernel)
-    )
-    return samples, traced
-
-
-def _saved(
-    recording: Recording, samples: Sequence[Samples], traced: Sequence[Traced]
-) -> tuple[Path, ...]:
-    """Code objects that the profiler saved of these places."""
-    places = [one.place for one in samples] + [one.place for one in traced]
-    wanted = {(p.process, p.code_object) for p in places if p.code_object is not None}
-    return tuple(
-        Path(one.path)
-        for one in recording.code_objects
-        if one.path is not None and (one.process, one.id) in wanted
-    )
 
 
 def _static(
