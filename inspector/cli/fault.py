@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import IO, TextIO
 
 import click
 from kinspect.inspector.cli.options import format_option, output_option, result_stream
+from kinspect.inspector.cli.signals import signals_for
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.fault import agent as debug_agent
 from kinspect.inspector.fault.values import FaultReport
@@ -250,7 +250,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str], copy: Path) -> 
             f"{command[0]}: cannot be run ({reason})", hint, debug_agent.FAILED
         ) from None
     assert process.stderr is not None
-    with _signals_for(process), copy.open("wb") as kept:
+    with signals_for(process, (signal.SIGINT, signal.SIGQUIT)), copy.open("wb") as kept:
         pump = threading.Thread(target=_pump, args=(process.stderr, kept), daemon=True)
         pump.start()
         status = process.wait()
@@ -275,30 +275,6 @@ def _pump(source: IO[bytes], kept: IO[bytes]) -> None:
 def _write_all(to: int, chunk: bytes) -> None:
     while chunk:
         chunk = chunk[os.write(to, chunk) :]
-
-
-@contextmanager
-def _signals_for(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Ctrl-C and Ctrl-\\ reach the command by themselves; SIGTERM and SIGHUP are passed on."""
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        process.send_signal(number)
-
-    def wait(number: int, frame: FrameType | None) -> None:
-        """The terminal told the command too: its report is still to be read."""
-
-    handlers = {
-        signal.SIGINT: wait,
-        signal.SIGQUIT: wait,
-        signal.SIGTERM: pass_on,
-        signal.SIGHUP: pass_on,
-    }
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _keep(found: FaultReport, folder: Path) -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 
 import click
 from kinspect.inspector.capture.trace import SUFFIX, Trace, merge, write_trace
+from kinspect.inspector.cli.signals import signals_for
 from kinspect.inspector.errors import KinspectError
 
 SOURCES = Path(__file__).parent.parent / "guest" / "record"
@@ -88,28 +86,9 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
             hint = f"did you mean `kinspect record -- python {' '.join(command)}`?"
         reason = error.strerror or str(error)
         raise KinspectError(f"{command[0]}: cannot be run ({reason})", hint) from None
-    with _signals_for(process):
+    with signals_for(process):
         status = process.wait()
     return 128 - status if status < 0 else status
-
-
-@contextmanager
-def _signals_for(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Ctrl-C reaches the command by itself and is waited out here; SIGTERM is passed on."""
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        process.send_signal(number)
-
-    def wait(number: int, frame: FrameType | None) -> None:
-        """The terminal told the command too: what it leaves is still to be merged."""
-
-    handlers = {signal.SIGINT: wait, signal.SIGTERM: pass_on, signal.SIGHUP: pass_on}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _summarize(trace: Trace, output: Path) -> None:
