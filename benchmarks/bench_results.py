@@ -2,6 +2,8 @@
 
 FILE: what `kinspect bench NAME --compare torch --format json` wrote, or several such documents one
 after the other, or that with gzip. A case that stands in several files is taken from the last.
+Kernels of which no file speaks keep the section that they have, if it is from the same device and
+versions: figures of two machines do not stand in one table.
 """
 
 from __future__ import annotations
@@ -28,6 +30,16 @@ AIMS = {
     "vector_add": 0.9,
 }
 """Kernel -> the least multiple of torch's speed that was aimed at."""
+
+WHY = {
+    "gemm_streamk": """\
+Under half of torch are the shapes whose K, 6878 and 8172, is no multiple of 16:
+Triton knows of a stride whether 16 divides it and nothing else, so each load moves one value of 2
+bytes, too narrow to be copied asynchronously, and nothing is pipelined. With K 6912 in place of
+6878 the same kernel has 0.75 of torch's speed (0.89 in the atomic form), with 8192 in place of
+8172 it is the faster one (8133 × 8132: 1.9). torch loses two thirds of its own speed on them.""",
+}
+"""Kernel -> what explains its slow rows, each figure measured on the device above."""
 
 HEAD = """# The bundled kernels on a GPU
 
@@ -58,10 +70,29 @@ def main() -> None:
             if case["status"] != "ok" and case["name"] in known:
                 continue
             known[case["name"]] = case
-    lines = [HEAD.format(device="; ".join(devices)), "## Aims", "", *aims(found)]
-    for kernel, cases in sorted(found.items()):
-        lines += ["", f"## {kernel}", "", *table(list(cases.values()))]
+    device = "; ".join(devices)
+    sections = written(OUT.read_text(encoding="utf-8"), device) if OUT.exists() else {}
+    known_aims = {row.split("|")[1].strip(): row for row in sections.pop("Aims", [])[2:]}
+    sections |= {kernel: table(list(cases.values())) for kernel, cases in found.items()}
+    lines = [HEAD.format(device=device), "## Aims", "", *aims(found, known_aims)]
+    for kernel, rows in sorted(sections.items()):
+        lines += ["", f"## {kernel}", "", *rows]
+        if kernel in WHY:
+            lines += ["", WHY[kernel]]
     OUT.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def written(text: str, device: str) -> dict[str, list[str]]:
+    """The tables of an earlier RESULTS.md, heading -> lines; none if it is of another device."""
+    if f" measured. {device}.\n" not in text.replace("\nmeasured.", " measured."):
+        return {}
+    sections: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("## "):
+            sections[line[3:]] = rows = []
+        elif line.startswith("|") and sections:
+            rows.append(line)
+    return sections
 
 
 def documents(paths: list[str]) -> Iterator[dict[str, Any]]:
@@ -90,7 +121,8 @@ def times_torch(case: dict[str, Any]) -> float | None:
     return float(times) if times is not None else None
 
 
-def aims(found: dict[str, dict[str, dict[str, Any]]]) -> list[str]:
+def aims(found: dict[str, dict[str, dict[str, Any]]], known: dict[str, str]) -> list[str]:
+    """The table of aims; a kernel of which nothing was measured has the row that is known of it."""
     lines = [
         "| kernel | aim, × torch | cases compared | geometric mean | least | under the aim |",
         "|---|--:|--:|--:|--:|---|",
@@ -99,6 +131,7 @@ def aims(found: dict[str, dict[str, dict[str, Any]]]) -> list[str]:
         cases = found.get(kernel, {}).values()
         ratios = {c["name"]: r for c in cases if (r := times_torch(c)) is not None}
         if not ratios:
+            lines += [known[kernel]] if kernel in known else []
             continue
         under = [f"{name} ({ratio:.2f})" for name, ratio in ratios.items() if ratio < aim]
         mean = statistics.geometric_mean(ratios.values())

@@ -240,6 +240,20 @@ def test_bench_shapes_make_inputs(name: str) -> None:
         assert inputs
 
 
+def test_streamk_takes_smaller_tiles_where_k_ends_in_a_short_block() -> None:
+    """128x256 spills 212 registers on an H200 there: a product of its own follows the loop."""
+    streamk = load("gemm_streamk")
+    tiles = {
+        k: streamk.default_config("cuda", M=8192, N=4864, K=k, num_sms=132)
+        for k in (None, 6880, 6912)
+    }
+    assert {k: c["BLOCK_M"] * c["BLOCK_N"] for k, c in tiles.items()} == {
+        None: 128 * 256,
+        6880: 128 * 128,
+        6912: 128 * 256,
+    }
+
+
 def bad_calls() -> dict[str, tuple[str, dict[str, Any], str]]:
     import torch
 
