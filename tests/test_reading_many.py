@@ -117,7 +117,7 @@ def test_a_bug_takes_one_target_with_it() -> None:
 
     made, failed = run(then, 2)
     assert [Path(f.error.file or "").name for f in failed] == [NAMES[3]]
-    assert "internal error: ZeroDivisionError: a bug" in failed[0].error.message
+    assert "internal error of kinspect: ZeroDivisionError: a bug (tests" in failed[0].error.message
     assert len({Path(m.value.partition("::")[0]).name for m in made}) == len(NAMES) - 1
 
 
