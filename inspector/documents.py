@@ -36,7 +36,7 @@ def json_value(text: str | bytes, name: str, hint: str = _CORRECT) -> Any:
     try:
         return json.loads(text)
     except RecursionError:
-        raise KinspectError(f"{name}: not readable JSON (nested too deeply)", hint) from None
+        raise KinspectError(f"{name}: not valid JSON (nested too deeply)", hint) from None
     except ValueError as error:
         raise KinspectError(f"{name}: not valid JSON ({_reason(error)})", hint) from None
 
@@ -52,13 +52,13 @@ def toml_value(text: str, name: str, hint: str = _CORRECT) -> dict[str, Any]:
     for number, line in enumerate(text.splitlines(), 1):
         if line.count(".") >= MOST_KEY_PARTS and _key_parts(line) > MOST_KEY_PARTS:
             raise KinspectError(
-                f"{name}:{number}: not readable TOML (a key of over {MOST_KEY_PARTS} parts)", hint
+                f"{name}:{number}: not valid TOML (a key of over {MOST_KEY_PARTS} parts)", hint
             )
     tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         value: dict[str, Any] = tomllib.loads(text)
     except RecursionError:
-        raise KinspectError(f"{name}: not readable TOML (nested too deeply)", hint) from None
+        raise KinspectError(f"{name}: not valid TOML (nested too deeply)", hint) from None
     except ValueError as error:
         raise KinspectError(f"{name}: not valid TOML ({_reason(error)})", hint) from None
     return value

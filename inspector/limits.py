@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kinspect.inspector.errors import KinspectError
 
 if TYPE_CHECKING:
+    import sqlite3
     import zipfile
 
 T = TypeVar("T")
@@ -324,6 +325,30 @@ def _data_bytes() -> int | None:
     except (OSError, ValueError, IndexError):
         pass
     return None
+
+
+# --------------------------------------------------------------------------- databases
+
+
+def bound_queries(connection: sqlite3.Connection) -> None:
+    """Makes a SQLite file of a stranger's safe to read: tables alone, for so many seconds.
+
+    Views and triggers are the file's own SQL and would be run by ours. A query that takes longer
+    ends as "interrupted": no signal reaches SQLite at work.
+
+    Raises:
+        sqlite3.DatabaseError: it is no database, or brings views or triggers.
+    """
+    import sqlite3
+
+    connection.execute("PRAGMA trusted_schema = OFF")
+    end = time.monotonic() + _base_seconds()
+    connection.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+    found = connection.execute(
+        "SELECT type, name FROM sqlite_master WHERE type NOT IN ('table', 'index')"
+    ).fetchone()
+    if found is not None:
+        raise sqlite3.DatabaseError(f"it holds a {found[0]}, {_short(str(found[1]))}")
 
 
 # --------------------------------------------------------------------------- inflating
