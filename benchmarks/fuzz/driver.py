@@ -18,9 +18,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.fuzz.mutate import mutated
-from benchmarks.fuzz.readers import Reader
 from kinspect.inspector.errors import KinspectError, unforeseen
+
+from benchmarks.fuzz.mutate import Files, mutated
+from benchmarks.fuzz.readers import Reader
 
 MOST_SECONDS = 20.0
 """Of processor time; a machine that does other things besides fails no case."""
@@ -68,6 +69,10 @@ def fuzz(reader: Reader, seconds: float, seed: int, keep: Path) -> Tally:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(dir=_shared_memory()) as name:
         folder = Path(name)
+        for number, files in enumerate(reader.seeds()):  # what is read once, the forks have then
+            said = _outcome(reader, _laid_out(files, folder / "case"))
+            if said.startswith(_INTERNAL):
+                print(f"  {reader.name}: seed {number} undamaged: {said}", flush=True)
         child = 0
         while (left := seconds - (time.monotonic() - began)) > 0:
             _run_child(reader, f"{seed}:{reader.name}:{child}", folder, tally, left, keep)
@@ -186,11 +191,7 @@ def _serve(reader: Reader, rng: random.Random, folder: Path, out: int, end: floa
         if time.monotonic() > end:
             return
         files = mutated(rng.choice(corpus), rng, reader.kinds, list(reader.words))
-        case = folder / "case"
-        shutil.rmtree(case, ignore_errors=True)
-        for name, data in files.items():
-            (case / name).parent.mkdir(parents=True, exist_ok=True)
-            (case / name).write_bytes(data)
+        case = _laid_out(files, folder / "case")
         os.write(out, b"begin \n")
         _forget_peak()
         began = _used()
@@ -209,6 +210,14 @@ def _serve(reader: Reader, rng: random.Random, folder: Path, out: int, end: floa
             known.add(template)
             if len(corpus) < _CORPUS:
                 corpus.append(files)
+
+
+def _laid_out(files: Files, case: Path) -> Path:
+    shutil.rmtree(case, ignore_errors=True)
+    for name, data in files.items():
+        (case / name).parent.mkdir(parents=True, exist_ok=True)
+        (case / name).write_bytes(data)
+    return case
 
 
 def _outcome(reader: Reader, case: Path) -> str:

@@ -26,16 +26,19 @@ _NUMBERS = (
     b"1:2:3:4", b"0.1", b"--", b"1_000",
 )  # fmt: skip
 _WORDS = (
-    b"\x00", b"\xff\xfe", b"\xed\xa0\x80", b"\x1b]0;x\x07", b"\r", b"\r\n", b"\t", b"\"", b"'", b"\\",
-    b"#", b"//", b"/*", b"*/", b";", b"(", b")", b"[", b"]", b"{", b"}", b"<", b">", b",", b":", b"=",
-    b"&a ", b"*a", b"<<: ", b"!!int ", b"!!timestamp ", b"- ", b"? ", b"%", b"@", b"$", b"$0", b"\\@",
+    b"\x00", b"\xff\xfe", b"\xed\xa0\x80", b"\x1b]0;x\x07", b"\r", b"\r\n", b"\t",
+    b"\"", b"'", b"\\", b"#", b"//", b"/*", b"*/", b";", b"(", b")", b"[", b"]", b"{", b"}", b"<", b">", b",", b":", b"=",
+    b"&a ", b"*a", b"<<: ", b"!!int ", b"!!timestamp ", b"- ", b"? ", b"%", b"@", b"$", b"$0",
+    b"\\@",
     b"null", b"true", b"\xe2\x80\xae", "\u2028".encode(),
 )  # fmt: skip
 _TEXT_NUMBER = re.compile(rb"-?\b\d+(?:\.\d+)?\b|0x[0-9a-fA-F]+")
 _TOKEN = re.compile(rb"[\w.$@-]+|[^\w\s]")
 
 
-def mutated(files: Files, rng: random.Random, kinds: Mapping[str, str], words: list[bytes]) -> Files:
+def mutated(
+    files: Files, rng: random.Random, kinds: Mapping[str, str], words: list[bytes]
+) -> Files:
     """A copy of a seed with one file damaged, once or several times.
 
     Args:
@@ -77,9 +80,13 @@ def _size(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
         return data
     # Headers stand at the begin, tables at the end: both more often than the middle.
     top = len(data) - width
-    at = rng.choice((rng.randint(0, min(top, 256)), rng.randint(0, top), max(0, top - rng.randint(0, 4096))))
+    at = rng.choice(
+        (rng.randint(0, min(top, 256)), rng.randint(0, top), max(0, top - rng.randint(0, 4096)))
+    )
     value = struct.unpack_from(form, data, at)[0]
-    value = rng.choice((*_SIZES, value + 1, value - 1, value * 2, len(data), value ^ (1 << rng.randrange(16))))
+    value = rng.choice(
+        (*_SIZES, value + 1, value - 1, value * 2, len(data), value ^ (1 << rng.randrange(16)))
+    )
     value %= 1 << (8 * width)
     return data[:at] + struct.pack(form, value) + data[at + width :]
 
@@ -143,7 +150,9 @@ def _lines(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
 
 def _nest(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
     at, depth = _at(data, rng), rng.choice((10, 300, 3000, 100_000))
-    start, end = rng.choice(((b"[", b"]"), (b"{", b"}"), (b"(", b")"), (b'{"a":', b"}"), (b"<", b">"), (b"- ", b"")))
+    start, end = rng.choice(
+        ((b"[", b"]"), (b"{", b"}"), (b"(", b")"), (b'{"a":', b"}"), (b"<", b">"), (b"- ", b""))
+    )
     return data[:at] + start * depth + b"1" + end * rng.choice((depth, depth - 1, 0)) + data[at:]
 
 
@@ -155,17 +164,35 @@ def _other(rng: random.Random, value: Any) -> Any:
     for _ in range(rng.choice((3, 150, 600))):
         deep = [deep] if rng.random() < 0.5 else {"a": deep}
     texts = ("", "x", "x" * 100_000, "\x1b[31m", "\ud800", "../../etc", "1" * 5000, "a\nb", "::x")
-    numbers = (0, -1, 1, 1 << 31, 1 << 63, 10**18, -(10**18), 10**400, 1.5, float("nan"), float("inf"), 1e308)
+    numbers = (
+        0,
+        -1,
+        1,
+        1 << 31,
+        1 << 63,
+        10**18,
+        -(10**18),
+        10**400,
+        1.5,
+        float("nan"),
+        float("inf"),
+        1e308,
+    )
     return rng.choice(
-        (None, True, False, [], {}, [value], {"a": value}, [value] * 100, deep, rng.choice(texts), rng.choice(numbers))
-    )  # fmt: skip
+        (None, True, False, [], {}, [value], {"a": value}, [value] * 100, deep)
+        + (rng.choice(texts), rng.choice(numbers)) * 2
+    )
 
 
 def _value(value: Any, rng: random.Random) -> Any:
     """The same document with one of its values exchanged, added or gone."""
     path, here = [], value
     while isinstance(here, dict | list) and here and rng.random() < 0.93:
-        key = rng.choice(sorted(here, key=str)) if isinstance(here, dict) else rng.randrange(len(here))
+        key = (
+            rng.choice(sorted(here, key=str))
+            if isinstance(here, dict)
+            else rng.randrange(len(here))
+        )
         path.append((here, key))
         here = here[key]
     if not path:
@@ -211,7 +238,9 @@ def _yaml(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
     try:
         value = yaml.safe_load(data)
         value = _value(value, rng)
-        return yaml.safe_dump(value, default_flow_style=rng.random() < 0.3).encode("utf-8", "replace")
+        return yaml.safe_dump(value, default_flow_style=rng.random() < 0.3).encode(
+            "utf-8", "replace"
+        )
     except Exception:  # damaged before
         return _word(data, rng, words)
 
@@ -230,7 +259,9 @@ def _zip(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
     members[name] = change(members[name], rng, words)
     if rng.random() < 0.1:
         members.pop(name)
-    method = rng.choice((zipfile.ZIP_DEFLATED,) * 4 + (zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA))
+    method = rng.choice(
+        (zipfile.ZIP_DEFLATED,) * 4 + (zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+    )
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", method) as archive:
         for key, value in members.items():
@@ -239,29 +270,46 @@ def _zip(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
 
 
 def _sqlite(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
-    values = (None, -1, 0, 1 << 62, 1.5, "", "x" * 10_000, b"\xff\x00", '{"a": ' * 2000, "[" * 100_000, "9" * 5000)
+    values = (
+        None,
+        -1,
+        0,
+        1 << 62,
+        1.5,
+        "",
+        "x" * 10_000,
+        b"\xff\x00",
+        '{"a": ' * 2000,
+        "[" * 100_000,
+        "9" * 5000,
+    )
     with tempfile.NamedTemporaryFile(suffix=".db") as stream:
         stream.write(data)
         stream.flush()
         try:
             base = sqlite3.connect(stream.name)
-            tables = [r[0] for r in base.execute("SELECT name FROM sqlite_master WHERE type='table'")]
+            tables = [
+                r[0] for r in base.execute("SELECT name FROM sqlite_master WHERE type='table'")
+            ]
             table = rng.choice(tables)
             columns = [r[1] for r in base.execute(f'PRAGMA table_info("{table}")')]
             column, way = rng.choice(columns), rng.randrange(6)
             if way == 0:
                 base.execute(f'ALTER TABLE "{table}" RENAME TO "{table}_x"')
                 if rng.random() < 0.5:
-                    base.execute(
-                        f'CREATE VIEW "{table}" AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r)'
-                        f' SELECT {", ".join(f"n AS [{c}]" for c in columns)} FROM r'
-                    )
+                    endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r)"
+                    listed = ", ".join(f"n AS [{c}]" for c in columns)
+                    base.execute(f'CREATE VIEW "{table}" AS {endless} SELECT {listed} FROM r')
             elif way == 1:
-                base.execute(f'ALTER TABLE "{table}" RENAME COLUMN "{column}" TO "x{rng.randrange(9)}"')
+                base.execute(
+                    f'ALTER TABLE "{table}" RENAME COLUMN "{column}" TO "x{rng.randrange(9)}"'
+                )
             elif way == 2:
                 base.execute(f'DELETE FROM "{table}"')
             else:
-                base.execute(f'UPDATE OR IGNORE "{table}" SET "{column}" = ?', (rng.choice(values),))
+                base.execute(
+                    f'UPDATE OR IGNORE "{table}" SET "{column}" = ?', (rng.choice(values),)
+                )
             base.commit()
             base.close()
             with open(stream.name, "rb") as found:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.fuzz import seeds
 from benchmarks.fuzz.mutate import Files
+
+if TYPE_CHECKING:
+    from kinspect.inspector.model import KernelReport, Report
 
 _TEXT = {"": "text"}
 
@@ -33,18 +37,35 @@ class Reader:
     words: tuple[bytes, ...] = ()
 
 
-def _target(case: Path, archs: tuple[str, ...] = ()) -> str:
+def _target(case: Path) -> str:
     """As `kinspect analyze` reads a target, in every form of its result."""
     from kinspect.inspector import pipeline
-    from kinspect.inspector.lint import baseline
+    from kinspect.inspector.runs.jobs import Request
+
+    return _written(pipeline.collect(Request(tuple(map(str, case.iterdir())))))
+
+
+def _ttgir(case: Path) -> str:
+    """TTGIR that is only read; what can be compiled goes to Triton's own parser."""
+    from kinspect.inspector import analysis
+    from kinspect.inspector.limits import within
+    from kinspect.inspector.model import Report
+
+    (path,) = case.iterdir()
+    text = path.read_text("utf-8", "replace")
+    context = analysis.Context(str(path))
+
+    def read() -> Iterator[KernelReport]:
+        yield from analysis.analyze_ttgir(text, context)
+
+    return _written(Report(path.name, {}, tuple(within(path.name, len(text), read())), ()))
+
+
+def _written(report: Report) -> str:
     from kinspect.inspector.render import json_v1, md, text, view
     from kinspect.inspector.render.html import page
-    from kinspect.inspector.runs.jobs import Request
     from kinspect.inspector.runs.picturing import shown
 
-    del baseline
-    paths = [str(path) for path in sorted(case.iterdir())][:1]
-    report = pipeline.collect(Request(tuple(paths), archs))
     for write in (json_v1.write, text.write, md.write):
         write(report, io.StringIO())
     page.write_report(report, shown(view.worst_first(report.kernels)), io.StringIO())
@@ -58,7 +79,7 @@ def _elf(case: Path) -> str:
     from kinspect.inspector.isa.objects.bundle import extract_code_objects
     from kinspect.inspector.isa.objects.codeobject import read_code_object
     from kinspect.inspector.isa.objects.elf import read_elf
-    from kinspect.inspector.isa.objects.linemap import read_lines
+    from kinspect.inspector.isa.objects.linemap import read_line_map
     from kinspect.inspector.limits import reading
 
     (path,) = case.iterdir()
@@ -66,7 +87,7 @@ def _elf(case: Path) -> str:
     with reading(path.name, len(data)):
         for _, image in extract_code_objects(data, path.name):
             read_code_object(image, path.name)
-            read_lines(read_elf(image, path.name))
+            read_line_map(read_elf(image, path.name))
     return ""
 
 
@@ -192,11 +213,12 @@ def _history(case: Path) -> str:
     from kinspect.inspector.history.store import History
 
     (path,) = case.iterdir()
-    history = History(path)
+    history = History(path.parent)
     for name in history.names():
         history.measured(name)
-        history.sightings(name)
-    history.analyses()
+        history.seen(name)
+    for run in history.analyses():
+        history.analysed(run.id)
     return ""
 
 
@@ -210,14 +232,16 @@ def _ledger(case: Path) -> str:
 
 _RECORDED = {".json": "json", ".csv": "text", ".db": "sqlite", ".yaml": "yaml", ".txt": "text"}
 _ASM_WORDS = (
-    b".rept 100000\n", b".endr\n", b".macro m a\n", b".endm\n", b"m 1\n", b".if 1\n", b".endif\n",
-    b".irp x,1,2\n", b".set s, s+1\n", b"s_branch .LBB0_1\n", b".LBB0_1:\n", b"s_cbranch_scc0 ",
-    b"v[0:255]", b".amdgpu_metadata\n", b".end_amdgpu_metadata\n", b"s_waitcnt vmcnt(0)\n", b"s_endpgm\n",
-    b"; kinspect: ignore[KI001]", b".amdhsa_kernel k\n", b"s_setpc_b64 s[0:1]\n", b".loc 1 1 1\n",
+    b".rept 100000\n", b".endr\n", b".macro m a\n", b".endm\n", b"m 1\n", b".if 1\n",
+    b".endif\n", b".irp x,1,2\n", b".set s, s+1\n", b"s_branch .LBB0_1\n", b".LBB0_1:\n",
+    b"s_cbranch_scc0 ", b"v[0:255]", b".amdgpu_metadata\n", b".end_amdgpu_metadata\n",
+    b"s_waitcnt vmcnt(0)\n", b"s_endpgm\n", b"; kinspect: ignore[KI001]", b".amdhsa_kernel k\n",
+    b"s_setpc_b64 s[0:1]\n", b".loc 1 1 1\n",
 )  # fmt: skip
 _MLIR_WORDS = (
-    b"#blocked", b"tensor<1x99999999999xf32, #blocked>", b"loc(", b"#loc = loc(#loc)\n", b"scf.for ",
-    b"{tt.divisibility = 16 : i32}", b"tt.func public @k(", b"} loc(#loc1)\n", b'"', b"dense<", b"!tt.ptr<",
+    b"#blocked", b"tensor<1x99999999999xf32, #blocked>", b"loc(", b"#loc = loc(#loc)\n",
+    b"scf.for ", b"{tt.divisibility = 16 : i32}", b"tt.func public @k(", b"} loc(#loc1)\n",
+    b'"', b"dense<", b"!tt.ptr<",
 )  # fmt: skip
 
 
@@ -238,22 +262,54 @@ READERS: tuple[Reader, ...] = (
     Reader("code_object", _target, _of("code_object"), {"": "bytes"}),
     Reader("elf", _elf, _of("code_object"), {"": "bytes"}),
     Reader("bundle", _elf, _of("bundle"), {"": "bytes"}),
-    Reader("ttgir", _target, _of("ttgir"), _TEXT, _MLIR_WORDS),
+    Reader("ttgir", _ttgir, _of("ttgir"), _TEXT, _MLIR_WORDS),
     Reader("ttir", _ttir, _of("ttir"), _TEXT, _MLIR_WORDS),
     Reader("folder", _folder, _of("folder"), {".json": "json", "": "text"}),
     Reader("report", _target, _of("report"), {"": "json"}),
     Reader("archive", _target, _of("archive"), {"": "zip"}),
     Reader("kitrace", _trace, _of("kitrace"), {"": "jsonl"}),
-    Reader("inductor", _inductor, _of("inductor"), _TEXT, (b"@triton_heuristics.pointwise(", b"'''")),
-    Reader("cases", _case_file, _of("cases"), _TEXT, (b"KINSPECT_CASES", b"# kinspect: ignore[KI001]")),
-    Reader("pack", _lint, _of("pack"), {"": "yaml"}, (b"extends:", b"when:", b"loop.", b"evidence:")),
+    Reader(
+        "inductor", _inductor, _of("inductor"), _TEXT, (b"@triton_heuristics.pointwise(", b"'''")
+    ),
+    Reader(
+        "cases", _case_file, _of("cases"), _TEXT, (b"KINSPECT_CASES", b"# kinspect: ignore[KI001]")
+    ),
+    Reader(
+        "pack", _lint, _of("pack"), {"": "yaml"}, (b"extends:", b"when:", b"loop.", b"evidence:")
+    ),
     Reader("baseline", _lint, _of("baseline"), {"": "json"}),
-    Reader("settings", _lint, _of("settings"), _TEXT, (b"[[tool.kinspect.kernel]]\n", b"a." * 60, b"budget = {")),
-    *map(_recorded, ("rocprof_csv", "rocprof_json", "rocpd", "rocprof_v1", "torch", "att", "compute")),
-    Reader("fault", _fault, _of("fault"), _TEXT, (b"wave_1: pc=0x0 ", b"code object: ", b"loaded at: [")),
-    Reader("gemm_sizes", _sizes, _of("gemm_sizes"), {".yaml": "yaml", "": "text"}, (b"1:2:3", b"- {M: ")),
+    Reader(
+        "settings",
+        _lint,
+        _of("settings"),
+        _TEXT,
+        (b"[[tool.kinspect.kernel]]\n", b"a." * 60, b"budget = {"),
+    ),
+    *map(
+        _recorded, ("rocprof_csv", "rocprof_json", "rocpd", "rocprof_v1", "torch", "att", "compute")
+    ),
+    Reader(
+        "fault",
+        _fault,
+        _of("fault"),
+        _TEXT,
+        (b"wave_1: pc=0x0 ", b"code object: ", b"loaded at: ["),
+    ),
+    Reader(
+        "gemm_sizes",
+        _sizes,
+        _of("gemm_sizes"),
+        {".yaml": "yaml", "": "text"},
+        (b"1:2:3", b"- {M: "),
+    ),
     Reader("metadata", _metadata, _of("metadata"), {"": "yaml"}),
-    Reader("note", _note, _of("note"), {"": "bytes"}, (b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\x91")),
+    Reader(
+        "note",
+        _note,
+        _of("note"),
+        {"": "bytes"},
+        (b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\x91"),
+    ),
     Reader("history", _history, _of("history"), {"": "sqlite"}),
     Reader("ledger", _ledger, _of("ledger"), {"": "json"}),
 )
