@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from kinspect.inspector import analysis, machines
-from kinspect.inspector.capture.targets import Target, resolve
+from kinspect.inspector import analysis, limits, machines
+from kinspect.inspector.capture.targets import Target, resolve_all
+from kinspect.inspector.errors import KinspectError, unforeseen
 from kinspect.inspector.model import ErrorRecord, KernelReport, Report
 from kinspect.inspector.runs.events import Captured, Compiled, Event, Failed, Reported
 from kinspect.inspector.runs.jobs import Request, read_text
@@ -85,7 +86,7 @@ def each(
     """
     for arch in request.archs:
         machines.load(arch)  # an unknown target is an error before anything is compiled
-    targets = [found for text in request.targets for found in resolve(text, request.archs)]
+    targets = resolve_all(request.targets, request.archs)
     scripts: list[tuple[int, Target]] = []
     files: list[tuple[int, Target]] = []
     for index, target in enumerate(targets):
@@ -98,9 +99,21 @@ def each(
 
         for event in compile_targets(scripts, request, executor):
             if isinstance(event, Reported):
-                yield Made(event.order, then(event.report))
+                yield _then(event, then)
             else:
                 yield event
+
+
+def _then(event: Reported, then: Callable[[KernelReport], Any]) -> Made | Failed:
+    try:
+        return Made(event.order, then(event.report))
+    except Exception as error:
+        # A bug in what judges one kernel must not take the others with it.
+        bug, report = unforeseen(error), event.report
+        where = ErrorRecord(
+            report.id.partition("::")[0], report.name, "analyze", bug.message, bug.hint
+        )
+        return Failed(event.order, where)
 
 
 def _read(files: list[tuple[int, Target]], work: Work) -> Iterator[Made | Failed]:
@@ -120,8 +133,12 @@ def _itself(report: KernelReport) -> KernelReport:
 
 def _compilable(target: Target) -> bool:
     """TTGIR for an AMD target is compiled on to code; other TTGIR is only read."""
-    if target.kind != "ttgir":
+    if target.kind != "ttgir" or target.fault is not None:
         return False
     from kinspect.inspector.capture.ttir import compilable_ttgir
 
-    return compilable_ttgir(read_text(target.path))
+    try:
+        with limits.reading(str(target.path), target.path.stat().st_size):
+            return compilable_ttgir(read_text(target.path))
+    except (KinspectError, OSError):
+        return False  # said when it is read

@@ -12,6 +12,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from kinspect.inspector import limits
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Report
 from kinspect.inspector.render import json_v1
@@ -19,8 +20,7 @@ from kinspect.inspector.render.json_read import SavedReport
 
 _REPORT = "report.json"
 _ARTIFACTS = "artifacts/"
-_MOST_BYTES = 4 << 30
-"""What a hostile archive may unpack to."""
+_AGAIN = "make it again with --save"
 
 
 def save(report: Report, path: Path) -> None:
@@ -71,41 +71,35 @@ def opened(path: Path, cache: Path, kinds: frozenset[str] | None = None) -> Save
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            if sum(info.file_size for info in archive.infolist()) > _MOST_BYTES:
-                raise KinspectError(f"{path}: unpacks to over 4 GiB", "make it again with --save")
-            report = SavedReport.open(archive.read(_REPORT), str(path), cache, kinds)
-            wanted = report.digests() if kinds is not None else None
+            text = limits.zip_member(archive, archive.getinfo(_REPORT), str(path))
+            report = SavedReport.open(text, str(path), cache, kinds)
+            wanted = report.digests()
             for info in archive.infolist():
                 digest = info.filename.removeprefix(_ARTIFACTS)
-                named = info.filename.startswith(_ARTIFACTS)
-                if named and (wanted is None or digest in wanted):
+                if info.filename.startswith(_ARTIFACTS) and digest in wanted:
                     _unpack(archive, info, cache, path)
             return report
-    except (
-        zipfile.BadZipFile,
-        KeyError,
-        OSError,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-    ) as error:
-        raise KinspectError(
-            f"{path}: not a readable .kinspect archive ({error})", "make it again with --save"
-        ) from None
+    except KeyError:
+        raise KinspectError(f"{path}: no {_REPORT} in it", _AGAIN) from None
+    except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError) as error:
+        # ValueError: names and dates of its table of contents that Python cannot make sense of.
+        raise KinspectError(f"{path}: not a readable .kinspect archive ({error})", _AGAIN) from None
 
 
 def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, cache: Path, path: Path) -> None:
     digest = info.filename.removeprefix(_ARTIFACTS)
-    data = archive.read(info)
+    data = limits.zip_member(archive, info, str(path))
     if hashlib.sha256(data).hexdigest() != digest:
-        raise KinspectError(
-            f"{path}: artifact {digest[:12]} is damaged", "make it again with --save"
-        )
+        raise KinspectError(f"{path}: artifact {digest[:12]} is damaged", _AGAIN)
     place = cache / digest
     if place.exists():
         return
     cache.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=cache)
-    with os.fdopen(handle, "wb") as out:
-        out.write(data)
-    Path(temporary).replace(place)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(data)
+        Path(temporary).replace(place)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -7,10 +7,8 @@ the rules are known.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -115,11 +113,11 @@ def _text(file: Path) -> str:
 
 
 def _section(text: str, file: Path) -> Any:
-    tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    try:
-        data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise KinspectError(f"{file}: not valid TOML ({error})", "correct the file") from None
+    from kinspect.inspector import limits
+    from kinspect.inspector.documents import toml_value
+
+    with limits.reading(str(file), len(text)):
+        data = toml_value(text, str(file))
     tool = data.get("tool")
     return tool.get("kinspect") if isinstance(tool, dict) else None
 

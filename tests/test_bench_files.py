@@ -120,7 +120,7 @@ def test_tune_gemm_comes_back(cases: list[Given]) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- {M: 1", "f:2: not YAML"),
+        ("- {M: 1", "f:2: not valid YAML"),
         ("", "no list"),
         ("M: 1", "no list"),
         ("- {M: 1, N: 2}", "f:1: M, N and K"),
@@ -129,7 +129,7 @@ def test_tune_gemm_comes_back(cases: list[Given]) -> None:
         ("- {M: 1, N: 2, K: 3}\n- 5", "f:2: M, N and K"),
         ("- {M: 1, N: 2, K: 3, x: [1]}", "f:1: a value"),
         ("- {M: 1, N: 2, K: 3} # TFLOPS: x time(us): 3", "f:1: 'x' is no number"),
-        ("- &a {M: 1, N: 2, K: 3, x: *b}", "f:1: not YAML"),
+        ("- &a {M: 1, N: 2, K: 3, x: *b}", "f:1: YAML whose aliases"),
     ],
 )
 def test_tune_gemm_refuses_with_the_line(text: str, message: str) -> None:

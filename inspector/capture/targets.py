@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.errors import KinspectError, unforeseen
 
 Kind = Literal[
     "script", "inductor", "asm", "code_object", "ttir", "ttgir", "report", "archive", "trace"
@@ -114,6 +114,64 @@ def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
         raise KinspectError(f"{name}: not a kind of file that kinspect reads", f"known: {known}")
     target = Target(path, kind, kernel or None, siblings_of(path, kind))
     return entries.for_archs(target, archs)
+
+
+def resolve_all(texts: Sequence[str], archs: Sequence[str] = ()) -> list[Target]:
+    """The targets that several arguments name; see `resolve`.
+
+    One of several that names nothing is a target with that as its fault: the others are worked on.
+
+    Raises:
+        KinspectError: there is one argument, and it names nothing that kinspect can read.
+    """
+    found: list[Target] = []
+    for text in texts:
+        try:
+            found += resolve(text, archs)
+        except Exception as error:
+            fault = _fault(text, error)
+            if len(texts) == 1:
+                raise fault from error
+            found.append(Target(Path(text.partition("::")[0]), "asm", fault=fault))
+    return found
+
+
+def only_of(
+    targets: Sequence[Target], kinds: Collection[Kind], message: str, hint: str
+) -> list[Target]:
+    """The targets, those of other kinds with that as their fault.
+
+    Args:
+        targets: what was named.
+        kinds: what can be worked on.
+        message: what is wrong with the others.
+        hint: what to do about it.
+
+    Raises:
+        KinspectError: there is one target, and it is of another kind.
+    """
+    found = []
+    for target in targets:
+        if target.kind not in kinds and target.fault is None:
+            fault = KinspectError(f"{target.path}: {message}", hint)
+            if len(targets) == 1:
+                raise fault
+            target = replace(target, fault=fault)
+        found.append(target)
+    return found
+
+
+def _fault(text: str, error: Exception) -> KinspectError:
+    if isinstance(error, KinspectError):
+        return error
+    if isinstance(error, OSError):
+        where = error.filename if error.filename is not None else text
+        return KinspectError(
+            f"{where}: cannot be read ({error.strerror or error})", "check the path and permissions"
+        )
+    if isinstance(error, ValueError) and "\0" in text:
+        return KinspectError(f"{text!r}: no file is called so", "check the path")
+    return unforeseen(error)
 
 
 def kind_of(path: Path) -> Kind | None:

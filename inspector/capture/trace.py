@@ -42,6 +42,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from kinspect.inspector.documents import json_value
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.version import VERSION
 
@@ -408,8 +409,8 @@ def _read(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
     with path.open("rb") as stream:
         for line, text in enumerate(stream, 1):
             try:
-                record = json.loads(text) if text.endswith(b"\n") else None
-            except (ValueError, RecursionError):
+                record = json_value(text, str(path)) if text.endswith(b"\n") else None
+            except KinspectError:
                 record = None
             yield line, record if isinstance(record, dict) and record else None
 

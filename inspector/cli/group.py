@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 import click
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.errors import KinspectError, unforeseen
 from kinspect.inspector.version import VERSION
 
 # Of click 8.2 and newer; older ones print the help themselves.
@@ -122,10 +122,7 @@ def run(args: Sequence[str]) -> int:
         # A bug of ours: still one line, with the way to the details.
         if os.environ.get("KINSPECT_TRACEBACK"):
             raise
-        _complain(
-            f"internal error: {type(error).__name__}: {error}; please report it with the output of"
-            " the same command under KINSPECT_TRACEBACK=1"
-        )
+        _complain(str(unforeseen(error)))
         return 2
     return status if isinstance(status, int) else 0
 

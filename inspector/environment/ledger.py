@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from kinspect.inspector.documents import json_value
 from kinspect.inspector.environment.settings import CODECS, Change
 from kinspect.inspector.errors import KinspectError
 
@@ -41,9 +42,11 @@ class Ledger:
             KinspectError: the file is damaged or was written by a newer kinspect.
         """
         try:
-            document = json.loads(self.path.read_text(encoding="utf-8"))
+            document = json_value(self.path.read_text(encoding="utf-8"), self.path.name)
         except FileNotFoundError:
             return ()
+        except KinspectError as error:
+            raise self._damaged(error.message) from None
         except (OSError, ValueError) as error:
             raise self._damaged(str(error)) from None
         if not isinstance(document, dict) or document.get("version") != VERSION:
@@ -56,7 +59,12 @@ class Ledger:
         except (KeyError, TypeError) as error:
             raise self._damaged(f"an entry lacks {error}") from None
         for entry in entries:
-            kind, before = entry.change.kind, entry.change.before
+            change = entry.change
+            kind, before = change.kind, change.before
+            texts = (change.name, kind, change.target, entry.boot)
+            optional = isinstance(change.after, str | None)
+            if not optional or not all(isinstance(text, str) for text in texts):
+                raise self._damaged("an entry holds what is no text")
             if kind not in (*CODECS, "variable") or not isinstance(before, str | None):
                 raise self._damaged(f"{entry.change.name} is of no kind that is known here")
         return entries

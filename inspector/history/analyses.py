@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from kinspect.inspector.model import KernelReport
@@ -204,6 +204,25 @@ def insert(connection: sqlite3.Connection, number: int, analysis: Analysis) -> N
     )
 
 
+def typed(kind: Any, values: Sequence[Any]) -> Any:
+    """A row of the file as what it should be: SQLite keeps any value in any column.
+
+    Args:
+        kind: a dataclass, or a tuple's type.
+        values: its fields, in order.
+
+    Raises:
+        ValueError: one is of another type.
+    """
+    from msgspec import ValidationError, convert
+
+    names = [one.name for one in fields(kind)] if is_dataclass(kind) else None
+    try:
+        return convert(dict(zip(names, values, strict=True)) if names else values, kind)
+    except ValidationError as error:
+        raise ValueError(str(error)) from None
+
+
 def listed(connection: sqlite3.Connection, kernel: str | None, most: int) -> list[AnalysisRun]:
     """The last runs, newest first; of those that saw a kernel, if one is named."""
     where = (
@@ -217,15 +236,18 @@ def listed(connection: sqlite3.Connection, kernel: str | None, most: int) -> lis
         ((kernel,) if kernel is not None else ()) + (most,),
     ).fetchall()
     return [
-        AnalysisRun(
-            number,
-            date,
-            label,
-            command,
-            target,
-            json.loads(versions),
-            tuple(sorted(filter(None, (archs or "").split(",")))),
-            kernels,
+        typed(
+            AnalysisRun,
+            (
+                number,
+                date,
+                label,
+                command,
+                target,
+                json.loads(versions),
+                tuple(sorted(filter(None, str(archs or "").split(",")))),
+                kernels,
+            ),
         )
         for number, date, label, command, target, versions, archs, kernels in rows
     ]
@@ -243,18 +265,21 @@ def sightings(
     ).fetchall()
     return [
         Sighting(
-            number,
-            date,
-            label,
-            json.loads(units),
-            AnalysedKernel(
-                kernel,
-                identity,
-                arch,
-                name,
-                json.loads(config),
-                json.loads(figures),
-                None if findings is None else json.loads(findings),
+            *typed(
+                tuple[int, str, str | None, dict[str, str]],
+                (number, date, label, json.loads(units)),
+            ),
+            typed(
+                AnalysedKernel,
+                (
+                    kernel,
+                    identity,
+                    arch,
+                    name,
+                    json.loads(config),
+                    json.loads(figures),
+                    None if findings is None else json.loads(findings),
+                ),
             ),
         )
         for (

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kinspect.inspector import limits
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.history import analyses
-from kinspect.inspector.history.analyses import Analysis, AnalysisRun, Sighting
+from kinspect.inspector.history.analyses import Analysis, AnalysisRun, Sighting, typed
 from kinspect.inspector.history.schema import (
     ANALYSES_SINCE,
     SCHEMA_VERSION,
@@ -166,7 +167,7 @@ class History:
                 ((kernel,) if kernel is not None else ()) + (most,),
             ).fetchall()
             return [
-                Run(run, date, name, device, json.loads(versions), mode, cases)
+                typed(Run, (run, date, name, device, json.loads(versions), mode, cases))
                 for run, date, name, device, versions, mode, cases in rows
             ]
 
@@ -185,7 +186,7 @@ class History:
                 (run,),
             ).fetchall()
             return [
-                Kept(name, json.loads(config), json.loads(clocks), *figures)
+                typed(Kept, (name, json.loads(config), json.loads(clocks), *figures))
                 for name, config, clocks, *figures in rows
             ]
 
@@ -289,6 +290,7 @@ class History:
                 sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
             ) as connection:
                 connection.execute("PRAGMA foreign_keys = ON")
+                limits.bound_queries(connection)
                 set_up(connection, self.path, write)
                 connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 try:
@@ -302,7 +304,7 @@ class History:
                 f"{self.path}: the history cannot be used: {error}",
                 f"check the folder and its free space, or name another one with {VARIABLE}",
             ) from None
-        except (sqlite3.DatabaseError, json.JSONDecodeError, TypeError) as error:
+        except (sqlite3.DatabaseError, ValueError, TypeError, RecursionError) as error:
             raise KinspectError(
                 f"{self.path}: the history is damaged: {error}",
                 f"move the file away (what can be saved: sqlite3 FILE .recover), or name another"

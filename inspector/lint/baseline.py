@@ -16,11 +16,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from kinspect.inspector.documents import json_value
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.lint.results import CheckedKernel
 from kinspect.inspector.model import Finding
 
 SCHEMA_VERSION = 1
+_MOST_FINDINGS = 1_000_000  # those that have gone are told one by one
 _AGAIN = "make it anew with --update-baseline after moving it away, or restore it"
 _TYPES: Mapping[str, type] = MappingProxyType(
     {"kernel": str, "rule": str, "message": str, "fingerprint": str, "count": int}
@@ -139,10 +141,7 @@ def parse(text: str, name: str) -> Baseline:
     Raises:
         KinspectError: it is damaged, or of a later schema version.
     """
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise KinspectError(f"{name}: baseline is not valid JSON ({error})", _AGAIN) from None
+    data = json_value(text, f"{name}: baseline", _AGAIN)
     version = data.get("schema_version") if isinstance(data, dict) else None
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise KinspectError(
@@ -158,6 +157,8 @@ def parse(text: str, name: str) -> Baseline:
         known = entries.get(entry.fingerprint)
         if known is None or known.count < entry.count:
             entries[entry.fingerprint] = entry
+    if sum(entry.count for entry in entries.values()) > _MOST_FINDINGS:
+        raise KinspectError(f"{name}: baseline of over {_MOST_FINDINGS:,} findings", _AGAIN)
     return Baseline(entries)
 
 

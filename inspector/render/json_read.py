@@ -6,12 +6,12 @@ kernels first, and each is read when it is asked for.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kinspect.inspector.documents import json_value
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import (
     Access,
@@ -30,6 +30,7 @@ from kinspect.inspector.model import (
     Variant,
     WaitOp,
 )
+from kinspect.inspector.render.report_types import Failure, Kernel, Tool
 
 SCHEMA_VERSION = 1
 
@@ -80,12 +81,7 @@ class SavedReport:
         """Reads all but the kernels; arguments and errors as for `read`."""
         data = _cut(text)
         if data is None:
-            try:
-                data = json.loads(text)
-            except (ValueError, RecursionError) as error:
-                raise KinspectError(
-                    f"{name}: not valid JSON ({error})", "pass a report made by kinspect"
-                ) from None
+            data = json_value(text, name, "pass a report made by kinspect")
         version = data.get("schema_version") if isinstance(data, dict) else None
         if version != SCHEMA_VERSION or not isinstance(data, dict):
             raise KinspectError(
@@ -94,11 +90,12 @@ class SavedReport:
                 "make it again with `kinspect analyze --format json`",
             )
         try:
-            errors = tuple(_read_error(e) for e in data["errors"])
-            notes = tuple(data.get("notes", ()))
-            entries = tuple(data["kernels"])
-            return cls(name, data["target"], data["tool"], errors, notes, folder, entries, kinds)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            entries = tuple(_typed(data["kernels"], list[Any]))
+            errors = tuple(_read_error(e) for e in _typed(data["errors"], list[Failure]))
+            notes = tuple(_typed(data.get("notes", []), list[str]))
+            target, tool = _typed(data["target"], str), _typed(data["tool"], Tool)
+            return cls(name, target, tool, errors, notes, folder, entries, kinds)
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise _damaged(name, error) from None
 
     def report(self) -> Report:
@@ -113,7 +110,7 @@ class SavedReport:
         """
         for entry in self.entries:
             try:
-                data = _value(entry)
+                data = _kernel(entry)
                 artifacts = self._artifacts(data)
                 kernel = _read_kernel(data, artifacts)
             except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
@@ -125,7 +122,7 @@ class SavedReport:
         found: set[str] = set()
         for entry in self.entries:
             try:
-                found.update(a.sha256 for a in self._artifacts(_value(entry)).values())
+                found.update(a.sha256 for a in self._artifacts(_kernel(entry)).values())
             except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
                 raise _damaged(self.name, error) from None
         return found
@@ -140,10 +137,19 @@ class SavedReport:
         }
 
 
-def _value(entry: Any) -> Any:
+def _kernel(entry: Any) -> Any:
+    """A kernel's values, of the types that the schema states."""
     from msgspec import Raw, json
 
-    return json.decode(entry) if isinstance(entry, Raw) else entry
+    if isinstance(entry, Raw):
+        return json.decode(entry, type=Kernel)
+    return _typed(entry, Kernel)
+
+
+def _typed(value: Any, kind: Any) -> Any:
+    from msgspec import convert
+
+    return convert(value, kind)
 
 
 def _cut(text: str | bytes) -> dict[str, Any] | None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kinspect.inspector import machines
+from kinspect.inspector import limits, machines
 from kinspect.inspector.capture.entries import stated_beside
 from kinspect.inspector.capture.script import Ended, Found, Plan, capture_file, mode_of
-from kinspect.inspector.capture.targets import Target
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.capture.targets import Kind, Target
+from kinspect.inspector.errors import KinspectError, unforeseen
 from kinspect.inspector.model import ErrorRecord, Machine, Variant
 from kinspect.inspector.runs.jobs import (
     DEFAULT_ARCH,
@@ -26,7 +27,7 @@ from kinspect.inspector.runs.jobs import (
 if TYPE_CHECKING:
     from kinspect.inspector.compiler.pool import Compiler
 
-COMPILED = frozenset({"script", "ttir", "inductor", "trace"})
+COMPILED: frozenset[Kind] = frozenset({"script", "ttir", "inductor", "trace"})
 """Kinds of targets that are compiled; the others are only read."""
 
 
@@ -45,9 +46,12 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
     archs = target.archs or request.archs or (DEFAULT_ARCH,)
     wanted = wanted_of(target, request)
     try:
+        if target.fault is not None:
+            raise target.fault
         version = compiler.toolchain().triton_version
         if target.kind in ("ttir", "ttgir"):
-            variants = _of_ttir(target, archs, wanted)
+            with _reading(target):
+                variants = _of_ttir(target, archs, wanted)
             yield from map(Found, variants)
             yield Ended(tuple(variants), (), ())
             return
@@ -56,7 +60,8 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
             # Read strictly here, where it can be said what is wrong; the guest takes what it can.
             from kinspect.inspector.capture.trace import read_trace
 
-            read_trace(target.path)
+            with _reading(target):
+                read_trace(target.path)
         with compiler.worker() as worker, compiler.store.stage() as folder:
             plan = Plan(
                 path=target.path,
@@ -71,6 +76,22 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
             yield from _chosen(capture_file(worker, plan), wanted, target)
     except KinspectError as error:
         yield Ended((), (record(target, "capture", error),), ())
+    except OSError as error:
+        where = error.filename or target.path
+        said = KinspectError(f"{where}: {error.strerror or error}", "check permissions and space")
+        yield Ended((), (record(target, "capture", said),), ())
+    except Exception as error:
+        # A bug in the capture of one target must not take the others with it.
+        yield Ended((), (record(target, "capture", unforeseen(error)),), ())
+
+
+def _reading(target: Target) -> AbstractContextManager[None]:
+    """The bounds of what is read of a target here; those of the user's code are its own."""
+    try:
+        size = target.path.stat().st_size
+    except OSError:
+        size = 0  # said when it is read
+    return limits.reading(str(target.path), size)
 
 
 def variants_of(

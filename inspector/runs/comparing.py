@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from kinspect.inspector import analysis, machines
-from kinspect.inspector.capture.targets import Target, resolve
+from kinspect.inspector.capture.targets import Target, only_of, resolve_all
 from kinspect.inspector.compiler.builds import Build, BuildsReport, KernelComparison
 from kinspect.inspector.compiler.compare import Side, compare
 from kinspect.inspector.compiler.failures import PARSE
@@ -59,13 +59,12 @@ def compare_builds(
         raise KinspectError("one Triton alone cannot be compared", "name two with --triton")
     for arch in request.archs:
         machines.load(arch)
-    targets = [found for text in request.targets for found in resolve(text)]
-    for target in targets:
-        if target.kind not in COMPILED:
-            raise KinspectError(
-                f"{target.path}: it is compiled already, so another Triton cannot compile it",
-                "pass the .py or .ttir file",
-            )
+    targets = only_of(
+        resolve_all(request.targets),
+        COMPILED,
+        "it is compiled already, so another Triton cannot compile it",
+        "pass the .py or .ttir file",
+    )
     interpreters = [interpreter(name) for name in tritons]
     with ExitStack() as stack:
         compilers = [

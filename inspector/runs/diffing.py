@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from kinspect.inspector import analysis, machines
-from kinspect.inspector.capture.targets import Target, resolve
+from kinspect.inspector.capture.targets import Target, only_of, resolve_all
 from kinspect.inspector.compiler.builds import BuildsReport, KernelComparison
 from kinspect.inspector.compiler.pool import Compiler
 from kinspect.inspector.diff.reports import Options, Text, diff_kernels, finished
@@ -92,13 +92,12 @@ def diff_options(
     """
     for arch in request.archs:
         machines.load(arch)
-    targets = [found for name in request.targets for found in resolve(name, request.archs)]
-    for target in targets:
-        if target.kind not in COMPILED:
-            raise KinspectError(
-                f"{target.path}: it is compiled already, so other options change nothing",
-                "name the .py file or the .ttir that it was made from",
-            )
+    targets = only_of(
+        resolve_all(request.targets, request.archs),
+        COMPILED,
+        "it is compiled already, so other options change nothing",
+        "name the .py file or the .ttir that it was made from",
+    )
     with Compiler(settings_of(request)) as compiler:
         _known(sets, compiler, targets)
         pairs: list[KernelDiff] = []

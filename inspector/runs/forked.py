@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 
 from kinspect.inspector.capture.targets import Target
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.errors import KinspectError, unforeseen
 from kinspect.inspector.runs.events import Failed
 from kinspect.inspector.runs.jobs import record
 from kinspect.inspector.runs.reading import Made, Work, interrupted, read_target
@@ -186,11 +186,8 @@ def _serve(
         except EOFError:
             os._exit(0)
         index, target = targets[number]
+        answer = list(read_target(index, target, work))
         try:
-            answer = list(read_target(index, target, work))
-        except Exception as error:
-            # A bug in the analysis of one kernel must not take the others' reports with it.
-            said = f"internal error: {type(error).__name__}: {error}"
-            bug = KinspectError(said, "please report it")
-            answer = [Failed((index, 0), record(target, "analyze", bug))]
-        pipe.send(answer)
+            pipe.send(answer)
+        except Exception as error:  # what was made of it is no plain value
+            pipe.send([Failed((index, 0), record(target, "analyze", unforeseen(error)))])

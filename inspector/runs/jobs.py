@@ -17,7 +17,7 @@ from kinspect.inspector import analysis
 from kinspect.inspector.analysis import Context, Overrides
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.targets import Target
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.errors import KinspectError, unforeseen
 from kinspect.inspector.model import Artifact, ErrorRecord, KernelReport, Variant
 
 if TYPE_CHECKING:
@@ -124,6 +124,10 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
         reports = tuple(analysis.analyze_text(text, context))
     except KinspectError as error:
         return Outcome((), job_record(job, "analyze", error), seconds, result.from_store)
+    except Exception as error:
+        # A bug in the analysis of one kernel must not take the others' reports with it.
+        bug = job_record(job, "analyze", unforeseen(error))
+        return Outcome((), bug, seconds, result.from_store)
     return Outcome(reports, None, seconds, result.from_store)
 
 

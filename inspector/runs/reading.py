@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kinspect.inspector import analysis
+from kinspect.inspector import analysis, limits
 from kinspect.inspector.analysis import Context
 from kinspect.inspector.capture.targets import Target, triton_metadata
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.errors import KinspectError, unforeseen
 from kinspect.inspector.model import ErrorRecord, KernelReport, Report
 from kinspect.inspector.runs.events import Failed
 from kinspect.inspector.runs.jobs import Request, matches, read_text, record, wanted_of
@@ -59,18 +60,34 @@ def read_target(index: int, target: Target, work: Work) -> Iterator[Made | Faile
         What was made of each of its kernels, and what could not be read.
     """
     try:
-        if target.fault is not None:
-            raise target.fault
-        if target.kind in ("report", "archive"):
-            yield from _saved(index, target, work)
-            return
-        for number, report in enumerate(_reports(target, work.request)):
-            yield Made((index, number), work.then(report))
+        yield from limits.within(str(target.path), _size(target), _made(index, target, work))
     except KinspectError as error:
         yield Failed((index, 0), record(target, "read", error))
     except OSError as error:
-        wrapped = KinspectError(f"cannot be read ({error.strerror})", "check permissions")
+        wrapped = KinspectError(f"cannot be read ({error.strerror or error})", "check permissions")
         yield Failed((index, 0), record(target, "read", wrapped))
+    except Exception as error:
+        # A bug in what reads or judges one target must not take the others' reports with it.
+        yield Failed((index, 0), record(target, "read", unforeseen(error)))
+
+
+def _made(index: int, target: Target, work: Work) -> Iterator[Made | Failed]:
+    if target.fault is not None:
+        raise target.fault
+    if target.kind in ("report", "archive"):
+        yield from _saved(index, target, work)
+        return
+    for number, report in enumerate(_reports(target, work.request)):
+        yield Made((index, number), work.then(report))
+
+
+def _size(target: Target) -> int:
+    """Bytes of all files that are read for a target."""
+    size = 0
+    for path in (target.path, *target.siblings.values()):
+        with contextlib.suppress(OSError, ValueError):  # said when it is read
+            size += path.stat().st_size
+    return size
 
 
 def _saved(index: int, target: Target, work: Work) -> Iterator[Made | Failed]:

@@ -11,7 +11,7 @@ from kinspect.inspector.capture.labels import labelled
 from kinspect.inspector.capture.script import Found
 from kinspect.inspector.capture.targets import Target
 from kinspect.inspector.compiler.pool import Compiler
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.errors import KinspectError, unforeseen
 from kinspect.inspector.model import ErrorRecord, Variant
 from kinspect.inspector.runs.capturing import captured
 from kinspect.inspector.runs.events import Captured, Compiled, Event, Failed, Reported
@@ -163,9 +163,7 @@ class Compiles:
             return
         except Exception as error:
             # A bug in the analysis of one kernel must not take the others' reports with it.
-            said = f"internal error: {type(error).__name__}: {error}"
-            bug = KinspectError(said, "please report it")
-            yield Failed(job.order, job_record(job, "analyze", bug))
+            yield Failed(job.order, job_record(job, "analyze", unforeseen(error)))
             return
         self._fresh += not outcome.from_store
         yield Compiled(job.variant, outcome.seconds, outcome.from_store)

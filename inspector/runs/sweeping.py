@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from kinspect.inspector import machines
 from kinspect.inspector.analysis import ANALYSIS_VERSION, Overrides
 from kinspect.inspector.capture.script import Found
-from kinspect.inspector.capture.targets import Target, resolve
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.capture.targets import Target, only_of, resolve_all
+from kinspect.inspector.errors import KinspectError, unforeseen
 from kinspect.inspector.model import ErrorRecord, Variant
-from kinspect.inspector.runs.capturing import captured
+from kinspect.inspector.runs.capturing import COMPILED, captured
 from kinspect.inspector.runs.jobs import (
     Job,
     Request,
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from kinspect.inspector.compiler.pool import Compiler
 
-COMPILED = frozenset({"script", "ttir", "inductor", "trace"})
 MOST_POINTS = 1024
 MOST_TUNED = 256
 """Points of the TUNING spaces of a file's cases, all together, unless more are asked for."""
@@ -169,13 +168,12 @@ def sweep(
         raise _too_many(f"{count(request.axes)} points per kernel and target", request)
     for arch in request.run.archs:
         machines.load(arch)  # an unknown target is an error before anything is compiled
-    targets = [found for text in request.run.targets for found in resolve(text)]
-    for target in targets:
-        if target.kind not in COMPILED:
-            raise KinspectError(
-                f"{target.path}: it is compiled already, so there is nothing to sweep",
-                "name the .py file or the .ttir it was made from",
-            )
+    targets = only_of(
+        resolve_all(request.run.targets),
+        COMPILED,
+        "it is compiled already, so there is nothing to sweep",
+        "name the .py file or the .ttir it was made from",
+    )
     yield from _Run(request, targets, executor, work).events()
 
 
@@ -400,7 +398,7 @@ def _outcome(job: Job, future: Future[Any]) -> Outcome:
         return Outcome(None, job_record(job, "compile", error), False, 0.0)
     except Exception as error:
         # One point's failure, be it a bug of ours, must not take the others with it.
-        bug = KinspectError(f"internal error: {type(error).__name__}: {error}", "please report it")
+        bug = unforeseen(error)
         return Outcome(None, job_record(job, "analyze", bug), False, 0.0)
 
 

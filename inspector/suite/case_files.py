@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from kinspect.inspector import limits
+from kinspect.inspector.documents import yaml_loader, yaml_value
 from kinspect.inspector.errors import KinspectError
 
 Value = int | float | bool | str
@@ -83,6 +85,7 @@ _RENAMED = {
     "GROUP_SIZE_M": "GROUP_M",
 }
 """tune_gemm's names of options -> those of the kernels here."""
+_LIKE = "write lines like - {'M': 64, 'N': 64, 'K': 128, 'rowMajorA': 'T', 'rowMajorB': 'N'}"
 
 
 def read_tune_gemm(text: str, path: str) -> list[Given]:
@@ -93,17 +96,9 @@ def read_tune_gemm(text: str, path: str) -> list[Given]:
     """
     import yaml
 
-    try:
-        loader = yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader
-        items = yaml.load(text, Loader=loader)
-        marks = yaml.compose(text, Loader=loader)
-    except (yaml.YAMLError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f":{mark.line + 1}" if mark is not None else ""
-        raise KinspectError(
-            f"{path}{place}: not YAML: {getattr(error, 'problem', None) or error}",
-            "write lines like - {'M': 64, 'N': 64, 'K': 128, 'rowMajorA': 'T', 'rowMajorB': 'N'}",
-        ) from None
+    with limits.reading(path, len(text)):
+        items = yaml_value(text, path, _LIKE)
+        marks = yaml.compose(text, Loader=yaml_loader())  # parsed already
     if not isinstance(items, list) or not items or marks is None:
         raise KinspectError(f"{path} is no list of GEMM sizes", "begin each line with - {'M': …}")
     lines = text.splitlines()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
@@ -27,6 +29,10 @@ FILLER = frozenset({"s_nop", "s_code_end"})
 """What assemblers and linkers fill gaps between and after code with."""
 
 
+def _row_of(label: tuple[str, int]) -> int:
+    return label[1]
+
+
 @dataclass(slots=True)
 class RawFunction:
     """The rows of one function. `flow_rows` are the indices of rows that may change the flow.
@@ -49,26 +55,35 @@ class RawFunction:
     code_bytes: int | None = None
     undecoded: int = 0
 
-    def split(self, names: Iterable[str]) -> list[RawFunction]:
+    def split(self, names: AbstractSet[str]) -> list[RawFunction]:
         """Cuts the function at those of its labels that turn out to be functions themselves."""
-        cuts = sorted({(self.labels[n], n) for n in names if n in self.labels and n != self.name})
+        # By its labels: there may be thousands of names, and as many functions.
+        cuts = sorted((i, n) for n, i in self.labels.items() if n in names and n != self.name)
         if not cuts:
             return [self]
         parts = []
+        # Labels were met in the order of the rows: parts take their share by its bounds.
+        labels = sorted(self.labels.items(), key=_row_of)
         bounds = [(0, self.name), *cuts, (len(self.rows), "")]
         for (start, name), (stop, _) in pairwise(bounds):
             rows = self.rows[start:stop]
             if not rows and name == self.name:
                 continue
             part = RawFunction(name, rows[0][LINE] if rows else self.line, rows)
-            part.flow_rows = [i - start for i in self.flow_rows if start <= i < stop]
-            part.labels = {k: i - start for k, i in self.labels.items() if start <= i <= stop}
+            flow = slice(bisect_left(self.flow_rows, start), bisect_left(self.flow_rows, stop))
+            part.flow_rows = [i - start for i in self.flow_rows[flow]]
+            first = bisect_left(labels, start, key=_row_of)
+            last = bisect_right(labels, stop, key=_row_of)
+            part.labels = {k: i - start for k, i in labels[first:last]}
             part.numbered = {
-                k: [i - start for i in positions if start <= i <= stop]
-                for k, positions in self.numbered.items()
+                k: [i - start for i in p[bisect_left(p, start) : bisect_right(p, stop)]]
+                for k, p in self.numbered.items()
             }
             part.line_last = rows[-1][LINE] if rows else part.line
-            part.unrecognised = [n for n in self.unrecognised if part.line <= n <= part.line_last]
+            lines = self.unrecognised
+            part.unrecognised = lines[
+                bisect_left(lines, part.line) : bisect_right(lines, part.line_last)
+            ]
             parts.append(part)
         if parts:
             parts[0].notes = self.notes

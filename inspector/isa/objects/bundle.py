@@ -13,8 +13,10 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from types import MappingProxyType
 
+from kinspect.inspector import limits
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.isa.objects.eflags import ABI_VERSIONS, arch_of_flags, features_of_flags
 from kinspect.inspector.isa.objects.elf import EM_AMDGPU, OSABI_HSA, Elf, read_elf
@@ -27,12 +29,6 @@ _ENTRY = struct.Struct("<QQQ")
 _TRIPLE_LIMIT = 4096
 # Largest HIP libraries hold a few thousand code objects.
 _ENTRIES_LIMIT = 1 << 16
-_INFLATE_LIMIT = 1 << 30
-# What entries may add up to, as a multiple of the bundle: an honest one shares bytes at most
-# between targets.
-_OVERLAP_LIMIT = 8
-
-
 _PADDING = re.compile(rb"\0*")
 _ALIGNMENT = 4096
 _UNBUNDLE = "unbundle it with clang-offload-bundler --unbundle"
@@ -122,13 +118,12 @@ def _from_host(elf: Elf) -> list[tuple[str, bytes]]:
 
 def _from_bundles(data: bytes, name: str) -> Iterator[tuple[str, bytes]]:
     """The entries of all bundles in `data`, which stand one after another with padding between."""
-    at, count, inflated = 0, 0, 0
+    at, count = 0, 0
+    budget = limits.budget(name, len(data))
     while data.startswith((_MAGIC, _COMPRESSED), at):
         if data.startswith(_COMPRESSED, at):
             bundle = _compressed(data, at, name)
-            inflated += bundle.plain_size
-            if inflated > _INFLATE_LIMIT:
-                raise _damaged(name, f"announces {inflated} bytes after decompression")
+            budget.take(bundle.plain_size)
             entries, _ = _entries(_inflate(data, bundle, name), 0, name)
             end = bundle.end
         else:
@@ -152,8 +147,7 @@ def _entries(data: bytes, base: int, name: str) -> tuple[list[tuple[str, bytes]]
     at += _COUNT.size
     if count * _ENTRY.size > len(data) - at:
         raise _damaged(name, f"announces {count} entries")
-    found: list[tuple[str, bytes]] = []
-    total = 0
+    placed: list[tuple[str, int, int]] = []
     used = at
     for _ in range(count):
         if at + _ENTRY.size > len(data):
@@ -169,11 +163,13 @@ def _entries(data: bytes, base: int, name: str) -> tuple[list[tuple[str, bytes]]
         used = max(used, at, base + offset + size)
         if not size or triple.startswith("host"):
             continue
-        total += size
-        if total > _OVERLAP_LIMIT * len(data):
-            raise _damaged(name, "has entries that add up to far more than its size")
-        found.append((triple, data[base + offset : base + offset + size]))
-    return found, used
+        placed.append((triple, base + offset, base + offset + size))
+    # Targets may share one code object, which is cut out once; other overlaps are nobody's.
+    places = sorted({(start, end) for _, start, end in placed})
+    if any(end > start for (_, end), (start, _) in pairwise(places)):
+        raise _damaged(name, "has entries that overlap")
+    images = {place: data[place[0] : place[1]] for place in places}
+    return [(triple, images[start, end]) for triple, start, end in placed], used
 
 
 @dataclass(frozen=True, slots=True)

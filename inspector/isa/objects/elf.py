@@ -15,6 +15,7 @@ from io import BytesIO
 
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.enums import ENUM_E_TYPE, ENUM_SH_TYPE_BASE
+from kinspect.inspector import limits
 from kinspect.inspector.errors import KinspectError
 
 EM_AMDGPU = 224
@@ -127,6 +128,7 @@ class Elf:
             # No tool compresses nothing, and to zlib a limit of 0 bytes is none.
             if not 0 < packed.data_size <= _INFLATE_LIMIT:
                 raise failure
+            limits.budget(self.name, len(self.data)).take(packed.data_size)
             return packed.data()
 
     def place_of(self, symbol: Symbol) -> tuple[Section, int] | None:

@@ -1,0 +1,315 @@
+"""The readers under test: how each is run on a folder of files, and what its files are."""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.fuzz import seeds
+from benchmarks.fuzz.mutate import Files
+
+if TYPE_CHECKING:
+    from kinspect.inspector.model import KernelReport, Report
+
+_TEXT = {"": "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A reader of files.
+
+    Args:
+        name: what the command line calls it.
+        run: reads the files of a folder; gives what an error record says of them, else nothing.
+        seeds: undamaged files.
+        kinds: suffix -> how files are damaged; see `mutate`.
+        words: tokens that mean something to it.
+    """
+
+    name: str
+    run: Callable[[Path], str]
+    seeds: Callable[[], Sequence[Files]]
+    kinds: Mapping[str, str]
+    words: tuple[bytes, ...] = ()
+
+
+def _target(case: Path) -> str:
+    """As `kinspect analyze` reads a target, in every form of its result."""
+    from kinspect.inspector import pipeline
+    from kinspect.inspector.runs.jobs import Request
+
+    return _written(pipeline.collect(Request(tuple(map(str, case.iterdir())))))
+
+
+def _ttgir(case: Path) -> str:
+    """TTGIR that is only read; what can be compiled goes to Triton's own parser."""
+    from kinspect.inspector import analysis
+    from kinspect.inspector.limits import within
+    from kinspect.inspector.model import Report
+
+    (path,) = case.iterdir()
+    text = path.read_text("utf-8", "replace")
+    context = analysis.Context(str(path))
+
+    def read() -> Iterator[KernelReport]:
+        yield from analysis.analyze_ttgir(text, context)
+
+    return _written(Report(path.name, {}, tuple(within(path.name, len(text), read())), ()))
+
+
+def _written(report: Report) -> str:
+    from kinspect.inspector.render import json_v1, md, text, view
+    from kinspect.inspector.render.html import page
+    from kinspect.inspector.runs.picturing import shown
+
+    for write in (json_v1.write, text.write, md.write):
+        write(report, io.StringIO())
+    page.write_report(report, shown(view.worst_first(report.kernels)), io.StringIO())
+    internal = [e.message for e in report.errors if e.message.startswith("internal error")]
+    said = internal or [e.message for e in report.errors]
+    return said[0] if said else ""
+
+
+def _elf(case: Path) -> str:
+    """A code object without a disassembler: notes, descriptors, line tables, inlining."""
+    from kinspect.inspector.isa.objects.bundle import extract_code_objects
+    from kinspect.inspector.isa.objects.codeobject import read_code_object
+    from kinspect.inspector.isa.objects.elf import read_elf
+    from kinspect.inspector.isa.objects.linemap import read_line_map
+    from kinspect.inspector.limits import reading
+
+    (path,) = case.iterdir()
+    data = path.read_bytes()
+    with reading(path.name, len(data)):
+        for _, image in extract_code_objects(data, path.name):
+            read_code_object(image, path.name)
+            read_line_map(read_elf(image, path.name))
+    return ""
+
+
+def _ttir(case: Path) -> str:
+    from kinspect.inspector import machines
+    from kinspect.inspector.capture.ttir import compilable_ttgir, variant_of
+    from kinspect.inspector.limits import reading
+    from kinspect.inspector.ttgir.asked import read_dots
+
+    (path,) = case.iterdir()
+    text = path.read_text("utf-8", "replace")
+    with reading(path.name, len(text)):
+        compilable_ttgir(text)
+        read_dots(text, path.name)
+        variant_of(text, path.name, machines.load("gfx942"), None)
+    return ""
+
+
+def _folder(case: Path) -> str:
+    """A folder as a target: what lies in it, and what was said beside it."""
+    from kinspect.inspector.capture.entries import stated_beside
+    from kinspect.inspector.capture.targets import resolve_all
+
+    for target in resolve_all([str(case)], ("gfx942",)):
+        stated_beside(target.siblings)
+    return ""
+
+
+def _trace(case: Path) -> str:
+    from kinspect.inspector.capture.trace import read_trace
+    from kinspect.inspector.limits import reading
+
+    (path,) = case.iterdir()
+    with reading(path.name, path.stat().st_size):
+        read_trace(path)
+    return ""
+
+
+def _inductor(case: Path) -> str:
+    from kinspect.inspector.capture.targets import is_inductor
+    from kinspect.inspector.guest.inductor.source import SourceError, kernels_of
+
+    (path,) = case.iterdir()
+    is_inductor(path)
+    try:
+        for _ in kernels_of(path.read_text("utf-8", "replace"), path.name):
+            pass
+    except SourceError as error:
+        return f"{error}; {error.hint}"
+    return ""
+
+
+def _case_file(case: Path) -> str:
+    from kinspect.inspector.capture.options import CaptureOptions
+    from kinspect.inspector.capture.script import mode_of
+    from kinspect.inspector.lint.suppress import in_text
+
+    (path,) = case.iterdir()
+    in_text(path.read_text("utf-8", "replace"), path.name)
+    return "" if mode_of(path, CaptureOptions()) == "cases" else "a script"
+
+
+def _lint(case: Path) -> str:
+    """A pack, a baseline or settings, as `kinspect lint` reads them before it asks anything."""
+    from kinspect.inspector import settings
+    from kinspect.inspector.runs.lint_plan import Asked, prepare
+
+    names = {path.name: path for path in case.iterdir()}
+    pack, known = names.get("pack.yaml"), names.get("baseline.json")
+    asked = Asked(rules=(str(pack),) if pack is not None else (), baseline=known)
+    prepare(asked, settings.load(names.get("pyproject.toml"), case))
+    return ""
+
+
+def _recording(case: Path) -> str:
+    from kinspect.inspector.pipeline import collect
+    from kinspect.inspector.render import profile_json, profile_text
+    from kinspect.inspector.runs import profiling
+
+    profile = profiling.profiled(case, profiling.Options(), collect)
+    profile_json.write(profile, io.StringIO())
+    profile_text.write(profile, io.StringIO())
+    errors = (*profile.recording.errors, *profile.errors)
+    return errors[0].message if errors else ""
+
+
+def _fault(case: Path) -> str:
+    from kinspect.inspector.runs.faulting import read_reports
+
+    read_reports(sorted(case.iterdir()))
+    return ""
+
+
+def _sizes(case: Path) -> str:
+    from kinspect.inspector.suite.case_files import fitted, read_gpumode, read_tune_gemm
+
+    (path,) = case.iterdir()
+    read = read_tune_gemm if path.suffix == ".yaml" else read_gpumode
+    known = [{"m": 64, "n": 64, "k": 128, "seed": 1}]
+    for given in read(path.read_text("utf-8"), path.name)[:100]:
+        fitted(given, known, "gemm")
+    return ""
+
+
+def _metadata(case: Path) -> str:
+    from kinspect.inspector.isa.asm.metadata import read_metadata
+
+    (path,) = case.iterdir()
+    found = read_metadata(path.read_text("utf-8", "replace"))
+    return found.notes[0] if found.notes else ""
+
+
+def _note(case: Path) -> str:
+    from kinspect.inspector.isa.objects.amdnote import read_note
+    from kinspect.inspector.isa.objects.elf import read_elf
+
+    (path,) = case.iterdir()
+    read_note(read_elf(seeds.with_note(path.read_bytes()), path.name))
+    return ""
+
+
+def _history(case: Path) -> str:
+    from kinspect.inspector.history.store import History
+
+    (path,) = case.iterdir()
+    history = History(path.parent)
+    for name in history.names():
+        history.measured(name)
+        history.seen(name)
+    for run in history.analyses():
+        history.analysed(run.id)
+    return ""
+
+
+def _ledger(case: Path) -> str:
+    from kinspect.inspector.environment.ledger import Ledger
+
+    (path,) = case.iterdir()
+    Ledger(path).read()
+    return ""
+
+
+_RECORDED = {".json": "json", ".csv": "text", ".db": "sqlite", ".yaml": "yaml", ".txt": "text"}
+_ASM_WORDS = (
+    b".rept 100000\n", b".endr\n", b".macro m a\n", b".endm\n", b"m 1\n", b".if 1\n",
+    b".endif\n", b".irp x,1,2\n", b".set s, s+1\n", b"s_branch .LBB0_1\n", b".LBB0_1:\n",
+    b"s_cbranch_scc0 ", b"v[0:255]", b".amdgpu_metadata\n", b".end_amdgpu_metadata\n",
+    b"s_waitcnt vmcnt(0)\n", b"s_endpgm\n", b"; kinspect: ignore[KI001]", b".amdhsa_kernel k\n",
+    b"s_setpc_b64 s[0:1]\n", b".loc 1 1 1\n",
+)  # fmt: skip
+_MLIR_WORDS = (
+    b"#blocked", b"tensor<1x99999999999xf32, #blocked>", b"loc(", b"#loc = loc(#loc)\n",
+    b"scf.for ", b"{tt.divisibility = 16 : i32}", b"tt.func public @k(", b"} loc(#loc1)\n",
+    b'"', b"dense<", b"!tt.ptr<",
+)  # fmt: skip
+
+
+def _of(name: str) -> Callable[[], Sequence[Files]]:
+    @functools.cache
+    def found() -> Sequence[Files]:
+        return seeds.SEEDS[name]()
+
+    return found
+
+
+def _recorded(name: str) -> Reader:
+    return Reader(name, _recording, _of(name), _RECORDED, (b"KERNEL_DISPATCH", b"Agent 4"))
+
+
+READERS: tuple[Reader, ...] = (
+    Reader("asm", _target, _of("asm"), _TEXT, _ASM_WORDS),
+    Reader("code_object", _target, _of("code_object"), {"": "bytes"}),
+    Reader("elf", _elf, _of("code_object"), {"": "bytes"}),
+    Reader("bundle", _elf, _of("bundle"), {"": "bytes"}),
+    Reader("ttgir", _ttgir, _of("ttgir"), _TEXT, _MLIR_WORDS),
+    Reader("ttir", _ttir, _of("ttir"), _TEXT, _MLIR_WORDS),
+    Reader("folder", _folder, _of("folder"), {".json": "json", "": "text"}),
+    Reader("report", _target, _of("report"), {"": "json"}),
+    Reader("archive", _target, _of("archive"), {"": "zip"}),
+    Reader("kitrace", _trace, _of("kitrace"), {"": "jsonl"}),
+    Reader(
+        "inductor", _inductor, _of("inductor"), _TEXT, (b"@triton_heuristics.pointwise(", b"'''")
+    ),
+    Reader(
+        "cases", _case_file, _of("cases"), _TEXT, (b"KINSPECT_CASES", b"# kinspect: ignore[KI001]")
+    ),
+    Reader(
+        "pack", _lint, _of("pack"), {"": "yaml"}, (b"extends:", b"when:", b"loop.", b"evidence:")
+    ),
+    Reader("baseline", _lint, _of("baseline"), {"": "json"}),
+    Reader(
+        "settings",
+        _lint,
+        _of("settings"),
+        _TEXT,
+        (b"[[tool.kinspect.kernel]]\n", b"a." * 60, b"budget = {"),
+    ),
+    *map(
+        _recorded, ("rocprof_csv", "rocprof_json", "rocpd", "rocprof_v1", "torch", "att", "compute")
+    ),
+    Reader(
+        "fault",
+        _fault,
+        _of("fault"),
+        _TEXT,
+        (b"wave_1: pc=0x0 ", b"code object: ", b"loaded at: ["),
+    ),
+    Reader(
+        "gemm_sizes",
+        _sizes,
+        _of("gemm_sizes"),
+        {".yaml": "yaml", "": "text"},
+        (b"1:2:3", b"- {M: "),
+    ),
+    Reader("metadata", _metadata, _of("metadata"), {"": "yaml"}),
+    Reader(
+        "note",
+        _note,
+        _of("note"),
+        {"": "bytes"},
+        (b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\x91"),
+    ),
+    Reader("history", _history, _of("history"), {"": "sqlite"}),
+    Reader("ledger", _ledger, _of("ledger"), {"": "json"}),
+)
