@@ -224,6 +224,7 @@ def _request(plan: Plan) -> dict[str, Any]:
         "first": options.first,
         "cwd": str(options.cwd.absolute()) if options.cwd is not None else None,
         "time_limit": options.time_limit,
+        "trust": options.trust_trace,
         "memory_limit": memory,
         "stubs": list(options.stubs),
         "axes": {name: list(values) for name, values in options.axes.items()},
