@@ -257,8 +257,13 @@ def write_trace(trace: Trace, path: Path) -> None:
     """
     lines: list[dict[str, object]] = [{"trace": trace.head}]
     lines += [{"process": one} for one in trace.processes]
-    lines += [{"source": one} for one in trace.sources]
-    lines += [{"specialization": one} for one in trace.specializations]
+    sources = {one.id: one for one in trace.sources}
+    for one in trace.specializations:
+        source = sources.pop(one.kernel.source or "", None)
+        if source is not None:  # before the first of its kernel: what is cut off lacks nothing
+            lines.append({"source": source})
+        lines.append({"specialization": one})
+    lines += [{"source": one} for one in sources.values()]
     lines += [{"problem": one} for one in trace.problems]
     lines += [{"end": {"specializations": len(trace.specializations)}}]
     # Not msgspec's encoder: constants may be integers of any size, paths may hold any bytes.
