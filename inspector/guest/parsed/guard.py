@@ -62,7 +62,7 @@ class Guard:
                 if self._guarded and isinstance(node.ctx, ast.Load) and node.id not in self.lscope:
                     value = self.gscope.get(node.id)
                     if isinstance(value, Unavailable):
-                        raise RefusedError(value.what)
+                        raise value.refusal()
                 return super().visit_Name(node)
 
             def visit_Attribute(self, node: Any) -> Any:  # noqa: N802

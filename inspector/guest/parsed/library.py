@@ -33,7 +33,7 @@ def module_named(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except Exception as error:
-        return Unavailable(f"{name}, which cannot be imported: {error}")
+        return Unavailable(f"{name}, which cannot be imported: {error}", missing=True)
 
 
 def member(module: str, qualname: str) -> Any:
@@ -45,7 +45,7 @@ def member(module: str, qualname: str) -> Any:
         if part.startswith("__"):
             return Unavailable(f"{module}.{qualname}, which is no part of a language")
         if not hasattr(found, part):
-            return Unavailable(f"{module}.{qualname}, which this interpreter's {module} lacks")
+            return Unavailable(f"{module}.{qualname}, which it has not", missing=True)
         found = getattr(found, part)
     return found
 
@@ -94,7 +94,7 @@ class Language:
         while isinstance(value, self._core.constexpr):
             value = value.value
         if isinstance(value, Unavailable):
-            raise RefusedError(value.what)
+            raise value.refusal()
         if not self._permitted(value):
             raise RefusedError(described(value))
 

@@ -24,7 +24,7 @@ from ..launches.capture import Names
 from ..lowering import target
 from ..records import Emit, error, note
 from ..world.device import Device
-from ..parsed.refusals import RefusedError
+from ..parsed.refusals import RefusedError, message_of
 from ..parsed.types import check_type
 from .definitions import Definitions, MissingKernelError, extend_path
 from .kernels import Kernels
@@ -310,14 +310,13 @@ class Replay:
 
 def _untrusted(name: str, recorded: Mapping[str, Any], failure: RefusedError) -> dict[str, Any]:
     """What would have to run for a kernel that the trace's data do not suffice for."""
-    message = (
-        f"{recorded['file']}:{recorded['line']}: kernel {name} is not compiled, since that would "
-        f"run more than Triton's language: {failure.what}"
-    )
+    message = f"{recorded['file']}:{recorded['line']}: {message_of(failure, name)}"
     hint = (
         f"if you trust the trace, --trust-trace imports {recorded['module']} "
         f"({recorded['file']}) and runs what it says"
     )
+    if failure.missing:
+        hint = "install it there, or name an interpreter that has it with --python"
     return error("capture", message, hint, name)
 
 
