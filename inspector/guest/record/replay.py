@@ -39,6 +39,16 @@ OF_FILES = frozenset({"extern_libs"})
 """Options that name files to link."""
 ALWAYS_KNOWN = ("num_warps", "num_stages")
 """Options taken as the recording backend resolved them where the launch's own are not known."""
+UNCOUNTED: Mapping[str, Any] = {
+    "compiled": False,
+    "launches": None,
+    "tuning_launches": 0,
+    "at_least": False,
+    "grids": [],
+    "other_grids": 0,
+    "small": [],
+}
+"""What a specialisation says of its launches where nothing counted them."""
 CHANGED = "{file} has changed since it was recorded: what was recorded is compiled"
 POINTER_RANGE = "S"
 """AMD's letter for a pointer into a storage of less than 2 GiB (`HIPBackend.parse_attr`)."""
@@ -126,18 +136,28 @@ class Replay:
         launches: dict[str, dict[str, Any]] = {}
         seen = set(self._finished)
         for spec in specializations:
-            options, notes = self._options(spec)
-            sets = list(self._attributes(spec))
-            if len(sets) > 1:
-                notes.append("some of its launches had storages of 2 GiB or more, some had not")
-            for attrs in sets:
-                key = self._key(spec, attrs, options)
-                if spec["launches"] is not None and len(sets) == 1:
-                    _add(launches.setdefault(key, {"count": 0, "grids": []}), spec)
-                if key not in seen:
-                    seen.add(key)
-                    self._one(key, spec, attrs, options, notes)
+            try:
+                self._specialization(spec, seen, launches)
+            except Exception as failure:  # in what the trace holds: the others may be whole
+                text = f"{_name(spec)}: damaged in the trace: {type(failure).__name__}: {failure}"
+                self._refuse(error("capture", text, "record it again", _name(spec)))
         self._emit({"launches": launches, "arch": self._arch})
+
+    def _specialization(
+        self, spec: dict[str, Any], seen: set[str], launches: dict[str, dict[str, Any]]
+    ) -> None:
+        """Emits one specialisation, once for each set of storages that it was launched with."""
+        options, notes = self._options(spec)
+        sets = list(self._attributes(spec))
+        if len(sets) > 1:
+            notes.append("some of its launches had storages of 2 GiB or more, some had not")
+        for attrs in sets:
+            key = self._key(spec, attrs, options)
+            if spec["launches"] is not None and len(sets) == 1:
+                _add(launches.setdefault(key, {"count": 0, "grids": []}), spec)
+            if key not in seen:
+                seen.add(key)
+                self._one(key, spec, attrs, options, notes)
 
     def _one(
         self,
@@ -357,7 +377,7 @@ def _read(
             elif "source" in record:
                 sources[record["source"]["id"]] = record["source"]["functions"]
             elif "specialization" in record:
-                specializations.append(record["specialization"])
+                specializations.append({**UNCOUNTED, **record["specialization"]})
             elif "end" in record:
                 return processes, sources, specializations, True
     return processes, sources, specializations, False
