@@ -9,10 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,12 +61,16 @@ ATTACKS: Mapping[str, Attack] = {
     "import in a print": Attack(f"tl.static_print({RUN})", said="__import__"),
     "import in an assertion": Attack(f"tl.static_assert({RUN} == 0)", said="__import__"),
     "modules of a module": Attack(
-        "tl.core.os.system('touch {canary}')", names={"tl": {"module": "triton.language"}}
+        "tl.core.knobs.os.system('touch {canary}')", said="the module triton.knobs"
+    ),
+    "modules of a module, statically": Attack(
+        "tl.static_print(tl.core.knobs.subprocess.getoutput('touch {canary}'))",
+        said="the module triton.knobs",
     ),
     "modules of the runtime": Attack(
         "triton.runtime.build.subprocess.getoutput('touch {canary}')", said="triton.runtime"
     ),
-    "subclasses": Attack("n = ().__class__.__base__.__subclasses__()", said="__class__"),
+    "subclasses": Attack("n = ().__class__.__base__.__subclasses__()", said="__subclasses__"),
     "getattr": Attack("n = getattr(getattr(tl, '__bu' + 'iltins__'), 'eval')", said="__builtins__"),
     "hasattr": Attack("n = hasattr(tl, '__dict__')", said="__dict__"),
     "text that reaches": Attack("n = '{{0.__class__}}'.format(tl)", said="format"),
@@ -97,7 +99,8 @@ ATTACKS: Mapping[str, Attack] = {
     ),
     "what a library's module holds": Attack(
         "f('touch {canary}')",
-        names={"f": {"library": {"module": "triton.language", "qualname": "core.os.system"}}},
+        names={"f": {"library": {"module": "triton.language", "qualname": "core.knobs.os.system"}}},
+        said="Cannot access global",
     ),
     "a function as a value": Attack(
         "f('touch {canary}')", names={"f": {"value": object_of("os", "system")}}, said="system"
@@ -149,9 +152,21 @@ ATTACKS: Mapping[str, Attack] = {
     "a dtype that is none": Attack(
         "n = N('{canary}')",
         specialization={"constexprs": [[[1], {"torch": "load"}]]},
-        said="torch.load" if shutil.which("true") else "",
+        said="torch.load",
     ),
-    "a default": Attack(f"def k(x_ptr, N: tl.constexpr, D={RUN}):\n    n = D\n", said="argument"),
+    "a default": Attack(
+        f"def k(x_ptr, N: tl.constexpr, D={RUN}):\n    n = D\n", said="__import__"
+    ),
+    "a default of a helper": Attack(
+        "def k(x_ptr, N: tl.constexpr, D=subprocess.getoutput('touch {canary}')):\n"
+        "    if N > 1:\n        k(x_ptr, N - 1)\n    n = D\n",
+        specialization={
+            "signature": {"x_ptr": "*fp32", "N": "constexpr", "D": "constexpr"},
+            "constexprs": [[[1], 4], [[2], 4]],
+        },
+        names={"k_a_default_of_a_helper": {"jitted": 0}, "subprocess": {"module": "subprocess"}},
+        said="the default value of D",
+    ),
     "an annotation": Attack(f"def k(x_ptr: {RUN}, N: tl.constexpr):\n    n = y\n"),
     "a decorator": Attack(f"@{RUN}\ndef k(x_ptr, N: tl.constexpr):\n    n = y\n"),
     "a return annotation": Attack(f"def k(x_ptr, N: tl.constexpr) -> {RUN}:\n    n = y\n"),
@@ -161,8 +176,8 @@ ATTACKS: Mapping[str, Attack] = {
     "a function inside": Attack(f"def f():\n        {RUN}\n    f()"),
     "lambda": Attack(f"(lambda: {RUN})()"),
     "a comprehension": Attack(f"n = [{RUN} for i in (1, 2)]", said="__import__"),
-    "with": Attack(f"with tl.core.os.popen('touch {{canary}}'):\n        pass"),
-    "an f-string": Attack(f"n = f'{{{{{RUN}}}}}'", said="__import__"),
+    "with": Attack(f"with tl.core.knobs.os.popen('touch {{canary}}'):\n        pass"),
+    "an f-string": Attack("n = f'{{tl.core.knobs.os}}'", said="the module triton.knobs"),
     "the function of a kernel": Attack("k.fn()", names={"k": {"jitted": 0}}),
     "the launch of a kernel": Attack("k[(1,)](x_ptr, N)", names={"k": {"jitted": 0}}),
     "a method of a class": Attack("n = tl.tensor.mro()", said="mro"),
@@ -185,7 +200,9 @@ def text_of(name: str, attack: Attack, canary: Path) -> str:
     body = attack.body.replace("{canary}", str(canary)).replace("{{", "{").replace("}}", "}")
     if "def k(" not in body:
         body = f"def k(x_ptr, N: tl.constexpr):\n    {body}\n"
-    return body.replace("def k(", f"def {kernel_name(name)}(")
+    return body.replace("def k(", f"def {kernel_name(name)}(").replace(
+        " k(", f" {kernel_name(name)}("
+    )
 
 
 def filled(data: Any, canary: Path) -> Any:
@@ -323,3 +340,269 @@ def test_no_kernel_of_a_trace_runs_anything(
     assert ATTACKS[name].said in error.message
     assert error.hint
     assert "\n" not in error.message + error.hint
+
+
+MODULE = """
+import os
+{run}
+import triton, triton.language as tl
+from beside import helper
+
+@triton.jit
+def k(x_ptr, N: tl.constexpr, D={run}):
+    tl.store(x_ptr, helper(1.0))
+"""
+BESIDE = """
+import os, triton
+{run}
+@triton.jit
+def helper(x):
+    return x
+"""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A trace of version 1 beside the hostile files that it names."""
+
+    folder: Path
+
+    @property
+    def trace(self) -> Path:
+        return self.folder / "program.kitrace"
+
+    def write(self, text: bool) -> None:
+        (self.folder / "canaries").mkdir()
+        default = self.run("default")
+        module = MODULE.replace("{run}", self.run("module"), 1).replace("{run}", default)
+        (self.folder / "program.py").write_text(module)
+        (self.folder / "beside.py").write_text(BESIDE.format(run=self.run("beside")))
+        helper = "helper\ndef helper(x):\n    return x\n"
+        kernel = "k\n" + module[module.index("def k(") :]
+        record = specialization("honest", Attack(HONEST), self.folder)[1]
+        record["specialization"]["kernel"] = {
+            "module": "program",
+            "qualname": "k",
+            "file": str(self.folder / ("gone.py" if text else "program.py")),
+            "line": 7,
+            "sha256": hashlib.sha256("\0".join(sorted([helper, kernel])).encode()).hexdigest(),
+            "gluon": False,
+            "text": module if text else None,
+        }
+        record["specialization"]["signature"]["D"] = "constexpr"
+        record["specialization"]["constexprs"].append([[2], 4])
+        write_trace(self.trace, [record], version=1)
+
+    def run(self, name: str) -> str:
+        return f"os.system('touch {self.folder}/canaries/{name}')"
+
+    def change(self, **fields: Any) -> None:
+        lines = self.trace.read_text().splitlines()
+        records = [json.loads(line) for line in lines]
+        records[2]["specialization"]["kernel"].update(fields)
+        self.trace.write_text("".join(json.dumps(one) + "\n" for one in records))
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["files", "text"])
+def test_version_1_is_read_without_running_the_files_it_names(
+    tmp_path: Path, worker: Worker, text: bool
+) -> None:
+    program = Program(tmp_path)
+    program.write(text)
+    (variant,), errors = capture(worker, program.trace, "trace")
+    assert not errors
+    assert variant.kernel == "k"
+    assert "tt.store" in variant.ttir
+    assert not canaries(tmp_path)
+
+
+def test_hashes_are_verified_before_anything(tmp_path: Path, worker: Worker) -> None:
+    program = Program(tmp_path)
+    program.write(text=False)
+    program.change(sha256="0" * 64)
+    none, (error,) = capture(worker, program.trace, "trace")
+    assert not none
+    assert "has changed since it was recorded" in error.message
+    assert not canaries(tmp_path)
+
+
+def test_what_cannot_be_had_is_run_only_for_traces_that_are_trusted(
+    tmp_path: Path, worker: Worker
+) -> None:
+    """The control: what the other tests forbid does leave its mark once it is allowed."""
+    program = Program(tmp_path)
+    program.write(text=False)
+    path = tmp_path / "program.py"
+    path.write_text(path.read_text().replace("helper(1.0)", "helper(1.0) + F(N)") + FUNCTION)
+    kernel = path.read_text()
+    start, end = kernel.index("def k("), kernel.index("\n@triton.constexpr_function")
+    helper = "helper\ndef helper(x):\n    return x\n"
+    both = sorted([helper, "k\n" + kernel[start:end]])
+    program.change(sha256=hashlib.sha256("\0".join(both).encode()).hexdigest())
+    none, (error,) = capture(worker, program.trace, "trace")
+    assert not none
+    assert f"{path}:1" in error.message  # the line of F
+    assert "def F(n)" in error.message
+    assert f"--trust-trace imports program ({path})" in error.hint
+    assert not canaries(tmp_path)
+    (variant,), errors = capture(worker, program.trace, "trace", trust=True)
+    assert not errors
+    assert variant.kernel == "k"
+    assert canaries(tmp_path) == ["beside", "default", "module"]
+
+
+FUNCTION = """
+@triton.constexpr_function
+def F(n):
+    return n
+"""
+
+
+# ---------------------------------------------------------------------------------- Inductor's
+
+
+INDUCTOR = """
+import triton
+import triton.language as tl
+from torch._inductor.runtime import triton_helpers, triton_heuristics
+from torch._inductor.runtime.hints import DeviceProperties
+{module}
+
+@triton_heuristics.template(
+    num_warps=4, num_stages=1, {metadata}
+    triton_meta={{'signature': {{'x_ptr': {type}, 'N': 'constexpr'}}, 'constants': {{'N': {value}}},
+                 'device': DeviceProperties(type='hip', index=0, cc='gfx942'),
+                 'configs': [{{}}]}},
+    inductor_meta={{'kernel_name': 'kernel'}},
+)
+@triton.jit
+def kernel(x_ptr, N: tl.constexpr{default}):
+    tl.store(x_ptr, 1.0)
+    {body}
+"""
+PLAIN = {"module": "", "metadata": "", "type": "'*fp32'", "value": "4", "default": "", "body": ""}
+RUNS = "__import__('os').system('touch {canary}')"
+GETS = "subprocess.getoutput('touch {canary}')"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"module": RUNS}, None),
+        ({"module": f"X = {RUNS}"}, None),
+        ({"module": f"X = tl.constexpr({GETS})", "body": "n = X"}, "subprocess.getoutput"),
+        ({"module": "import evil"}, None),
+        ({"module": "from evil import helper", "body": "n = helper(1)"}, "from evil import"),
+        ({"module": "import evil as triton_language", "body": "triton_language.f()"}, "evil"),
+        ({"module": "import subprocess", "default": f", D={GETS}"}, "subprocess.getoutput"),
+        ({"default": f" = {GETS}"}, None),
+        ({"metadata": f"x={RUNS},"}, None),
+        ({"metadata": f"x={GETS},"}, None),
+        ({"value": "tl.core"}, None),
+        ({"value": "tl.str_to_ty", "body": "n = N('x', None)"}, "str_to_ty"),
+        ({"value": GETS}, "which only a run would know"),
+        ({"type": f'"tensordesc<fp16[8,8],{RUNS}>"'}, "tensordesc"),
+        ({"body": f"tl.static_print({RUNS})"}, "__import__"),
+        ({"body": "tl.core.knobs.os.system('touch {canary}')"}, "the module triton.knobs"),
+        ({"body": "triton.runtime.build.subprocess.getoutput('touch {canary}')"}, "triton.runtime"),
+    ],
+)
+def test_nothing_of_inductors_files_is_run(
+    tmp_path: Path, worker: Worker, changes: dict[str, str], said: str | None
+) -> None:
+    (tmp_path / "canaries").mkdir()
+    canary = str(tmp_path / "canaries" / "one")
+    (tmp_path / "evil.py").write_text(RUNS.replace("{canary}", canary))
+    path = tmp_path / "output_code.py"
+    path.write_text(INDUCTOR.format(**{**PLAIN, **changes}).replace("{canary}", canary))
+    variants, errors = capture(worker, path, "inductor")
+    assert not canaries(tmp_path)
+    if said is None:
+        assert [v.kernel for v in variants] == ["kernel"] or errors
+    else:
+        (error,) = errors
+        assert said in error.message
+        assert not variants
+
+
+def test_inductors_files_run_where_they_are_trusted(tmp_path: Path, worker: Worker) -> None:
+    """The control for the tests above."""
+    (tmp_path / "canaries").mkdir()
+    changes = {"module": f"import subprocess\nX = tl.constexpr({GETS})", "body": "n = X == ''"}
+    text = INDUCTOR.format(**{**PLAIN, **changes})
+    path = tmp_path / "output_code.py"
+    path.write_text(text.replace("{canary}", str(tmp_path / "canaries" / "one")))
+    none, (error,) = capture(worker, path, "inductor")
+    assert not none
+    assert "--trust-trace" in error.hint
+    assert not canaries(tmp_path)
+
+
+# ------------------------------------------------------------------------- every other kind
+
+
+SHADOWS = ("triton", "torch", "json", "sitecustomize", "usercustomize", "conftest", "numpy")
+TTIR = """module {
+  tt.func public @k(%arg0: !tt.ptr<f32>) attributes {noinline = false} {
+    %cst = arith.constant 1.000000e+00 : f32
+    tt.store %arg0, %cst : !tt.ptr<f32>
+    tt.return
+  }
+}
+"""
+
+
+def other_targets(folder: Path, run: str) -> dict[str, str]:
+    """Files of every kind that is read, with text that would run something in each free place."""
+    metadata = {
+        "name": run,
+        "shared": 0,
+        "num_warps": 4,
+        "extern_libs": [["ocml", f"{folder}/evil.bc"]],
+        "target": {"backend": "hip", "arch": ARCH, "warp_size": 64},
+        "schedule_hint": run,
+        "llvm_fn_attrs": f"x={run}",
+    }
+    choice = {"XBLOCK": run, "num_warps": 4, "triton_cache_hash": "../../x"}
+    graph = {"traceEvents": [], "command": run}
+    return {
+        "entry/k.ttir": TTIR,
+        "entry/k.json": json.dumps(metadata),
+        "entry/__init__.py": run,
+        "report.json": json.dumps({"schema_version": 1, "tool": run, "kernels": [], **graph}),
+        "x.kinspect": "PK\x03\x04" + run,
+        "k.s": f".include \"{folder}/evil.s\"\n; {run}\n",
+        "torch_compile_debug/run/model/output_code.py": INDUCTOR.format(**PLAIN),
+        "torch_compile_debug/run/model/output_code.best_config": json.dumps(choice),
+        "torch_compile_debug/run/model/fx_graph_runnable.py": f"{run}\n@triton.jit\ndef k(): pass",
+    }
+
+
+def test_no_other_target_runs_anything_nor_what_lies_beside_it(tmp_path: Path) -> None:
+    """With modules beside it, in the working folder, that Python would find by their names."""
+    (tmp_path / "canaries").mkdir()
+    run = f"__import__('os').system('touch {tmp_path}/canaries/one')"
+    targets = other_targets(tmp_path, run)
+    for name, text in targets.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        for shadow in SHADOWS:
+            (path.parent / f"{shadow}.py").write_text(run)
+    hostile = specialization("honest", Attack(HONEST), tmp_path)
+    write_trace(tmp_path / "run.kitrace", hostile)
+    names = ["entry/k.ttir", "report.json", "x.kinspect", "k.s", "torch_compile_debug/run/model"]
+    environment = {**os.environ, "KINSPECT_CACHE_DIR": str(tmp_path / "cache")}
+    for name in SHADOWS:  # what a folder's own modules would do if they were targets
+        (tmp_path / "torch_compile_debug/run/model" / f"{name}.py").unlink()
+    done = subprocess.run(
+        [str(KINSPECT), "analyze", *names, "run.kitrace", "--arch", ARCH, "--format", "json"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    report = json.loads(done.stdout)
+    assert {k["name"] for k in report["kernels"]} >= {"k", "k_honest", "kernel"}, done.stderr
+    assert not canaries(tmp_path)

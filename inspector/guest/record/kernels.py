@@ -184,7 +184,7 @@ class Kernels:
 
 def _hosts(functions: Sequence[Mapping[str, Any]]) -> Any:
     for function in functions:
-        for value in (*function["names"].values(), *function["defaults"].values()):
+        for value in function["names"].values():  # defaults are no part of the hash
             if "host" in value:
                 yield str(value["host"])
 
