@@ -371,6 +371,10 @@ def lines_of(trace: Path) -> list[bytes]:
     return trace.read_bytes().splitlines(keepends=True)
 
 
+def first_specialization(lines: list[bytes]) -> int:
+    return next(n for n, line in enumerate(lines) if line.startswith(b'{"specialization"'))
+
+
 def test_a_trace_is_read_as_it_was_written(rich: tuple[Machine, Trace], tmp_path: Path) -> None:
     copy = tmp_path / "copy.kitrace"
     write_trace(rich[1], copy)
@@ -383,12 +387,14 @@ def test_a_trace_is_read_as_it_was_written(rich: tuple[Machine, Trace], tmp_path
 
 def test_a_cut_off_trace_is_read_up_to_there(rich: tuple[Machine, Trace], tmp_path: Path) -> None:
     lines = lines_of(rich[0].trace)
+    end = first_specialization(lines) + 1
     path = tmp_path / "cut.kitrace"
-    path.write_bytes(b"".join(lines[:3]) + lines[3][:50])
+    path.write_bytes(b"".join(lines[:end]) + lines[end][:50])
     trace = read_trace(path)
     assert len(trace.specializations) == 1
+    assert trace.specializations[0].kernel.source in {s.id for s in trace.sources}
     assert "cut off" in trace.notes[0]
-    path.write_bytes(b"".join(lines[:3]))
+    path.write_bytes(b"".join(lines[:end]))
     assert "something is missing" in read_trace(path).notes[0]
 
 
@@ -401,9 +407,10 @@ def changed(line: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
 @pytest.mark.parametrize(
     ("number", "change", "said"),
     [
-        (2, lambda r: r["specialization"].update(extra=1), ":3: damaged trace: Object contains"),
-        (2, lambda r: r["specialization"].pop("signature"), "missing required field `signature`"),
-        (2, lambda r: r.update(other=r.pop("specialization")), "unknown record 'other'"),
+        (3, lambda r: r["specialization"].update(extra=1), ":4: damaged trace: Object contains"),
+        (3, lambda r: r["specialization"].pop("signature"), "missing required field `signature`"),
+        (3, lambda r: r.update(other=r.pop("specialization")), "unknown record 'other'"),
+        (2, lambda r: r["source"].pop("functions"), "missing required field `functions`"),
         (0, lambda r: r["trace"].update(schema_version=7), "a trace of version 7"),
         (0, lambda r: r.update(other=r.pop("trace")), "not a trace"),
     ],
@@ -530,33 +537,76 @@ def without_places(ttir: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#loc")]
 
 
-def test_kernels_that_are_not_what_they_were(machine: Machine, worker: Worker) -> None:
-    body = """
-    from helpers import twice
+CHANGING = """
+from helpers import twice
+SCALE = tl.constexpr(3)
+@triton.jit
+def double(x_ptr):
+    tl.store(x_ptr, twice(tl.load(x_ptr)) * SCALE)
+def make():
     @triton.jit
-    def double(x_ptr):
-        tl.store(x_ptr, twice(tl.load(x_ptr)))
-    def make():
-        @triton.jit
-        def inner(x_ptr):
-            tl.store(x_ptr, 1)
-        return inner
-    if __name__ == "__main__":
-        copy[(4,)](Tensor(), Tensor(), 100, BLOCK=128)
-        double[(1,)](Tensor())
-        make()[(1,)](Tensor())
-    """
-    machine.traced(COPY + textwrap.dedent(body))
+    def inner(x_ptr):
+        tl.store(x_ptr, 1)
+    return inner
+if __name__ == "__main__":
+    copy[(4,)](Tensor(), Tensor(), 100, BLOCK=128)
+    double[(1,)](Tensor())
+    make()[(1,)](Tensor())
+"""
+
+
+def test_what_was_recorded_is_compiled_whatever_became_of_the_files(
+    machine: Machine, worker: Worker
+) -> None:
+    machine.traced(COPY + CHANGING)
+    before, errors = replay(worker, machine.trace, machine.folder / "w1", "gfx942")
+    assert not errors
+    assert [v.kernel for v in before] == ["copy", "double", "inner"]
+    assert not any(v.notes for v in before[:2])
     machine.write("helpers.py", HELPERS.replace("x * 2", "x + x"))
-    (found,), errors = replay(worker, machine.trace, machine.folder / "w1", "gfx942", wanted=("*",))
-    assert found.kernel == "copy"
-    line = (COPY + textwrap.dedent(body)).splitlines().index("def double(x_ptr):")
-    said = {error.kernel: error for error in errors}
-    assert f"program.py:{line}: kernel double, or one it calls, has cha" in said["double"].message
-    assert "no kernel make.<locals>.inner" in said["inner"].message
-    assert "analyze the script itself" in said["inner"].hint
+    after, errors = replay(worker, machine.trace, machine.folder / "w2", "gfx942")
+    assert not errors
+    assert [v.ttir for v in after] == [v.ttir for v in before]
+    assert [f"{machine.folder}/helpers.py has changed since" in n for n in after[1].notes] == [True]
+    for name in ("program.py", "helpers.py"):
+        (machine.folder / name).unlink()
+    gone, errors = replay(worker, machine.trace, machine.folder / "w3", "gfx942")
+    assert not errors
+    assert [v.ttir for v in gone] == [v.ttir for v in before]
+
+
+def as_version_1(trace: Path) -> None:
+    """Takes from a trace what version 1 had not."""
+    lines = []
+    for line in lines_of(trace):
+        record = json.loads(line)
+        for part in ("trace", "process"):
+            if part in record:
+                record[part]["schema_version"] = 1
+        if "specialization" in record:
+            del record["specialization"]["kernel"]["source"]
+        if "source" not in record:
+            lines.append(json.dumps(record).encode() + b"\n")
+    trace.write_bytes(b"".join(lines))
+
+
+def test_version_1_is_compiled_from_its_files_while_they_have_the_recorded_hash(
+    machine: Machine, worker: Worker
+) -> None:
+    machine.traced(COPY + CHANGING)
+    new, _ = replay(worker, machine.trace, machine.folder / "w0", "gfx942")
+    as_version_1(machine.trace)
+    old, errors = replay(worker, machine.trace, machine.folder / "w1", "gfx942")
+    assert not errors
+    assert [v.ttir for v in old] == [v.ttir for v in new]
+    machine.write("helpers.py", HELPERS.replace("x * 2", "x + x"))
+    found, errors = replay(worker, machine.trace, machine.folder / "w2", "gfx942", wanted=("*",))
+    assert [v.kernel for v in found] == ["copy", "inner"]
+    line = (COPY + CHANGING).splitlines().index("def double(x_ptr):") + 1
+    (changed,) = errors
+    assert f"program.py:{line}: kernel double, or one it calls, has cha" in changed.message
     (machine.folder / "program.py").unlink()
-    none, errors = replay(worker, machine.trace, machine.folder / "w2", "gfx942")
+    none, errors = replay(worker, machine.trace, machine.folder / "w3", "gfx942")
     assert not none
     assert "program.py is not there" in errors[0].message
 

@@ -43,6 +43,8 @@ class CaptureOptions:
         most_tuned: points of the TUNING spaces of a file's cases, all together, where max_configs
             is None; None for no limit.
         all_configs: a sweep over axes goes over the autotune configurations as well.
+        trust_trace: what a trace or a file of Inductor's names may be imported and run where a
+            kernel cannot be made of its source alone.
     """
 
     argv: tuple[str, ...] = ()
@@ -58,3 +60,4 @@ class CaptureOptions:
     stubs: tuple[str, ...] = ()
     axes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     all_configs: bool = False
+    trust_trace: bool = False

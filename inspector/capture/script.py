@@ -9,6 +9,7 @@ answers into `Variant`s and `ErrorRecord`s while they come.
 from __future__ import annotations
 
 import ast
+import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,8 @@ from kinspect.inspector.sweep.axes import BACKEND_ONLY
 
 GRACE_SECONDS = 20.0
 CASES = "KINSPECT_CASES"
+FINDINGS = "findings.jsonl"
+"""File of a capture's folder that its job writes to (`guest/capturing.py`)."""
 
 
 class Guest(Protocol):
@@ -125,7 +128,7 @@ def capture_file(worker: Guest, plan: Plan) -> Iterator[Found | Ended]:
     notes: dict[str, None] = {}
     launches: dict[tuple[str, str], Mapping[str, Any]] = {}
     output = ""
-    for message in worker.stream(_request(plan), limit):
+    for message in _messages(worker, plan, limit):
         record = message.get("record")
         if record is None:
             output = message["output"]
@@ -157,6 +160,50 @@ def capture_file(worker: Guest, plan: Plan) -> Iterator[Found | Ended]:
         for failure, alike in joined(failures).items()
     ]
     yield Ended(tuple(labelled(counted)), tuple(errors), tuple(notes))
+
+
+def _messages(worker: Guest, plan: Plan, limit: float) -> Iterator[dict[str, Any]]:
+    """What the guest says, and, where it is lost on the way, what its job had written by then.
+
+    Raises:
+        KinspectError: it is lost, and nothing had been captured.
+    """
+    passed: set[str] = set()
+    captured = False
+    try:
+        for message in worker.stream(_request(plan), limit):
+            record = message.get("record")
+            if record is not None:
+                passed.add(json.dumps(record, sort_keys=True))
+                captured = captured or "variant" in record
+            yield message
+    except KinspectError as lost_guest:
+        left = [r for r in _written(plan.folder) if json.dumps(r, sort_keys=True) not in passed]
+        if not captured and not any("variant" in record for record in left):
+            raise
+        yield from ({"record": record} for record in left)
+        yield {"record": {"error": _as_fields(lost_guest)}}
+
+
+def _written(folder: Path) -> Iterator[dict[str, Any]]:
+    """The records that the last job of a capture wrote down, its own marks left out."""
+    try:
+        lines = (folder / FINDINGS).read_bytes().splitlines(keepends=True)
+    except OSError:
+        return
+    for line in lines:
+        try:
+            record = json.loads(line) if line.endswith(b"\n") else None
+        except (ValueError, RecursionError):
+            return
+        if isinstance(record, dict) and not {"begin", "end", "retry"} & set(record):
+            yield record
+
+
+def _as_fields(failure: KinspectError) -> dict[str, Any]:
+    """An error as the guest would have written it."""
+    unknown = dict.fromkeys(("kernel", "case", "place", "arch"))
+    return {"stage": "capture", "message": failure.message, "hint": failure.hint, **unknown}
 
 
 def capture_script(
@@ -224,6 +271,7 @@ def _request(plan: Plan) -> dict[str, Any]:
         "first": options.first,
         "cwd": str(options.cwd.absolute()) if options.cwd is not None else None,
         "time_limit": options.time_limit,
+        "trust": options.trust_trace,
         "memory_limit": memory,
         "stubs": list(options.stubs),
         "axes": {name: list(values) for name, values in options.axes.items()},

@@ -2,14 +2,16 @@
 
 A trace (`.kitrace`) is JSON lines, one object with one key per line:
 
-    {"trace": {"schema_version": 1, "kinspect", "command", "cwd", "status"}}     the first line
+    {"trace": {"schema_version": 2, "kinspect", "command", "cwd", "status"}}     the first line
     {"process": {"pid", "parent", "argv", "cwd", "executable", "python", "triton", "torch",
                  "device",        what Triton's driver says of the device, or null
                  "sys_path", "complete"}}
+    {"source": {"id", "functions"}}                what kernels are made of, as `contents.py` says
     {"specialization": {
         "id",                     hash over all that follows up to `triton`
         "kernel": {"module", "qualname", "file", "line", "sha256", "gluon",
-                   "text"},       the whole file where Inductor generated it, else null
+                   "source",      id of a source above; null: it could not be described
+                   "text"},       version 1: the whole file where Inductor generated it, else null
         "signature": {name: type},
         "constexprs": [[path, value], ...],        path: [index] or [index, element, ...]
         "attrs": [[path, [[name, value], ...]], ...],
@@ -30,7 +32,8 @@ A trace (`.kitrace`) is JSON lines, one object with one key per line:
     {"problem": {"pid", "doing", "message"}}       what could not be recorded
     {"end": {"specializations": int}}              the last line
 
-Values that JSON has no form for are written as `guest/record/values.py` says. Processes write
+Values that JSON has no form for are written as `guest/record/values.py` says. Version 1 had no
+sources: its kernels are looked up in the files that they came from. Processes write
 journals of their own (`guest/record/journal.py`); `merge` makes one trace of them.
 """
 
@@ -46,7 +49,8 @@ from kinspect.inspector.documents import json_value
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.version import VERSION
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+READABLE = (1, 2)
 SUFFIX = ".kitrace"
 
 ArgumentPath = list[int | str]
@@ -92,7 +96,32 @@ class Kernel(_Strict, frozen=True):
     line: int
     sha256: str
     gluon: bool
+    source: str | None = None
     text: str | None = None
+
+
+class SourceFunction(_Strict, frozen=True):
+    """A function that a kernel is made of; `names` and `defaults` hold values as data."""
+
+    module: str
+    qualname: str
+    file: str
+    line: int
+    column: int
+    text: str
+    noinline: bool
+    defaults: dict[str, dict[str, Any]]
+    names: dict[str, dict[str, Any]]
+
+
+class Source(_Strict, frozen=True):
+    """What a kernel is made of. `id` is a hash over `functions`, of which the kernel is the first.
+
+    See `guest/record/contents.py`.
+    """
+
+    id: str
+    functions: list[SourceFunction]
 
 
 class GpuTarget(_Strict, frozen=True):
@@ -159,6 +188,7 @@ class Trace(_Strict, frozen=True):
     specializations: tuple[Specialization, ...]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
 
     @property
     def launches(self) -> int:
@@ -216,6 +246,7 @@ def merge(folder: Path, command: Sequence[str], status: int | None) -> Trace:
         tuple(found.values()),
         tuple(p for journal in journals for p in journal.problems),
         tuple(notes),
+        tuple({s.id: s for journal in journals for s in journal.sources}.values()),
     )
 
 
@@ -227,7 +258,13 @@ def write_trace(trace: Trace, path: Path) -> None:
     """
     lines: list[dict[str, object]] = [{"trace": trace.head}]
     lines += [{"process": one} for one in trace.processes]
-    lines += [{"specialization": one} for one in trace.specializations]
+    sources = {one.id: one for one in trace.sources}
+    for one in trace.specializations:
+        source = sources.pop(one.kernel.source or "", None)
+        if source is not None:  # before the first of its kernel: what is cut off lacks nothing
+            lines.append({"source": source})
+        lines.append({"specialization": one})
+    lines += [{"source": one} for one in sources.values()]
     lines += [{"problem": one} for one in trace.problems]
     lines += [{"end": {"specializations": len(trace.specializations)}}]
     # Not msgspec's encoder: constants may be integers of any size, paths may hold any bytes.
@@ -264,14 +301,16 @@ def read_trace(path: Path) -> Trace:
     if "trace" not in first or not isinstance(first["trace"], dict):
         raise KinspectError(f"{path}: not a trace", "make one with `kinspect record -- COMMAND`")
     version = first["trace"].get("schema_version")
-    if version != SCHEMA_VERSION:
+    if version not in READABLE:
+        known = " and ".join(map(str, READABLE))
         raise KinspectError(
-            f"{path}: a trace of version {version!r}; this kinspect reads {SCHEMA_VERSION}",
+            f"{path}: a trace of version {version!r}; this kinspect reads {known}",
             "record it again, or read it with the kinspect that wrote it",
         )
-    parts: dict[str, list[Any]] = {"process": [], "specialization": [], "problem": []}
+    parts: dict[str, list[Any]] = {"process": [], "source": [], "specialization": [], "problem": []}
     kinds: dict[str, type[_Strict]] = {
         "process": Process,
+        "source": Source,
         "specialization": Specialization,
         "problem": Problem,
     }
@@ -293,6 +332,7 @@ def read_trace(path: Path) -> Trace:
         tuple(parts["specialization"]),
         tuple(parts["problem"]),
         tuple(f"{path}: {note}" for note in notes),
+        tuple(parts["source"]),
     )
 
 
@@ -304,6 +344,7 @@ class _Journal:
         records, self.torn = _lines(path)
         self.processes: list[Process] = []
         self.problems: list[Problem] = []
+        self.sources: list[Source] = []
         self.described: dict[str, Specialization] = {}
         self._counts: dict[str, _Launches] = {}
         self._compiled: set[str] = set()
@@ -330,6 +371,8 @@ class _Journal:
         (name, content), *_ = record.items()
         if name == "process":
             self.processes.append(_convert(content, Process, path, line))
+        elif name == "source":
+            self.sources.append(_convert(content, Source, path, line))
         elif name == "specialization":
             one = _convert(content, Specialization, path, line)
             self.described[one.id] = one

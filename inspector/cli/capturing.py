@@ -42,6 +42,7 @@ def capture_options(function: F) -> F:
         capture_limit: float,
         memory_limit: float | None,
         stubs: tuple[str, ...],
+        trust_trace: bool,
         **kwargs: Any,
     ) -> Any:
         if calls and (signature is not None or defines):
@@ -57,6 +58,7 @@ def capture_options(function: F) -> F:
             time_limit=capture_limit,
             memory_limit=int(memory_limit * 2**30) if memory_limit is not None else None,
             stubs=stubs,
+            trust_trace=trust_trace,
         )
         return function(*args, capture=options, **kwargs)
 
@@ -136,5 +138,11 @@ OPTIONS = (
         type=click.FloatRange(0.5),
         metavar="GIB",
         help="Memory that the script may map.  [that of the machine]",
+    ),
+    click.option(
+        "--trust-trace",
+        is_flag=True,
+        help="Import what a .kitrace or a file of Inductor's names, where a kernel's source alone "
+        "does not suffice. That runs code of whoever wrote the file.",
     ),
 )

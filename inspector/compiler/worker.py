@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import select
 import signal
 import subprocess
@@ -27,6 +28,11 @@ START_SECONDS = 120.0
 CLOSE_SECONDS = 2.0
 TAIL_BYTES = 4000
 CHUNK = 1 << 16
+LOOK_SECONDS = 1.0
+"""How often to look whether a guest that says nothing was stopped."""
+ENDING_SECONDS = 5.0
+MARK = "KINSPECT_GUEST"
+"""Variable by which the processes of a guest are known after its death."""
 
 
 class WorkerLostError(KinspectError):
@@ -55,6 +61,7 @@ class Worker:
         self._replies_fd = -1
         self._stderr: IO[bytes] | None = None
         self._pending = bytearray()
+        self._mark = ""
 
     def __enter__(self) -> Worker:
         return self
@@ -156,6 +163,8 @@ class Worker:
             with contextlib.suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        if process.returncode != 0:
+            _end_marked(f"{MARK}={self._mark}")  # it had no time to end what its job had started
         if self._stderr is not None:
             self._stderr.close()
             self._stderr = None
@@ -163,6 +172,7 @@ class Worker:
     def _start(self, options: Sequence[str]) -> None:
         request_read, request_write = os.pipe()
         reply_read, reply_write = os.pipe()
+        self._mark = secrets.token_hex(16)
         # Unnamed: what the guest says before it can report errors over the channel.
         stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close())
         try:
@@ -171,7 +181,7 @@ class Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
-                env=self.environment,
+                env={**self.environment, MARK: self._mark},
                 pass_fds=(request_read, reply_write),
                 # Ctrl-C in the terminal is for this process, which then closes its workers.
                 start_new_session=True,
@@ -214,11 +224,21 @@ class Worker:
                     f"the process that runs Triton ({self.python}) did not answer in time",
                     "try again, or raise --time-limit",
                 )
-            if poller.poll(left * 1000 + 1):
+            if not poller.poll(min(left, LOOK_SECONDS) * 1000 + 1):
+                self._go_on()
+            else:
                 chunk = os.read(self._replies_fd, CHUNK)
                 if not chunk:
                     raise self._lost()
                 self._pending += chunk
+
+    def _go_on(self) -> None:
+        """Wakes a guest that its own job has stopped."""
+        pid = self.pid
+        with contextlib.suppress(OSError, IndexError):
+            stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+            if pid is not None and stat.rpartition(")")[2].split()[0] == "T":
+                os.kill(pid, signal.SIGCONT)
 
     def _lost(self) -> WorkerLostError:
         """Says how the guest ended, with the last line it wrote."""
@@ -241,3 +261,32 @@ class Worker:
         size = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, size - TAIL_BYTES))
         return self._stderr.read().decode(errors="replace")
+
+
+def _end_marked(mark: str) -> None:
+    """Ends the processes that were started with this in their environment (Linux)."""
+    deadline = time.monotonic() + ENDING_SECONDS
+    while time.monotonic() < deadline:
+        left = [pid for pid in map(int, _processes()) if _is_marked(pid, mark.encode())]
+        if not left:
+            return
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
+
+
+def _processes() -> list[str]:
+    try:
+        return [name for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return []
+
+
+def _is_marked(pid: int, mark: bytes) -> bool:
+    """Whether a process runs, is not this one, and has a word in its environment."""
+    try:
+        # Empty of a zombie: that has ended.
+        return pid != os.getpid() and mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False

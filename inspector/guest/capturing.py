@@ -164,14 +164,19 @@ class Follower:
 
 
 def _run(capture: Any, request: dict[str, Any], path: str) -> None:
-    emit = writer(path)
+    write = writer(path)
+    last: dict[str, Any] = {}
+
+    def emit(record: dict[str, Any]) -> None:
+        nonlocal last
+        last = record
+        write(record)
+
     sys.path[:] = [os.path.abspath(entry) for entry in sys.path]
     os.chdir(request["cwd"])
     capture(request, emit)
     # A retry is the last word; after anything else this one says that nothing is missing.
-    follower = Follower(path)
-    follower.new()
-    if "retry" not in follower.last:
+    if "retry" not in last:
         emit({"end": True})
 
 

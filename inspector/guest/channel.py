@@ -9,6 +9,8 @@ import json
 import os
 from typing import Any
 
+from .record.bound import encode_json, write_all
+
 CHUNK = 1 << 16
 
 
@@ -43,9 +45,7 @@ class Channel:
         Raises:
             BrokenPipeError: the host has gone.
         """
-        data = memoryview(json.dumps(reply).encode() + b"\n")
-        while data:
-            data = data[os.write(self.replies_fd, data) :]
+        write_all(self.replies_fd, encode_json(reply).encode() + b"\n")
 
     def close(self) -> None:
         """Lets go of both descriptors, so that a forked job cannot write to the host."""

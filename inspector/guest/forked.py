@@ -22,12 +22,16 @@ from typing import Any, NoReturn
 
 from .channel import Channel
 
-PR_SET_PDEATHSIG = 1  # prctl(2)
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
 POLL_SECONDS = 0.01
 """How often to look for the child's end where the kernel has no pidfd_open (Linux < 5.3)."""
 
 WATCH_SECONDS = 0.02
 """How often to look at what a watched child has written so far."""
+
+ENDING_SECONDS = 5.0
+"""How long to look for processes of a job that multiply faster than they are ended."""
+ENDING_STEP = 0.005
 
 end_process = os._exit  # what user code finds there may be another by then
 
@@ -96,6 +100,7 @@ def run_forked(
     sys.stderr.flush()
     start = time.monotonic()
     parent = os.getpid()
+    others = descendants(parent) if _has_children() else frozenset()
     # No stop request may come between the fork and the block that ends the child.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     pid = os.fork()
@@ -116,6 +121,7 @@ def run_forked(
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
+        _end_children(others)
     seconds = time.monotonic() - start
     if not ended:
         return Outcome("timeout", None, seconds)
@@ -183,6 +189,66 @@ def _die_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         end_process(1)
+
+
+def adopt_orphans() -> None:
+    """From now on what a job leaves behind becomes a child of this process (Linux).
+
+    Without it a process that left the job's group, by `setsid` or as a daemon does, outlives it.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants(pid: int) -> frozenset[int]:
+    """The processes below one, as far as /proc tells."""
+    children: dict[int, list[int]] = {}
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return frozenset()
+    for name in names:
+        if name.isdecimal():
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                with open(f"/proc/{name}/stat", "rb") as stream:
+                    parent = int(stream.read().rpartition(b")")[2].split()[1])
+                children.setdefault(parent, []).append(int(name))
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child not in found:
+                found.add(child)
+                waiting.append(child)
+    return frozenset(found)
+
+
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _end_children(others: frozenset[int]) -> None:
+    """Ends what a job left behind. Its processes have become this one's, see `adopt_orphans`.
+
+    Args:
+        others: this process's own, which stay.
+    """
+    deadline = time.monotonic() + ENDING_SECONDS
+    while _has_children() and time.monotonic() < deadline:
+        left = descendants(os.getpid()) - others
+        if not left:
+            return
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in left:
+            with contextlib.suppress(OSError):  # those below others of them become ours next
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(ENDING_STEP)
 
 
 def _wait(

@@ -15,6 +15,7 @@ from typing import Any
 from .cases.case import Case, Parameter, Specialization, TuningConfig
 from .cases.options import check_options
 from .lowering import parse_options, target
+from .parsed.building import PLACE
 from .records import one_line
 
 STATED = ("num_warps", "num_stages")
@@ -100,6 +101,9 @@ def parameters(kernel: Any) -> list[Parameter]:
 
 def definition(kernel: Any) -> tuple[str, int]:
     """File and line of the kernel's `def`, below its decorators."""
+    recorded: tuple[str, int] | None = getattr(kernel, PLACE, None)
+    if recorded is not None:
+        return recorded
     lines, start = inspect.getsourcelines(kernel.fn)
     offset = next((i for i, line in enumerate(lines) if DEFINITION.match(line)), 0)
     return kernel.fn.__code__.co_filename, start + offset

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
+
+from .record.bound import append, encode_json
 
 Emit = Callable[[dict[str, Any]], None]
 
@@ -49,11 +50,11 @@ def one_line(text: object) -> str:
 def writer(path: str) -> Emit:
     """Appends records to a file, which is opened anew each time.
 
-    While the user's code runs no descriptor of ours is open: it could be closed, or inherited.
+    While the user's code runs no descriptor of ours is open: it could be closed, or inherited. Nor
+    does what that code puts in the place of `json` or `os` matter.
     """
 
     def emit(record: dict[str, Any]) -> None:
-        with open(path, "a", encoding="utf-8") as stream:
-            stream.write(json.dumps(record) + "\n")
+        append(path, encode_json(record) + "\n")
 
     return emit

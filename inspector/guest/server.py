@@ -23,7 +23,7 @@ from typing import Any
 from . import about, lowering
 from .capturing import Capturing
 from .channel import Channel
-from .forked import HostGoneError, Outcome, run_forked
+from .forked import HostGoneError, Outcome, adopt_orphans, run_forked
 from .suite.running import Running
 
 
@@ -40,6 +40,7 @@ def serve(requests_fd: int, replies_fd: int, warm: bool = False) -> int:
         channel.stopped = True
         raise HostGoneError
 
+    adopt_orphans()
     signal.signal(signal.SIGTERM, stop)  # ends the job at work on the way out
     try:
         if warm:

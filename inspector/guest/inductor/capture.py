@@ -13,6 +13,8 @@ from typing import Any
 from ..failures import front_end_error
 from ..frontend import definition, lower, parameters, plain
 from ..lowering import UnknownOptionError, target
+from ..parsed.refusals import RefusedError
+from ..parsed.types import check_type
 from ..records import Emit, error, note
 from ..world.device import Device
 from ..world.driver import activate
@@ -74,7 +76,7 @@ class _Work:
         self._path = path
         self._request = request
         self._emit = emit
-        self._file = KernelFile(path)
+        self._file = KernelFile(path, bool(request.get("trust")))
         self._driver = activate(target(request["archs"][0]))
         self._finished = set(request.get("finished") or ())
         self._number = 0
@@ -144,6 +146,7 @@ class _Work:
         values: Mapping[str, Any],
         arch: str,
         launch: Launch | None,
+        trusted: bool = False,
     ) -> dict[str, Any]:
         names = function.arg_names
         tuned, options = split(values, names)
@@ -152,8 +155,18 @@ class _Work:
         try:
             signature, constants, attributes = known.specialised(names, tuned, defaults)
             compiler = importlib.import_module("triton.compiler.compiler")
+            for kind in signature.values():
+                check_type(kind)
+            for value in constants.values():
+                self._file.check(value)
             source = compiler.ASTSource(function, signature, constants, attributes)
             variant = lower(source, arch, {**stated, **options})
+        except RefusedError as failure:
+            if self._file.trust and not trusted:
+                again = self._file.imported(kernel)
+                return self._variant(kernel, again, known, meta, values, arch, launch, True)
+            refused = self._file.refusal(kernel, failure)
+            return error("capture", refused.message, refused.hint, kernel.name)
         except MetadataError as failure:
             return self._refusal(kernel, str(failure))
         except UnknownOptionError as failure:

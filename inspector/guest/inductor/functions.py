@@ -1,8 +1,9 @@
-"""Makes a `@triton.jit` function of a kernel's source, and of nothing else in it.
+"""Makes a `@triton.jit` function of a kernel's source: nothing of it is run.
 
-Of the inner module only imports, constants and jitted functions are run. Its imports from
-`torch._inductor` are answered here: the modules they name have moved between versions of torch, and
-the decorators they bring would look for a GPU.
+Where that does not suffice and the user trusts the file, its inner module's imports, constants and
+jitted functions are run. Its imports from `torch._inductor` are answered here even then: the
+modules they name have moved between versions of torch, and the decorators they bring would look for
+a GPU.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from collections.abc import Mapping
 from types import CodeType, ModuleType
 from typing import Any
 
+from ..parsed.building import Builder
+from ..parsed.guard import Guard
+from ..parsed.modules import OF_TRITON, Module, Modules, jit_of
+from ..parsed.refusals import RefusedError, message_of
+from ..record.contents import TORCH_HELPERS
+from ..record.values import decode
 from .literals import dotted
 from .source import KernelSource, SourceError, heuristic_of, parsed
 
-HELPERS = "torch._inductor.runtime.triton_helpers"
-OF_TRITON = {"libdevice": "triton.language.extra.libdevice", "math": "triton.language.math"}
-"""What kernels import by way of torch but is Triton's own, and where it is."""
 NO_HELPERS = (
     "the kernel calls device functions of torch (torch._inductor.runtime.triton_helpers), and "
     "{executable} cannot import them: {error}"
@@ -30,37 +34,80 @@ NO_HELPERS = (
 
 
 class KernelFile:
-    """The file that kernels are made of: keeps Python's notion of its lines.
+    """The file that kernels are made of.
 
     A kernel that stands verbatim in a wrapper is compiled as those lines of it, so that errors and
     debug locations name lines of the user's file.
+
+    Args:
+        path: the file.
+        trust: whether its inner modules may be run where a kernel's source alone does not suffice.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, trust: bool) -> None:
         self.path = path
+        self.trust = trust
         self._lines: list[str] = []
+        _restore_old_names()
+        self._guard = Guard()
+        self._guard.install()
 
     def function(self, source: KernelSource) -> Any:
-        """The JITFunction of a kernel.
+        """The JITFunction of a kernel, made of its text: nothing of the file is run.
 
         Raises:
-            SourceError: the source needs what this interpreter lacks, or does not load.
+            SourceError: the source is no kernel's, or needs what this interpreter lacks.
         """
-        _restore_old_names()
-        name = self.path if source.verbatim else f"<{source.name} of {self.path}>"
-        line = source.line if source.verbatim else 1
-        tree = parsed(source.text, self.path, line)
-        self._remember(name, source.text, line)
-        namespace, body = _prepared(tree, source, self.path)
-        code = compile(ast.Module(body, []), name, "exec")
-        module = _load(code, source, namespace, self.path)
-        function = getattr(module, source.function, None)
-        if not hasattr(function, "arg_names"):
+        name, line = self._place(source)
+        module = Module(Modules(), f"_kinspect_inductor_{source.function}", name, source.text, line)
+        node = module.function(source.function)
+        if node is None or jit_of(node) is None:
             raise SourceError(
                 f"{self.path}:{source.line}: {source.function} is not a @triton.jit function",
                 "restore what Inductor wrote",
             )
-        return function
+        try:
+            functions = module.source(source.function)
+            return Builder(self._guard, _decoded).build(functions)[0]
+        except RefusedError as failure:
+            if self.trust:
+                return self.imported(source)
+            raise self.refusal(source, failure) from None
+
+    def imported(self, source: KernelSource) -> Any:
+        """The JITFunction of a kernel whose inner module is run: only where the user trusts it.
+
+        Raises:
+            SourceError: it does not load.
+        """
+        name, line = self._place(source)
+        tree = parsed(source.text, self.path, line)
+        self._remember(name, source.text, line)
+        namespace, body = _prepared(tree, source, self.path)
+        code = compile(ast.Module(body, []), name, "exec")
+        return getattr(_load(code, source, namespace, self.path), source.function)
+
+    def refusal(self, source: KernelSource, failure: RefusedError) -> SourceError:
+        """What is said of a kernel that its source alone does not suffice for."""
+        hint = "if you trust the file, --trust-trace runs the module that the kernel stands in"
+        if failure.missing:
+            hint = "install it there, or name an interpreter that has it with --python"
+        at = f"{self.path}:{source.line}"
+        return SourceError(f"{at}: {message_of(failure, source.name)}", hint, source.line)
+
+    def check(self, value: Any) -> None:
+        """Lets a constant of the file's metadata pass.
+
+        Raises:
+            RefusedError: it is none of the language's.
+        """
+        self._guard.language.check(value)
+
+    def _place(self, source: KernelSource) -> tuple[str, int]:
+        """The file name and first line that a kernel's text is compiled as."""
+        if source.verbatim:
+            return self.path, source.line
+        return f"<{source.name} of {self.path}>", 1
 
     def _remember(self, name: str, text: str, line: int) -> None:
         """Lets `inspect` find the source: in a wrapper it would be inside of a string."""
@@ -72,6 +119,15 @@ class KernelFile:
             lines = self._lines
         # Without a modification time an entry is not checked against the disk.
         linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
+
+
+def _decoded(data: Any) -> Any:
+    """A literal that `parsed/modules.py` read."""
+
+    def resolve(path: Mapping[str, Any]) -> Any:
+        raise RefusedError(f"{path.get('module')}.{path.get('qualname')}")
+
+    return decode(data, resolve)
 
 
 def _restore_old_names() -> None:
@@ -214,7 +270,7 @@ def _imported(
 def _helpers() -> Any:
     """Torch's device functions; without torch the two modules of Triton's that it passes on."""
     try:
-        return importlib.import_module(HELPERS)
+        return importlib.import_module(TORCH_HELPERS)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

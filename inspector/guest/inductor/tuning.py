@@ -7,6 +7,7 @@ properties; nothing is timed, so that each configuration they give is one that a
 
 from __future__ import annotations
 
+import enum
 import importlib
 import inspect
 import json
@@ -275,7 +276,8 @@ def _real(value: Any, hints: Any) -> Any:
     """Members of torch's enumerations for the names of them; unknown ones become None."""
     if isinstance(value, Symbol):
         owner = getattr(hints, value.name.split(".")[-2], None) if "." in value.name else None
-        return getattr(owner, value.last, None)
+        is_enumeration = isinstance(owner, type) and issubclass(owner, enum.Enum)
+        return owner.__members__.get(value.last) if is_enumeration else None
     if isinstance(value, (set, frozenset)):
         return {real for real in (_real(v, hints) for v in value) if real is not None}
     return value

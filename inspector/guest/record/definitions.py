@@ -1,4 +1,4 @@
-"""Finds recorded kernels again: by their import path, in another process, without a GPU.
+"""Finds recorded kernels again by their import path: for traces that the user trusts.
 
 A file is loaded as a module, not as `__main__`. What it launches while it loads is not launched,
 and once all the kernels that are wanted of it stand there, loading stops: the rest of the script is
@@ -18,6 +18,7 @@ from typing import Any
 
 from ..launches.kernel import StandInKernel
 from ..loading import LoadError, load
+from ..parsed.building import MADE_OF_DATA
 from .sources import source_hash
 
 INSTALLED = (f"{os.sep}lib{os.sep}python", "site-packages", "dist-packages")
@@ -67,6 +68,8 @@ class Definitions:
 
         def watched(kernel: Any, fn: Any, *args: Any, **kwargs: Any) -> None:
             made(kernel, fn, *args, **kwargs)
+            if fn.__code__.co_filename.startswith(MADE_OF_DATA):
+                return
             self._made.setdefault(fn.__qualname__, []).append(kernel)
 
         def not_launched(kernel: Any, *args: Any, **kwargs: Any) -> StandInKernel:
@@ -204,16 +207,7 @@ class Definitions:
                 raise
 
     def _located(self, file: str) -> str | None:
-        """Where a recorded file is now: there, or under the same relative path near the trace."""
-        if os.path.isfile(file):
-            return file
-        parts = file.split(os.sep)
-        for start in range(1, len(parts)):
-            for folder in self._folders:
-                candidate = os.path.join(folder, *parts[start:])
-                if os.path.isfile(candidate):
-                    return candidate
-        return None
+        return located(file, self._folders)
 
     def _stop_if_complete(self) -> None:
         if self._wanted and all(
@@ -221,6 +215,19 @@ class Definitions:
             for qualname, sha256 in self._wanted
         ):
             raise CompleteError
+
+
+def located(file: str, folders: Iterable[str]) -> str | None:
+    """Where a recorded file is now: there, or under the same relative path in one of `folders`."""
+    if os.path.isfile(file):
+        return file
+    parts = file.split(os.sep)
+    for start in range(1, len(parts)):
+        for folder in folders:
+            candidate = os.path.join(folder, *parts[start:])
+            if os.path.isfile(candidate):
+                return candidate
+    return None
 
 
 def extend_path(processes: Iterable[Mapping[str, Any]]) -> None:

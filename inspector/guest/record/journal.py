@@ -6,11 +6,12 @@ but perhaps its last line, and no descriptor of ours is open while the user's co
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Callable
 from typing import Any
+
+from .bound import append, encode_compact
 
 MOST_GRIDS = 64
 """Distinct grids that are kept of one specialisation; the launches of others are counted."""
@@ -59,15 +60,7 @@ class Journal:
             number += 1
 
     def _append(self, record: dict[str, Any]) -> None:
-        line = json.dumps(record, separators=(",", ":"), allow_nan=False) + "\n"
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        fd = os.open(str(self._path), flags, 0o600)
-        try:
-            data = memoryview(line.encode())
-            while data:
-                data = data[os.write(fd, data) :]
-        finally:
-            os.close(fd)
+        append(str(self._path), encode_compact(record) + "\n")
 
 
 class Tally:

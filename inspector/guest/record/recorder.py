@@ -30,18 +30,18 @@ from collections.abc import Iterator, Mapping
 from types import CodeType, FrameType
 from typing import Any
 
+from .contents import content_hash
+from .functions import described
 from .journal import Journal, Tally
 from .sources import identity
 from .values import encode
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SMALL_STORAGE = 2**31 - 1
 """Bytes of storage up to which AMD's backend knows `tt.pointer_range = 32` of a pointer
 (`HIPBackend.is_within_2gb` in triton/backends/amd/compiler.py)."""
 SET_BY_RUN = ("debug", "instrumentation_mode", "fpsan_homomorphic_casts")
 """Options that `JITFunction.run` adds to what the launch asked for."""
-INDUCTOR = "torch._inductor."
-"""Prefix of the modules under which Inductor loads the kernels that it generates."""
 MOST_FRAMES = 200
 TALLY = "_kinspect_tally"
 
@@ -71,6 +71,8 @@ class Recorder:
         self._tuning: set[int] = set()  # threads in which an autotuner is timing
         self._pending: dict[tuple[int, Any], dict[str, Any]] = {}
         self._seen: set[str] = set()
+        self._sources: dict[tuple[int, ...], str] = {}
+        self._kernels: list[Any] = []  # keeps the numbers in `_sources` from being given again
         self._tallies: list[Tally] = []
         self._failed = False
         self._run_code: CodeType = jit.JITFunction.run.__code__
@@ -263,8 +265,8 @@ class Recorder:
             },
             "triton": self._triton_version,
         }
+        record["kernel"]["source"] = self._source(kernel, constants)
         text = json.dumps(record, sort_keys=True)
-        record["kernel"]["text"] = _passing_text(kernel)
         record["id"] = hashlib.sha256(text.encode()).hexdigest()[:16]
         record.update(
             via=via, storages=storages, call_site=frames["call_site"], tuning=frames["tuning"]
@@ -273,6 +275,24 @@ class Recorder:
             self._seen.add(record["id"])
             self._journal.write({"specialization": record})
         return record
+
+    def _source(self, kernel: Any, constants: Mapping[Any, Any]) -> str | None:
+        """Writes what a kernel is made of, once; its id. None where that cannot be described."""
+        handle = (id(kernel), *(id(v) for v in constants.values() if hasattr(v, "fn")))
+        known = self._sources.get(handle)
+        if known is not None:
+            return known
+        try:
+            functions = described(kernel, constants)
+            name = content_hash(functions)
+        except Exception as error:
+            self._failure("describing a kernel's source", error)
+            return None
+        if name not in self._sources.values():
+            self._journal.write({"source": {"id": name, "functions": functions}})
+        self._kernels.append((kernel, list(constants.values())))
+        self._sources[handle] = name
+        return name
 
     def _frames(self) -> dict[str, Any]:
         """What the stack knows of a specialisation: who asked for it, and with what."""
@@ -325,14 +345,6 @@ def _device() -> dict[str, Any] | None:
         return {str(n): v for n, v in facts.items() if isinstance(v, (int, str))}
     except Exception:
         return None
-
-
-def _passing_text(kernel: Any) -> str | None:
-    """The whole source file of a kernel that Inductor generated: such files do not last."""
-    if not str(kernel.fn.__module__).startswith(INDUCTOR):
-        return None
-    with open(kernel.fn.__code__.co_filename, encoding="utf-8") as stream:
-        return stream.read()
 
 
 def _stack() -> Iterator[FrameType]:

@@ -1,5 +1,7 @@
 """Compiles a trace's specialisations for AMD targets, from the source of their kernels.
 
+Nothing that the trace names is imported or run, unless the user trusts it: see `kernels.py`.
+
 The trace knows what was specialised on what; TTIR differs by target, so the front end runs again.
 What the recording machine's vendor has of its own is translated: options that AMD's backend lacks
 are left out, and `tt.pointer_range`, which only AMD's backend sets, follows from the recorded sizes
@@ -22,15 +24,32 @@ from ..launches.capture import Names
 from ..lowering import target
 from ..records import Emit, error, note
 from ..world.device import Device
+from ..parsed.refusals import RefusedError, message_of
+from ..parsed.types import check_type
 from .definitions import Definitions, MissingKernelError, extend_path
-from .values import UnknownValueError, decode
+from .kernels import Kernels
+from .values import Resolve, UnknownValueError, decode
 
-SCHEMA_VERSION = 1
+READABLE = (1, 2)
+"""Versions of traces."""
 HIP = "hip"
 BOUND_TO_TARGET = frozenset({"arch", "backend_name", "extern_libs", "warp_size"})
 """Options whose values belong to the recording machine's target."""
+OF_FILES = frozenset({"extern_libs"})
+"""Options that name files to link."""
 ALWAYS_KNOWN = ("num_warps", "num_stages")
 """Options taken as the recording backend resolved them where the launch's own are not known."""
+UNCOUNTED: Mapping[str, Any] = {
+    "compiled": False,
+    "launches": None,
+    "tuning_launches": 0,
+    "at_least": False,
+    "grids": [],
+    "other_grids": 0,
+    "small": [],
+}
+"""What a specialisation says of its launches where nothing counted them."""
+CHANGED = "{file} has changed since it was recorded: what was recorded is compiled"
 POINTER_RANGE = "S"
 """AMD's letter for a pointer into a storage of less than 2 GiB (`HIPBackend.parse_attr`)."""
 
@@ -39,8 +58,9 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     """Emits a variant for each recorded specialisation and target.
 
     Args:
-        request: `path` of the trace, `archs`, `devices`, `folder` (scratch), `home`, `wanted`, and
-            `finished` (keys that earlier children came to).
+        request: `path` of the trace, `archs`, `devices`, `folder` (scratch), `home`, `wanted`,
+            `trust` (whether what the trace names may be imported), and `finished` (keys that
+            earlier children came to).
         emit: takes `{"begin": key, ...}` before each specialisation, then its `{"variant": ...}` or
             `{"error": ...}`; last, `{"launches": ...}` for each target.
     """
@@ -49,9 +69,9 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     trace = _read(path)
     if trace is None:
         hint = "record it again, or read it with the kinspect that wrote it"
-        emit(error("capture", f"{path}: not a trace of version {SCHEMA_VERSION}", hint))
+        emit(error("capture", f"{path}: not a trace of version {READABLE[-1]}", hint))
         return
-    processes, specializations, whole = trace
+    processes, sources, specializations, whole = trace
     if not whole:
         emit(note(f"{path}: the trace does not come to its end: what stands before is replayed"))
     names = Names(request.get("wanted") or ())
@@ -63,14 +83,17 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         return
     device = (request.get("devices") or {}).get(archs[0]) or {"arch": archs[0]}
     world = worlds.install(Device.of(device), request["folder"])
-    extend_path(processes)
-    home = request.get("home") or os.getcwd()
-    definitions = Definitions(world.running, [os.path.dirname(path), home], request["folder"])
-    definitions.install(world.driver)
-    definitions.load([s["kernel"] for s in asked])
+    folders = [os.path.dirname(path), request.get("home") or os.getcwd()]
+    kernels = Kernels(sources, processes, folders)
+    definitions = None
+    if request.get("trust"):
+        extend_path(processes)
+        definitions = Definitions(world.running, folders, request["folder"])
+        definitions.install(world.driver)
     for arch in archs:
         world.driver.target = target(arch)
-        Replay(arch, definitions, emit, frozenset(request.get("finished") or ())).run(asked)
+        finished = frozenset(request.get("finished") or ())
+        Replay(arch, kernels, definitions, emit, finished).run(asked)
     for text in dict.fromkeys(world.notes):
         emit(note(text))
 
@@ -80,15 +103,22 @@ class Replay:
 
     Args:
         arch: gfx name.
-        definitions: where the kernels are.
+        kernels: makes the kernels of what the trace holds.
+        definitions: imports them, where the user trusts the trace; else None.
         emit: takes the records.
         finished: keys to pass over.
     """
 
     def __init__(
-        self, arch: str, definitions: Definitions, emit: Emit, finished: frozenset[str]
+        self,
+        arch: str,
+        kernels: Kernels,
+        definitions: Definitions | None,
+        emit: Emit,
+        finished: frozenset[str],
     ) -> None:
         self._arch = arch
+        self._kernels = kernels
         self._definitions = definitions
         self._emit = emit
         self._finished = finished
@@ -98,24 +128,36 @@ class Replay:
         self._known = frozenset(vars(self._backend.parse_options({})))
         self._buffer_ops = bool(importlib.import_module("triton.knobs").amd.use_buffer_ops)
         self._refused: set[str] = set()
+        self._asked: list[dict[str, Any]] = []
 
     def run(self, specializations: list[dict[str, Any]]) -> None:
         """Emits them all."""
+        self._asked = specializations
         launches: dict[str, dict[str, Any]] = {}
         seen = set(self._finished)
         for spec in specializations:
-            options, notes = self._options(spec)
-            sets = list(self._attributes(spec))
-            if len(sets) > 1:
-                notes.append("some of its launches had storages of 2 GiB or more, some had not")
-            for attrs in sets:
-                key = self._key(spec, attrs, options)
-                if spec["launches"] is not None and len(sets) == 1:
-                    _add(launches.setdefault(key, {"count": 0, "grids": []}), spec)
-                if key not in seen:
-                    seen.add(key)
-                    self._one(key, spec, attrs, options, notes)
+            try:
+                self._specialization(spec, seen, launches)
+            except Exception as failure:  # in what the trace holds: the others may be whole
+                text = f"{_name(spec)}: damaged in the trace: {type(failure).__name__}: {failure}"
+                self._refuse(error("capture", text, "record it again", _name(spec)))
         self._emit({"launches": launches, "arch": self._arch})
+
+    def _specialization(
+        self, spec: dict[str, Any], seen: set[str], launches: dict[str, dict[str, Any]]
+    ) -> None:
+        """Emits one specialisation, once for each set of storages that it was launched with."""
+        options, notes = self._options(spec)
+        sets = list(self._attributes(spec))
+        if len(sets) > 1:
+            notes.append("some of its launches had storages of 2 GiB or more, some had not")
+        for attrs in sets:
+            key = self._key(spec, attrs, options)
+            if spec["launches"] is not None and len(sets) == 1:
+                _add(launches.setdefault(key, {"count": 0, "grids": []}), spec)
+            if key not in seen:
+                seen.add(key)
+                self._one(key, spec, attrs, options, notes)
 
     def _one(
         self,
@@ -130,11 +172,28 @@ class Replay:
             hint = "Gluon kernels state the layouts of one target: analyze them on that machine"
             self._refuse(error("capture", f"{name}: a Gluon kernel cannot be replayed", hint, name))
             return
+        begun = {"begin": key, "kernel": name, "arch": self._arch}
+        place = f"{recorded['file']}:{recorded['line']}"
+        kernel: Any = None
         try:
-            kernel = self._definitions.find(recorded)
-            resolve = self._definitions.object
-            signature = {n: decode(k, resolve) for n, k in spec["signature"].items()}
-            constants = {tuple(p): decode(v, resolve) for p, v in spec["constexprs"]}
+            try:
+                kernels = self._kernels.of(recorded)
+                kernel, resolve = kernels[0], self._kernels.resolver(kernels)
+                source = self._source(kernel, spec, attrs, resolve)
+                self._emit(begun)
+                variant = lower(source, self._arch, self._decoded(options, resolve))
+                changed = self._kernels.changed_files(recorded)
+                notes = [*notes, *(CHANGED.format(file=file) for file in changed)]
+            except (RefusedError, MissingKernelError) as failure:
+                if self._definitions is None:
+                    raise
+                kernel, resolve = self._imported(recorded, failure), self._definitions.object
+                source = self._source(kernel, spec, attrs, resolve)
+                self._emit(begun)
+                variant = lower(source, self._arch, self._decoded(options, resolve))
+        except RefusedError as failure:
+            self._refuse(_untrusted(name, recorded, failure))
+            return
         except MissingKernelError as failure:
             self._refuse(error("capture", failure.message, failure.hint, name))
             return
@@ -143,14 +202,11 @@ class Replay:
             message = f"{name}: a constexpr of it was not recorded: {failure}"
             self._refuse(error("capture", message, hint, name))
             return
-        self._emit({"begin": key, "kernel": name, "arch": self._arch})
-        file, line = definition(kernel)
-        try:
-            source = self._ast_source(kernel, signature, constants, attrs)
-            variant = lower(source, self._arch, options)
         except Exception as failure:
-            self._emit(front_end_error(failure, name, None, self._arch, [kernel], f"{file}:{line}"))
+            known = [kernel] if kernel is not None else []
+            self._emit(front_end_error(failure, name, None, self._arch, known, place))
             return
+        file, line = definition(kernel)
         tuning = spec["tuning"]
         variant.update(
             key=key,
@@ -161,10 +217,30 @@ class Replay:
             line=line,
             grid=spec["grids"][0][0] if spec["grids"] else None,
             call_site=spec["call_site"],
-            tuning=self._plain(tuning["config"]) if tuning else None,
+            tuning=self._plain(tuning["config"], resolve) if tuning else None,
             notes=notes,
         )
         self._emit({"variant": variant})
+
+    def _source(
+        self, kernel: Any, spec: Mapping[str, Any], attrs: Mapping[Any, Any], resolve: Resolve
+    ) -> Any:
+        """What Triton's front end takes. Types are checked: it evaluates part of them."""
+        signature = {n: decode(k, resolve) for n, k in spec["signature"].items()}
+        for kind in signature.values():
+            check_type(kind)
+        constants = {tuple(p): decode(v, resolve) for p, v in spec["constexprs"]}
+        return self._ast_source(kernel, signature, constants, dict(attrs))
+
+    def _imported(self, recorded: Mapping[str, Any], failure: BaseException) -> Any:
+        """The kernel as its module defines it, which is imported for that."""
+        assert self._definitions is not None
+        its = (s["kernel"] for s in self._asked if s["kernel"]["file"] == recorded["file"])
+        self._definitions.load(its)
+        try:
+            return self._definitions.find(recorded)
+        except MissingKernelError as missing:
+            raise missing from failure
 
     def _refuse(self, record: dict[str, Any]) -> None:
         """Says something once that holds for all specialisations of a kernel."""
@@ -190,10 +266,14 @@ class Replay:
             and any("*" in str(k) for k in spec["signature"].values())
         ):
             notes.append("sizes of storages are not known: compiled without tt.pointer_range")
-        kept, left = {}, []
+        kept: dict[str, Any] = {}
+        left = []
         for name, value in stated.items():
             if name in self._known and (same or name not in BOUND_TO_TARGET):
-                kept[name] = decode(value, self._definitions.object)
+                if name in OF_FILES and self._definitions is None:
+                    notes.append(f"{name} of the launch is not used: it names files to link")
+                else:
+                    kept[name] = value
             elif value is not None:
                 left.append(name)
         if left:
@@ -219,12 +299,15 @@ class Replay:
                 attrs.setdefault(tuple(path), []).extend(small_range)
             yield attrs
 
-    def _plain(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def _decoded(self, options: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
+        return {name: decode(value, resolve) for name, value in options.items()}
+
+    def _plain(self, config: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
         found = {}
         for name, value in config.items():
             try:
-                found[name] = plain(decode(value, self._definitions.object))
-            except (UnknownValueError, MissingKernelError) as failure:
+                found[name] = plain(decode(value, resolve))
+            except (UnknownValueError, MissingKernelError, RefusedError) as failure:
                 found[name] = str(failure)
         return found
 
@@ -235,6 +318,7 @@ class Replay:
         parts = [
             spec["kernel"]["qualname"],
             spec["kernel"]["sha256"],
+            spec["kernel"].get("source"),
             spec["signature"],
             spec["constexprs"],
             sorted((list(path), pairs) for path, pairs in attrs.items()),
@@ -242,6 +326,18 @@ class Replay:
             self._arch,
         ]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _untrusted(name: str, recorded: Mapping[str, Any], failure: RefusedError) -> dict[str, Any]:
+    """What would have to run for a kernel that the trace's data do not suffice for."""
+    message = f"{recorded['file']}:{recorded['line']}: {message_of(failure, name)}"
+    hint = (
+        f"if you trust the trace, --trust-trace imports {recorded['module']} "
+        f"({recorded['file']}) and runs what it says"
+    )
+    if failure.missing:
+        hint = "install it there, or name an interpreter that has it with --python"
+    return error("capture", message, hint, name)
 
 
 def _add(facts: dict[str, Any], spec: Mapping[str, Any]) -> None:
@@ -257,26 +353,31 @@ def _name(spec: Mapping[str, Any]) -> str:
     return str(spec["kernel"]["qualname"]).rpartition(".")[2]
 
 
-def _read(path: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]], bool] | None:
-    """Processes and specialisations of a trace, and whether it comes to its end.
+def _read(
+    path: str,
+) -> tuple[list[dict[str, Any]], dict[str, Any], list[dict[str, Any]], bool] | None:
+    """Processes, sources and specialisations of a trace, and whether it comes to its end.
 
     The host's `capture/trace.py` reads more strictly.
     """
     processes: list[dict[str, Any]] = []
+    sources: dict[str, Any] = {}
     specializations: list[dict[str, Any]] = []
     with open(path, encoding="utf-8") as stream:
         for number, line in enumerate(stream):
             try:
                 record = json.loads(line)
             except ValueError:  # the last line was cut off
-                return processes, specializations, False
+                return processes, sources, specializations, False
             if number == 0:
-                if record.get("trace", {}).get("schema_version") != SCHEMA_VERSION:
+                if record.get("trace", {}).get("schema_version") not in READABLE:
                     return None
             elif "process" in record:
                 processes.append(record["process"])
+            elif "source" in record:
+                sources[record["source"]["id"]] = record["source"]["functions"]
             elif "specialization" in record:
-                specializations.append(record["specialization"])
+                specializations.append({**UNCOUNTED, **record["specialization"]})
             elif "end" in record:
-                return processes, specializations, True
-    return processes, specializations, False
+                return processes, sources, specializations, True
+    return processes, sources, specializations, False

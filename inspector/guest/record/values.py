@@ -10,7 +10,9 @@ that says what it is:
     {"enum": path, "name": "MEMBER"}           {"object": path}     (functions, classes, kernels)
     {"unknown": "text", "type": "class"}       cannot be made again
 
-A path is `{"module", "qualname", "file"}`.
+A path is `{"module", "qualname", "file"}`; that of a named tuple has its "fields" as well, that of
+an enumeration its "members" ([name, value] each) and "mixin" ("int", "str" or null), so that they
+can be made again where their module is not to be imported.
 """
 
 from __future__ import annotations
@@ -71,11 +73,15 @@ def _encode(value: Any) -> Any:
     if type(value) is language.dtype:
         return {"dtype": value.name}
     if isinstance(value, enum.Enum):
-        return {"enum": _path(type(value)), "name": value.name}
+        kinds = (kind.__name__ for kind in (int, str) if isinstance(value, kind))
+        members = [[one.name, encode(one.value)] for one in type(value)]
+        path = {**_path(type(value)), "members": members, "mixin": next(kinds, None)}
+        return {"enum": path, "name": value.name}
     if isinstance(value, tuple):
         items = [encode(v) for v in value]
         if hasattr(value, "_fields"):
-            return {"namedtuple": _path(type(value)), "items": items}
+            fields = [str(name) for name in value._fields]
+            return {"namedtuple": {**_path(type(value)), "fields": fields}, "items": items}
         return {"tuple": items}
     if isinstance(value, list):
         return {"list": [encode(v) for v in value]}
@@ -121,6 +127,14 @@ def _decode_constexpr(data: dict[str, Any], resolve: Resolve) -> Any:
     return language.constexpr(decode(data["constexpr"], resolve))
 
 
+def _decode_torch(data: dict[str, Any], resolve: Resolve) -> Any:
+    torch: Any = importlib.import_module("torch")
+    found = getattr(torch, str(data["torch"]), None)
+    if not isinstance(found, torch.dtype):
+        raise UnknownValueError(f"torch.{data['torch']}, which is no dtype")
+    return found
+
+
 _DECODERS: dict[str, Callable[[dict[str, Any], Resolve], Any]] = {
     "float": lambda data, resolve: float(data["float"]),
     "tuple": lambda data, resolve: tuple(decode(v, resolve) for v in data["tuple"]),
@@ -132,7 +146,7 @@ _DECODERS: dict[str, Callable[[dict[str, Any], Resolve], Any]] = {
     ),
     "dtype": _decode_dtype,
     "pointer": _decode_pointer,
-    "torch": lambda data, resolve: getattr(importlib.import_module("torch"), data["torch"]),
+    "torch": _decode_torch,
     "enum": lambda data, resolve: resolve(data["enum"])[data["name"]],
     "object": lambda data, resolve: resolve(data["object"]),
 }

@@ -1,0 +1,150 @@
+"""What a kernel may reach: Triton's language, and the device functions that torch brings.
+
+Their modules are those of the interpreter that compiles. Of anything else not even the import is
+made.
+"""
+
+from __future__ import annotations
+
+import builtins
+import enum
+import importlib
+import inspect
+import sys
+import types
+from typing import Any
+
+from ..record.contents import LANGUAGE, is_library
+from .refusals import RefusedError, Unavailable
+
+STUBS = f"{LANGUAGE}.extra."
+"""Below it stand functions without a body, which the code generator replaces by the target's."""
+LITERALS = (bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset, range)
+METHODS_THAT_REACH = frozenset({"format", "format_map"})
+"""Methods of text that follow attributes by name."""
+LANGUAGE_CLASSES = ("range", "static_range", "condition", "slice", "const")
+PYTHON_BUILTINS = (len, list, range, float, int, bool, isinstance, getattr, hasattr, min, max, print)
+
+
+def module_named(name: str) -> Any:
+    """A library's module; an `Unavailable` where this interpreter has none such."""
+    if not is_library(name):
+        return Unavailable(f"the import of {name}")
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        return Unavailable(f"{name}, which cannot be imported: {error}", missing=True)
+
+
+def member(module: str, qualname: str) -> Any:
+    """What a library's module holds under a name; an `Unavailable` where it holds nothing such."""
+    found = module_named(module)
+    if isinstance(found, Unavailable):
+        return found
+    for part in qualname.split("."):
+        if part.startswith("__"):
+            return Unavailable(f"{module}.{qualname}, which is no part of a language")
+        if not hasattr(found, part):
+            return Unavailable(f"{module}.{qualname}, which it has not", missing=True)
+        found = getattr(found, part)
+    return found
+
+
+class Language:
+    """Tells values that the language is made of from all others.
+
+    Args:
+        own: values of the kernels' own that are harmless: jitted functions, modules made of data.
+    """
+
+    def __init__(self) -> None:
+        core: Any = importlib.import_module("triton.language.core")
+        jit: Any = importlib.import_module("triton.runtime.jit")
+        language: Any = importlib.import_module(LANGUAGE)
+        self._core = core
+        self._jit = jit.JITFunction
+        self._constexpr_function = getattr(jit, "ConstexprFunction", ())
+        bound = (getattr(jit, "BoundConstexprFunction", None),)
+        self._bound = tuple(kind for kind in bound if kind is not None)
+        bases = (getattr(core, name, None) for name in ("base_value", "base_type", "dtype"))
+        self._values = tuple(kind for kind in (*bases, core.constexpr, core.tensor) if kind)
+        named = (getattr(language, name, None) for name in LANGUAGE_CLASSES)
+        self._classes = tuple(kind for kind in named if inspect.isclass(kind))
+        self._builtins: list[Any] = [*PYTHON_BUILTINS]
+        self._modules: list[Any] = []
+
+    def add_builtin(self, function: Any) -> None:
+        """A function of ours that takes the place of one of Python's."""
+        self._builtins.append(function)
+
+    def add_module(self, module: Any) -> None:
+        """A module that was made of data."""
+        self._modules.append(module)
+
+    def made_of_data(self, module: Any) -> bool:
+        """Whether a value is one of the modules that were made of data."""
+        return any(module is one for one in self._modules)
+
+    def check(self, value: Any) -> None:
+        """Lets a value pass that an expression of a kernel came to.
+
+        Raises:
+            RefusedError: it is none of the language's.
+        """
+        while isinstance(value, self._core.constexpr):
+            value = value.value
+        if isinstance(value, Unavailable):
+            raise value.refusal()
+        if not self._permitted(value):
+            raise RefusedError(described(value))
+
+    def _permitted(self, value: Any) -> bool:
+        if value is None or value is NotImplemented or value is Ellipsis:
+            return True
+        if isinstance(value, types.ModuleType):
+            return self.made_of_data(value) or _is_librarys(value)
+        if inspect.isclass(value):
+            return (
+                issubclass(value, self._values)
+                or value in self._classes
+                or any(value is one for one in self._builtins)
+            )
+        if isinstance(value, (*LITERALS, enum.Enum, *self._values, *self._classes)):
+            return True
+        if isinstance(value, (self._jit, self._constexpr_function, *self._bound)):
+            return True
+        return self._callable(value) or _is_dtype_of_torch(value)
+
+    def _callable(self, value: Any) -> bool:
+        if any(value is one for one in self._builtins):
+            return True
+        if self._core.is_builtin(value):
+            return True
+        owner = getattr(value, "__self__", None)
+        if isinstance(value, types.MethodType):
+            return isinstance(owner, self._values)
+        if isinstance(value, types.BuiltinMethodType):
+            return isinstance(owner, LITERALS) or owner is importlib.import_module("math")
+        if type(value).__name__ == "BoundJITMethod":
+            return isinstance(owner, self._values)
+        return inspect.isfunction(value) and str(value.__module__).startswith(STUBS)
+
+
+def described(value: Any) -> str:
+    """What a refused value is, for a message."""
+    if isinstance(value, types.ModuleType):
+        return f"the module {value.__name__}"
+    name = getattr(value, "__qualname__", None) or type(value).__qualname__
+    module = getattr(value, "__module__", None)
+    where = "" if module in (None, "builtins", builtins.__name__) else f"{module}."
+    return f"{where}{name}"
+
+
+def _is_librarys(module: types.ModuleType) -> bool:
+    name = module.__name__
+    return is_library(name) and sys.modules.get(name) is module
+
+
+def _is_dtype_of_torch(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and type(value) is torch.dtype

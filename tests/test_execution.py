@@ -1,0 +1,608 @@
+"""What is executed of a target: nothing but of .py targets. Hostile files of every kind try.
+
+Each attack would leave a file of its own in a folder of canaries. That the attacks are ones is shown
+by those that do run where the user trusts the trace.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kinspect.inspector.capture.options import CaptureOptions
+from kinspect.inspector.capture.script import Ended, Plan, capture_file
+from kinspect.inspector.capture.trace import read_trace
+from kinspect.inspector.compiler.worker import Worker
+from kinspect.inspector.guest.record.contents import content_hash
+from kinspect.inspector.model import ErrorRecord, Variant
+
+triton = pytest.importorskip("triton")
+pytestmark = pytest.mark.xdist_group("execution")
+
+ARCH = "gfx942"
+KINSPECT = Path(sys.executable).with_name("kinspect")
+RUN = "__import__('os').system('touch {canary}')"
+LANGUAGE = {"tl": {"module": "triton.language"}, "triton": {"module": "triton"}}
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A kernel of a trace that tries to run something.
+
+    Args:
+        body: its text after `def k(x_ptr, N: tl.constexpr):`, or the whole text where it has a def.
+        names: values of its globals, as `guest/record/contents.py` says.
+        specialization: fields of its specialisation that differ.
+        source: fields of its function that differ.
+        said: what the error names.
+    """
+
+    body: str
+    names: Mapping[str, Any] | None = None
+    specialization: Mapping[str, Any] | None = None
+    source: Mapping[str, Any] | None = None
+    said: str = ""
+
+
+def object_of(module: str, qualname: str) -> dict[str, Any]:
+    return {"object": {"module": module, "qualname": qualname, "file": None}}
+
+
+HOSTILE = "helpers.py"
+ATTACKS: Mapping[str, Attack] = {
+    "import in a print": Attack(f"tl.static_print({RUN})", said="__import__"),
+    "import in an assertion": Attack(f"tl.static_assert({RUN} == 0)", said="__import__"),
+    "modules of a module": Attack(
+        "tl.core.knobs.os.system('touch {canary}')", said="the module triton.knobs"
+    ),
+    "modules of a module, statically": Attack(
+        "tl.static_print(tl.core.knobs.subprocess.getoutput('touch {canary}'))",
+        said="the module triton.knobs",
+    ),
+    "modules of the runtime": Attack(
+        "triton.runtime.build.subprocess.getoutput('touch {canary}')", said="triton.runtime"
+    ),
+    "subclasses": Attack("n = ().__class__.__base__.__subclasses__()", said="__subclasses__"),
+    "getattr": Attack("n = getattr(getattr(tl, '__bu' + 'iltins__'), 'eval')", said="__builtins__"),
+    "hasattr": Attack("n = hasattr(tl, '__dict__')", said="__dict__"),
+    "text that reaches": Attack("n = '{{0.__class__}}'.format(tl)", said="format"),
+    "a print to a file": Attack("tl.static_print('x', file=tl)", said="file"),
+    "a type that is evaluated": Attack(
+        'n = tl.str_to_ty("tensordesc<fp16[8,8],' + RUN + '>", None)', said="str_to_ty"
+    ),
+    "an argument type that is evaluated": Attack(
+        "tl.store(x_ptr, 1.0)",
+        specialization={"signature": {"x_ptr": f"tensordesc<fp16[8,8],{RUN}>", "N": "constexpr"}},
+        said="tensordesc",
+    ),
+    "open": Attack("open('{canary}', 'w')", said="open is not defined"),
+    "a builtin as a global": Attack(
+        "eval(\"" + RUN + "\")",
+        names={"eval": {"library": {"module": "builtins", "qualname": "eval"}}},
+        said="builtins",
+    ),
+    "a module as a global": Attack(
+        "os.system('touch {canary}')", names={"os": {"module": "os"}}, said="os"
+    ),
+    "a module of data that holds one": Attack(
+        "mine.os.system('touch {canary}')",
+        names={"mine": {"members": {"os": {"module": "os"}}, "name": "triton.language"}},
+        said="os",
+    ),
+    "what a library's module holds": Attack(
+        "f('touch {canary}')",
+        names={"f": {"library": {"module": "triton.language", "qualname": "core.knobs.os.system"}}},
+        said="Cannot access global",
+    ),
+    "a function as a value": Attack(
+        "f('touch {canary}')", names={"f": {"value": object_of("os", "system")}}, said="system"
+    ),
+    "a constant of a function": Attack(
+        "f('touch {canary}')",
+        names={"f": {"value": {"constexpr": object_of("os", "system")}}},
+        said="system",
+    ),
+    "a function as a constant": Attack(
+        "N('touch {canary}')",
+        specialization={"constexprs": [[[1], object_of("os", "system")]]},
+        said="os: system",
+    ),
+    "a class of named tuples that is none": Attack(
+        "n = N",
+        specialization={
+            "constexprs": [
+                [
+                    [1],
+                    {
+                        "namedtuple": {"module": "os", "qualname": "system", "file": None},
+                        "items": ["touch {canary}"],
+                    },
+                ]
+            ]
+        },
+        said="os: system",
+    ),
+    "fields that are code": Attack(
+        "n = N",
+        specialization={
+            "constexprs": [
+                [
+                    [1],
+                    {
+                        "namedtuple": {
+                            "module": "m",
+                            "qualname": "T",
+                            "file": None,
+                            "fields": ["x=" + RUN],
+                        },
+                        "items": [1],
+                    },
+                ]
+            ]
+        },
+    ),
+    "a dtype that is none": Attack(
+        "n = N('{canary}')",
+        specialization={"constexprs": [[[1], {"torch": "load"}]]},
+        said="torch.load",
+    ),
+    "a default": Attack(
+        f"def k(x_ptr, N: tl.constexpr, D={RUN}):\n    n = D\n", said="__import__"
+    ),
+    "a default of a helper": Attack(
+        "def k(x_ptr, N: tl.constexpr, D=subprocess.getoutput('touch {canary}')):\n"
+        "    if N > 1:\n        k(x_ptr, N - 1)\n    n = D\n",
+        specialization={
+            "signature": {"x_ptr": "*fp32", "N": "constexpr", "D": "constexpr"},
+            "constexprs": [[[1], 4], [[2], 4]],
+        },
+        names={"k_a_default_of_a_helper": {"jitted": 0}, "subprocess": {"module": "subprocess"}},
+        said="the default value of D",
+    ),
+    "an annotation": Attack(f"def k(x_ptr: {RUN}, N: tl.constexpr):\n    n = y\n"),
+    "a decorator": Attack(f"@{RUN}\ndef k(x_ptr, N: tl.constexpr):\n    n = y\n"),
+    "a return annotation": Attack(f"def k(x_ptr, N: tl.constexpr) -> {RUN}:\n    n = y\n"),
+    "statements after it": Attack(
+        f"def k(x_ptr, N: tl.constexpr):\n    pass\n{RUN}\n", said="not one function"
+    ),
+    "a function inside": Attack(f"def f():\n        {RUN}\n    f()"),
+    "lambda": Attack(f"(lambda: {RUN})()"),
+    "a comprehension": Attack(f"n = [{RUN} for i in (1, 2)]", said="__import__"),
+    "with": Attack(f"with tl.core.knobs.os.popen('touch {{canary}}'):\n        pass"),
+    "an f-string": Attack("n = f'{{tl.core.knobs.os}}'", said="the module triton.knobs"),
+    "the function of a kernel": Attack("k.fn()", names={"k": {"jitted": 0}}),
+    "the launch of a kernel": Attack("k[(1,)](x_ptr, N)", names={"k": {"jitted": 0}}),
+    "a method of a class": Attack("n = tl.tensor.mro()", said="mro"),
+    "an argument of the generator's": Attack("tl.sum(x_ptr, _generator=tl)", said="_generator"),
+    "a function of the program's": Attack(
+        "n = f(1)", names={"f": {"host": "helpers.py:3: the function f"}}, said="helpers.py:3"
+    ),
+    "a file that is not the recorded one": Attack(
+        "tl.store(x_ptr, 1.0)", source={"text": "def k(x_ptr, N):\n    x = 2\n"}, said="hash"
+    ),
+}
+HONEST = "tl.store(x_ptr, 1.0)"
+
+
+def kernel_name(name: str) -> str:
+    return "k_" + "".join(c if c.isalnum() else "_" for c in name)
+
+
+def text_of(name: str, attack: Attack, canary: Path) -> str:
+    body = attack.body.replace("{canary}", str(canary)).replace("{{", "{").replace("}}", "}")
+    if "def k(" not in body:
+        body = f"def k(x_ptr, N: tl.constexpr):\n    {body}\n"
+    return body.replace("def k(", f"def {kernel_name(name)}(").replace(
+        " k(", f" {kernel_name(name)}("
+    )
+
+
+def filled(data: Any, canary: Path) -> Any:
+    text = json.dumps(data).replace("{canary}", str(canary))
+    return json.loads(text)
+
+
+def specialization(name: str, attack: Attack, folder: Path) -> list[dict[str, Any]]:
+    """The lines of a trace that hold an attack, with hashes as a recorder would write them."""
+    canary = folder / "canaries" / kernel_name(name)
+    text, qualname = text_of(name, attack, canary), kernel_name(name)
+    function = {
+        "module": "program",
+        "qualname": qualname,
+        "file": str(folder / "program.py"),
+        "line": 1,
+        "column": 0,
+        "text": text,
+        "noinline": False,
+        "defaults": {},
+        "names": {**LANGUAGE, **filled(attack.names or {}, canary)},
+    }
+    identity = content_hash([function])
+    source = text[text.index("def k") :]
+    kernel = {
+        "module": "program",
+        "qualname": qualname,
+        "file": function["file"],
+        "line": 1,
+        "sha256": hashlib.sha256(f"{qualname}\n{source}".encode()).hexdigest(),
+        "gluon": False,
+        "source": identity,
+    }
+    function.update(attack.source or {})
+    record = {
+        "id": hashlib.sha256(name.encode()).hexdigest()[:16],
+        "kernel": kernel,
+        "signature": {"x_ptr": "*fp32", "N": "constexpr"},
+        "constexprs": [[[1], 4]],
+        "attrs": [],
+        "options": {"num_warps": 4, "num_stages": 2},
+        "asked": {},
+        "target": {"backend": "cuda", "arch": "90", "warp_size": 32},
+        "triton": triton.__version__,
+        "via": "launch",
+        "storages": None,
+        "call_site": None,
+        "tuning": None,
+        "compiled": True,
+        "launches": 1,
+        **filled(attack.specialization or {}, canary),
+    }
+    return [
+        {"source": {"id": identity, "functions": [function]}},
+        {"specialization": record},
+    ]
+
+
+def write_trace(path: Path, lines: list[dict[str, Any]], version: int = 2) -> None:
+    head = {"schema_version": version, "kinspect": "0", "command": [], "cwd": "/", "status": 0}
+    process = {
+        "schema_version": version,
+        "pid": 1,
+        "parent": 0,
+        "argv": [],
+        "cwd": "/",
+        "executable": "python",
+        "python": "3",
+        "triton": triton.__version__,
+        "torch": None,
+        "sys_path": [str(path.parent)],
+    }
+    count = sum("specialization" in line for line in lines)
+    end = {"end": {"specializations": count}}
+    records = [{"trace": head}, {"process": process}, *lines, end]
+    path.write_text("".join(json.dumps(one) + "\n" for one in records))
+    assert not read_trace(path).notes
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    with Worker() as one:
+        yield one
+
+
+def capture(
+    worker: Worker, path: Path, mode: str, trust: bool = False
+) -> tuple[list[Variant], list[ErrorRecord]]:
+    scratch = path.parent / f"scratch-{path.stem}-{trust}"
+    scratch.mkdir()
+    options = CaptureOptions(trust_trace=trust)
+    plan = Plan(path, mode, (ARCH,), {ARCH: {"arch": ARCH}}, scratch, options=options)
+    (ended,) = [item for item in capture_file(worker, plan) if isinstance(item, Ended)]
+    return list(ended.variants), list(ended.errors)
+
+
+def canaries(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "canaries").iterdir())
+
+
+# ------------------------------------------------------------------------------------- traces
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    one = tmp_path_factory.mktemp("execution")
+    (one / "canaries").mkdir()
+    return one
+
+
+@pytest.fixture(scope="module")
+def replayed(folder: Path, worker: Worker) -> tuple[list[Variant], list[ErrorRecord]]:
+    """All attacks in one trace, with an honest kernel before and behind them."""
+    path = folder / "attacks.kitrace"
+    attacks = {"honest": Attack(HONEST), **ATTACKS, "honest too": Attack(HONEST)}
+    lines = [line for name, one in attacks.items() for line in specialization(name, one, folder)]
+    write_trace(path, lines)
+    return capture(worker, path, "trace")
+
+
+def test_honest_kernels_beside_hostile_ones_are_compiled(
+    replayed: tuple[list[Variant], list[ErrorRecord]],
+) -> None:
+    variants, errors = replayed
+    assert {v.kernel for v in variants} == {"k_honest", "k_honest_too"}
+    assert {e.kernel for e in errors} == {kernel_name(name) for name in ATTACKS}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_no_kernel_of_a_trace_runs_anything(
+    folder: Path, replayed: tuple[list[Variant], list[ErrorRecord]], name: str
+) -> None:
+    assert kernel_name(name) not in canaries(folder)
+    (error,) = (e for e in replayed[1] if e.kernel == kernel_name(name))
+    assert ATTACKS[name].said in error.message
+    assert error.hint
+    assert "\n" not in error.message + error.hint
+
+
+MODULE = """
+import os
+{run}
+import triton, triton.language as tl
+from beside import helper
+
+@triton.jit
+def k(x_ptr, N: tl.constexpr, D={run}):
+    tl.store(x_ptr, helper(1.0))
+"""
+BESIDE = """
+import os, triton
+{run}
+@triton.jit
+def helper(x):
+    return x
+"""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A trace of version 1 beside the hostile files that it names."""
+
+    folder: Path
+
+    @property
+    def trace(self) -> Path:
+        return self.folder / "program.kitrace"
+
+    def write(self, text: bool) -> None:
+        (self.folder / "canaries").mkdir()
+        default = self.run("default")
+        module = MODULE.replace("{run}", self.run("module"), 1).replace("{run}", default)
+        (self.folder / "program.py").write_text(module)
+        (self.folder / "beside.py").write_text(BESIDE.format(run=self.run("beside")))
+        helper = "helper\ndef helper(x):\n    return x\n"
+        kernel = "k\n" + module[module.index("def k(") :]
+        record = specialization("honest", Attack(HONEST), self.folder)[1]
+        record["specialization"]["kernel"] = {
+            "module": "program",
+            "qualname": "k",
+            "file": str(self.folder / ("gone.py" if text else "program.py")),
+            "line": 7,
+            "sha256": hashlib.sha256("\0".join(sorted([helper, kernel])).encode()).hexdigest(),
+            "gluon": False,
+            "text": module if text else None,
+        }
+        record["specialization"]["signature"]["D"] = "constexpr"
+        record["specialization"]["constexprs"].append([[2], 4])
+        write_trace(self.trace, [record], version=1)
+
+    def run(self, name: str) -> str:
+        return f"os.system('touch {self.folder}/canaries/{name}')"
+
+    def change(self, **fields: Any) -> None:
+        lines = self.trace.read_text().splitlines()
+        records = [json.loads(line) for line in lines]
+        records[2]["specialization"]["kernel"].update(fields)
+        self.trace.write_text("".join(json.dumps(one) + "\n" for one in records))
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["files", "text"])
+def test_version_1_is_read_without_running_the_files_it_names(
+    tmp_path: Path, worker: Worker, text: bool
+) -> None:
+    program = Program(tmp_path)
+    program.write(text)
+    (variant,), errors = capture(worker, program.trace, "trace")
+    assert not errors
+    assert variant.kernel == "k"
+    assert "tt.store" in variant.ttir
+    assert not canaries(tmp_path)
+
+
+def test_hashes_are_verified_before_anything(tmp_path: Path, worker: Worker) -> None:
+    program = Program(tmp_path)
+    program.write(text=False)
+    program.change(sha256="0" * 64)
+    none, (error,) = capture(worker, program.trace, "trace")
+    assert not none
+    assert "has changed since it was recorded" in error.message
+    assert not canaries(tmp_path)
+
+
+def test_what_cannot_be_had_is_run_only_for_traces_that_are_trusted(
+    tmp_path: Path, worker: Worker
+) -> None:
+    """The control: what the other tests forbid does leave its mark once it is allowed."""
+    program = Program(tmp_path)
+    program.write(text=False)
+    path = tmp_path / "program.py"
+    path.write_text(path.read_text().replace("helper(1.0)", "helper(1.0) + F(N)") + FUNCTION)
+    kernel = path.read_text()
+    start, end = kernel.index("def k("), kernel.index("\n@triton.constexpr_function")
+    helper = "helper\ndef helper(x):\n    return x\n"
+    both = sorted([helper, "k\n" + kernel[start:end]])
+    program.change(sha256=hashlib.sha256("\0".join(both).encode()).hexdigest())
+    none, (error,) = capture(worker, program.trace, "trace")
+    assert not none
+    assert f"{path}:1" in error.message  # the line of F
+    assert "def F(n)" in error.message
+    assert f"--trust-trace imports program ({path})" in error.hint
+    assert not canaries(tmp_path)
+    (variant,), errors = capture(worker, program.trace, "trace", trust=True)
+    assert not errors
+    assert variant.kernel == "k"
+    assert canaries(tmp_path) == ["beside", "default", "module"]
+
+
+FUNCTION = """
+@triton.constexpr_function
+def F(n):
+    return n
+"""
+
+
+# ---------------------------------------------------------------------------------- Inductor's
+
+
+INDUCTOR = """
+import triton
+import triton.language as tl
+from torch._inductor.runtime import triton_helpers, triton_heuristics
+from torch._inductor.runtime.hints import DeviceProperties
+{module}
+
+@triton_heuristics.template(
+    num_warps=4, num_stages=1, {metadata}
+    triton_meta={{'signature': {{'x_ptr': {type}, 'N': 'constexpr'}}, 'constants': {{'N': {value}}},
+                 'device': DeviceProperties(type='hip', index=0, cc='gfx942'),
+                 'configs': [{{}}]}},
+    inductor_meta={{'kernel_name': 'kernel'}},
+)
+@triton.jit
+def kernel(x_ptr, N: tl.constexpr{default}):
+    tl.store(x_ptr, 1.0)
+    {body}
+"""
+PLAIN = {"module": "", "metadata": "", "type": "'*fp32'", "value": "4", "default": "", "body": ""}
+RUNS = "__import__('os').system('touch {canary}')"
+GETS = "subprocess.getoutput('touch {canary}')"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"module": RUNS}, None),
+        ({"module": f"X = {RUNS}"}, None),
+        ({"module": f"X = tl.constexpr({GETS})", "body": "n = X"}, "subprocess.getoutput"),
+        ({"module": "import evil"}, None),
+        ({"module": "from evil import helper", "body": "n = helper(1)"}, "from evil import"),
+        ({"module": "import evil as triton_language", "body": "triton_language.f()"}, "evil"),
+        ({"module": "import subprocess", "default": f", D={GETS}"}, "subprocess.getoutput"),
+        ({"default": f" = {GETS}"}, None),
+        ({"metadata": f"x={RUNS},"}, None),
+        ({"metadata": f"x={GETS},"}, None),
+        ({"value": "tl.core"}, None),
+        ({"value": "tl.str_to_ty", "body": "n = N('x', None)"}, "str_to_ty"),
+        ({"value": GETS}, "which only a run would know"),
+        ({"type": f'"tensordesc<fp16[8,8],{RUNS}>"'}, "tensordesc"),
+        ({"body": f"tl.static_print({RUNS})"}, "__import__"),
+        ({"body": "tl.core.knobs.os.system('touch {canary}')"}, "the module triton.knobs"),
+        ({"body": "triton.runtime.build.subprocess.getoutput('touch {canary}')"}, "triton.runtime"),
+    ],
+)
+def test_nothing_of_inductors_files_is_run(
+    tmp_path: Path, worker: Worker, changes: dict[str, str], said: str | None
+) -> None:
+    (tmp_path / "canaries").mkdir()
+    canary = str(tmp_path / "canaries" / "one")
+    (tmp_path / "evil.py").write_text(RUNS.replace("{canary}", canary))
+    path = tmp_path / "output_code.py"
+    path.write_text(INDUCTOR.format(**{**PLAIN, **changes}).replace("{canary}", canary))
+    variants, errors = capture(worker, path, "inductor")
+    assert not canaries(tmp_path)
+    if said is None:
+        assert [v.kernel for v in variants] == ["kernel"] or errors
+    else:
+        (error,) = errors
+        assert said in error.message
+        assert not variants
+
+
+def test_inductors_files_run_where_they_are_trusted(tmp_path: Path, worker: Worker) -> None:
+    """The control for the tests above."""
+    (tmp_path / "canaries").mkdir()
+    changes = {"module": f"import subprocess\nX = tl.constexpr({GETS})", "body": "n = X == ''"}
+    text = INDUCTOR.format(**{**PLAIN, **changes})
+    path = tmp_path / "output_code.py"
+    path.write_text(text.replace("{canary}", str(tmp_path / "canaries" / "one")))
+    none, (error,) = capture(worker, path, "inductor")
+    assert not none
+    assert "--trust-trace" in error.hint
+    assert not canaries(tmp_path)
+
+
+# ------------------------------------------------------------------------- every other kind
+
+
+SHADOWS = ("triton", "torch", "json", "sitecustomize", "usercustomize", "conftest", "numpy")
+TTIR = """module {
+  tt.func public @k(%arg0: !tt.ptr<f32>) attributes {noinline = false} {
+    %cst = arith.constant 1.000000e+00 : f32
+    tt.store %arg0, %cst : !tt.ptr<f32>
+    tt.return
+  }
+}
+"""
+
+
+def other_targets(folder: Path, run: str) -> dict[str, str]:
+    """Files of every kind that is read, with text that would run something in each free place."""
+    metadata = {
+        "name": run,
+        "shared": 0,
+        "num_warps": 4,
+        "extern_libs": [["ocml", f"{folder}/evil.bc"]],
+        "target": {"backend": "hip", "arch": ARCH, "warp_size": 64},
+        "schedule_hint": run,
+        "llvm_fn_attrs": f"x={run}",
+    }
+    choice = {"XBLOCK": run, "num_warps": 4, "triton_cache_hash": "../../x"}
+    graph = {"traceEvents": [], "command": run}
+    return {
+        "entry/k.ttir": TTIR,
+        "entry/k.json": json.dumps(metadata),
+        "entry/__init__.py": run,
+        "report.json": json.dumps({"schema_version": 1, "tool": run, "kernels": [], **graph}),
+        "x.kinspect": "PK\x03\x04" + run,
+        "k.s": f".include \"{folder}/evil.s\"\n; {run}\n",
+        "torch_compile_debug/run/model/output_code.py": INDUCTOR.format(**PLAIN),
+        "torch_compile_debug/run/model/output_code.best_config": json.dumps(choice),
+        "torch_compile_debug/run/model/fx_graph_runnable.py": f"{run}\n@triton.jit\ndef k(): pass",
+    }
+
+
+def test_no_other_target_runs_anything_nor_what_lies_beside_it(tmp_path: Path) -> None:
+    """With modules beside it, in the working folder, that Python would find by their names."""
+    (tmp_path / "canaries").mkdir()
+    run = f"__import__('os').system('touch {tmp_path}/canaries/one')"
+    targets = other_targets(tmp_path, run)
+    for name, text in targets.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        for shadow in SHADOWS:
+            (path.parent / f"{shadow}.py").write_text(run)
+    hostile = specialization("honest", Attack(HONEST), tmp_path)
+    write_trace(tmp_path / "run.kitrace", hostile)
+    names = ["entry/k.ttir", "report.json", "x.kinspect", "k.s", "torch_compile_debug/run/model"]
+    environment = {**os.environ, "KINSPECT_CACHE_DIR": str(tmp_path / "cache")}
+    for name in SHADOWS:  # what a folder's own modules would do if they were targets
+        (tmp_path / "torch_compile_debug/run/model" / f"{name}.py").unlink()
+    done = subprocess.run(
+        [str(KINSPECT), "analyze", *names, "run.kitrace", "--arch", ARCH, "--format", "json"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    report = json.loads(done.stdout)
+    assert {k["name"] for k in report["kernels"]} >= {"k", "k_honest", "kernel"}, done.stderr
+    assert not canaries(tmp_path)
