@@ -10,6 +10,7 @@ from kinspect.inspector.isa.asm.rawcode import RawFunction
 from kinspect.inspector.isa.asm.resources import Statements
 from kinspect.inspector.isa.asm.symbols import SymbolTable
 from kinspect.inspector.isa.asm.target import Target
+from kinspect.inspector.model import Unread
 
 _CHUNK = 1 << 20
 _DEBUG_LABEL = re.compile(r"\.L(?:tmp|func_begin|func_end|post_getpc|post_addpc|exception)\d*$")
@@ -27,6 +28,7 @@ class UnitContents:
     code_object_version: int | None = None
     display_names: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
     directives: int = 0  # AMDGPU directives seen: they tell an empty kernel from another text
 
 

@@ -26,6 +26,13 @@ _LISTED = re.compile(
 )
 _FORMAT = re.compile(r"file format elf")
 
+# What no other machine's assembly holds, in code that is left out as well as in code that is read.
+_AMDGPU = re.compile(
+    r"^[ \t]*\.(?:amdgcn_target|amdhsa_|amdgpu_|amd_kernel_code_t|amd_amdgpu_|hsa_code_object_)"
+    r"|\.amdgcn\.|\.option\.machine_version_",
+    re.MULTILINE,
+)
+
 # Tried in this order on the beginning of a text that holds no AMDGCN.
 _LOOKS = tuple(
     (what, re.compile(pattern, re.MULTILINE))
@@ -64,6 +71,11 @@ def is_listing(text: str) -> bool:
     if ".amdgcn_target" in head or ".amdhsa_" in head:
         return False
     return _FORMAT.search(head) is not None or _LISTED.search(head) is not None
+
+
+def names_amdgpu(text: str) -> bool:
+    """Whether a text names directives or symbols that only AMDGPU's assembler has."""
+    return _AMDGPU.search(text) is not None
 
 
 def blank_block_comments(text: str) -> str:

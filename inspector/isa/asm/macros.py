@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from kinspect.inspector.isa.asm.symbols import SymbolTable
+from kinspect.inspector.model import Unread, UnreadKind
 
 Lines = Iterator[tuple[int, str]]
 
-_USES_MACROS = re.compile(r"^[ \t]*\.(?:macro|rept|rep|irpc?|if\w*)\b", re.MULTILINE)
+_USES_MACROS = re.compile(r"^[ \t]*\.(?:macro|rept|rep|irpc?|if\w*|include)\b", re.MULTILINE)
 _PARAMETER = re.compile(r"\\(?:(@)|(\(\))|([A-Za-z_.$][\w.$]*))")
 _FORMAL = re.compile(r"([A-Za-z_.$][\w.$]*)(?::(req|vararg))?(?:\s*=\s*(\"[^\"]*\"|[^\s,]*))?")
 _NAMED = re.compile(r"([A-Za-z_.$][\w.$]*)\s*=(?!=)\s*(.*)$", re.DOTALL)
@@ -82,9 +83,18 @@ class _Frame:
 class Expander:
     """Iterates over (line number, text) with macros expanded and skipped conditions left out."""
 
-    def __init__(self, lines: Lines, symbols: SymbolTable, notes: list[str]) -> None:
+    def __init__(
+        self,
+        lines: Lines,
+        symbols: SymbolTable,
+        notes: list[str],
+        unread: list[Unread],
+        include: Callable[[str], Lines | None],
+    ) -> None:
+        self._include_lines = include
         self._symbols = symbols
         self._notes = notes
+        self._unread = unread
         self._macros: dict[str, _Macro] = {}
         self._stack = [_Frame(lines, None, False, 0)]
         # One entry per open `.if`: (is its branch read, was one of its branches read already)
@@ -105,7 +115,11 @@ class Expander:
             if len(self._stack) > 1:
                 self._count += 1
                 if self._count > MAX_LINES:
-                    self._note(f"macro expansion stopped at line {number}: over {MAX_LINES} lines")
+                    self._left_out(
+                        "expansion",
+                        number,
+                        f"macro expansion stopped at line {number}: over {MAX_LINES} lines",
+                    )
                     del self._stack[1:]
                     continue
             words = text.split(None, 1)
@@ -122,9 +136,10 @@ class Expander:
                 continue
             yield number, text
 
-    def _note(self, text: str) -> None:
+    def _left_out(self, kind: UnreadKind, number: int, text: str) -> None:
         if text not in self._notes:
             self._notes.append(text)
+            self._unread.append(Unread(kind, 1, (number,)))
 
     def _directive(self, word: str, number: int, text: str) -> bool:
         """Acts on a directive that steers expansion; False for all others."""
@@ -143,6 +158,8 @@ class Expander:
                 self._stack.pop()
             if len(self._stack) > 1:
                 del self._conditions[self._stack.pop().conditions :]
+        elif word == ".include":
+            self._include(number, self._operands(text))
         elif word == ".purgem":
             self._macros.pop(self._operands(text), None)
         else:
@@ -175,8 +192,10 @@ class Expander:
         if word in _COMPARISONS:
             value = self._symbols.evaluate(operands)
             if value is None:
-                self._note(
-                    f"the condition on line {number} cannot be evaluated: its code is left out"
+                self._left_out(
+                    "condition",
+                    number,
+                    f"the condition on line {number} cannot be evaluated: its code is left out",
                 )
                 return False
             return _COMPARISONS[word](value)
@@ -211,7 +230,7 @@ class Expander:
             elif word in opens:
                 depth += 1
             body.append((number, text))
-        self._note(f"the {kind} on line {start} has no end")
+        self._left_out("expansion", start, f"the {kind} on line {start} has no end")
         return tuple(body), False
 
     def _define(self, operands: str, body: tuple[tuple[int, str], ...]) -> None:
@@ -222,12 +241,25 @@ class Expander:
 
     def _push(self, lines: Lines, line: int | None, *, macro: bool, number: int) -> None:
         if len(self._stack) > _MAX_NESTING:
-            self._note(f"macros nest deeper than {_MAX_NESTING} at line {number}: left out")
+            self._left_out(
+                "expansion",
+                number,
+                f"macros nest deeper than {_MAX_NESTING} at line {number}: left out",
+            )
             return
         outer = self._stack[-1].line
         self._stack.append(
             _Frame(lines, line if outer is None else outer, macro, len(self._conditions))
         )
+
+    def _include(self, number: int, operands: str) -> None:
+        lines = self._include_lines(operands.strip().strip('"'))
+        if lines is None:
+            self._left_out(
+                "include", number, f"line {number} includes {operands}, which is not read"
+            )
+        else:
+            self._push(lines, number, macro=False, number=number)
 
     def _repeat(self, word: str, number: int, operands: str) -> None:
         body, ended = self._body(word, number)
@@ -236,7 +268,9 @@ class Expander:
         elif word in (".rept", ".rep"):
             times = self._symbols.evaluate(operands)
             if times is None:
-                self._note(f"the .rept on line {number} has no known count: read once")
+                self._left_out(
+                    "expansion", number, f"the .rept on line {number} has no known count: read once"
+                )
                 times = 1
             count = min(max(times, 0), MAX_LINES // max(len(body), 1) + 1)
             lines = (entry for _ in range(count) for entry in body)

@@ -72,6 +72,9 @@ def resolve_labels(function: RawFunction) -> Branches:
     for i in function.flow_rows:
         row = function.rows[i]
         operands = row[OPERANDS]
+        if i in function.targets:
+            found.targets[i] = function.targets[i]
+            continue
         flow = flow_of(row[OP], operands)
         if flow is Flow.INDIRECT:
             _resolve_register_jump(function, i, found)
