@@ -258,6 +258,11 @@ class Function:
     symbol: str | None = None  # as in the file where `name` was made readable
     unread: tuple[Unread, ...] = ()  # empty: all of its code was read and followed
 
+    @property
+    def all_read(self) -> bool:
+        """Whether every instruction of its code was read; where a jump goes may be unknown."""
+        return all(one.kind == "jump" for one in self.unread)
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -620,6 +625,11 @@ class KernelReport:
     spills: tuple[SpillSlot, ...] = ()
     measured_lines: tuple[MeasuredLine, ...] = ()
     unread: tuple[Unread, ...] = ()  # empty: all of its code was read and followed
+
+    @property
+    def all_read(self) -> bool:
+        """Whether every instruction of its code was read; where a jump goes may be unknown."""
+        return all(one.kind == "jump" for one in self.unread)
 
 
 @dataclass(frozen=True, slots=True)

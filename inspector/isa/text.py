@@ -102,6 +102,7 @@ def _program(
     parts: Sequence[tuple[UnitContents, list[Function]]],
     notes: Sequence[str],
 ) -> Program:
+    told = [note for c, _ in parts for note in (*c.notes, *c.omissions.notes)]
     versions = [c.code_object_version for c, _ in parts if c.code_object_version is not None]
     return Program(
         name=name,
@@ -110,7 +111,7 @@ def _program(
         form="asm",
         functions=tuple(function for _, functions in parts for function in functions),
         code_object_version=versions[0] if versions else None,
-        notes=tuple(dict.fromkeys([*notes, *(note for c, _ in parts for note in c.notes)])),
+        notes=tuple(dict.fromkeys([*notes, *told])),
     )
 
 
@@ -135,7 +136,7 @@ def _functions(contents: UnitContents) -> list[Function]:
     for whole in contents.functions:
         raws.extend(whole.split(contents.kernels))
     _decode_words(raws, contents)
-    _tell_unread(raws, contents.unread)
+    _tell_unread(raws, contents.omissions.unread)
     labels = {label for raw in raws for label in (raw.name, *raw.labels)}
 
     def defined(symbol: str) -> bool:  # `.set alias, function` counts

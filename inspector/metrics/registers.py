@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kinspect.inspector.metrics.subject import Subject
+from kinspect.inspector.metrics.subject import NOT_ALL_READ, Subject
 from kinspect.inspector.model import Machine, Metric, MetricSpec, Resources
 
 SPECS = (
@@ -79,7 +79,11 @@ def compute(subject: Subject) -> Iterator[Metric]:
     count = len(subject.function.instructions)
     if count:
         yield Metric("instruction_count", count, "instructions", "derived")
-        yield Metric("empty", _is_empty(subject), "bool", "derived")
+        empty = _is_empty(subject)
+        if empty and not subject.function.all_read:
+            yield Metric("empty", None, "bool", "derived", NOT_ALL_READ)
+        else:
+            yield Metric("empty", empty, "bool", "derived")
     else:
         yield Metric("instruction_count", None, "instructions", "derived", "no code was read")
         yield Metric("empty", None, "bool", "derived", "no code was read")

@@ -30,7 +30,7 @@ from kinspect.inspector.isa.asm.words import (
 )
 from kinspect.inspector.isa.flow import FLOW_CLASSES
 from kinspect.inspector.isa.mnemonics import REFINED, classify, lookup
-from kinspect.inspector.model import OpInfo, SourceLoc, Unread, UnreadKind
+from kinspect.inspector.model import OpInfo, SourceLoc
 
 # How every AMDGCN mnemonic begins; what an unknown word must look like to be taken for a new one.
 _MNEMONIC = re.compile(
@@ -122,8 +122,7 @@ class _Reader:
                 Expander(
                     source,
                     self._out.symbols,
-                    self._out.notes,
-                    self._out.unread,
+                    self._out.omissions,
                     self._included,
                 )
             )
@@ -189,11 +188,6 @@ class _Reader:
         if text not in self._out.notes:
             self._out.notes.append(text)
 
-    def _left_out(self, kind: UnreadKind, number: int, text: str) -> None:
-        if text not in self._out.notes:
-            self._out.notes.append(text)
-            self._out.unread.append(Unread(kind, 1, (number,)))
-
     def _included(self, name: str) -> Iterator[tuple[int, str]] | None:
         text = self._includes(name)
         if text is None:
@@ -255,7 +249,7 @@ class _Reader:
             return
         if line[0] == "#":
             if _PREPROCESSOR.match(line):
-                self._left_out(
+                self._out.omissions.add(
                     "preprocessor",
                     number,
                     f"line {number} is for the C preprocessor, which kinspect does not run: "
@@ -288,7 +282,7 @@ class _Reader:
         if self._function is not None:
             self._function.unrecognised.append(number)
         else:
-            self._left_out(
+            self._out.omissions.add(
                 "lines", number, f"line {number} is outside of any function and not recognised"
             )
 
@@ -389,6 +383,8 @@ class _Reader:
     def _adopt(self, target: Target) -> None:
         if target.arch is not None and (self._out.target.arch in (None, target.arch)):
             self._out.symbols.target = self._out.target = target
+            for name, value in target.symbols.items():
+                self._out.symbols.define(name, str(value))
 
     def _isa_version(self, rest: str, number: int) -> None:
         match = _ISA_VERSION.match(rest)
@@ -425,7 +421,7 @@ class _Reader:
     def _incbin(self, rest: str, number: int) -> None:
         if self._function is not None and self._section.is_code:
             text = f"line {number} includes {strip_comment(rest)}, which is not read"
-            self._left_out("include", number, text)
+            self._out.omissions.add("include", number, text)
 
     # ---- sections and data
 
@@ -442,7 +438,7 @@ class _Reader:
         if words is None or self._words > MAX_WORDS + number:
             if is_reachable(function):
                 text = f"the data in the code on line {number} is not decoded"
-                self._left_out("words", number, text)
+                self._out.omissions.add("words", number, text)
             return
         header = len(function.rows) == 1 and is_preload_header(function.rows[0], words)
         add_words(function, words, number, self._location)
