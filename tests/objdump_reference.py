@@ -51,7 +51,8 @@ def reference_loops(
     """Mnemonics and loops (header, members), over the ordinals of reachable code's rows.
 
     Natural loops, and cycles with several entries: strongly connected components of the whole, or
-    of a natural loop without its header. Long branches through s_setpc_b64 are resolved by adding up their constants.
+    of a natural loop without its header. Long branches through s_setpc_b64 are resolved by adding
+    up their constants.
     """
     ordinal = {row[0]: i for i, row in enumerate(rows)}
     graph: nx.DiGraph = nx.DiGraph()

@@ -29,6 +29,7 @@ _RESOURCES = {
     "workgroups": "the workgroup limit of a CU",
     "waves": "the wave limit",
     "waves_per_eu": "waves_per_eu",
+    "vgpr_request": "the VGPRs asked for",
 }
 
 
@@ -153,6 +154,10 @@ def _limiter(kernel: KernelReport, limiter: str) -> str:
         asked, used = integer(m, "vgpr_allocated"), integer(m, "vgpr_count")
         if asked is not None and used is not None:
             return f"the option {what}: {asked} VGPRs are asked for, {used} used{with_waves}"
+    if limiter == "vgpr_request":
+        asked, used = integer(m, "vgpr_allocated"), integer(m, "vgpr_count")
+        if asked is not None and used is not None:
+            return f"{what}: {asked}, of which {used} are used{with_waves}"
     if limiter == "lds":
         used, pool = integer(m, "lds_bytes"), integer(m, "lds_pool")
         return f"{what} ({kib(used)} of {kib(pool)} per {_unit(m)}{with_waves})"
@@ -180,6 +185,8 @@ def cut(resource: str, by: object) -> str:
         return f"{by} B of LDS fewer"
     if resource == "waves_per_eu":
         return f"asking for {by} fewer VGPRs, by another waves_per_eu,"
+    if resource == "vgpr_request":
+        return f"asking for {by} fewer VGPRs"
     return f"{by} fewer {_RESOURCES.get(resource, resource)}"
 
 
