@@ -92,8 +92,8 @@ class NextStep:
 
     `reduce_by` is in registers or bytes, `gives` in waves/EU. `resource` is `waves_per_eu` or
     `vgpr_request` where only the request has to fall, by `reduce_by` VGPRs, and no register of the
-    kernel has to go. Where two resources limit alike, reducing one is not enough and `also` holds the others with
-    their reductions.
+    kernel has to go. Where two resources limit alike, reducing one is not enough and `also` holds
+    the others with their reductions.
     """
 
     resource: Resource

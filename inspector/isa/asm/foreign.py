@@ -20,6 +20,7 @@ _TARGET_LINE = re.compile(r"^[ \t]*\.amdgcn_target\b.*$", re.MULTILINE)
 _BLOCK_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|;[^\n]*|//[^\n]*|(/\*.*?(?:\*/|\Z))', re.DOTALL)
 _LINE_BREAKS = re.compile(r"[^\n]+")
 _SAMPLE = 65_536
+_TEXT_PER_NUL = 100  # bytes of text to each NUL, at the least
 _LISTED = re.compile(
     r"^(?:[0-9a-fA-F]{8,16} )?<[^>\n]+>:[ \t]*\r?$|^\s+[a-z]\w+\b[^\n]*// [0-9A-Fa-f]{8,16}:",
     re.MULTILINE,
@@ -71,6 +72,15 @@ def is_listing(text: str) -> bool:
     if ".amdgcn_target" in head or ".amdhsa_" in head:
         return False
     return _FORMAT.search(head) is not None or _LISTED.search(head) is not None
+
+
+def is_binary(data: bytes) -> bool:
+    """Whether bytes are no text, by their beginning.
+
+    Single NULs are no proof: compilers write some into the comments of debug sections.
+    """
+    head = data[:_SAMPLE]
+    return head.count(b"\0") * _TEXT_PER_NUL > len(head)
 
 
 def names_amdgpu(text: str) -> bool:
