@@ -16,6 +16,7 @@ from typing import Any
 
 from kinspect.inspector import machines
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.isa.asm.includes import beside
 from kinspect.inspector.isa.mnemonics import CLASSES
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.isa.waits import COUNTERS
@@ -83,7 +84,7 @@ class Context:
 
 def analyze_text(text: str, context: Context) -> list[KernelReport]:
     """Reports on every kernel of an assembly text or disassembly."""
-    return analyze_program(parse_text(text, context.path), context)
+    return analyze_program(parse_text(text, context.path, beside(Path(context.path))), context)
 
 
 def analyze_code_object(data: bytes, context: Context) -> list[KernelReport]:

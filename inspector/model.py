@@ -164,9 +164,11 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A natural loop. Its blocks include those of the loops nested in it.
+    """A cycle of the control flow. Its blocks include those of the loops nested in it.
 
-    `lines` are the ranges of file lines its instructions stand on, ascending and disjoint.
+    A natural loop as a rule. An `irreducible` one can be entered at several blocks: `header` is the
+    first of these, `latches` the blocks that lead back to any of them. `lines` are the ranges of
+    file lines its instructions stand on, ascending and disjoint.
     """
 
     id: str
@@ -176,6 +178,33 @@ class Loop:
     depth: int
     parent: str | None
     lines: tuple[tuple[int, int], ...]
+    irreducible: bool = False
+
+
+UnreadKind = Literal["words", "lines", "include", "condition", "expansion", "preprocessor", "jump"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A part of the code that was not read, or where the flow could not be followed.
+
+    Where there is one, nothing may be concluded from what was *not* seen: counts of instructions
+    are lower bounds, and there may be loops that were not found.
+
+    Args:
+        kind: `words`: machine words that are not decoded; `lines`: lines that are neither
+            instruction nor known directive, such as macros that are defined elsewhere; `include`:
+            a file that is not at hand; `condition`: code that is left out because its condition
+            cannot be evaluated; `expansion`: a macro or repetition that is not expanded in full;
+            `preprocessor`: a line for the C preprocessor; `jump`: all is read, but a jump could go
+            anywhere.
+        count: how many words, lines, files, conditions, expansions or jumps.
+        lines: where they stand in the file, the first few.
+    """
+
+    kind: UnreadKind
+    count: int
+    lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +256,12 @@ class Function:
     calls: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     symbol: str | None = None  # as in the file where `name` was made readable
+    unread: tuple[Unread, ...] = ()  # empty: all of its code was read and followed
+
+    @property
+    def all_read(self) -> bool:
+        """Whether every instruction of its code was read; where a jump goes may be unknown."""
+        return all(one.kind == "jump" for one in self.unread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,6 +511,7 @@ class LoopReport:
     hot: bool
     unroll: int | None
     metrics: Mapping[str, Metric]
+    irreducible: bool = False  # it can be entered at several places
 
 
 @dataclass(frozen=True, slots=True)
@@ -588,6 +624,12 @@ class KernelReport:
     accesses: tuple[Access, ...] = ()
     spills: tuple[SpillSlot, ...] = ()
     measured_lines: tuple[MeasuredLine, ...] = ()
+    unread: tuple[Unread, ...] = ()  # empty: all of its code was read and followed
+
+    @property
+    def all_read(self) -> bool:
+        """Whether every instruction of its code was read; where a jump goes may be unknown."""
+        return all(one.kind == "jump" for one in self.unread)
 
 
 @dataclass(frozen=True, slots=True)

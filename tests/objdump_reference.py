@@ -48,9 +48,11 @@ def listed(listing: str) -> dict[str, list[tuple[int, str, str, str]]]:
 def reference_loops(
     rows: list[tuple[int, str, str, str]], symbols: dict[str, int]
 ) -> tuple[list[str], set[tuple[int, frozenset[int]]]]:
-    """Mnemonics and natural loops (header, members), over the ordinals of reachable code's rows.
+    """Mnemonics and loops (header, members), over the ordinals of reachable code's rows.
 
-    Long branches through s_setpc_b64 are resolved by adding up their constants.
+    Natural loops, and cycles with several entries: strongly connected components of the whole, or
+    of a natural loop without its header. Long branches through s_setpc_b64 are resolved by adding
+    up their constants.
     """
     ordinal = {row[0]: i for i, row in enumerate(rows)}
     graph: nx.DiGraph = nx.DiGraph()
@@ -85,7 +87,18 @@ def reference_loops(
                 if node not in body:
                     body.add(node)
                     work.extend(p for p in graph.predecessors(node) if p in dominator)
-    return [row[1] for row in rows], {(h, frozenset(b)) for h, b in loops.items()}
+    found = {(h, frozenset(b)) for h, b in loops.items()}
+    reachable = graph.subgraph(dominator)
+    for region in (set(dominator), *(body - {header} for header, body in loops.items())):
+        for component in nx.strongly_connected_components(reachable.subgraph(region)):
+            entries = {
+                n
+                for n in component
+                if n == 0 or any(p not in component for p in reachable.predecessors(n))
+            }
+            if len(entries) > 1:
+                found.add((min(entries), frozenset(component)))
+    return [row[1] for row in rows], found
 
 
 def literal(operands: str) -> int:

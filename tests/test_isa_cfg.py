@@ -269,7 +269,10 @@ def test_irreducible_flow_is_noted() -> None:
         "s_cbranch_scc0 .LBB0_2\n.LBB0_1:\nv_nop\n.LBB0_2:\nv_nop\n"
         "s_cbranch_scc1 .LBB0_1\ns_endpgm\n"
     )
-    assert f.loops == ()
+    (loop,) = f.loops
+    assert loop.irreducible
+    assert loop.blocks == (1, 2)  # entered at either
+    assert loop.header == 1
     assert any("irreducible" in note for note in f.notes)
 
 

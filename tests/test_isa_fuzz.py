@@ -150,7 +150,8 @@ def check_function(f: Function, lines: int) -> None:
     for x in f.loops:
         assert x.header in x.blocks
         assert set(x.latches) <= set(x.blocks)
-        assert all(x.header in f.blocks[latch].successors for latch in x.latches)
+        aims = set(x.blocks) if x.irreducible else {x.header}
+        assert all(aims & set(f.blocks[latch].successors) for latch in x.latches)
         assert x.depth == (1 if x.parent is None else by_id[x.parent].depth + 1)
         assert x.parent is None or set(x.blocks) < set(by_id[x.parent].blocks)
         ends = [n for pair in x.lines for n in pair]

@@ -13,6 +13,7 @@ from kinspect.inspector.browse.links import Links
 from kinspect.inspector.browse.marks import Marks
 from kinspect.inspector.browse.texts import Texts, lines_of
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.isa.asm.includes import beside
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.model import Function, KernelReport, Machine, Program, SourceLoc
 
@@ -103,7 +104,8 @@ def _program(report: KernelReport | None, texts: Texts, parsed: _Parsed) -> _Cod
     try:
         if "amdgcn" in texts.lines:
             lines = texts.lines["amdgcn"]
-            return _Code(parse_text("\n".join(lines), texts.files["amdgcn"]))
+            file = texts.files["amdgcn"]
+            return _Code(parse_text("\n".join(lines), file, beside(Path(file))))
         path = _code_object(report)
         if path is not None:
             # The ELF reader and a disassembler are loaded only where they are needed.

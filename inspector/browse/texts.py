@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.isa.asm.foreign import is_binary
 from kinspect.inspector.model import KernelReport
 
 TEXTS = ("source", "ttgir", "llir", "amdgcn")
@@ -79,7 +80,7 @@ def read_file(path: Path) -> str:
         data = path.read_bytes()
     except OSError as error:
         raise KinspectError(f"{path} cannot be read ({error.strerror})") from None
-    if b"\0" in data[:4096]:
+    if is_binary(data):
         raise KinspectError(f"{path} is not a text")
     return data.decode("utf-8", "replace")
 

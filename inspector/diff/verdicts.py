@@ -22,8 +22,8 @@ BY_VGPR = "occupancy.by_vgpr"
 SCRATCH = ("count.scratch_load", "count.scratch_store")
 _LIMITERS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
-        "vgpr_count": frozenset({"vgpr", "waves_per_eu"}),
-        "agpr_count": frozenset({"vgpr", "waves_per_eu"}),
+        "vgpr_count": frozenset({"vgpr", "waves_per_eu", "vgpr_request"}),
+        "agpr_count": frozenset({"vgpr", "waves_per_eu", "vgpr_request"}),
         "sgpr_count": frozenset({"sgpr"}),
         "lds_bytes": frozenset({"lds"}),
     }
@@ -32,6 +32,7 @@ _LIMITED_BY: Mapping[str, str] = MappingProxyType(
     {
         "vgpr": "VGPRs",
         "waves_per_eu": "the VGPRs that waves_per_eu asks for",
+        "vgpr_request": "the VGPRs that the kernel asks for",
         "sgpr": "SGPRs",
         "lds": "LDS",
         "workgroups": "the workgroup limit of a CU",

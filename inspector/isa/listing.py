@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from kinspect.inspector.isa.asm.contents import lines_of
 from kinspect.inspector.isa.asm.debugloc import LocationTable
-from kinspect.inspector.isa.asm.rawcode import ADDRESS, COMMENT, FILLER, OP, OPERANDS, RawFunction
+from kinspect.inspector.isa.asm.rawcode import (
+    ADDRESS,
+    COMMENT,
+    FILLER,
+    MNEMONIC,
+    OP,
+    OPERANDS,
+    RawFunction,
+)
+from kinspect.inspector.isa.asm.words import PRELOAD_HEADER_BYTES
 from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
 from kinspect.inspector.isa.graph.branches import (
     RETURN_REGISTERS,
@@ -258,11 +267,22 @@ def _finish(
 ) -> Function:
     raw.is_kernel = _looks_like_kernel(raw, contents) if kernel is None else kernel
     row_at = {row[ADDRESS]: i for i, row in enumerate(raw.rows) if row[ADDRESS] is not None}
+    raw.real_entry = _behind_preload_header(raw, row_at)
     branches = resolve_addresses(raw, {a: i for a, i in row_at.items() if a is not None})
     _add_target_labels(raw, branches.targets.values())
-    trimmed, _ = raw.without_padding(branches.targets.values())
+    trimmed, _ = raw.without_padding((raw.real_entry, *branches.targets.values()))
     raw.code_bytes = _code_bytes(trimmed, contents)
     return finish(raw, branches, Resources(), entry_points=entry_points)
+
+
+def _behind_preload_header(raw: RawFunction, row_at: Mapping[int | None, int]) -> int:
+    """The row behind LLVM's header for kernel argument preloading, 0 where there is none."""
+    first = raw.rows[0]
+    if first[MNEMONIC] != "s_trap" or first[ADDRESS] is None:
+        return 0
+    entry = row_at.get(first[ADDRESS] + PRELOAD_HEADER_BYTES, 0)
+    filled = all(row[MNEMONIC] in FILLER for row in raw.rows[1:entry])
+    return entry if entry and filled else 0
 
 
 def _looks_like_kernel(raw: RawFunction, contents: _Contents) -> bool:

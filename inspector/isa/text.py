@@ -8,31 +8,40 @@ from dataclasses import replace
 
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.isa.asm.contents import UnitContents
-from kinspect.inspector.isa.asm.foreign import is_listing, not_amdgcn, split_units
-from kinspect.inspector.isa.asm.rawcode import CLS, RawFunction
+from kinspect.inspector.isa.asm.foreign import (
+    is_listing,
+    names_amdgpu,
+    not_amdgcn,
+    split_units,
+)
+from kinspect.inspector.isa.asm.includes import Includes, nothing
+from kinspect.inspector.isa.asm.rawcode import CLS, MNEMONIC, RawFunction
 from kinspect.inspector.isa.asm.reader import read_unit
 from kinspect.inspector.isa.asm.resources import Statements, read_resources
+from kinspect.inspector.isa.asm.words import WORD, decode
 from kinspect.inspector.isa.graph.branches import resolve_labels
 from kinspect.inspector.isa.graph.functions import LEFT_OUT, finish
-from kinspect.inspector.model import Function, Program
+from kinspect.inspector.model import Function, Program, Unread
 
 
-def parse_text(text: str, name: str) -> Program:
+def parse_text(text: str, name: str, includes: Includes = nothing) -> Program:
     """Parses one text; of a bundle for several devices, the part for the first.
 
     Args:
         text: compiler output, hand-written assembly, a text bundle of hipcc, or the output of
             `llvm-objdump -d`. Undecodable bytes should have been replaced by the caller.
         name: what errors and the result call it, a file name as a rule.
+        includes: the files that it includes.
 
     Returns:
         The functions with their instructions, blocks, loops and stated resources. What could not
-        be read or followed stands in `notes`, of the program or of the function.
+        be read or followed stands in `Function.unread`, and for people in `notes`, of the program
+        or of the function.
 
     Raises:
         KinspectError: there is no AMDGCN in the text; the message says what it looks like.
     """
-    programs = parse_texts(text, name)
+    programs = parse_texts(text, name, includes)
     first = programs[0]
     others = [p.arch or "an unknown target" for p in programs[1:]]
     if not others:
@@ -49,7 +58,7 @@ def parse_text(text: str, name: str) -> Program:
     )
 
 
-def parse_texts(text: str, name: str) -> tuple[Program, ...]:
+def parse_texts(text: str, name: str, includes: Includes = nothing) -> tuple[Program, ...]:
     """As `parse_text`, with one program for each architecture the text holds code for.
 
     Raises:
@@ -65,11 +74,11 @@ def parse_texts(text: str, name: str) -> tuple[Program, ...]:
     units, skipped = split_units(text)
     groups: dict[tuple[str | None, tuple[str, ...]], list[tuple[UnitContents, list[Function]]]] = {}
     for unit in units:
-        contents = read_unit(unit)
+        contents = read_unit(unit, includes)
         functions = _functions(contents)
         if not functions and not contents.directives:
             continue
-        if not contents.directives and not _convincing(contents.functions):
+        if not contents.directives and not _convincing(contents.functions, unit.text):
             continue
         key = (contents.target.arch, contents.target.features)
         groups.setdefault(key, []).append((contents, functions))
@@ -93,6 +102,7 @@ def _program(
     parts: Sequence[tuple[UnitContents, list[Function]]],
     notes: Sequence[str],
 ) -> Program:
+    told = [note for c, _ in parts for note in (*c.notes, *c.omissions.notes)]
     versions = [c.code_object_version for c, _ in parts if c.code_object_version is not None]
     return Program(
         name=name,
@@ -101,16 +111,19 @@ def _program(
         form="asm",
         functions=tuple(function for _, functions in parts for function in functions),
         code_object_version=versions[0] if versions else None,
-        notes=tuple(dict.fromkeys([*notes, *(note for c, _ in parts for note in c.notes)])),
+        notes=tuple(dict.fromkeys([*notes, *told])),
     )
 
 
-def _convincing(functions: Sequence[RawFunction]) -> bool:
+def _convincing(functions: Sequence[RawFunction], text: str) -> bool:
     """Whether words that nothing but their form declares to be AMDGCN are AMDGCN.
 
     Prose and foreign assembly hold a word such as `exp` or `s_x` by chance; known mnemonics must
-    outweigh the lines that make no sense.
+    outweigh the lines that make no sense. A file made of macros that are defined elsewhere has more
+    of those, but names AMDGPU's own directives or symbols somewhere.
     """
+    if any(function.rows for function in functions) and names_amdgpu(text):
+        return True
     counts: Counter[bool] = Counter()
     for function in functions:
         counts.update(row[CLS] != "unknown" for row in function.rows)
@@ -122,6 +135,8 @@ def _functions(contents: UnitContents) -> list[Function]:
     raws: list[RawFunction] = []
     for whole in contents.functions:
         raws.extend(whole.split(contents.kernels))
+    _decode_words(raws, contents)
+    _tell_unread(raws, contents.omissions.unread)
     labels = {label for raw in raws for label in (raw.name, *raw.labels)}
 
     def defined(symbol: str) -> bool:  # `.set alias, function` counts
@@ -148,6 +163,29 @@ def _functions(contents: UnitContents) -> list[Function]:
     for kernel in sorted(contents.kernels - seen):
         contents.notes.append(f"kernel {kernel} is described but its code is not in the text")
     return _with_notes_of_callees(functions, defined)
+
+
+def _decode_words(raws: Sequence[RawFunction], contents: UnitContents) -> None:
+    """Turns code that is written as machine words into instructions."""
+    if not any(row[MNEMONIC] == WORD for raw in raws for row in raw.rows):
+        return
+    from kinspect.inspector.isa.objects.wordcode import decoder
+
+    waves = {
+        read_resources(raw.name, contents.statements[raw.name], contents.symbols).wave_size
+        for raw in raws
+        if raw.name in contents.statements
+    }
+    decode(raws, decoder(contents.target.arch, waves, contents.notes))
+
+
+def _tell_unread(raws: Sequence[RawFunction], unread: Sequence[Unread]) -> None:
+    """Tells functions what was not read: the one that it stands in, else all of them."""
+    for one in unread:
+        (line,) = one.lines
+        owners = [raw for raw in raws if raw.line <= line <= raw.line_last]
+        for raw in owners or raws:
+            raw.unread.append(one)
 
 
 def _with_notes_of_callees(

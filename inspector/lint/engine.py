@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from kinspect.inspector.lint.bounds import ANY, Interval, at_least
 from kinspect.inspector.lint.catalogue import HOT_LOOPS
 from kinspect.inspector.lint.names import MATCHES
 from kinspect.inspector.lint.nodes import Values
@@ -30,6 +31,12 @@ SourceText = Callable[[SourceLoc], "str | None"]
 """Gives the text of a source line, None where it is not at hand."""
 
 _RANK: Mapping[str, int] = MappingProxyType({"error": 0, "warning": 1, "info": 2})
+# Figures that more instructions make larger, and those that they may move either way.
+_COUNTED = (
+    *("count.", "bytes.", "cycles.", "convert.", "pack.", "remainder."),
+    *("waits.", "full_waits.", "spills.", "instruction_count"),
+)
+_AVERAGED = ("vector_bits.", "vectorized.", "matrix.share", "loop.code_bytes")
 _LINE_AFTER_FILE = re.compile(r"(\.\w+):\d+(?::\d+)?")
 
 
@@ -39,6 +46,7 @@ def evaluate(
     """Everything the pack has to say of a kernel.
 
     A rule whose conditions cannot be decided, because a metric they need is unknown, says nothing.
+    Where part of the code was not read, a rule speaks only if it would whatever that part holds.
     What an instruction or wait rule finds in one loop for one cause is one finding; its message
     speaks of the worst, its locations list them all. A kernel without loops counts as one.
 
@@ -79,20 +87,35 @@ class _Judge:
         scope, hot_only = rule.text.scope, rule.text.hot_only
         if scope == "kernel":
             values = Values(self._of_kernel, {})
-            if _breaks(rule, values):
+            if self._breaks(rule, values):
                 yield -1, self._finding(rule, values, None, -1)
         elif scope == "loop":
             for ordinal, loop in enumerate(self._kernel.loops):
                 if hot_only and not loop.hot:
                     continue
                 values = Values(self._of_kernel, self._loop(ordinal))
-                if _breaks(rule, values):
+                if self._breaks(rule, values):
                     yield ordinal, self._finding(rule, values, loop, ordinal)
         else:
             for group in self._subjects.of(scope, hot_only):
-                matches = [seen for seen in self._seen(group) if _breaks(rule, seen[0])]
+                matches = [seen for seen in self._seen(group) if self._breaks(rule, seen[0])]
                 for alike in _by_cause(matches):
                     yield group.ordinal, self._grouped(rule, group, alike)
+
+    def _breaks(self, rule: Rule, values: Values) -> bool:
+        if not _breaks(rule, values):
+            return False
+        if not self._kernel.unread:
+            return True
+        every_count = not self._kernel.all_read
+        return _breaks(
+            rule,
+            Values(
+                _bounded(values.kernel, every_count),
+                _bounded(values.loop, every_count),
+                values.subject,
+            ),
+        )
 
     def _seen(self, group: Group) -> Sequence[tuple[Values, Sequence[Place]]]:
         """What rules read of each kind in the group, made once, and where that kind stands."""
@@ -162,6 +185,27 @@ def _breaks(rule: Rule, values: Values) -> bool:
     if rule.when is not None and rule.when.evaluate(values) is not True:
         return False
     return rule.require.evaluate(values) is False
+
+
+def _bounded(
+    values: Mapping[str, MetricValue | Interval], every_count: bool
+) -> dict[str, MetricValue | Interval]:
+    """The figures as far as they are known where not all was read or followed.
+
+    Args:
+        values: as they were counted.
+        every_count: whether instructions are missing; else loops alone are, for want of a jump's
+            target, and only what is summed up over them may be larger.
+    """
+    found: dict[str, MetricValue | Interval] = {}
+    for name, value in values.items():
+        if name.startswith(HOT_LOOPS) or (every_count and name.startswith(_COUNTED)):
+            found[name] = value if isinstance(value, Interval) else at_least(value)
+        elif every_count and name.startswith(_AVERAGED) and isinstance(value, int | float):
+            found[name] = ANY
+        else:
+            found[name] = value
+    return found
 
 
 def _kernel_values(kernel: KernelReport) -> dict[str, MetricValue]:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.lint.bounds import Interval, apply
 from kinspect.inspector.lint.catalogue import Kind
 from kinspect.inspector.model import MetricValue
 
@@ -24,13 +25,14 @@ class Values:
     """What names stand for.
 
     Args:
-        kernel: the kernel's metrics.
+        kernel: the kernel's metrics. Where code was not read, conditions are asked once more with
+            figures that may be larger as an `Interval`.
         loop: those of the loop that a rule looks at, or that the subject stands in.
         subject: what is known of the instruction or wait that a rule looks at.
     """
 
-    kernel: Mapping[str, MetricValue]
-    loop: Mapping[str, MetricValue]
+    kernel: Mapping[str, MetricValue | Interval]
+    loop: Mapping[str, MetricValue | Interval]
     subject: Mapping[str, MetricValue] = field(default_factory=dict)
 
 
@@ -53,8 +55,8 @@ class MetricName:
     field: str | None
     source: Source
 
-    def evaluate(self, values: Values) -> MetricValue:
-        found: MetricValue = getattr(values, self.source).get(self.metric)
+    def evaluate(self, values: Values) -> MetricValue | Interval:
+        found: MetricValue | Interval = getattr(values, self.source).get(self.metric)
         if self.field is None:
             return found
         return found.get(self.field) if isinstance(found, Mapping) else None
@@ -69,11 +71,15 @@ class Apply:
 
     def evaluate(self, values: Values) -> Any:
         operands = []
+        bounded = False
         for node in self.operands:
             operand = node.evaluate(values)
             if operand is None:
                 return None
+            bounded = bounded or isinstance(operand, Interval)
             operands.append(operand)
+        if bounded:
+            return apply(_SIGNS[self.function], operands)
         return self.function(*operands)
 
 
@@ -177,3 +183,4 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     }
 )
 """What `Apply` applies, by its sign in a condition. Functions with names: they can be pickled."""
+_SIGNS: Mapping[Callable[..., Any], str] = MappingProxyType({f: s for s, f in FUNCTIONS.items()})

@@ -72,8 +72,7 @@ class Subjects:
         """The groups that a rule of scope `instruction` or `wait` looks at, by loop."""
         key = (scope, hot_only)
         if key not in self._made:
-            # A kernel without a loop is hot all over: it runs its code once, for every element.
-            wanted = self._hot if hot_only and self._kernel.loops else None
+            wanted = self._hot if hot_only and not self._is_hot_all_over() else None
             make = self._waits if scope == "wait" else self._instructions
             self._made[key] = make(wanted)
         return self._made[key]
@@ -173,9 +172,13 @@ class Subjects:
             "wait.depth": loop.depth if loop else 0 if wait.loop is None else None,
         }
 
+    def _is_hot_all_over(self) -> bool:
+        """Whether there is no loop: such a kernel runs its code once, for every element."""
+        return not self._kernel.loops and not self._kernel.unread
+
     def _is_hot(self, loop: str | None) -> bool | None:
         if loop is None:
-            return not self._kernel.loops
+            return None if self._kernel.unread else not self._kernel.loops
         return self._loops[loop][1].hot if loop in self._loops else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kinspect.inspector.metrics.subject import Subject, Tally
+from kinspect.inspector.metrics.subject import NOT_ALL_READ, Subject, Tally
 from kinspect.inspector.model import Metric, MetricSpec
 
 _NAME, _UNIT = "barriers.redundant", "barriers"
@@ -24,6 +24,7 @@ SPECS = (
 def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     if subject.sync is None or subject.sync.needless is None:
         note = "waves take turns here, barriers have names, or the target is unknown"
+        note = note if subject.function.all_read else NOT_ALL_READ
         yield Metric(_NAME, None, _UNIT, "derived", note)
         return
     found = [index for index in region.indices if index in subject.sync.needless]

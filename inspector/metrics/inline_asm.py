@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kinspect.inspector.isa.mnemonics import lookup
-from kinspect.inspector.metrics.subject import Subject
+from kinspect.inspector.metrics.subject import NOT_ALL_READ, Subject
 from kinspect.inspector.model import Metric, MetricSpec, Scalar, TtgirOp
 from kinspect.inspector.ttgir.queries import assembly_text, inline_assembly
 
@@ -47,6 +47,8 @@ def compute(subject: Subject) -> Iterator[Metric]:
         note = "needs the kernel's TTGIR"
     elif not function.instructions:
         note = "no code was read"
+    elif not function.all_read:
+        note = NOT_ALL_READ
     elif function.calls:
         note = "the kernel calls other functions, which may hold it"
     if note or subject.ttgir is None:

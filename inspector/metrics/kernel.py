@@ -65,6 +65,7 @@ def kernel_report(
         notes=notes + subject.function.notes + res.disagreements,
         spills=spills,
         accesses=_accesses(subject, memory),
+        unread=subject.function.unread,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kinspect.inspector.metrics.subject import Subject
+from kinspect.inspector.metrics.subject import NOT_ALL_READ, Subject
 from kinspect.inspector.model import Instruction, Metric, MetricSpec
 
 SPECS = (
@@ -82,6 +82,9 @@ def lds_bytes(subject: Subject) -> Metric:
         note = f"at least {stated} bytes, and {note}" if stated else note
         return Metric("lds_bytes", None, "bytes", "compiler", note)
     code = subject.function.instructions
+    if not subject.function.all_read and not stated:
+        note = f"{NOT_ALL_READ}, which may access LDS; pass --lds"
+        return Metric("lds_bytes", None, "bytes", "compiler", note)
     if stated is None:
         if code and not subject.function.calls and not any(map(_may_access_lds, code)):
             return Metric("lds_bytes", 0, "bytes", "derived", "the code never accesses LDS")

@@ -1,8 +1,10 @@
 """Loops with their per-iteration metrics, and which of them are hot.
 
-Without a profile no loop is known to be hot. The rule here is static and plain: among innermost
-loops, those that do the kind of work the kernel exists for: matrix instructions if any innermost
-loop has them, else global or LDS traffic, else everything innermost.
+Without a profile no loop is known to be hot. The rule here is static and plain: the loops that do
+the kind of work the kernel exists for. Those are the loops with matrix instructions of their own
+that hold no such loop in them; else the innermost loops with global or LDS traffic, or failing that
+all innermost ones. An outer loop that does the matrix work itself is hot whatever small loop stands
+in it: hand-written kernels have a few scalar instructions go round inside of their main loop.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
             hot=loop.id in hot,
             unroll=factor(owned[loop.id], subject.ttgir),
             metrics=metrics[loop.id],
+            irreducible=loop.irreducible,
         )
         for loop in function.loops
     )
@@ -61,13 +64,29 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
 
 def hot_loops(loops: Sequence[Loop], metrics: Mapping[str, Mapping[str, Metric]]) -> set[str]:
     """Ids of the loops in which the kernel's work is done, judged without a profile."""
+    multiplying = [loop for loop in loops if _does(metrics[loop.id], _MATRIX)]
+    if multiplying:
+        return {loop.id for loop in multiplying} - _enclosing(multiplying, loops)
     parents = {loop.parent for loop in loops}
-    innermost = [loop.id for loop in loops if loop.id not in parents]
-    for names in (_MATRIX, _TRAFFIC):
-        busy = {i for i in innermost if any(_count(metrics[i], name) for name in names)}
-        if busy:
-            return busy
-    return set(innermost)
+    innermost = {loop.id for loop in loops if loop.id not in parents}
+    busy = {i for i in innermost if _does(metrics[i], _TRAFFIC)}
+    return busy or innermost
+
+
+def _enclosing(inner: Sequence[Loop], loops: Sequence[Loop]) -> set[str]:
+    """Ids of the loops around any of `inner`."""
+    parents = {loop.id: loop.parent for loop in loops}
+    found: set[str] = set()
+    for loop in inner:
+        above = loop.parent
+        while above is not None and above not in found:
+            found.add(above)
+            above = parents[above]
+    return found
+
+
+def _does(metrics: Mapping[str, Metric], names: Sequence[str]) -> bool:
+    return any(_count(metrics, name) for name in names)
 
 
 def main_loop(loops: Sequence[LoopReport]) -> LoopReport | None:

@@ -25,9 +25,10 @@ from kinspect.inspector.metrics.capacity import (
 )
 from kinspect.inspector.model import Machine, Metric, MetricSpec
 
-Resource = Literal["vgpr", "sgpr", "lds", "waves_per_eu"]
-Limiter = Literal["vgpr", "sgpr", "lds", "workgroups", "waves", "waves_per_eu"]
-"""`waves_per_eu`: the request for VGPRs that `amdgpu-waves-per-eu` inflates, not their use."""
+Resource = Literal["vgpr", "sgpr", "lds", "waves_per_eu", "vgpr_request"]
+Limiter = Literal["vgpr", "sgpr", "lds", "workgroups", "waves", "waves_per_eu", "vgpr_request"]
+"""`waves_per_eu`: the request for VGPRs that this option inflates, not their use; `vgpr_request`:
+the same where no such option is known to have been given."""
 
 _WAVES = "waves/EU"
 _CATALOGUE = (
@@ -37,8 +38,9 @@ _CATALOGUE = (
     (
         "limiter",
         "",
-        "What keeps more from being resident: vgpr, sgpr, lds, workgroups, waves, or waves_per_eu "
-        "(the option's inflated request for VGPRs)",
+        "What keeps more from being resident: vgpr, sgpr, lds, workgroups, waves, waves_per_eu "
+        "(the option's inflated request for VGPRs), or vgpr_request (the kernel asks for more "
+        "than it uses, and no option is known to have done that)",
     ),
     ("by_vgpr", _WAVES, "Waves that VGPRs alone allow"),
     ("by_sgpr", _WAVES, "Waves that SGPRs alone allow"),
@@ -67,6 +69,7 @@ class Demand:
         llvm: LLVM's occupancy model: "22", or "triton" for the newer LLVM in Triton 3.9.
         vgprs_requested: registers the hardware is asked for, where that is more than `vgprs` and
             `agprs` need (`amdgpu-waves-per-eu` inflates it; next_free_vgpr).
+        option_given: whether `vgprs_requested` may come of a waves_per_eu that was given.
         compiler_lds: LDS that LLVM knows of (0 for Triton kernels); None: the same as `lds_bytes`.
     """
 
@@ -80,16 +83,17 @@ class Demand:
     llvm: str = "22"
     vgprs_requested: int | None = None
     compiler_lds: int | None = None
+    option_given: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
     """The smallest reduction that raises the resident occupancy.
 
-    `reduce_by` is in registers or bytes, `gives` in waves/EU. `resource` is `waves_per_eu` where
-    only the request has to fall, by `reduce_by` VGPRs, and no register of the kernel has to go.
-    Where two resources limit alike, reducing one is not enough and `also` holds the others with
-    their reductions.
+    `reduce_by` is in registers or bytes, `gives` in waves/EU. `resource` is `waves_per_eu` or
+    `vgpr_request` where only the request has to fall, by `reduce_by` VGPRs, and no register of the
+    kernel has to go. Where two resources limit alike, reducing one is not enough and `also` holds
+    the others with their reductions.
     """
 
     resource: Resource
@@ -179,7 +183,7 @@ def occupancy(machine: Machine, demand: Demand) -> Occupancy:
     used = _used(machine, demand)
     if limiter == "vgpr" and used is not None:
         by_use = _groups(unit, used, demand.sgprs, lds, waves)["vgpr"]
-        limiter = "waves_per_eu" if by_use > resident else limiter
+        limiter = _request(demand) if by_use > resident else limiter
     return replace(
         found,
         waves_per_eu=unit.waves_per_eu(resident, waves),
@@ -208,6 +212,11 @@ def _used(machine: Machine, demand: Demand) -> int | None:
     return registers_needed(machine, demand.vgprs, demand.agprs)
 
 
+def _request(demand: Demand) -> Literal["waves_per_eu", "vgpr_request"]:
+    """What a request for more VGPRs than are used is called."""
+    return "waves_per_eu" if demand.option_given else "vgpr_request"
+
+
 def _needed(machine: Machine, demand: Demand) -> int | None:
     """Registers that the hardware is asked for, before rounding to the granule."""
     known = [n for n in (_used(machine, demand), demand.vgprs_requested) if n is not None]
@@ -219,10 +228,12 @@ def _note(unit: Capacity, demand: Demand, by_sgpr: int | None) -> str:
     used, asked = _used(unit.machine, demand), demand.vgprs_requested
     # A request read off a kernel descriptor is rounded up already; that alone means nothing.
     if used is not None and asked is not None and asked > round_up(used, unit.granule):
-        notes.append(
-            f"{asked} VGPRs are asked for, {used} used: a maximum in amdgpu-waves-per-eu "
-            "(Triton's waves_per_eu) raises the request"
+        why = (
+            ": a maximum in amdgpu-waves-per-eu (Triton's waves_per_eu) raises the request"
+            if demand.option_given
+            else ""
         )
+        notes.append(f"{asked} VGPRs are asked for, {used} used{why}")
     if by_sgpr is None:
         notes.append("SGPRs not given, taken as not limiting")
     return "; ".join(notes)
@@ -295,7 +306,7 @@ def _next_step(
     if needed > vgprs:
         used = _used(unit.machine, demand)
         if used is not None and used <= vgprs:
-            cuts.append(("waves_per_eu", needed - vgprs))
+            cuts.append((_request(demand), needed - vgprs))
         else:
             drop = registers_to_drop(unit.machine, demand.vgprs or 0, demand.agprs, vgprs)
             cuts.append(("vgpr", needed - vgprs if used is None else drop))

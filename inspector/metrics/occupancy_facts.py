@@ -9,6 +9,7 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.metrics import launch
 from kinspect.inspector.metrics.occupancy import SPECS as OCCUPANCY
 from kinspect.inspector.metrics.occupancy import Demand, metrics
+from kinspect.inspector.metrics.registers import agprs_beyond
 from kinspect.inspector.metrics.subject import Subject
 from kinspect.inspector.model import Metric, MetricSpec, MetricValue
 
@@ -95,9 +96,14 @@ def demand(subject: Subject) -> Demand:
         None,
     )
     in_cu = facts.cu_mode if facts.cu_mode is not None else res.wgp_mode is False
+    vgprs = res.arch_vgpr_count if res.arch_vgpr_count is not None else res.vgpr_count
+    agprs = res.agpr_count or 0 if res.arch_vgpr_count is not None else 0
+    beyond = agprs_beyond(res, subject.machine)
+    if beyond is not None:
+        vgprs, agprs = res.accum_offset, beyond
     return Demand(
-        vgprs=res.arch_vgpr_count if res.arch_vgpr_count is not None else res.vgpr_count,
-        agprs=res.agpr_count or 0 if res.arch_vgpr_count is not None else 0,
+        vgprs=vgprs,
+        agprs=agprs,
         sgprs=next(
             (v for v in (res.sgprs_for_waves, res.sgpr_count, res.next_free_sgpr) if v is not None),
             None,
@@ -109,6 +115,7 @@ def demand(subject: Subject) -> Demand:
         llvm=facts.llvm,
         vgprs_requested=asked,
         compiler_lds=res.lds_bytes,
+        option_given=bool(facts.options.get("waves_per_eu")),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kinspect.inspector.metrics.subject import Subject
+from kinspect.inspector.metrics.subject import NOT_ALL_READ, Subject
 from kinspect.inspector.model import Machine, Metric, MetricSpec, Resources
 
 SPECS = (
@@ -79,7 +79,11 @@ def compute(subject: Subject) -> Iterator[Metric]:
     count = len(subject.function.instructions)
     if count:
         yield Metric("instruction_count", count, "instructions", "derived")
-        yield Metric("empty", _is_empty(subject), "bool", "derived")
+        empty = _is_empty(subject)
+        if empty and not subject.function.all_read:
+            yield Metric("empty", None, "bool", "derived", NOT_ALL_READ)
+        else:
+            yield Metric("empty", empty, "bool", "derived")
     else:
         yield Metric("instruction_count", None, "instructions", "derived", "no code was read")
         yield Metric("empty", None, "bool", "derived", "no code was read")
@@ -115,9 +119,28 @@ def _scratch_bytes(res: Resources) -> Metric:
     return Metric("scratch_bytes", None, "bytes", "compiler", note)
 
 
+def agprs_beyond(res: Resources, machine: Machine | None) -> int | None:
+    """AGPRs of a unified file that `.vgpr_count` leaves out; None where it has them all.
+
+    LLVM counts both kinds there. Tensile writes the architectural VGPRs alone and no `.agpr_count`:
+    what is asked for reaches past accum_offset, where AGPRs start, and the count does not. From a
+    descriptor, whose figure is rounded up, the number is the most that there may be.
+    """
+    if machine is None or machine.agpr != "unified" or res.agpr_count == 0:
+        return None
+    asked = res.next_free_vgpr if res.next_free_vgpr is not None else res.vgprs_allocated
+    counted, start = res.vgpr_count, res.accum_offset
+    if asked is None or counted is None or start is None or counted > start:
+        return None
+    granule = max(machine.vgpr_encoding_granule.values())
+    return asked - start if asked > -(-start // granule) * granule else None
+
+
 def _arch_vgprs(res: Resources, machine: Machine | None) -> int | None:
     if res.arch_vgpr_count is not None:
         return res.arch_vgpr_count
+    if agprs_beyond(res, machine) is not None:
+        return res.vgpr_count
     if machine is not None and machine.agpr == "none":
         return res.vgpr_count
     if res.agpr_count == 0 and res.vgpr_count is not None:
@@ -133,6 +156,14 @@ def _agpr_count(res: Resources, machine: Machine | None) -> Metric:
 
 
 def _vgpr_count(res: Resources, machine: Machine | None) -> Metric:
+    beyond = agprs_beyond(res, machine)
+    if beyond is not None:
+        total = (res.accum_offset or 0) + beyond
+        note = (
+            f"the metadata's {res.vgpr_count} leaves out the AGPRs, which start at "
+            f"{res.accum_offset}: {total} are asked for"
+        )
+        return Metric("vgpr_count", total, "registers", "derived", note)
     if res.vgpr_count is not None:
         return _stated("vgpr_count", res.vgpr_count, "registers")
     arch, agpr = res.arch_vgpr_count, res.agpr_count

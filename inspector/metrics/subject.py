@@ -15,6 +15,9 @@ from kinspect.inspector.isa.mnemonics import access_bits
 from kinspect.inspector.isa.waits import decode
 from kinspect.inspector.model import Function, Instruction, Loop, Machine, TtgirModule, WaitOp
 
+NOT_ALL_READ = "not all of the code was read"
+"""Why a figure that rests on what the code does not hold is unknown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:

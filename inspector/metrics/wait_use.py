@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from kinspect.inspector.metrics.subject import Subject, Tally
+from kinspect.inspector.metrics.subject import NOT_ALL_READ, Subject, Tally
 from kinspect.inspector.model import Metric, MetricSpec, WaitOp
 
 TIGHT = 8
@@ -48,6 +48,7 @@ SPECS = (
 def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     if subject.sync is None or not subject.sync.judged:
         note = "the target is unknown, or its registers cannot be told"
+        note = note if subject.function.all_read else NOT_ALL_READ
         for spec in SPECS:
             yield Metric(spec.name, None, spec.unit, spec.origin, note)
         return

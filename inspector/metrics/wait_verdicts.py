@@ -34,16 +34,18 @@ def judged(subject: Subject) -> Subject:
 
 
 def _synchronisation(subject: Subject) -> Synchronisation:
-    """Verdicts are None where the target is unknown, or registers cannot be told."""
+    """Verdicts are None where the target is unknown, or registers or code cannot be told."""
     function, machine = subject.function, subject.machine
     loops = _loops(function)
-    if machine is None or any(i.op.name == _MOVES_REGISTERS for i in function.instructions):
+    unknown = machine is None or not function.all_read  # a wait may stand in what was not read
+    if unknown or any(i.op.name == _MOVES_REGISTERS for i in function.instructions):
         undecided = {
             inst.index: _undecided(inst, machine, loops)
             for inst in function.instructions
             if inst.cls == "wait"
         }
         return Synchronisation(undecided, False, None)
+    assert machine is not None
     steps = steps_of(function, machine.counters, partial(wait_counts, machine=machine))
     verdicts = judge(steps, function.blocks, machine.counters)
     cycles = {

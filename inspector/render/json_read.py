@@ -27,6 +27,7 @@ from kinspect.inspector.model import (
     Report,
     SourceLoc,
     SpillSlot,
+    Unread,
     Variant,
     WaitOp,
 )
@@ -265,6 +266,7 @@ def _read_kernel(k: dict[str, Any], artifacts: Mapping[str, Artifact]) -> Kernel
             )
             for m in k.get("measured_lines", ())
         ),
+        unread=tuple(Unread(u["kind"], u["count"], tuple(u["lines"])) for u in k.get("unread", ())),
     )
 
 
@@ -310,6 +312,7 @@ def _read_loop(loop: dict[str, Any]) -> LoopReport:
         hot=loop["hot"],
         unroll=loop["unroll"],
         metrics=_read_metrics(loop["metrics"]),
+        irreducible=loop.get("irreducible", False),
     )
 
 

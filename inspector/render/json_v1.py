@@ -128,6 +128,16 @@ def kernel_dict(k: KernelReport) -> dict[str, Any]:
             if k.measured_lines
             else {}
         ),
+        # Only where something was not read or followed.
+        **(
+            {
+                "unread": [
+                    {"kind": u.kind, "count": u.count, "lines": list(u.lines)} for u in k.unread
+                ]
+            }
+            if k.unread
+            else {}
+        ),
         "findings": [_finding(f) for f in k.findings],
         "notes": list(k.notes),
     }
@@ -228,6 +238,7 @@ def _loop(loop: LoopReport) -> dict[str, Any]:
         "source": [_place(s) for s in loop.source],
         "hot": loop.hot,
         "unroll": loop.unroll,
+        **({"irreducible": True} if loop.irreducible else {}),
         "metrics": metrics_dict(loop.metrics),
     }
 

@@ -38,7 +38,7 @@ def _summary(kernels: Sequence[KernelReport]) -> list[str]:
                 str(view.hot_scratch(k)),
                 view.kib(view.integer(k.metrics, "lds_bytes")),
                 view.show(view.value(k.metrics, "occupancy.waves_per_eu")),
-                view.findings_summary(k.findings),
+                view.findings_summary(k),
             )
             for k in kernels
         ),
@@ -67,6 +67,8 @@ def _kernel(kernel: KernelReport) -> list[str]:
         ],
     )
     lines += ["**Occupancy** " + "; ".join(view.occupancy_lines(kernel)), ""]
+    if kernel.unread:
+        lines += [f"**Note:** {view.unread(kernel)}.", ""]
     for loop in kernel.loops:
         if loop.hot:
             lines += [f"**Hot loop {loop.id}** {view.loop_title(loop)}", ""]
@@ -74,7 +76,7 @@ def _kernel(kernel: KernelReport) -> list[str]:
             lines += _table([p[0] for p in pairs], [[p[1] for p in pairs]])
     if kernel.main_loop is None and view.integer(m, "instruction_count") is not None:
         pairs = view.scorecard(m)
-        lines += ["**No loop**; the whole kernel:", ""]
+        lines += [f"**{view.no_loop(kernel)}**; the whole kernel:", ""]
         lines += _table([p[0] for p in pairs], [[p[1] for p in pairs]])
     rows = view.memory_rows(kernel.memory_ops, kernel.main_loop)
     if rows:
@@ -83,7 +85,7 @@ def _kernel(kernel: KernelReport) -> list[str]:
             ((f"{r.count} × `{r.mnemonic}`", view.show(r.bits), r.places, r.note) for r in rows),
         )
     lines += [
-        f"{view.findings_summary(kernel.findings)}.",
+        f"{view.findings_summary(kernel)}.",
         "",
     ]
     for f in kernel.findings:

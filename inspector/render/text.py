@@ -153,11 +153,14 @@ def _loops(paper: Paper, kernel: KernelReport) -> None:
     loops = [loop for loop in kernel.loops if loop.hot]
     main = view.main_loop(kernel)
     paper.print(Line())
+    unread = view.unread(kernel)
+    if unread:
+        _wrapped(paper, Line(f"  {unread[0].upper()}{unread[1:]}", style="bold yellow"), "    ")
     if main is None:
         if view.integer(kernel.metrics, "instruction_count") is None:
             paper.print(Line("  No code was read: loops, instructions and accesses are unknown"))
             return
-        paper.print(Line("  No loop; the whole kernel:", style="bold"))
+        paper.print(Line(f"  {view.no_loop(kernel)}; the whole kernel:", style="bold"))
         _scorecard(paper, view.scorecard(kernel.metrics))
         return
     loops.sort(key=lambda loop: loop.id != main.id)
@@ -223,7 +226,7 @@ def _measured(paper: Paper, kernel: KernelReport) -> None:
 def _findings(paper: Paper, kernel: KernelReport) -> None:
     paper.print(Line())
     if kernel.findings or view.integer(kernel.metrics, "instruction_count") is not None:
-        paper.print(Line(f"  {view.findings_summary(kernel.findings)}", style="bold"))
+        paper.print(Line(f"  {view.findings_summary(kernel)}", style="bold"))
     for finding in kernel.findings:
         _wrapped(paper, _finding(finding), "              ")
         last = [f for f in kernel.findings if (f.rule, f.fix) == (finding.rule, finding.fix)][-1]

@@ -29,6 +29,7 @@ _RESOURCES = {
     "workgroups": "the workgroup limit of a CU",
     "waves": "the wave limit",
     "waves_per_eu": "waves_per_eu",
+    "vgpr_request": "the VGPRs asked for",
 }
 
 
@@ -153,6 +154,10 @@ def _limiter(kernel: KernelReport, limiter: str) -> str:
         asked, used = integer(m, "vgpr_allocated"), integer(m, "vgpr_count")
         if asked is not None and used is not None:
             return f"the option {what}: {asked} VGPRs are asked for, {used} used{with_waves}"
+    if limiter == "vgpr_request":
+        asked, used = integer(m, "vgpr_allocated"), integer(m, "vgpr_count")
+        if asked is not None and used is not None:
+            return f"{what}: {asked}, of which {used} are used{with_waves}"
     if limiter == "lds":
         used, pool = integer(m, "lds_bytes"), integer(m, "lds_pool")
         return f"{what} ({kib(used)} of {kib(pool)} per {_unit(m)}{with_waves})"
@@ -180,6 +185,8 @@ def cut(resource: str, by: object) -> str:
         return f"{by} B of LDS fewer"
     if resource == "waves_per_eu":
         return f"asking for {by} fewer VGPRs, by another waves_per_eu,"
+    if resource == "vgpr_request":
+        return f"asking for {by} fewer VGPRs"
     return f"{by} fewer {_RESOURCES.get(resource, resource)}"
 
 
@@ -359,9 +366,43 @@ def _memory_note(cls: str) -> str:
 # --------------------------------------------------------------------------- findings
 
 
-def findings_summary(findings: Sequence[Finding]) -> str:
+_UNREAD: Mapping[str, tuple[str, str]] = {
+    "words": ("word of code that is not decoded", "words of code that are not decoded"),
+    "lines": ("line that is not recognised", "lines that are not recognised"),
+    "include": ("included file that is not read", "included files that are not read"),
+    "condition": (
+        "condition that cannot be evaluated",
+        "conditions that cannot be evaluated",
+    ),
+    "expansion": ("macro that is not expanded in full", "macros that are not expanded in full"),
+    "preprocessor": ("line for the C preprocessor", "lines for the C preprocessor"),
+    "jump": ("jump to an unknown place", "jumps to unknown places"),
+}
+
+
+def unread(kernel: KernelReport) -> str:
+    """What was not read or followed of a kernel, and what that means; empty if all was."""
+    if not kernel.unread:
+        return ""
+    counts: dict[str, int] = {}
+    for one in kernel.unread:
+        counts[one.kind] = counts.get(one.kind, 0) + one.count
+    what = ", ".join(f"{n:,} {_UNREAD[kind][n != 1]}" for kind, n in counts.items())
+    if kernel.all_read:
+        return f"{what}: there may be loops that are not listed"
+    return f"not all of the code was read ({what}): counts are lower bounds, loops may be missing"
+
+
+def no_loop(kernel: KernelReport) -> str:
+    """What is said of a kernel in which no loop was found."""
+    return "No loop in what was read" if kernel.unread else "No loop"
+
+
+def findings_summary(kernel: KernelReport) -> str:
+    """How many findings there are; that nothing looks wrong only where all was read."""
+    findings = kernel.findings
     if not findings:
-        return "nothing looks wrong"
+        return "no finding in what was read" if kernel.unread else "nothing looks wrong"
     tally = []
     for severity in SEVERITIES:
         n = sum(f.severity == severity for f in findings)

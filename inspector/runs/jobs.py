@@ -18,6 +18,7 @@ from kinspect.inspector.analysis import Context, Overrides
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.targets import Target
 from kinspect.inspector.errors import KinspectError, unforeseen
+from kinspect.inspector.isa.asm.foreign import is_binary
 from kinspect.inspector.model import Artifact, ErrorRecord, KernelReport, Variant
 
 if TYPE_CHECKING:
@@ -174,11 +175,11 @@ def read_text(path: Path) -> str:
             "split it, or pass the code object of one kernel",
         )
     data = path.read_bytes()
-    if b"\0" in data[:65536]:
+    if is_binary(data):
         raise KinspectError(
             f"{path}: a binary file, not text", "name a code object .hsaco or .co, assembly .s"
         )
-    return data.decode("utf-8", "replace")
+    return data.replace(b"\0", b" ").decode("utf-8", "replace")
 
 
 def _path(artifact: Artifact | None) -> Path | None:

@@ -10,9 +10,33 @@ from kinspect.inspector.isa.asm.rawcode import RawFunction
 from kinspect.inspector.isa.asm.resources import Statements
 from kinspect.inspector.isa.asm.symbols import SymbolTable
 from kinspect.inspector.isa.asm.target import Target
+from kinspect.inspector.model import Unread, UnreadKind
 
 _CHUNK = 1 << 20
 _DEBUG_LABEL = re.compile(r"\.L(?:tmp|func_begin|func_end|post_getpc|post_addpc|exception)\d*$")
+
+
+_TOLD = 3  # of a kind, one by one; the rest are counted
+
+
+@dataclass(slots=True)
+class Omissions:
+    """What of a text was not read: for the model, and for people."""
+
+    unread: list[Unread] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    seen: set[tuple[str, int]] = field(default_factory=set)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, kind: UnreadKind, line: int, text: str) -> None:
+        """Notes one, once for each line."""
+        if (kind, line) in self.seen:
+            return
+        self.seen.add((kind, line))
+        self.unread.append(Unread(kind, 1, (line,)))
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        if self.counts[kind] <= _TOLD:
+            self.notes.append(text)
 
 
 @dataclass(slots=True)
@@ -27,6 +51,7 @@ class UnitContents:
     code_object_version: int | None = None
     display_names: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    omissions: Omissions = field(default_factory=Omissions)
     directives: int = 0  # AMDGPU directives seen: they tell an empty kernel from another text
 
 

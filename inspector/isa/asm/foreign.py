@@ -20,11 +20,19 @@ _TARGET_LINE = re.compile(r"^[ \t]*\.amdgcn_target\b.*$", re.MULTILINE)
 _BLOCK_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|;[^\n]*|//[^\n]*|(/\*.*?(?:\*/|\Z))', re.DOTALL)
 _LINE_BREAKS = re.compile(r"[^\n]+")
 _SAMPLE = 65_536
+_TEXT_PER_NUL = 100  # bytes of text to each NUL, at the least
 _LISTED = re.compile(
     r"^(?:[0-9a-fA-F]{8,16} )?<[^>\n]+>:[ \t]*\r?$|^\s+[a-z]\w+\b[^\n]*// [0-9A-Fa-f]{8,16}:",
     re.MULTILINE,
 )
 _FORMAT = re.compile(r"file format elf")
+
+# What no other machine's assembly holds, in code that is left out as well as in code that is read.
+_AMDGPU = re.compile(
+    r"^[ \t]*\.(?:amdgcn_target|amdhsa_|amdgpu_|amd_kernel_code_t|amd_amdgpu_|hsa_code_object_)"
+    r"|\.amdgcn\.|\.option\.machine_version_",
+    re.MULTILINE,
+)
 
 # Tried in this order on the beginning of a text that holds no AMDGCN.
 _LOOKS = tuple(
@@ -64,6 +72,20 @@ def is_listing(text: str) -> bool:
     if ".amdgcn_target" in head or ".amdhsa_" in head:
         return False
     return _FORMAT.search(head) is not None or _LISTED.search(head) is not None
+
+
+def is_binary(data: bytes) -> bool:
+    """Whether bytes are no text, by their beginning.
+
+    Single NULs are no proof: compilers write some into the comments of debug sections.
+    """
+    head = data[:_SAMPLE]
+    return head.count(b"\0") * _TEXT_PER_NUL > len(head)
+
+
+def names_amdgpu(text: str) -> bool:
+    """Whether a text names directives or symbols that only AMDGPU's assembler has."""
+    return _AMDGPU.search(text) is not None
 
 
 def blank_block_comments(text: str) -> str:

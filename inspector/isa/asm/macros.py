@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from kinspect.inspector.isa.asm.contents import Omissions
 from kinspect.inspector.isa.asm.symbols import SymbolTable
 
 Lines = Iterator[tuple[int, str]]
 
-_USES_MACROS = re.compile(r"^[ \t]*\.(?:macro|rept|rep|irpc?|if\w*)\b", re.MULTILINE)
+_USES_MACROS = re.compile(r"^[ \t]*\.(?:macro|rept|rep|irpc?|if\w*|include)\b", re.MULTILINE)
 _PARAMETER = re.compile(r"\\(?:(@)|(\(\))|([A-Za-z_.$][\w.$]*))")
+_ESCAPED = re.compile(r"!(.)")
+_BARE = re.compile(r"(?<![\w.$\\])[A-Za-z_][\w$]*")
 _FORMAL = re.compile(r"([A-Za-z_.$][\w.$]*)(?::(req|vararg))?(?:\s*=\s*(\"[^\"]*\"|[^\s,]*))?")
 _NAMED = re.compile(r"([A-Za-z_.$][\w.$]*)\s*=(?!=)\s*(.*)$", re.DOTALL)
 _COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|;.*|//.*', re.DOTALL)
@@ -50,7 +53,7 @@ _OTHER_IFS = frozenset(
 
 def uses_macros(text: str) -> bool:
     """Whether a text has anything for `Expander` to do."""
-    quick = ".macro" in text or ".rep" in text or ".irp" in text or ".if" in text
+    quick = any(word in text for word in (".macro", ".rep", ".irp", ".if", ".include"))
     return quick and _USES_MACROS.search(text) is not None
 
 
@@ -82,15 +85,23 @@ class _Frame:
 class Expander:
     """Iterates over (line number, text) with macros expanded and skipped conditions left out."""
 
-    def __init__(self, lines: Lines, symbols: SymbolTable, notes: list[str]) -> None:
+    def __init__(
+        self,
+        lines: Lines,
+        symbols: SymbolTable,
+        omissions: Omissions,
+        include: Callable[[str], Lines | None],
+    ) -> None:
+        self._include_lines = include
         self._symbols = symbols
-        self._notes = notes
+        self._left_out = omissions.add
         self._macros: dict[str, _Macro] = {}
         self._stack = [_Frame(lines, None, False, 0)]
         # One entry per open `.if`: (is its branch read, was one of its branches read already)
         self._conditions: list[tuple[bool, bool]] = []
         self._count = 0
         self._expansions = 0
+        self._alternate = False  # `.altmacro`: %expressions and <texts> as arguments
 
     def __iter__(self) -> Lines:
         while self._stack:
@@ -105,7 +116,11 @@ class Expander:
             if len(self._stack) > 1:
                 self._count += 1
                 if self._count > MAX_LINES:
-                    self._note(f"macro expansion stopped at line {number}: over {MAX_LINES} lines")
+                    self._left_out(
+                        "expansion",
+                        number,
+                        f"macro expansion stopped at line {number}: over {MAX_LINES} lines",
+                    )
                     del self._stack[1:]
                     continue
             words = text.split(None, 1)
@@ -121,10 +136,6 @@ class Expander:
                 self._invoke(macro, number, strip_comment(words[1] if len(words) > 1 else ""))
                 continue
             yield number, text
-
-    def _note(self, text: str) -> None:
-        if text not in self._notes:
-            self._notes.append(text)
 
     def _directive(self, word: str, number: int, text: str) -> bool:
         """Acts on a directive that steers expansion; False for all others."""
@@ -143,6 +154,10 @@ class Expander:
                 self._stack.pop()
             if len(self._stack) > 1:
                 del self._conditions[self._stack.pop().conditions :]
+        elif word in (".altmacro", ".noaltmacro"):
+            self._alternate = word == ".altmacro"
+        elif word == ".include":
+            self._include(number, self._operands(text))
         elif word == ".purgem":
             self._macros.pop(self._operands(text), None)
         else:
@@ -175,8 +190,10 @@ class Expander:
         if word in _COMPARISONS:
             value = self._symbols.evaluate(operands)
             if value is None:
-                self._note(
-                    f"the condition on line {number} cannot be evaluated: its code is left out"
+                self._left_out(
+                    "condition",
+                    number,
+                    f"the condition on line {number} cannot be evaluated: its code is left out",
                 )
                 return False
             return _COMPARISONS[word](value)
@@ -211,7 +228,7 @@ class Expander:
             elif word in opens:
                 depth += 1
             body.append((number, text))
-        self._note(f"the {kind} on line {start} has no end")
+        self._left_out("expansion", start, f"the {kind} on line {start} has no end")
         return tuple(body), False
 
     def _define(self, operands: str, body: tuple[tuple[int, str], ...]) -> None:
@@ -222,12 +239,25 @@ class Expander:
 
     def _push(self, lines: Lines, line: int | None, *, macro: bool, number: int) -> None:
         if len(self._stack) > _MAX_NESTING:
-            self._note(f"macros nest deeper than {_MAX_NESTING} at line {number}: left out")
+            self._left_out(
+                "expansion",
+                number,
+                f"macros nest deeper than {_MAX_NESTING} at line {number}: left out",
+            )
             return
         outer = self._stack[-1].line
         self._stack.append(
             _Frame(lines, line if outer is None else outer, macro, len(self._conditions))
         )
+
+    def _include(self, number: int, operands: str) -> None:
+        lines = self._include_lines(operands.strip().strip('"'))
+        if lines is None:
+            self._left_out(
+                "include", number, f"line {number} includes {operands}, which is not read"
+            )
+        else:
+            self._push(lines, number, macro=False, number=number)
 
     def _repeat(self, word: str, number: int, operands: str) -> None:
         body, ended = self._body(word, number)
@@ -236,7 +266,9 @@ class Expander:
         elif word in (".rept", ".rep"):
             times = self._symbols.evaluate(operands)
             if times is None:
-                self._note(f"the .rept on line {number} has no known count: read once")
+                self._left_out(
+                    "expansion", number, f"the .rept on line {number} has no known count: read once"
+                )
                 times = 1
             count = min(max(times, 0), MAX_LINES // max(len(body), 1) + 1)
             lines = (entry for _ in range(count) for entry in body)
@@ -247,8 +279,23 @@ class Expander:
             lines = ((n, _fill(text, {key: value}, 0)) for value in values for n, text in body)
         self._push(lines, None, macro=False, number=number)
 
+    def _alternate_argument(self, text: str, number: int) -> str:
+        """`%expression` is its value, `<text>` the text."""
+        if text.startswith("%"):
+            value = self._symbols.evaluate(text[1:])
+            if value is not None:
+                return str(value)
+            self._left_out(
+                "expansion", number, f"the argument {text} on line {number} has no value"
+            )
+        elif text.startswith("<") and text.endswith(">"):
+            return _ESCAPED.sub(r"\1", text[1:-1])
+        return text
+
     def _invoke(self, macro: _Macro, number: int, operands: str) -> None:
-        given = _arguments(operands)
+        given = _arguments(operands, alternate=self._alternate)
+        if self._alternate:
+            given = [self._alternate_argument(argument, number) for argument in given]
         values = {name: default for name, _, default in macro.parameters}
         names = [name for name, _, _ in macro.parameters]
         position = 0
@@ -265,11 +312,14 @@ class Expander:
                 position += 1
         serial = self._expansions
         self._expansions += 1
-        lines = ((n, _fill(text, values, serial)) for n, text in macro.body)
+        bare = self._alternate  # parameters count without a backslash, too
+        lines = ((n, _fill(text, values, serial, bare=bare)) for n, text in macro.body)
         self._push(lines, number, macro=True, number=number)
 
 
-def _fill(text: str, values: Mapping[str, str], serial: int) -> str:
+def _fill(text: str, values: Mapping[str, str], serial: int, *, bare: bool = False) -> str:
+    if bare and values:
+        text = _BARE.sub(lambda m: f"\\{m[0]}" if m[0] in values else m[0], text)[:_MAX_LINE]
     if "\\" not in text:
         return text
 
@@ -282,8 +332,12 @@ def _fill(text: str, values: Mapping[str, str], serial: int) -> str:
     return _PARAMETER.sub(value, text)[:_MAX_LINE]
 
 
-def _arguments(text: str) -> list[str]:
-    """Splits macro arguments at commas, or at blanks where there is no comma."""
+def _arguments(text: str, *, alternate: bool = False) -> list[str]:
+    """Splits macro arguments at commas, or at blanks where there is no comma.
+
+    With `alternate`, `<` and `>` hold a text together.
+    """
+    opening, closing = ("([<", ")]>") if alternate else ("([", ")]")
     text = text.strip()
     if not text:
         return []
@@ -295,9 +349,9 @@ def _arguments(text: str) -> list[str]:
             quoted = not quoted
         elif quoted:
             continue
-        elif c in "([":
+        elif c in opening:
             depth += 1
-        elif c in ")]":
+        elif c in closing:
             depth = max(depth - 1, 0)
         elif c == "," and depth == 0:
             parts.append(text[start:i])

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from kinspect.inspector.isa.flow import flow_of
-from kinspect.inspector.model import OpInfo, SourceLoc
+from kinspect.inspector.model import OpInfo, SourceLoc, Unread
 
 Row = tuple[int, str, str, str, OpInfo, str, SourceLoc | None, int | None]
 """An instruction: line, mnemonic, operands, comment, op, class, location, address."""
@@ -39,7 +39,9 @@ class RawFunction:
 
     `labels` maps a label to the index of the row that follows it; `numbered` holds the positions
     of local labels (`1:`), which may be set anew. `sizes` is the byte count of a row's encoding
-    where a disassembly shows it.
+    where a disassembly shows it. `real_entry` is the row at which the hardware begins, if that is
+    not the first; `targets` are branches whose target row is known already, row by row; `undecoded`
+    counts the words of code that stand as rows of their own.
     """
 
     name: str
@@ -51,6 +53,9 @@ class RawFunction:
     line_last: int = 0
     is_kernel: bool = False
     unrecognised: list[int] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+    real_entry: int = 0
+    targets: dict[int, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     code_bytes: int | None = None
     undecoded: int = 0
@@ -87,6 +92,11 @@ class RawFunction:
             parts.append(part)
         if parts:
             parts[0].notes = self.notes
+            parts[0].real_entry = self.real_entry
+            for part in parts:
+                part.unread = [
+                    u for u in self.unread if any(part.line <= n <= part.line_last for n in u.lines)
+                ]
             parts[-1].line_last = max(parts[-1].line_last, self.line_last)
         return parts
 
@@ -134,6 +144,7 @@ class RawFunction:
             self,
             rows=rows,
             flow_rows=[moved[i] for i in kept],
+            real_entry=moved[self.real_entry],
             labels={label: moved[i] for label, i in self.labels.items()},
             numbered={k: [moved[i] for i in v] for k, v in self.numbered.items()},
         )

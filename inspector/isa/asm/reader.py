@@ -6,18 +6,28 @@ Compiler output, hand-written files and anything between: no order of directives
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kinspect.inspector.isa.asm.contents import UnitContents, lines_of
 from kinspect.inspector.isa.asm.debugloc import LocationTable
 from kinspect.inspector.isa.asm.expr import parse_int
 from kinspect.inspector.isa.asm.foreign import Unit, blank_block_comments
+from kinspect.inspector.isa.asm.includes import Includes, nothing
 from kinspect.inspector.isa.asm.macros import Expander, strip_comment, uses_macros
 from kinspect.inspector.isa.asm.metadata import Metadata, read_metadata
 from kinspect.inspector.isa.asm.operands import substitute
 from kinspect.inspector.isa.asm.rawcode import FILLER, RawFunction
 from kinspect.inspector.isa.asm.resources import INFO_KEYS, Statements
+from kinspect.inspector.isa.asm.sections import SECTION_DIRECTIVES, Sections
 from kinspect.inspector.isa.asm.target import Target
+from kinspect.inspector.isa.asm.words import (
+    DATA_DIRECTIVES,
+    MAX_WORDS,
+    add_words,
+    is_preload_header,
+    is_reachable,
+    words_of,
+)
 from kinspect.inspector.isa.flow import FLOW_CLASSES
 from kinspect.inspector.isa.mnemonics import REFINED, classify, lookup
 from kinspect.inspector.model import OpInfo, SourceLoc
@@ -49,14 +59,15 @@ _CAPTURES = {
 }
 
 
-def read_unit(unit: Unit) -> UnitContents:
-    """Reads one unit of assembly text."""
-    return _Reader(unit).read()
+def read_unit(unit: Unit, includes: Includes = nothing) -> UnitContents:
+    """Reads one unit of assembly text, with the files that it includes as far as they are given."""
+    return _Reader(unit, includes).read()
 
 
 class _Reader:
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: Unit, includes: Includes) -> None:
         self._unit = unit
+        self._includes = includes
         self._out = UnitContents()
         self._out.symbols.target = self._out.target = unit.target
         self._places = LocationTable()
@@ -65,6 +76,8 @@ class _Reader:
         self._last: RawFunction | None = None
         self._declared: set[str] = set()
         self._kernel: Statements | None = None
+        self._section = Sections()
+        self._words = 0  # of data in the code so far
         self._info: dict[str, str] | None = None
         self._named = False  # whether operands may hold symbols
         self._capture: tuple[str, list[str]] | None = None
@@ -90,9 +103,10 @@ class _Reader:
             ".amdhsa_kernel": self._amdhsa_kernel,
             ".end_amdhsa_kernel": self._end_amdhsa_kernel,
             ".amdgpu_hsa_kernel": self._hsa_kernel,
-            ".include": self._include,
-            ".incbin": self._include,
+            ".incbin": self._incbin,
         }
+        self._directives.update(dict.fromkeys(SECTION_DIRECTIVES, self._switch_section))
+        self._directives.update(dict.fromkeys(DATA_DIRECTIVES, self._data))
         self._directives.update(dict.fromkeys(_CAPTURES, self._begin_capture))
 
     # ---- the pass
@@ -104,8 +118,15 @@ class _Reader:
         source = lines_of(text, self._unit.lines_before)
         if uses_macros(text):
             self._named = True
-            source = iter(Expander(source, self._out.symbols, self._out.notes))
-        slashes = "//" in text
+            source = iter(
+                Expander(
+                    source,
+                    self._out.symbols,
+                    self._out.omissions,
+                    self._included,
+                )
+            )
+        slashes = "//" in text or ".include" in text
         directives, ops = self._directives, self._ops
         ignored: set[str] = set()  # data directives: most lines of a file with debug sections
         for number, raw in source:
@@ -167,6 +188,14 @@ class _Reader:
         if text not in self._out.notes:
             self._out.notes.append(text)
 
+    def _included(self, name: str) -> Iterator[tuple[int, str]] | None:
+        text = self._includes(name)
+        if text is None:
+            return None
+        text = blank_block_comments(text)
+        self._declared.update(name.strip('"') for name in _KERNELS.findall(text))
+        return lines_of(text, 0)
+
     def _instruction(
         self,
         known: tuple[OpInfo, bool, bool],
@@ -220,9 +249,11 @@ class _Reader:
             return
         if line[0] == "#":
             if _PREPROCESSOR.match(line):
-                self._note(
+                self._out.omissions.add(
+                    "preprocessor",
+                    number,
                     f"line {number} is for the C preprocessor, which kinspect does not run: "
-                    "run the file through it first"
+                    "run the file through it first",
                 )
             return
         parts = code.split(None, 1)
@@ -251,7 +282,9 @@ class _Reader:
         if self._function is not None:
             self._function.unrecognised.append(number)
         else:
-            self._note(f"line {number} is outside of any function and not recognised")
+            self._out.omissions.add(
+                "lines", number, f"line {number} is outside of any function and not recognised"
+            )
 
     def _comment(self, line: str) -> None:
         if self._info is not None:
@@ -350,6 +383,8 @@ class _Reader:
     def _adopt(self, target: Target) -> None:
         if target.arch is not None and (self._out.target.arch in (None, target.arch)):
             self._out.symbols.target = self._out.target = target
+            for name, value in target.symbols.items():
+                self._out.symbols.define(name, str(value))
 
     def _isa_version(self, rest: str, number: int) -> None:
         match = _ISA_VERSION.match(rest)
@@ -383,8 +418,32 @@ class _Reader:
         self._out.kernels.add(name)
         self._declared.add(name)
 
-    def _include(self, rest: str, number: int) -> None:
-        self._note(f"line {number} includes {strip_comment(rest)}, which is not read")
+    def _incbin(self, rest: str, number: int) -> None:
+        if self._function is not None and self._section.is_code:
+            text = f"line {number} includes {strip_comment(rest)}, which is not read"
+            self._out.omissions.add("include", number, text)
+
+    # ---- sections and data
+
+    def _switch_section(self, rest: str, number: int) -> None:
+        self._section.switch(self._word, strip_comment(rest))
+
+    def _data(self, rest: str, number: int) -> None:
+        """Machine words in the code: instructions that some assembler did not know."""
+        function = self._function
+        if function is None or not self._section.is_code:
+            return
+        words = words_of(self._word, strip_comment(rest), self._out.symbols)
+        self._words += len(words or ())
+        if words is None or self._words > MAX_WORDS + number:
+            if is_reachable(function):
+                text = f"the data in the code on line {number} is not decoded"
+                self._out.omissions.add("words", number, text)
+            return
+        header = len(function.rows) == 1 and is_preload_header(function.rows[0], words)
+        add_words(function, words, number, self._location)
+        if header:
+            function.real_entry = len(function.rows)
 
     # ---- raw text inside directives
 

@@ -20,6 +20,8 @@ _TARGET = re.compile(
 # The last two digits are minor version and stepping; generic targets leave them out.
 _VERSION = re.compile(r"gfx(?:(\d{1,2})(?:-\d+)*-generic|(\d{1,2})\d[0-9a-f])$")
 
+_NUMBERS = re.compile(r"gfx(\d{1,2})([0-9a-f])([0-9a-f])")
+
 # FeatureGFX90AInsts: VGPRs and AGPRs share one file (LLVM's AMDGPU.td, FeatureISAVersion9_0_A on).
 _UNIFIED = frozenset({"gfx90a", "gfx940", "gfx941", "gfx942", "gfx950", "gfx9-4-generic"})
 # FeatureArchitectedFlatScratch among the gfx9 targets (the same file).
@@ -40,6 +42,19 @@ class Target:
     major: int | None
     unified_registers: bool | None
     architected_flat_scratch: bool
+
+    @property
+    def symbols(self) -> Mapping[str, int]:
+        """What the assembler defines for the target (AMDGPUUsage, "Predefined Symbols")."""
+        digits = _NUMBERS.fullmatch(self.arch or "")
+        if digits is None:
+            return {}
+        major, minor, stepping = digits.groups()
+        return {
+            ".amdgcn.gfx_generation_number": int(major),
+            ".amdgcn.gfx_generation_minor": int(minor, 16),
+            ".amdgcn.gfx_generation_stepping": int(stepping, 16),
+        }
 
     @classmethod
     def unknown(cls) -> Target:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -12,7 +13,7 @@ from kinspect.inspector.isa.asm.expr import parse_int
 from kinspect.inspector.isa.asm.rawcode import ADDRESS, COMMENT, MNEMONIC, OP, OPERANDS, RawFunction
 from kinspect.inspector.isa.flow import Flow, flow_of
 
-_SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*")
+_SYMBOL = re.compile(r"(?<![\w.$])[A-Za-z_.$][\w.$]*")
 _LAST_OPERAND = re.compile(r"([^\s,]+)\s*$")
 _NUMBERED = re.compile(r"(\d+)([bf])$")
 _PAIR = re.compile(r"s\[(\d+):(\d+)\]")
@@ -72,6 +73,9 @@ def resolve_labels(function: RawFunction) -> Branches:
     for i in function.flow_rows:
         row = function.rows[i]
         operands = row[OPERANDS]
+        if i in function.targets:
+            found.targets[i] = function.targets[i]
+            continue
         flow = flow_of(row[OP], operands)
         if flow is Flow.INDIRECT:
             _resolve_register_jump(function, i, found)
@@ -191,15 +195,69 @@ def register_jump_destination(function: RawFunction, at: int) -> int | None:
     pair = _PAIR.search(rows[at][OPERANDS])
     if value is None or pair is None:
         return None
+    constants: dict[int, int] = {}
     for row in rows[base + 1 : at]:
-        value = add_to_pair(value, int(pair[1]), row[MNEMONIC], row[OPERANDS])
+        value = add_to_pair(value, int(pair[1]), row[MNEMONIC], row[OPERANDS], constants)
         if value is None:
             return None
+        _follow_constant(constants, row[MNEMONIC], row[OPERANDS])
     return value
 
 
-def add_to_pair(value: int, low_register: int, mnemonic: str, operands: str) -> int | None:
+def _follow_constant(constants: dict[int, int], mnemonic: str, operands: str) -> None:
+    """Keeps what is known of single scalar registers: Tensile adds up a distance in one."""
+    parts = [part.strip() for part in operands.split(",")]
+    written = _SINGLE.match(parts[0])
+    if written is None:
+        pair = _PAIR.match(parts[0])
+        if pair is not None:
+            for register in range(int(pair[1]), int(pair[2]) + 1):
+                constants.pop(register, None)
+        return
+    register = int(written[1] or written[2])
+    values = [_known(part, constants) for part in parts[1:]]
+    compute = _CONSTANTS.get(mnemonic)
+    if compute is None or None in values or len(values) != compute[0]:
+        constants.pop(register, None)
+    else:
+        constants[register] = compute[1](*(v or 0 for v in values)) & 0xFFFFFFFF
+
+
+def _known(text: str, constants: Mapping[int, int]) -> int | None:
+    register = _SINGLE.match(text)
+    return constants.get(int(register[1] or register[2])) if register else _literal(text)
+
+
+def _signed(value: int) -> int:
+    return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
+
+
+# Scalar instructions on one register: how many operands, and what they compute.
+_CONSTANTS: Mapping[str, tuple[int, Callable[..., int]]] = MappingProxyType(
+    {
+        "s_mov_b32": (1, operator.pos),
+        "s_abs_i32": (1, lambda v: abs(_signed(v))),
+        **dict.fromkeys(("s_add_i32", "s_add_u32", "s_add_co_i32"), (2, operator.add)),
+        **dict.fromkeys(("s_sub_i32", "s_sub_u32", "s_sub_co_i32"), (2, operator.sub)),
+    }
+)
+
+
+def add_to_pair(
+    value: int,
+    low_register: int,
+    mnemonic: str,
+    operands: str,
+    constants: Mapping[int, int] = MappingProxyType({}),
+) -> int | None:
     """Applies one instruction to the 64-bit address in a register pair.
+
+    Args:
+        value: the address.
+        low_register: number of the pair's first register.
+        mnemonic: of the instruction.
+        operands: of the instruction.
+        constants: scalar registers whose value is known.
 
     Returns:
         The new value, the old one if the instruction does not touch the pair, None if it does
@@ -216,7 +274,7 @@ def add_to_pair(value: int, low_register: int, mnemonic: str, operands: str) -> 
     if mnemonic.startswith("s_sext_i32_i16"):
         return value  # gfx12 sign-extends what s_getpc_b64 leaves in the high half
     addition = _ADDITIONS.get(mnemonic)
-    literal = _literal(parts[2]) if len(parts) > 2 else None
+    literal = _known(parts[2], constants) if len(parts) > 2 else None
     if addition is None or literal is None or parts[1] != parts[0]:
         return None
     sign, half = addition

@@ -2,7 +2,8 @@
 
 Blocks begin at the function's entry, at branch targets, and after instructions that leave the
 straight line. A label that nothing branches to ends no block, and a call does not either: it comes
-back. Loops are natural loops over the blocks that control can reach.
+back. Loops are the cycles over the blocks that control can reach: natural loops, and cycles that
+can be entered at several places.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
+from kinspect.inspector.isa.graph.cycles import all_loops
 from kinspect.inspector.isa.graph.loops import (
     MAX_DEPTH,
     DominatorTree,
     LoopShape,
     dominator_tree,
-    natural_loops,
 )
 from kinspect.inspector.model import Block, Function, Instruction, Loop
 
@@ -36,6 +37,7 @@ def build(
     labels: Mapping[int, Sequence[str]],
     *,
     unknown_jumps: Iterable[int] = (),
+    real_entry: int = 0,
 ) -> ControlFlow:
     """Cuts a function into blocks and finds its loops.
 
@@ -44,11 +46,13 @@ def build(
         targets: for each branch whose target lies in the function, the index it goes to.
         labels: the labels that stand at an index.
         unknown_jumps: jumps whose target could be anywhere in the function.
+        real_entry: where the hardware begins if not at the first instruction: behind a header for
+            firmware that does not preload arguments.
     """
     count = len(instructions)
     if not count:
         return ControlFlow((), (), ())
-    leaders = {0, *targets.values()}
+    leaders = {0, real_entry, *targets.values()}
     flows: dict[int, Flow] = {}
     for i, instruction in enumerate(instructions):
         if instruction.op.cls in FLOW_CLASSES:
@@ -72,6 +76,8 @@ def build(
             block = block_at[target]
             if block not in following:
                 following.append(block)
+        if not index and real_entry and block_at[real_entry] not in following:
+            following.append(block_at[real_entry])  # the header stands for the jump over it
         successors.append(tuple(following))
     predecessors: list[list[int]] = [[] for _ in starts]
     for index, following_blocks in enumerate(successors):
@@ -101,7 +107,7 @@ def build(
     if last_flow.falls_through and not _ends_in_call(instructions[-1]):
         notes.append(f"control runs past the last instruction, line {instructions[-1].line}")
     tree = dominator_tree(successors, _entries(successors, predecessors) if unknown else (0,))
-    shapes, too_deep = natural_loops(successors, tree)
+    shapes, too_deep = all_loops(successors, tree)
     if too_deep:
         notes.append(f"{too_deep} loops nested deeper than {MAX_DEPTH} are not listed")
     if tree.irreducible:
@@ -169,6 +175,7 @@ def _loops(
                 depth=shape.depth,
                 parent=None if shape.parent is None else ids[shape.parent],
                 lines=_line_ranges(blocks, shape.nodes, instructions),
+                irreducible=shape.irreducible,
             )
         )
     return tuple(loops)

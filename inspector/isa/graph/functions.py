@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from kinspect.inspector.isa.asm.contents import is_debug_label
 from kinspect.inspector.isa.asm.rawcode import (
+    CLS,
     LINE,
     OP,
     OPERANDS,
@@ -16,10 +17,13 @@ from kinspect.inspector.isa.flow import Flow, flow_of
 from kinspect.inspector.isa.graph import cfg
 from kinspect.inspector.isa.graph.branches import Branches
 from kinspect.inspector.isa.graph.calls import find_calls
-from kinspect.inspector.model import Function, Instruction, Resources
+from kinspect.inspector.model import Function, Instruction, Resources, Unread, UnreadKind
 
 LEFT_OUT = "its registers, scratch and LDS are not in the figures"
 """What a note on a call to code that is not at hand says of the caller's figures."""
+
+
+_FEW_LINES = 5
 
 
 def finish(
@@ -60,8 +64,16 @@ def finish(
         )
 
     if raw.undecoded:
-        notes.append(f"{raw.undecoded} words of it were not decoded by the disassembler")
-    raw, moved = raw.without_padding(branches.targets.values())
+        notes.append(f"{raw.undecoded} words of it are not decoded")
+    unread = [
+        *raw.unread,
+        *_unread("lines", raw.unrecognised),
+        *_unread("jump", [raw.rows[i][LINE] for i in (*branches.numeric, *unknown)]),
+    ]
+    if raw.undecoded:
+        lines = [row[LINE] for row in raw.rows if row[CLS] == "unknown"]
+        unread.append(Unread("words", raw.undecoded, tuple(lines[:_FEW_LINES])))
+    raw, moved = raw.without_padding((raw.real_entry, *branches.targets.values()))
     targets = {moved[i]: moved[target] for i, target in branches.targets.items()}
     # A row holds the fields of an instruction, but for the index, in their order.
     instructions = tuple([Instruction(index, *row) for index, row in enumerate(raw.rows)])
@@ -77,7 +89,13 @@ def finish(
     for name, index in debugging:
         if index in aimed_at and index not in labels:
             labels[index] = [name]
-    flow = cfg.build(instructions, targets, labels, unknown_jumps=[moved[i] for i in unknown])
+    flow = cfg.build(
+        instructions,
+        targets,
+        labels,
+        unknown_jumps=[moved[i] for i in unknown],
+        real_entry=raw.real_entry,
+    )
     calls = find_calls(
         instructions,
         flow.blocks,
@@ -95,7 +113,8 @@ def finish(
                 f"the call on line {_few(lines)} goes to an unknown function ({symbol}): {LEFT_OUT}"
             )
     if not instructions:
-        notes.append("no instructions: the kernel is empty")
+        seen = "no instruction of it was read" if unread else "no instructions: the kernel is empty"
+        notes.append(seen)
     if resources.code_bytes is None and raw.code_bytes is not None:
         resources = replace(resources, code_bytes=raw.code_bytes)
     return Function(
@@ -110,7 +129,12 @@ def finish(
         calls=calls.symbols,
         notes=tuple(dict.fromkeys(notes)),
         symbol=raw.name if shown_name else None,
+        unread=tuple(unread),
     )
+
+
+def _unread(kind: UnreadKind, lines: Sequence[int]) -> list[Unread]:
+    return [Unread(kind, len(lines), tuple(lines[:_FEW_LINES]))] if lines else []
 
 
 def _flow(raw: RawFunction, i: int) -> Flow:

@@ -38,13 +38,17 @@ class DominatorTree:
 
 @dataclass(frozen=True, slots=True)
 class LoopShape:
-    """A natural loop over node numbers; `parent` is the index of the enclosing one."""
+    """A cycle over node numbers; `parent` is the index of the enclosing one.
+
+    `irreducible`: it has several entries; `header` is the first of them.
+    """
 
     header: int
     nodes: tuple[int, ...]
     latches: tuple[int, ...]
     depth: int
     parent: int | None
+    irreducible: bool = False
 
 
 @dataclass(slots=True)

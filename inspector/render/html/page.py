@@ -87,7 +87,7 @@ def _row(shown: Shown, anchor: str) -> dict[str, str]:
         "waves": view.show(view.value(m, "occupancy.waves_per_eu")),
         "limiter": view.show(view.value(m, "occupancy.limiter")),
         "full_waits": str(view.count(main.metrics, "full_wait")) if main is not None else "–",
-        "findings": view.findings_summary(kernel.findings),
+        "findings": view.findings_summary(kernel),
     }
 
 

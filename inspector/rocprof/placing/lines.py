@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.isa.asm.includes import beside
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.model import (
     Function,
@@ -155,7 +156,7 @@ def _text(report: KernelReport) -> tuple[Program | None, list[str]]:
         data = path.read_bytes()
         if data.startswith(b"\x7fELF"):
             return disassembled(path, report.arch), []
-        return parse_text(data.decode("utf-8", "replace"), str(path)), []
+        return parse_text(data.decode("utf-8", "replace"), str(path), beside(path)), []
     except OSError as error:
         why = f"{path}: {error.strerror or error}"
     except KinspectError as error:

@@ -86,7 +86,7 @@ def facts_of(
         facts += _instruction(reading, line)
     facts += _accesses(report, kind, line)
     if not findings:
-        facts.append(Fact("", f"{view.findings_summary(report.findings)} in the kernel", "dim"))
+        facts.append(Fact("", f"{view.findings_summary(report)} in the kernel", "dim"))
     return Block("This line", tuple(facts))
 
 

@@ -117,7 +117,7 @@ class Detail(Widget):
 
     def _findings(self, report: KernelReport) -> list[Text]:
         if not report.findings:
-            return [self._text(("dim", view.findings_summary(report.findings)))]
+            return [self._text(("dim", view.findings_summary(report)))]
         ranked = sorted(report.findings, key=lambda f: SEVERITIES.index(f.severity))
         return [self._finding(finding) for finding in ranked[:_MOST_LINES]]
 

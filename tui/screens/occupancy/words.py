@@ -26,7 +26,13 @@ COMPILER = (
     "LDS that it knows of{lds}."
 )
 _DASH = "-"
-_NAMES = {"vgpr": "VGPRs", "sgpr": "SGPRs", "lds": "LDS", "waves_per_eu": "VGPRs asked for"}
+_NAMES = {
+    "vgpr": "VGPRs",
+    "sgpr": "SGPRs",
+    "lds": "LDS",
+    "waves_per_eu": "VGPRs asked for",
+    "vgpr_request": "VGPRs asked for",
+}
 
 
 def work_out(asked: Asked) -> Occupancy:

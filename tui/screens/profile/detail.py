@@ -149,7 +149,7 @@ def _static(report: KernelReport, width: int) -> Iterator[Said]:
         yield from _loop(main, width)
     for text in view.occupancy_lines(report):
         yield from wrapped(text, width, "", "  ", "    ")
-    yield ((f"  {view.findings_summary(report.findings)}", "dim"),)
+    yield ((f"  {view.findings_summary(report)}", "dim"),)
 
 
 def _loop(loop: LoopReport, width: int) -> Iterator[Said]:
