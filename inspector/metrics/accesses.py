@@ -170,7 +170,7 @@ def _access(
         lines=tuple(sorted(op.line for op in ops)),
         loop=deepest.loop if deepest is not None else None,
         bits=bits,
-        widest=_widest(tile, limits, bits),
+        widest=_widest(tile, limits, bits, reason),
         per_thread=limits.per_thread if limits is not None else None,
         contiguity=limits.contiguity if limits is not None else None,
         divisibility=0 if divisibility is not None and divisibility >= UNBOUNDED else divisibility,
@@ -181,10 +181,15 @@ def _access(
     )
 
 
-def _widest(tile: Tile, limits: Limits | None, bits: int | None) -> int | None:
-    """Bits that one access could move were it not for layout and facts."""
+def _widest(
+    tile: Tile, limits: Limits | None, bits: int | None, reason: Reason | None
+) -> int | None:
+    """Bits that one access could move were it not for layout and facts; None if not known."""
+    if reason is not None and not reason.is_bounded:
+        return None
     if limits is not None and tile.buffer is None:
-        return max(bits or 0, limits.most * limits.bits)
+        most = reason.widest if reason is not None else None
+        return max(bits or 0, limits.most * limits.bits if most is None else most)
     whole = _whole(tile)
     if limits is None or whole is None:
         return whole
