@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
-from kinspect.inspector.metrics.access_reasons import Reason, explain_global
+from kinspect.inspector.metrics.access_reasons import explain_global
 from kinspect.inspector.metrics.lds_reasons import explain_lds
+from kinspect.inspector.metrics.reasons import Reason
 from kinspect.inspector.metrics.subject import Subject
 from kinspect.inspector.model import Access, Layout, MemoryOp, SourceLoc
 from kinspect.inspector.ttgir.axes.facts import UNBOUNDED
@@ -52,6 +53,7 @@ def accesses(subject: Subject, memory_ops: Sequence[MemoryOp]) -> tuple[Access, 
     layouts = Layouts()
     found: list[Access] = []
     for graph in _graphs(subject):
+        graph.before = subject.ttir
         tiles = [tile for tile in map(tile_of, graph.ops) if tile is not None]
         if not tiles:
             continue
@@ -217,7 +219,7 @@ def _reason(
     if bits is not None and bits >= _TRANSPOSING * limits.width:
         return None  # instructions that transpose while they read
     linear = layouts.of(tile.of.layout, tile.of.shape)
-    return explain_lds(tile, limits, linear) if linear is not None else None
+    return explain_lds(tile, limits, linear, axes.graph) if linear is not None else None
 
 
 def _layout(tile: Tile) -> str:

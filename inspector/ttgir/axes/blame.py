@@ -13,6 +13,7 @@ from typing import Literal
 from kinspect.inspector.model import TtgirOp
 from kinspect.inspector.ttgir.axes.facts import Facts
 from kinspect.inspector.ttgir.axes.flow import Axes
+from kinspect.inspector.ttgir.axes.reshaping import SPREADS, dimension_before
 from kinspect.inspector.ttgir.axes.transfer import pointee_bytes
 from kinspect.inspector.ttgir.opforms import FUNCTIONS
 
@@ -141,7 +142,7 @@ class _Walk:
             return self.contiguity(source, dim, need)
         if op is None or name in self.axes.graph.merged:
             return self._end(name)
-        through = _through(op, dim)
+        through = dimension_before(op, dim)
         if through is not None:
             inner = op.operands[0]
             if op.operand_types[0].shape and through >= 0:
@@ -196,7 +197,7 @@ class _Walk:
     def scalar(self, name: str) -> str:
         """The value that a tensor of equal elements was spread from."""
         op = self.axes.graph.made.get(name)
-        while op is not None and op.name.rpartition(".")[2] in _SPREADS:
+        while op is not None and op.name.rpartition(".")[2] in SPREADS:
             name = op.operands[0]
             op = self.axes.graph.made.get(name)
         return name
@@ -258,7 +259,7 @@ class _Walk:
             return self.divisibility(source, dim, need)
         if op is None or name in self.axes.graph.merged:
             return self._end(name)
-        through = _through(op, dim)
+        through = dimension_before(op, dim)
         if through is not None:
             return self.divisibility(op.operands[0], max(0, through), need)
         rule = _DIVISIBILITY.get(op.name)
@@ -314,7 +315,7 @@ class _Walk:
             return self.constancy(source, dim, need)
         if op is None or name in self.axes.graph.merged:
             return self._end(name)
-        through = _through(op, dim)
+        through = dimension_before(op, dim)
         if through is not None and through >= 0:
             return self.constancy(op.operands[0], through, need)
         rule = _CONSTANCY.get(op.name)
@@ -366,28 +367,6 @@ _KINDS: Mapping[str, Kind] = {
     "get_program_id": "program",
     "make_range": "range",
 }
-_SPREADS = frozenset(("splat", "broadcast", "expand_dims", "convert_layout", "extsi", "extui"))
-_SAME = frozenset(("convert_layout", "extsi", "extui", "trunci", "broadcast", "index_cast"))
-
-
-def _through(op: TtgirOp, dim: int) -> int | None:
-    """The dimension of the operand that an operation only reshapes; -1 where it had none."""
-    short = op.name.rpartition(".")[2]
-    if short in _SAME:
-        return dim
-    if short == "splat":
-        return -1
-    if short == "expand_dims":
-        axis = op.attributes.get("axis")
-        if not isinstance(axis, int) or axis == dim:
-            return -1
-        return dim - (dim > axis)
-    if short == "trans":
-        order = op.attributes.get("order")
-        return order[dim] if isinstance(order, tuple) and dim < len(order) else None
-    return None
-
-
 _Rule = Callable[[_Walk, TtgirOp, int, int], Blame]
 
 _CONTIGUITY: Mapping[str, _Rule] = {

@@ -206,8 +206,14 @@ class Layouts:
         return self._known[key]
 
 
-def limits_of(tile: Tile, axes: Axes, layouts: Layouts) -> Limits | None:
-    """What limits the width of a tile's accesses; None where the layout is not known."""
+def limits_of(tile: Tile, axes: Axes | None, layouts: Layouts) -> Limits | None:
+    """What limits the width of a tile's accesses; None where the layout is not known.
+
+    Args:
+        tile: the operation.
+        axes: what is known of its addresses and mask; an access of LDS needs none.
+        layouts: of the file's tiles.
+    """
     linear = layouts.of(tile.of.layout, tile.of.shape)
     bits = element_bits(tile.element)
     if linear is None or bits is None:
@@ -215,6 +221,8 @@ def limits_of(tile: Tile, axes: Axes, layouts: Layouts) -> Limits | None:
     bits = max(8, bits)
     if tile.buffer is not None:
         return _lds_limits(tile, tile.buffer, linear, bits)
+    if axes is None:
+        return None
     return _global_limits(tile, axes, linear, bits)
 
 

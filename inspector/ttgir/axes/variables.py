@@ -6,6 +6,10 @@ value is the variable only if nothing of that name begins before it on its line,
 uses it begins before it. What the compiler adds to a loop bears the loop's position, and the name
 of the loop's first result; such a value is no variable either.
 
+Lowering takes sums apart and puts them together again, so that the whole of a statement may be
+gone and a part of it left. The TTIR, which still has the whole, says what operation it was; without
+TTIR no value is taken for a variable.
+
 A range (`tl.arange`) gets no name: Triton merges equal ranges, and the name that is left may be
 that of another variable.
 """
@@ -16,7 +20,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kinspect.inspector.model import SourceLoc, TtgirOp
-from kinspect.inspector.ttgir.axes.flow import Graph
+from kinspect.inspector.ttgir.axes.flow import Graph, functions
 from kinspect.inspector.ttgir.queries import LOOPS
 
 _UNNAMED = re.compile(
@@ -30,6 +34,9 @@ _MOST_STEPS = 200
 
 _Line = tuple[str, str, int, SourceLoc | None]
 """A name with a line of one function's source: file, line, and where the function is inlined."""
+
+_Whole = tuple[_Line, int | None, str, tuple[int, ...]]
+"""What a variable is assigned: its name and line, column, operation and shape."""
 
 
 def variable(graph: Graph, value: str) -> str | None:
@@ -106,11 +113,19 @@ def _rests_on(graph: Graph, value: str, other: str) -> bool:
 
 
 def _variables(graph: Graph) -> Mapping[str, str]:
+    if graph.before is None:
+        return {}
+    wholes = {whole for before in functions(graph.before) for whole in _outermost(before).values()}
+    return {value: whole[0][0] for value, whole in _outermost(graph).items() if whole in wholes}
+
+
+def _outermost(graph: Graph) -> Mapping[str, _Whole]:
+    """The values that are, by their positions, what a statement assigns to a variable."""
     stems = _stems(graph)
     of_loops = {op.loc for op in graph.ops if op.name in _REGIONS and op.loc is not None}
     first = _first_columns(graph, stems)
     parts = _parts(graph, of_loops)
-    variables: dict[str, str] = {}
+    outermost: dict[str, _Whole] = {}
     for value, op in graph.made.items():
         name = _stem(value, stems)
         if name is None or op.loc is None or op.loc in of_loops or value in parts:
@@ -120,8 +135,8 @@ def _variables(graph: Graph) -> Mapping[str, str]:
         own = op.loc.in_user_code
         line = (name, own.file, own.line, own.inlined_at)
         if (own.column or 0) <= first[line]:
-            variables[value] = name
-    return variables
+            outermost[value] = (line, own.column, op.name, op.result_types[0].shape)
+    return outermost
 
 
 def _first_columns(graph: Graph, stems: frozenset[str]) -> dict[_Line, int]:
