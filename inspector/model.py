@@ -370,7 +370,8 @@ class Access:
         divisibility: of the address, in bytes, as far as known; 0 where it is a constant 0.
         mask: neighbouring elements that share one mask bit; None without a mask.
         limited_by: what made it narrow: `layout`, `order`, `contiguity`, `broadcast` (neighbours
-            share an address), `divisibility`, `mask`, `dtype`, `tile`; None where nothing did, or it cannot be told.
+            share an address), `divisibility`, `mask`, `dtype`, `tile`; None where nothing did, or
+            it cannot be told.
         reason: the same in a sentence for people, with the argument or expression at fault.
         fix: what to change.
     """

@@ -49,7 +49,7 @@ def loads(kernel: KernelReport) -> list[Access]:
 # --------------------------------------------------------------------------- addresses by numbers
 
 
-class NotComputed(Exception):
+class NotComputedError(Exception):
     """A value that does not rest on arguments and ranges alone."""
 
 
@@ -74,7 +74,7 @@ class Machine:
             return self.value(following, iteration - 1)
         op = self.graph.made.get(name)
         if op is None or name in self.graph.merged:
-            raise NotComputed(name)
+            raise NotComputedError(name)
         return self.result(op, iteration)
 
     def result(self, op: TtgirOp, iteration: int) -> np.ndarray:
@@ -87,7 +87,7 @@ class Machine:
             return COMPUTED[op.name](*(self.value(v, iteration) for v in op.operands))
         short = op.name.rpartition(".")[2]
         if short not in ("splat", "broadcast", "expand_dims", "convert_layout", "extsi"):
-            raise NotComputed(op.name)
+            raise NotComputedError(op.name)
         source = self.value(op.operands[0], iteration)
         if short == "expand_dims":
             return np.expand_dims(source, op.attributes["axis"])
@@ -138,7 +138,7 @@ def evaluated(kernel: KernelReport) -> list[tuple[Access, list[np.ndarray]]]:
     for graph, tile in tiles_of(kernel):
         try:
             seen = [addresses(graph, tile, draw) for _ in range(8)]
-        except NotComputed:
+        except NotComputedError:
             continue
         pairs.append((by_line[tile.op.line], seen))
     return pairs
@@ -184,7 +184,8 @@ def test_no_more_is_called_possible_than_the_addresses_allow(run: Report) -> Non
             lanes = kernel.metrics["workgroup_size"].value
             assert isinstance(lanes, int)
             most = max(min(longest_run(o), -(-np.unique(o).size // lanes)) for o in seen)
-            assert access.widest <= min(128, bits * most), (kernel.name, access, most)
+            allowed = max(access.bits or 0, min(128, bits * most))
+            assert access.widest <= allowed, (kernel.name, access, most)
             compared += 1
     assert compared >= 20
 
@@ -240,10 +241,11 @@ def test_advised_forms_compute_the_same() -> None:
 def test_advised_forms_are_as_wide_as_was_called_possible(
     run: Report, original: str, advised: str
 ) -> None:
+    if original == "unpacked" and run.kernels[0].arch == "gfx1100":
+        pytest.skip("LLVM joins the loads of a lane, which are neighbours there")
     narrow, wide = loads(case(run, original))[0], loads(case(run, advised))[0]
     assert narrow.fix
-    assert narrow.bits is not None and narrow.widest is not None and wide.bits is not None
-    assert narrow.bits < narrow.widest == wide.bits
+    assert (narrow.bits or 128) < (narrow.widest or 0) == wide.bits
     assert len(wide.lines) < len(narrow.lines)
 
 
@@ -260,10 +262,9 @@ def test_advised_forms_are_as_wide_as_was_called_possible(
     ],
 )
 def test_a_mask_is_printed_in_the_source_s_words(run: Report, name: str, mask: str) -> None:
-    masked = [a for a in loads(case(run, name)) if a.limited_by == "mask"]
+    masked = [a.reason for a in loads(case(run, name)) if a.limited_by == "mask" and a.loop]
     assert masked
-    for access in masked:
-        assert f"the mask {mask} may change" in access.reason
+    assert all(f"the mask {mask} may change" in reason for reason in masked)
 
 
 def test_a_variable_of_the_source_keeps_its_name(run: Report) -> None:

@@ -53,7 +53,7 @@ def accesses(subject: Subject, memory_ops: Sequence[MemoryOp]) -> tuple[Access, 
     layouts = Layouts()
     found: list[Access] = []
     for graph in _graphs(subject):
-        graph.before = subject.ttir
+        graph.before = subject.ttir_text
         tiles = [tile for tile in map(tile_of, graph.ops) if tile is not None]
         if not tiles:
             continue

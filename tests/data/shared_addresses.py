@@ -208,7 +208,7 @@ _TILES = {"K": 64, "M": 64, "N": 128, "D": 128}
 KINSPECT_CASES = [
     _case("by_two", "grouped", _COPY, {"G": 2, "BLOCK": 4096}),
     _case("by_two_advised", "grouped_advised", _COPY, {"G": 2, "BLOCK": 4096}),
-    _case("by_eight", "grouped", _WORDS, {"G": 8, "BLOCK": 2048}),
+    _case("by_eight", "grouped", _WORDS, {"G": 8, "BLOCK": 1024}),
     _case("by_twelve", "grouped", _WORDS, {"G": 12, "BLOCK": 2048}),
     _case("every_second", "every_second", _COPY, {"BLOCK": 2048}),
     _case("every_second_advised", "every_second_advised", _COPY, {"BLOCK": 2048}),

@@ -43,7 +43,8 @@ class Graph:
         made: value -> the operation it is a result of.
         carried: value -> the region argument that it is.
         merged: result of a loop or branch -> the values that it may take.
-        before: what the function was lowered from, nearer to the source; None where it is missing.
+        before: text of the TTIR that it was lowered from, nearer to the source; read where names
+            are needed.
         variables: value -> the variable of the source that it is; None until names are needed.
     """
 
@@ -51,7 +52,7 @@ class Graph:
     made: dict[str, TtgirOp] = field(default_factory=dict)
     carried: dict[str, Carried] = field(default_factory=dict)
     merged: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    before: TtgirModule | None = None
+    before: str | None = None
     variables: Mapping[str, str] | None = None
 
     def sources(self, name: str) -> Sequence[str]:

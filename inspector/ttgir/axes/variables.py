@@ -19,8 +19,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import SourceLoc, TtgirOp
 from kinspect.inspector.ttgir.axes.flow import Graph, functions
+from kinspect.inspector.ttgir.parser import parse_ttgir
 from kinspect.inspector.ttgir.queries import LOOPS
 
 _UNNAMED = re.compile(
@@ -115,7 +117,11 @@ def _rests_on(graph: Graph, value: str, other: str) -> bool:
 def _variables(graph: Graph) -> Mapping[str, str]:
     if graph.before is None:
         return {}
-    wholes = {whole for before in functions(graph.before) for whole in _outermost(before).values()}
+    try:
+        module = parse_ttgir(graph.before, "TTIR")
+    except KinspectError:
+        return {}  # an edited file
+    wholes = {whole for before in functions(module) for whole in _outermost(before).values()}
     return {value: whole[0][0] for value, whole in _outermost(graph).items() if whole in wholes}
 
 
