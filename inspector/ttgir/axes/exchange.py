@@ -16,6 +16,11 @@ def rests_on_dot(graph: Graph, value: str) -> bool:
     return any(op.name in DOTS for op in _makers(graph, [value]))
 
 
+def rests_on_load(graph: Graph, value: str) -> bool:
+    """Whether a tile in registers was made of one that was loaded from global memory."""
+    return any(op.name in LOADS for op in _makers(graph, [value]))
+
+
 def written_to(graph: Graph, buffer: str) -> list[str]:
     """The tiles in registers that are written to a buffer, or to one that it is a part of."""
     allocated = {op.results[0] for op in _allocations(graph, buffer)}
