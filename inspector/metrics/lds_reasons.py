@@ -97,16 +97,16 @@ def _operand(tile: Tile, limits: Limits, layout: Layout, linear: LinearLayout) -
             f"the buffer is laid out along dim {limits.dim}, but the matrix instruction takes"
             f" neighbours along K, dim {k}: operand {side} is read element by element",
             f"Pass {side} contiguous along K (or load it transposed and use tl.trans), so that the"
-            " buffer is laid out along K (tried: in 4 of 4 products all such reads went); gfx950 and"
-            " later can also transpose while they read.",
+            " buffer is laid out along K (tried: in 4 of 4 products all such reads went); gfx950"
+            " and later can also transpose while they read.",
         )
     if limits.elements == width:
         return Reason(
             "layout",
             f"the matrix instruction takes {count(limits.elements, 'neighbour')} along K per lane"
             f" (kWidth {width})",
-            "Use kpack=2 on gfx90a and gfx942 (tried: reads twice as wide in 5 of 5 products), or an"
-            " instruction with a longer K (matrix_instr_nonkdim=16; tried: half the reads, each"
+            "Use kpack=2 on gfx90a and gfx942 (tried: reads twice as wide in 5 of 5 products), or"
+            " an instruction with a longer K (matrix_instr_nonkdim=16; tried: half the reads, each"
             " of two places).",
         )
     return _cut(tile, limits, own_run(linear, limits.dim))
