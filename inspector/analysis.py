@@ -113,7 +113,7 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
         facts = _facts(function, machine, module, context)
         variant = context.variant
         report = kernel_report(
-            Subject(function, machine, facts, module, asked),
+            Subject(function, machine, facts, module, asked, ttir_text=_ttir_text(context)),
             kernel_id=kernel_id(context.path, function.name, arch, variant),
             name=variant.kernel if variant is not None else function.name,
             arch=arch,
@@ -274,9 +274,7 @@ def _ttgir(context: Context) -> TtgirModule | None:
 
 def _ttir(context: Context) -> TtgirModule | None:
     """The kernel as its author asked for it; only what it says of dots is looked at."""
-    text = context.ttir
-    if text is None and context.variant is not None and context.variant.stage == "ttir":
-        text = context.variant.ttir
+    text = _ttir_text(context)
     if text is None:
         return None
     from kinspect.inspector.ttgir.asked import read_dots
@@ -285,6 +283,12 @@ def _ttir(context: Context) -> TtgirModule | None:
         return read_dots(text, context.path)
     except KinspectError:
         return None
+
+
+def _ttir_text(context: Context) -> str | None:
+    if context.ttir is None and context.variant is not None and context.variant.stage == "ttir":
+        return context.variant.ttir
+    return context.ttir
 
 
 def _facts(

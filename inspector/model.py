@@ -399,13 +399,14 @@ class Access:
         lines: the instructions in the assembly that it became, as far as positions tell.
         loop: id of the loop that they stand in.
         bits: of the narrowest of them.
-        widest: what the element type and the tile would allow at most.
+        widest: what the element type, the tile and its different addresses would allow at most.
         per_thread: neighbouring elements that a thread holds along the contiguous dimension.
         contiguity: neighbouring elements that are known to be neighbours in memory.
         divisibility: of the address, in bytes, as far as known; 0 where it is a constant 0.
         mask: neighbouring elements that share one mask bit; None without a mask.
-        limited_by: what made it narrow: `layout`, `order`, `contiguity`, `divisibility`, `mask`,
-            `dtype`, `tile`; None where nothing did, or it cannot be told.
+        limited_by: what made it narrow: `layout`, `order`, `contiguity`, `broadcast` (neighbours
+            share an address), `divisibility`, `mask`, `dtype`, `tile`; None where nothing did, or
+            it cannot be told.
         reason: the same in a sentence for people, with the argument or expression at fault.
         fix: what to change.
     """

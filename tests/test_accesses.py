@@ -70,7 +70,7 @@ def run() -> Report:
          "the mask offsets < n may change from element to element along dim 0: n is not", "Pad n"),
         ("masked_by_element", "global_store", 16, "mask", "offsets < n", "without a mask"),
         ("wrapped", "global_load", 16, "contiguity", "% n", "tl.max_contiguous"),
-        ("every_second", "global_load", 16, "contiguity", "lie 2 apart", "fastest"),
+        ("every_second", "global_load", 16, "contiguity", "lie 2 apart", "tl.split"),
         ("unaligned", "global_load", 16, "divisibility", "x is not known to be aligned", "view"),
         ("told_of_argument", "global_load", 16, "divisibility", "K is not known", "K // 16 * 16"),
         ("few_elements", "global_load", 32, "tile", "only 1 element of 32 bits", "num_warps"),

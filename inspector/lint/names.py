@@ -76,7 +76,7 @@ ENGINE_VALUES: tuple[MetricSpec, ...] = (*_LOOP, *_OP, *_ACCESS, *_WAIT, _MATCHE
 CHOICES: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "access.limited_by": frozenset(
-            {"layout", "order", "contiguity", "divisibility", "mask", "dtype", "tile"}
+            {"layout", "order", "contiguity", "broadcast", "divisibility", "mask", "dtype", "tile"}
         ),
         "wait.verdict": frozenset({"needed", "over-strict", "ordering", "idle", "missing"}),
     }

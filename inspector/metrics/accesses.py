@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
-from kinspect.inspector.metrics.access_reasons import Reason, explain_global
+from kinspect.inspector.metrics.access_reasons import explain_global
 from kinspect.inspector.metrics.lds_reasons import explain_lds
+from kinspect.inspector.metrics.reasons import Reason
 from kinspect.inspector.metrics.subject import Subject
 from kinspect.inspector.model import Access, Layout, MemoryOp, SourceLoc
 from kinspect.inspector.ttgir.axes.facts import UNBOUNDED
@@ -52,6 +53,7 @@ def accesses(subject: Subject, memory_ops: Sequence[MemoryOp]) -> tuple[Access, 
     layouts = Layouts()
     found: list[Access] = []
     for graph in _graphs(subject):
+        graph.before = subject.ttir_text
         tiles = [tile for tile in map(tile_of, graph.ops) if tile is not None]
         if not tiles:
             continue
@@ -170,7 +172,7 @@ def _access(
         lines=tuple(sorted(op.line for op in ops)),
         loop=deepest.loop if deepest is not None else None,
         bits=bits,
-        widest=_widest(tile, limits, bits),
+        widest=_widest(tile, limits, bits, reason),
         per_thread=limits.per_thread if limits is not None else None,
         contiguity=limits.contiguity if limits is not None else None,
         divisibility=0 if divisibility is not None and divisibility >= UNBOUNDED else divisibility,
@@ -181,10 +183,15 @@ def _access(
     )
 
 
-def _widest(tile: Tile, limits: Limits | None, bits: int | None) -> int | None:
-    """Bits that one access could move were it not for layout and facts."""
+def _widest(
+    tile: Tile, limits: Limits | None, bits: int | None, reason: Reason | None
+) -> int | None:
+    """Bits that one access could move were it not for layout and facts; None if not known."""
+    if reason is not None and not reason.is_bounded:
+        return None
     if limits is not None and tile.buffer is None:
-        return max(bits or 0, limits.most * limits.bits)
+        most = reason.widest if reason is not None else None
+        return max(bits or 0, limits.most * limits.bits if most is None else most)
     whole = _whole(tile)
     if limits is None or whole is None:
         return whole
@@ -212,7 +219,7 @@ def _reason(
     if bits is not None and bits >= _TRANSPOSING * limits.width:
         return None  # instructions that transpose while they read
     linear = layouts.of(tile.of.layout, tile.of.shape)
-    return explain_lds(tile, limits, linear) if linear is not None else None
+    return explain_lds(tile, limits, linear, axes.graph) if linear is not None else None
 
 
 def _layout(tile: Tile) -> str:

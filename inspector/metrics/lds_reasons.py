@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from kinspect.inspector.metrics.access_reasons import Reason, count, short_run
+from kinspect.inspector.metrics.access_reasons import short_run
+from kinspect.inspector.metrics.reasons import Reason, count
 from kinspect.inspector.model import Layout
+from kinspect.inspector.ttgir.axes.exchange import reads_of, rests_on_dot, rests_on_load, written_to
+from kinspect.inspector.ttgir.axes.flow import Graph
 from kinspect.inspector.ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, fastest, own_run
 from kinspect.inspector.ttgir.linear import LinearLayout
 from kinspect.inspector.ttgir.matrix import k_dim
@@ -11,17 +14,20 @@ from kinspect.inspector.ttgir.matrix import k_dim
 _SWIZZLED = frozenset(("swizzled_shared", "amd_rotating_shared"))
 
 
-def explain_lds(tile: Tile, limits: Limits, linear: LinearLayout) -> Reason | None:
+def explain_lds(tile: Tile, limits: Limits, linear: LinearLayout, graph: Graph) -> Reason | None:
     """Why an access of LDS moves fewer than 128 bits; None where it could.
 
     Args:
         tile: the operation.
         limits: what a thread holds side by side.
         linear: the layout of the tile in registers.
+        graph: where the function's values come from.
     """
     need = WIDEST_BITS // limits.bits
     if limits.elements >= need:
         return None
+    if _is_computed(tile, graph):
+        return _computed(tile, limits, linear, graph)
     layout = tile.of.layout
     if layout is not None and layout.kind == "dot_op" and tile.cls == "lds_read":
         return _operand(tile, limits, layout, linear)
@@ -29,8 +35,55 @@ def explain_lds(tile: Tile, limits: Limits, linear: LinearLayout) -> Reason | No
     if limits.held < need and own_run(linear, limits.dim) == limits.elements:
         return short_run(tile, limits, need)
     if mine != limits.dim and own_run(linear, mine) > limits.elements:
-        return _transposed(tile, limits, mine)
+        return _transposed(tile, limits, mine, graph)
     return _cut(tile, limits, own_run(linear, limits.dim))
+
+
+def _is_computed(tile: Tile, graph: Graph) -> bool:
+    """Whether the tile is made of a dot's result, so that no layout in memory decides its own."""
+    if tile.cls == "lds_write":
+        return rests_on_dot(graph, tile.op.operands[0])
+    return any(rests_on_dot(graph, value) for value in written_to(graph, tile.op.operands[0]))
+
+
+def _is_loaded(tile: Tile, graph: Graph) -> bool:
+    """Whether the tile comes from global memory, whose order is then the tile's."""
+    if tile.cls == "lds_write":
+        return rests_on_load(graph, tile.op.operands[0])
+    return any(rests_on_load(graph, value) for value in written_to(graph, tile.op.operands[0]))
+
+
+def _computed(tile: Tile, limits: Limits, linear: LinearLayout, graph: Graph) -> Reason:
+    """A tile on its way from one dot to another, or to an operation in another layout."""
+    verb = "written" if tile.cls == "lds_write" else "read"
+    text = (
+        f"the tile is computed from a dot and exchanged in another layout; it is {verb}"
+        f" {count(limits.elements)} at a time"
+    )
+    run = max(own_run(linear, dim) for dim in range(len(tile.of.shape)))
+    limited_by = "order" if run > limits.elements else "layout"
+    dots = [layout for layout in _read_as(tile, graph) if layout.kind == "dot_op"]
+    if not any(layout.params.get("opIdx") == 0 for layout in dots):
+        return Reason(limited_by, text, "")
+    return Reason(limited_by, text, _OWN_ROWS)
+
+
+def _read_as(tile: Tile, graph: Graph) -> list[Layout]:
+    """The layouts in which a tile is read back from LDS."""
+    if tile.cls == "lds_read":
+        layouts = [tile.of.layout]
+    else:
+        stored = tile.op.results or tile.op.operands[1:2]
+        reads = reads_of(graph, stored[0]) if stored else []
+        layouts = [op.result_types[0].layout for op in reads]
+    return [layout for layout in layouts if layout is not None]
+
+
+_OWN_ROWS = (
+    "Where BLOCK_M is at least 16 × num_warps, matrix_instr_nonkdim=16 gives each wave rows of its"
+    " own in both dots: no exchange is needed (tried: so in 9 of 9 kernels). Fewer waves or a"
+    " larger BLOCK_M do so as well, but spilled in attention with head dim 256."
+)
 
 
 def _operand(tile: Tile, limits: Limits, layout: Layout, linear: LinearLayout) -> Reason:
@@ -44,27 +97,31 @@ def _operand(tile: Tile, limits: Limits, layout: Layout, linear: LinearLayout) -
             f"the buffer is laid out along dim {limits.dim}, but the matrix instruction takes"
             f" neighbours along K, dim {k}: operand {side} is read element by element",
             f"Pass {side} contiguous along K (or load it transposed and use tl.trans), so that the"
-            " buffer is laid out along K; gfx950 and later can also transpose while they read.",
+            " buffer is laid out along K (tried: in 4 of 4 products all such reads went); gfx950"
+            " and later can also transpose while they read.",
         )
     if limits.elements == width:
         return Reason(
             "layout",
             f"the matrix instruction takes {count(limits.elements, 'neighbour')} along K per lane"
             f" (kWidth {width})",
-            "Use kpack=2 on gfx90a and gfx942, or an instruction with a longer K"
-            " (matrix_instr_nonkdim=16).",
+            "Use kpack=2 on gfx90a and gfx942 (tried: reads twice as wide in 5 of 5 products), or"
+            " an instruction with a longer K (matrix_instr_nonkdim=16; tried: half the reads, each"
+            " of two places).",
         )
     return _cut(tile, limits, own_run(linear, limits.dim))
 
 
-def _transposed(tile: Tile, limits: Limits, mine: int) -> Reason:
+def _transposed(tile: Tile, limits: Limits, mine: int, graph: Graph) -> Reason:
     verb = "written" if tile.cls == "lds_write" else "read"
     return Reason(
         "order",
         f"a thread holds neighbours along dim {mine}, but the buffer is laid out along dim"
         f" {limits.dim}: the tile is {verb} across",
         f"Make dim {limits.dim} contiguous in global memory too, so that loads, buffer and use"
-        " agree on the order.",
+        " agree on the order (tried with fp16: 8 writes of 32 bits became 4 of 64)."
+        if _is_loaded(tile, graph)
+        else "",
     )
 
 
@@ -83,5 +140,5 @@ def _cut(tile: Tile, limits: Limits, run: int) -> Reason:
         "layout",
         f"a thread holds {count(limits.elements, 'neighbour')} along dim {limits.dim}, the fastest"
         " of the buffer",
-        "Make the block larger along that dimension, or use fewer waves.",
+        "Make the block larger along that dimension, or use fewer waves (not tried).",
     )

@@ -13,12 +13,17 @@ from kinspect.inspector.metrics.subject import MEMORY_CLASSES, Subject, Tally
 from kinspect.inspector.model import Metric, MetricSpec
 
 WIDEST_BITS = 128
+NARROW_BITS = 32
+"""What an LDS bank, and a register, holds; narrower accesses take as long and fill part of it."""
 
 SPECS = (
     MetricSpec("bytes.*", "bytes/lane", "derived", "both", "Bytes that one lane moves"),
     MetricSpec("vector_bits.*.min", "bits/lane", "derived", "both", "Narrowest access"),
     MetricSpec("vector_bits.*.max", "bits/lane", "derived", "both", "Widest access"),
     MetricSpec("vector_bits.*.mean", "bits/lane", "derived", "both", "Mean width of an access"),
+    MetricSpec(
+        "narrow.*", "count", "derived", "both", "Accesses that move less than 32 bits per lane"
+    ),
     MetricSpec(
         "vectorized.*", "ratio", "derived", "both", "Share of accesses that move 128 bits per lane"
     ),
@@ -40,5 +45,7 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
         yield Metric(f"vector_bits.{cls}.max", max(widths), "bits/lane", "derived")
         mean = round(sum(widths) / len(widths), 2)
         yield Metric(f"vector_bits.{cls}.mean", mean, "bits/lane", "derived")
+        narrow = sum(bits < NARROW_BITS for bits in widths)
+        yield Metric(f"narrow.{cls}", narrow, "count", "derived")
         share = round(sum(w >= WIDEST_BITS for w in widths) / len(seen), 4)
         yield Metric(f"vectorized.{cls}", share, "ratio", "derived")

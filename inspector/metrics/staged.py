@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from kinspect.inspector.metrics.memory import NARROW_BITS
 from kinspect.inspector.metrics.options import option
 from kinspect.inspector.metrics.places import of_op
 from kinspect.inspector.metrics.staging import (
@@ -18,9 +19,11 @@ from kinspect.inspector.metrics.staging import (
     UNPIPELINED,
 )
 from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import Metric, Scalar, TtgirModule, TtgirOp
+from kinspect.inspector.model import Metric, Scalar, TtgirModule, TtgirOp, TtgirType
+from kinspect.inspector.ttgir.axes.tiles import Layouts, limits_of, tile_of
 from kinspect.inspector.ttgir.buffers import PlainAccess, plain_accesses
 from kinspect.inspector.ttgir.conversions import (
+    Conversion,
     Movements,
     before_stores,
     in_dot_loops,
@@ -77,26 +80,36 @@ def _unpipelined(subject: Subject, flow: Flow, found: Staging) -> dict[str, Scal
 
 
 def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
-    loops: dict[int | None, list[TtgirOp]] = {}
-    for op in in_dot_loops(flow):
-        loops.setdefault(flow.loop[op.index], []).append(op)
+    loops: dict[int | None, list[Conversion]] = {}
+    for its in in_dot_loops(flow, moves):
+        loops.setdefault(flow.loop[its.op.index], []).append(its)
     every, through = max(
         (
-            (ops, _largest_first([op for op in ops if moves[op.index] == "lds"]))
-            for ops in loops.values()
+            (every, _largest_first([its for its in every if its.movement == "lds"]))
+            for every in loops.values()
         ),
-        key=lambda of: (_bytes(of[1]) or 0, len(of[1]), len(of[0])),
+        key=lambda of: (_bytes([its.source for its in of[1]]) or 0, len(of[1]), len(of[0])),
         default=([], []),
     )
     worst = through[0] if through else None
     return {
         "lds": len(through),
         "of": len(every),
-        "at": of_op(worst),
-        "before": layout_name(worst.operand_types[0].layout) if worst else None,
-        "after": layout_name(worst.result_types[0].layout) if worst else None,
-        "bytes": _bytes(through),
+        "at": of_op(worst.op) if worst else None,
+        "before": layout_name(worst.source.layout) if worst else None,
+        "after": layout_name(worst.target.layout) if worst else None,
+        "bytes": _bytes([its.source for its in through]),
+        "narrow_reads": sum(map(_narrow_reads, through)),
     }
+
+
+def _narrow_reads(conversion: Conversion) -> int:
+    """Reads of less than 32 bits per lane by which a tile comes back from its buffer."""
+    reads = [tile_of(op) for op in conversion.reads]
+    limits = [limits_of(tile, None, Layouts()) for tile in reads if tile is not None]
+    return sum(
+        its.held // its.elements for its in limits if its is not None and its.width < NARROW_BITS
+    )
 
 
 def _trips(flow: Flow, found: Staging) -> dict[str, Scalar]:
@@ -119,7 +132,7 @@ def _epilogue(flow: Flow, moves: Movements) -> dict[str, Scalar]:
     return {
         "lds": len(through),
         "at": of_op(worst.op) if worst else None,
-        "bytes": _bytes([one.op for one in through]),
+        "bytes": _bytes([one.op.result_types[0] for one in through]),
         "wide": worst.wide if worst else None,
     }
 
@@ -164,11 +177,11 @@ def _why_not_direct(subject: Subject, found: Staging, load: TtgirOp, widths: Seq
     return "Triton kept it in registers"
 
 
-def _largest_first(ops: Sequence[TtgirOp]) -> list[TtgirOp]:
-    return sorted(ops, key=lambda op: tile_bytes(op.result_types[0]) or 0, reverse=True)
+def _largest_first(conversions: Sequence[Conversion]) -> list[Conversion]:
+    return sorted(conversions, key=lambda its: tile_bytes(its.source) or 0, reverse=True)
 
 
-def _bytes(ops: Sequence[TtgirOp]) -> int | None:
-    """Bytes of all their tiles; None where one's is unknown."""
-    sizes = [tile_bytes(op.result_types[0]) for op in ops]
+def _bytes(tiles: Sequence[TtgirType]) -> int | None:
+    """Bytes of some tiles; None where one's is unknown."""
+    sizes = [tile_bytes(of) for of in tiles]
     return None if None in sizes else sum(size for size in sizes if size is not None)

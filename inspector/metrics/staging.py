@@ -21,10 +21,11 @@ _ABOUT: Mapping[str, str] = {
     UNPIPELINED: "Global loads in the innermost loop of a dot whose value is multiplied in the "
     "same iteration, so that it waits for memory: `loads` of the `of` that feed the dots, `at` "
     "which line, num_`stages`",
-    CONVERTS: "convert_layout in the loop with dots that moves most with them: `lds` of `of` move "
-    "data through LDS, the largest `at` which line, `before` and `after` in which layout, `bytes` "
-    "of all their tiles; operands on their way to a dot and tiles that are only stored are left "
-    "out",
+    CONVERTS: "convert_layout in the loop with dots that moves most with them, and tiles of one "
+    "dot that reach another dot through a buffer: `lds` of `of` move data through LDS, the largest "
+    "`at` which line, `before` and `after` in which layout, `bytes` of all their tiles, "
+    "`narrow_reads` of less than 32 bits per lane from the buffers; loaded operands on their way "
+    "to a dot and tiles that are only stored are left out",
     TRIPS: "Values that pass through LDS more than once between a global load and a dot: how many "
     "`values`, `most` trips, the worst one's load (`at`), `path` and where its `first_at` and "
     "`second_at` trips are",

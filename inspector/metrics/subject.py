@@ -65,7 +65,8 @@ class Subject:
     """One kernel with everything the metrics may look at.
 
     `ttir` is what the kernel asks for, `ttgir` what the compiler made of it before LLVM. `sync` is
-    worked out from the rest once, by `wait_verdicts.judged`.
+    worked out from the rest once, by `wait_verdicts.judged`. `ttir` holds the dots alone;
+    `ttir_text` is all of it, which few kernels need.
     """
 
     function: Function
@@ -74,6 +75,7 @@ class Subject:
     ttgir: TtgirModule | None = None
     ttir: TtgirModule | None = None
     sync: Synchronisation | None = None
+    ttir_text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ Movements = Mapping[int, Movement | None]
 CONVERSIONS = frozenset(("ttg.convert_layout", "triton_gpu.convert_layout"))
 _MOST_EXCHANGES = 1
 _ATOMICS = frozenset(("tt.atomic_rmw", "amdg.buffer_atomic_rmw", "amdgpu.buffer_atomic_rmw"))
+LOCAL_ALLOCS = frozenset(("ttg.local_alloc", "triton_gpu.local_alloc"))
+LOCAL_LOADS = frozenset(("ttg.local_load", "triton_gpu.local_load"))
 _SHAPES = frozenset(("tt.expand_dims", "tt.reshape", "tt.trans"))
 _CASTS = frozenset(("arith.extf", "arith.sitofp", "arith.truncf", "arith.uitofp", "tt.fp_to_fp"))
 
@@ -90,8 +92,57 @@ def _differences(held: Sequence[Basis], wanted: Sequence[Basis]) -> tuple[Basis,
     )
 
 
-def in_dot_loops(flow: Flow) -> tuple[TtgirOp, ...]:
-    """The conversions whose innermost loop is that of a dot.
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A tile that changes its layout.
+
+    Attributes:
+        op: the `convert_layout`, or the `local_alloc` of what Triton makes of one that leads to a
+            dot's operand.
+        source, target: types before and after.
+        movement: how the data moves; None where a layout is not understood.
+        reads: the operations that read the buffer of a `local_alloc`.
+    """
+
+    op: TtgirOp
+    source: TtgirType
+    target: TtgirType
+    movement: Movement | None
+    reads: tuple[TtgirOp, ...] = ()
+
+
+def in_dot_loops(flow: Flow, moves: Movements) -> tuple[Conversion, ...]:
+    """The changes of layout in the innermost loops of dots, in file order.
+
+    A `convert_layout`, or the `local_alloc` and `local_load` by which Triton replaces one whose
+    result is an operand of a dot.
+    """
+    converted = [
+        Conversion(op, op.operand_types[0], op.result_types[0], moves[op.index])
+        for op in _in_dot_loops(flow)
+    ]
+    return tuple(sorted((*converted, *_exchanged(flow)), key=lambda its: its.op.index))
+
+
+def _exchanged(flow: Flow) -> list[Conversion]:
+    """Tiles that a dot made and that reach a dot of the same loop through an LDS buffer."""
+    readers: dict[int, list[TtgirOp]] = {}
+    for op in flow.module.ops:
+        if op.name in LOCAL_LOADS and flow.operands[op.index]:
+            readers.setdefault(flow.operands[op.index][0], []).append(op)
+    exchanged: list[Conversion] = []
+    for op in flow.module.ops:
+        if op.name not in LOCAL_ALLOCS or not op.operand_types or not flow.in_dot_loop(op):
+            continue
+        reads = readers.get(flow.results[op.index][0], ())
+        source = op.operand_types[0]
+        if source.kind == "tensor" and reads and _rests_on_dot(flow, op):
+            exchanged.append(Conversion(op, source, reads[0].result_types[0], "lds", tuple(reads)))
+    return exchanged
+
+
+def _in_dot_loops(flow: Flow) -> tuple[TtgirOp, ...]:
+    """The `convert_layout` operations whose innermost loop is that of a dot.
 
     Those that bring a loaded tile to its dot are left out: one exchange is how an operand gets
     there, whether it is written as a conversion or as a store to LDS and a load. So are those of

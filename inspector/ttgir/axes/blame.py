@@ -7,20 +7,23 @@ that could have had it. Nothing is recorded while facts are computed: few access
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from kinspect.inspector.model import TtgirOp
 from kinspect.inspector.ttgir.axes.facts import Facts
 from kinspect.inspector.ttgir.axes.flow import Axes
+from kinspect.inspector.ttgir.axes.reshaping import SPREADS, dimension_before
 from kinspect.inspector.ttgir.axes.transfer import pointee_bytes
 from kinspect.inspector.ttgir.opforms import FUNCTIONS
 
 Kind = Literal[
     "argument",
     "constant",
+    "divided",
     "factor",
     "loaded",
+    "predicate",
     "program",
     "range",
     "repeated",
@@ -29,12 +32,18 @@ Kind = Literal[
     "value",
     "wrap",
 ]
-"""What is at fault: an argument of the kernel of which the fact is not known; a number; a factor
-that neighbours are multiplied by; a value from memory; the program's index; a range that is too
-short; one element for all neighbours; one for some of them; a number that is added; any other
-operation; a remainder that may wrap around."""
+"""What is at fault: an argument of the kernel of which the fact is not known; a number; a divisor
+of which nothing is known; a factor that neighbours are multiplied by; a value from memory; a
+comparison that may change at any element; the program's index; a range that is too short; one
+element for all neighbours; one for some of them; a number that is added; any other operation; a
+remainder that may wrap around."""
 
 _MOST_STEPS = 200
+_LONGEST_SHIFT = 31
+# Comparisons of a range with a bound that change at multiples if the bound is one; the range stands
+# on the left, or on the right.
+_BEFORE_MULTIPLES = frozenset(("slt", "ult", "sge", "uge"))
+_AFTER_MULTIPLES = frozenset(("sgt", "ugt", "sle", "ule"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +54,17 @@ class Blame:
         kind: see `Kind`.
         value: the SSA value at fault, e.g. `%stride_bk`.
         op: the operation that makes it, or that loses the fact with it; None for an argument.
-        constant: the number, for `constant` and a `factor` that is one.
+        constant: the number, for `constant` and a `factor` that is one; for `shared` how many
+            numbers in a row give one quotient.
+        factor: for `shared`, the value that the quotients are multiplied by; None where they are
+            the addresses' steps themselves.
     """
 
     kind: Kind
     value: str
     op: TtgirOp | None = None
     constant: int | None = None
+    factor: str | None = None
 
 
 def not_contiguous(axes: Axes, value: str, dim: int, need: int) -> Blame:
@@ -129,7 +142,7 @@ class _Walk:
             return self.contiguity(source, dim, need)
         if op is None or name in self.axes.graph.merged:
             return self._end(name)
-        through = _through(op, dim)
+        through = dimension_before(op, dim)
         if through is not None:
             inner = op.operands[0]
             if op.operand_types[0].shape and through >= 0:
@@ -146,23 +159,32 @@ class _Walk:
             facts = self._of(name, dim)
             if facts.contiguity[dim] < need and facts.constancy[dim] < need:
                 return self.contiguity(name, dim, need)
-        moving = [n for n in op.operands[:2] if self._of(n, dim).constancy[dim] < need]
+        moving = [n for n in op.operands[:2] if not self.is_uniform(op, n, dim)]
         if not moving:
             return Blame("repeated", op.results[0], op)
+        if all(self._of(n, dim).constancy[dim] >= need for n in moving):
+            return self.contiguity(moving[0], dim, need)  # neighbours are equal in groups
         return self._end(op.results[0])
+
+    def is_uniform(self, op: TtgirOp, name: str, dim: int) -> bool:
+        """Whether an operand of an elementwise operation is the same along a whole dimension."""
+        shape = op.result_types[0].shape
+        return not shape or self._of(name, dim).constancy[dim] >= shape[dim]
 
     def product_contiguity(self, op: TtgirOp, dim: int, need: int) -> Blame:
         """A product: the factor that is the same for all neighbours and not known to be 1."""
         a, b = op.operands[:2]
         for moving, factor in ((a, b), (b, a)):
-            facts = self._of(factor, dim)
-            if facts.constancy[dim] >= need and self._of(moving, dim).constancy[dim] < need:
+            facts, steps = self._of(factor, dim), self._of(moving, dim)
+            if facts.constancy[dim] >= need and steps.constancy[dim] < facts.constancy[dim]:
                 if facts.constant == 1:
                     return self.contiguity(moving, dim, need)
-                if self._of(moving, dim).contiguity[dim] < need:
-                    found = self.contiguity(moving, dim, need)
-                    if found.kind in ("loaded", "shared"):  # a factor of 1 would not help
-                        return found
+                if steps.contiguity[dim] < need:
+                    cause = self.contiguity(moving, dim, need)
+                    if cause.kind == "shared":
+                        return replace(cause, factor=self.scalar(factor))
+                    if cause.kind in ("divided", "loaded") or facts.constant is not None:
+                        return cause  # a factor of 1 would not help
                 return self.factor(factor)
         return self._end(op.results[0])
 
@@ -175,7 +197,7 @@ class _Walk:
     def scalar(self, name: str) -> str:
         """The value that a tensor of equal elements was spread from."""
         op = self.axes.graph.made.get(name)
-        while op is not None and op.name.rpartition(".")[2] in _SPREADS:
+        while op is not None and op.name.rpartition(".")[2] in SPREADS:
             name = op.operands[0]
             op = self.axes.graph.made.get(name)
         return name
@@ -186,14 +208,36 @@ class _Walk:
         ranged, by = self._of(a, dim), self._of(b, dim)
         if ranged.contiguity[dim] < need and by.constant != 1:
             return self.contiguity(a, dim, need)
-        if "div" in op.name and by.constant is not None:
-            return Blame("shared", self.scalar(b), op, by.constant)
+        if "div" in op.name:
+            known = by.constant is not None or self._of(op.results[0], dim).constancy[dim] > 1
+            return Blame("shared" if known else "divided", self.scalar(b), op, by.constant)
         if by.constancy[dim] >= need and by.divisibility[dim] < need:
             found = self.scalar(b)
             return Blame("wrap", found, op, by.constant)
         if ranged.divisibility[dim] < need:
             return self.divisibility(a, dim, need)
         return self._end(op.results[0])
+
+    def shifted(self, op: TtgirOp, dim: int, need: int) -> Blame:
+        """A shift to the right divides, one to the left multiplies."""
+        a, b = op.operands[:2]
+        amount = self._of(b, dim).constant
+        if amount is None or not 0 < amount < _LONGEST_SHIFT:
+            return self._end(op.results[0])
+        if self._of(a, dim).contiguity[dim] < need:
+            return self.contiguity(a, dim, need)
+        kind: Kind = "factor" if op.name == "arith.shli" else "shared"
+        return Blame(kind, self.scalar(b), op, 1 << amount)
+
+    def cleared(self, op: TtgirOp, dim: int, need: int) -> Blame:
+        """Bits that are set to zero: the last ones, so that a group of neighbours is one."""
+        a, b = op.operands[:2]
+        kept = self._of(b, dim).constant
+        if kept is None or kept >= -1 or -kept & (-kept - 1):
+            return self._end(op.results[0])
+        if self._of(a, dim).contiguity[dim] < need:
+            return self.contiguity(a, dim, need)
+        return Blame("shared", self.scalar(b), op, -kept, factor=self.scalar(b))
 
     def choice(self, op: TtgirOp, dim: int, need: int) -> Blame:
         first = 1 if op.name == "arith.select" else 0
@@ -215,7 +259,7 @@ class _Walk:
             return self.divisibility(source, dim, need)
         if op is None or name in self.axes.graph.merged:
             return self._end(name)
-        through = _through(op, dim)
+        through = dimension_before(op, dim)
         if through is not None:
             return self.divisibility(op.operands[0], max(0, through), need)
         rule = _DIVISIBILITY.get(op.name)
@@ -271,7 +315,7 @@ class _Walk:
             return self.constancy(source, dim, need)
         if op is None or name in self.axes.graph.merged:
             return self._end(name)
-        through = _through(op, dim)
+        through = dimension_before(op, dim)
         if through is not None and through >= 0:
             return self.constancy(op.operands[0], through, need)
         rule = _CONSTANCY.get(op.name)
@@ -287,6 +331,9 @@ class _Walk:
         """A comparison of a range with a bound: what keeps them from crossing in steps."""
         a, b = op.operands[:2]
         ranged, bound = (a, b) if self._of(b, dim).constancy[dim] >= need else (b, a)
+        steps = _BEFORE_MULTIPLES if ranged == a else _AFTER_MULTIPLES
+        if op.attributes.get("predicate") not in steps:
+            return Blame("predicate", op.results[0], op)
         facts = self._of(ranged, dim)
         if facts.contiguity[dim] < need:
             return self.contiguity(ranged, dim, need)
@@ -320,32 +367,11 @@ _KINDS: Mapping[str, Kind] = {
     "get_program_id": "program",
     "make_range": "range",
 }
-_SPREADS = frozenset(("splat", "broadcast", "expand_dims", "convert_layout", "extsi", "extui"))
-_SAME = frozenset(("convert_layout", "extsi", "extui", "trunci", "broadcast", "index_cast"))
-
-
-def _through(op: TtgirOp, dim: int) -> int | None:
-    """The dimension of the operand that an operation only reshapes; -1 where it had none."""
-    short = op.name.rpartition(".")[2]
-    if short in _SAME:
-        return dim
-    if short == "splat":
-        return -1
-    if short == "expand_dims":
-        axis = op.attributes.get("axis")
-        if not isinstance(axis, int) or axis == dim:
-            return -1
-        return dim - (dim > axis)
-    if short == "trans":
-        order = op.attributes.get("order")
-        return order[dim] if isinstance(order, tuple) and dim < len(order) else None
-    return None
-
-
 _Rule = Callable[[_Walk, TtgirOp, int, int], Blame]
 
 _CONTIGUITY: Mapping[str, _Rule] = {
     "arith.addi": _Walk.sum_contiguity,
+    "arith.andi": _Walk.cleared,
     "arith.divsi": _Walk.wrapped,
     "arith.divui": _Walk.wrapped,
     "arith.maxsi": _Walk.choice,
@@ -354,6 +380,9 @@ _CONTIGUITY: Mapping[str, _Rule] = {
     "arith.remsi": _Walk.wrapped,
     "arith.remui": _Walk.wrapped,
     "arith.select": _Walk.choice,
+    "arith.shli": _Walk.shifted,
+    "arith.shrsi": _Walk.shifted,
+    "arith.shrui": _Walk.shifted,
     "arith.subi": _Walk.sum_contiguity,
     "tt.addptr": _Walk.sum_contiguity,
 }

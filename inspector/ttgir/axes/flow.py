@@ -43,15 +43,17 @@ class Graph:
         made: value -> the operation it is a result of.
         carried: value -> the region argument that it is.
         merged: result of a loop or branch -> the values that it may take.
-        parts: values that are parts of what a variable of their name is assigned; None until
-            somebody asks for names.
+        before: text of the TTIR that it was lowered from, nearer to the source; read where names
+            are needed.
+        variables: value -> the variable of the source that it is; None until names are needed.
     """
 
     ops: list[TtgirOp]
     made: dict[str, TtgirOp] = field(default_factory=dict)
     carried: dict[str, Carried] = field(default_factory=dict)
     merged: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    parts: frozenset[str] | None = None
+    before: str | None = None
+    variables: Mapping[str, str] | None = None
 
     def sources(self, name: str) -> Sequence[str]:
         """The values that the facts of a value rest on."""

@@ -1,7 +1,9 @@
 """Values of a TTGIR file in the words of the source, as far as the file tells them.
 
-Recent versions of Triton name a value after the variable that its statement assigns; older ones
-number values. Arguments keep their names, or their numbers.
+Recent versions of Triton name every value of a statement after the variable that the statement
+assigns: in `acc += tl.dot(tl.load(p, mask=k + rk < K), b)` the sum `k + rk` is called `acc`, too.
+`variables.py` tells which values are the variable itself; the others are written as expressions.
+Older versions number values. Arguments keep their names, or their numbers.
 """
 
 from __future__ import annotations
@@ -11,14 +13,16 @@ from collections.abc import Mapping
 
 from kinspect.inspector.model import SourceLoc, TtgirOp
 from kinspect.inspector.ttgir.axes.blame import is_argument
-from kinspect.inspector.ttgir.axes.flow import Axes, Graph
+from kinspect.inspector.ttgir.axes.flow import Axes
+from kinspect.inspector.ttgir.axes.variables import (
+    delayed_source,
+    is_loop_index,
+    variable,
+)
 
 MORE = "…"
-_UNNAMED = re.compile(
-    r"%(?:arg|c)?-?\d+(?:_i\d+)?(?:_\d+)?(?:#\d+)?\Z|%(?:cst|true|false)(?:_\d+)?\Z"
-)
+LOOP_INDEX = "loop index"
 _ARGUMENT = re.compile(r"%arg(\d+)\Z")
-_NUMBERED = re.compile(r"(.+)_\d+\Z")
 _DEEPEST = 3
 
 _SIGNS: Mapping[str, str] = {
@@ -79,13 +83,18 @@ def _words(axes: Axes, value: str, at: SourceLoc | None, depth: int) -> str:
     constant = axes.of(value).constant
     if constant is not None:
         return str(constant)
-    name = _variable(graph, value)
+    name = variable(graph, value)
     op = graph.made.get(value)
-    if op is None:  # carried by a loop
-        return name or MORE
+    if op is None or value in graph.merged:
+        if name is not None:
+            return name
+        if is_loop_index(graph, value):
+            return LOOP_INDEX
+        source = delayed_source(graph, value)
+        return _words(axes, source, at, depth) if source is not None else MORE
     if op.name.rpartition(".")[2] in _SHAPES and op.operands:
         return _words(axes, op.operands[0], at, depth)
-    if name is not None and _elsewhere(op, at) and value not in _parts(graph):
+    if name is not None and _elsewhere(op, at):
         return name
     if depth >= _DEEPEST:
         return MORE
@@ -111,33 +120,3 @@ def _elsewhere(op: TtgirOp, at: SourceLoc | None) -> bool:
         return True
     here, there = op.loc.in_user_code, at.in_user_code
     return (here.file, here.line) != (there.file, there.line)
-
-
-def _parts(graph: Graph) -> frozenset[str]:
-    """Values named after a variable that are only a part of what is assigned to it.
-
-    `a = tl.load(p, mask=offs < K - k)` names `K - k` after `a` as well.
-    """
-    if graph.parts is None:
-        found: set[str] = set()
-        for op in graph.ops:
-            own = _variable(graph, op.results[0]) if len(op.results) == 1 else None
-            for operand in op.operands if own is not None else ():
-                maker = graph.made.get(operand)
-                if maker is None or _variable(graph, operand) != own:
-                    continue
-                if not _elsewhere(maker, op.loc):
-                    found.add(operand)
-        graph.parts = frozenset(found)
-    return graph.parts
-
-
-def _variable(graph: Graph, value: str) -> str | None:
-    """The variable that a value is named after."""
-    if _UNNAMED.match(value.partition("'")[0]):
-        return None
-    name = value.partition("#")[0].partition("'")[0]
-    match = _NUMBERED.match(name)
-    if match is not None and (match.group(1) in graph.made or match.group(1) in graph.carried):
-        name = match.group(1)
-    return name[1:]

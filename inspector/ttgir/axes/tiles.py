@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from kinspect.inspector.model import Layout, TtgirOp, TtgirType
+from kinspect.inspector.ttgir.axes.facts import Facts
 from kinspect.inspector.ttgir.axes.flow import Axes
 from kinspect.inspector.ttgir.layouts import to_linear
 from kinspect.inspector.ttgir.linear import LinearLayout
@@ -63,7 +64,10 @@ class Limits:
         held: elements that a thread holds altogether.
         bits: bits of an element.
         lanes: of the workgroup.
-        share: neighbours that each lane could have, were the tile spread evenly over them all.
+        share: neighbours that each lane could have, were the tile's different addresses spread
+            evenly over them all.
+        shared: neighbours that are known to have the same address.
+        distinct: different addresses along the dimension, at most.
         across: the dimension along which neighbouring lanes lie.
         contiguity: neighbours in memory.
         divisibility: bytes that divide the first address.
@@ -77,6 +81,8 @@ class Limits:
     bits: int
     lanes: int = 1
     share: int = WIDEST_BITS
+    shared: int = 1
+    distinct: int | None = None
     across: int | None = None
     contiguity: int | None = None
     divisibility: int | None = None
@@ -200,8 +206,14 @@ class Layouts:
         return self._known[key]
 
 
-def limits_of(tile: Tile, axes: Axes, layouts: Layouts) -> Limits | None:
-    """What limits the width of a tile's accesses; None where the layout is not known."""
+def limits_of(tile: Tile, axes: Axes | None, layouts: Layouts) -> Limits | None:
+    """What limits the width of a tile's accesses; None where the layout is not known.
+
+    Args:
+        tile: the operation.
+        axes: what is known of its addresses and mask; an access of LDS needs none.
+        layouts: of the file's tiles.
+    """
     linear = layouts.of(tile.of.layout, tile.of.shape)
     bits = element_bits(tile.element)
     if linear is None or bits is None:
@@ -209,6 +221,8 @@ def limits_of(tile: Tile, axes: Axes, layouts: Layouts) -> Limits | None:
     bits = max(8, bits)
     if tile.buffer is not None:
         return _lds_limits(tile, tile.buffer, linear, bits)
+    if axes is None:
+        return None
     return _global_limits(tile, axes, linear, bits)
 
 
@@ -236,18 +250,28 @@ def _global_limits(tile: Tile, axes: Axes, linear: LinearLayout, bits: int) -> L
     if mask is not None:
         elements = min(elements, mask)
     lanes = 1 << (len(linear.lane) + len(linear.warp))
+    distinct = distinct_addresses(facts, linear.shape)
     return Limits(
         dim,
         run,
         linear.distinct_elements_per_thread,
         bits,
         lanes,
-        max(1, min(prod(linear.shape) // lanes, linear.shape[dim])),
+        max(1, min(prod(distinct) // lanes, distinct[dim])),
+        min(facts.constancy[dim], linear.shape[dim]),
+        distinct[dim],
         across,
         contiguity,
         divisibility,
         mask,
         max(1, elements),
+    )
+
+
+def distinct_addresses(facts: Facts, shape: Sequence[int]) -> tuple[int, ...]:
+    """How many different addresses lie along each dimension of a tile, at most."""
+    return tuple(
+        max(1, size // max(1, same)) for size, same in zip(shape, facts.constancy, strict=False)
     )
 
 

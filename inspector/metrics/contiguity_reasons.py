@@ -1,0 +1,172 @@
+"""Why neighbours of a tile are no neighbours in memory, in words, and what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from kinspect.inspector.metrics.mask_reasons import with_mask
+from kinspect.inspector.metrics.reasons import ALIGNED, Reason, count, line_of, name_of
+from kinspect.inspector.ttgir.axes.blame import Blame, Kind, not_contiguous
+from kinspect.inspector.ttgir.axes.flow import Axes
+from kinspect.inspector.ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, distinct_addresses
+
+
+def explain_contiguity(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
+    """Why fewer than `need` neighbours along the dimension are neighbours in memory."""
+    blame = not_contiguous(axes, tile.addresses or "", limits.dim, need)
+    if blame.kind == "factor" and blame.constant is None:
+        limits, blame = _meant(tile, limits, axes, blame, need)
+    at = tile.op.loc
+    if blame.kind in ("shared", "divided", "repeated"):
+        found = _broadcast(tile, limits, axes, blame)
+    else:
+        name = name_of(axes, blame, at)
+        text, fix, widest = _CONTIGUITY.get(blame.kind, _other)(name, blame, limits, need)
+        found = Reason("contiguity", text, fix, widest)
+    if found.fix and tile.mask is not None and axes.of(tile.mask).constancy[limits.dim] == 1:
+        return with_mask(found, tile, limits, axes, need)
+    return found
+
+
+def _meant(tile: Tile, limits: Limits, axes: Axes, blame: Blame, need: int) -> tuple[Limits, Blame]:
+    """Which dimension was meant to be contiguous, where none is known to be."""
+    dims = [dim for dim, size in enumerate(tile.of.shape) if size > 1]
+    causes = {dim: not_contiguous(axes, tile.addresses or "", dim, need) for dim in dims}
+    for dim, cause in causes.items():
+        known = cause.kind == "shared" and cause.factor is None
+        if known and cause.constant == _same(tile, axes, dim):
+            return replace(limits, dim=dim), cause
+    # A descriptor's last stride is 1; elsewhere neighbouring lanes are to access neighbours.
+    meant = dims[-1] if _STRIDE_OF_DESCRIPTOR in blame.value else limits.across
+    if meant is not None and meant in causes and causes[meant].kind == "factor":
+        return replace(limits, dim=meant), causes[meant]
+    return limits, blame
+
+
+_Words = Callable[[str, Blame, Limits, int], tuple[str, str, int | None]]
+"""What is said of a cause, what to change, and `Reason.widest`."""
+
+
+def _factor(name: str, blame: Blame, limits: Limits, need: int) -> tuple[str, str, int | None]:
+    dim = limits.dim
+    if blame.constant is not None:
+        text = f"neighbouring elements along dim {dim} lie {blame.constant} apart"
+        if blame.constant != _PAIR:
+            return text, "", limits.width
+        return (
+            text,
+            "Load the elements between as well, with a tile that is twice as long, and take the"
+            " pairs apart in registers: tl.split(tl.reshape(both, (..., 2))). They must be inside"
+            " of the tensor, or masked. (Tried: a quarter of the loads, for one trip through LDS.)",
+            min(WIDEST_BITS, _PAIR * need * limits.bits),
+        )
+    apart = f"neighbouring elements along dim {dim} lie {name} apart"
+    if _STRIDE_OF_DESCRIPTOR in name:
+        return (
+            f"{name} is not known to be 1: this target has no tensor descriptors, and what Triton"
+            " makes of one that the host passes forgets that its last stride is 1",
+            "Make the descriptor in the kernel, with the last stride written as 1"
+            " (tl.make_tensor_descriptor), or load through pointers.",
+            None,
+        )
+    return (
+        f"{name} is not known to be 1: {apart}",
+        f"Pass {name} as tl.constexpr 1, or a tensor that is contiguous along this dimension"
+        " (Triton notes of an argument that it is 1). tl.max_contiguous of the product is lost.",
+        None,
+    )
+
+
+def _loaded(name: str, blame: Blame, limits: Limits, need: int) -> tuple[str, str, int | None]:
+    return (
+        f"the addresses along dim {limits.dim} rest on values loaded from memory"
+        f"{line_of(blame)}: whether neighbours lie side by side is not known",
+        "",
+        None,
+    )
+
+
+def _broadcast(tile: Tile, limits: Limits, axes: Axes, blame: Blame) -> Reason:
+    """Neighbours share an address: how many there are, and how each is loaded once."""
+    dim, shape = limits.dim, tile.of.shape
+    size = shape[dim]
+    if blame.kind == "repeated":
+        text = f"all {size} elements along dim {dim} have the same address"
+        return Reason("broadcast", text, "", limits.width)
+    name = name_of(axes, blame, tile.op.loc)
+    if blame.kind == "divided":
+        return Reason(
+            "broadcast",
+            f"the offsets along dim {dim} are taken // {name}, of which nothing is known: unless it"
+            " is 1, neighbours share addresses",
+            f"Pass {name} as tl.constexpr: each address that a lane needs is then loaded once"
+            " (tried: 16 loads became 8 for 2, 2 for 8 and more).",
+            is_bounded=False,
+        )
+    group, same = blame.constant, _same(tile, axes, dim)
+    distinct = size // same
+    if group is not None and same < group:  # the groups do not begin where the tile does
+        distinct = min(distinct, (size + group - 2) // group + 1)
+    exact = group == same and blame.factor is None
+    text = (
+        f"neighbours along dim {dim} share an address{f', {group} at a time' if group else ''}:"
+        f" {'' if exact else 'at most '}{count(distinct, 'different address', 'es')} for {size}"
+        " elements"
+    )
+    if not exact:
+        return Reason("broadcast", text, "", limits.width)
+    return Reason(
+        "broadcast",
+        text,
+        f"Load each address once, with a tile that is {group} times shorter along dim {dim}, and"
+        f" spread or unpack it in registers: tl.reshape(tl.broadcast_to(...)), or a shift by"
+        " tl.arange for packed values. (Tried in 5 kernels: one load in place of 2 to 8, and a trip"
+        " through LDS.)",
+    )
+
+
+def _same(tile: Tile, axes: Axes, dim: int) -> int:
+    """How many neighbours are known to have the same address."""
+    shape = tile.of.shape
+    return shape[dim] // distinct_addresses(axes.of(tile.addresses or "", len(shape)), shape)[dim]
+
+
+def _wrap(name: str, blame: Blame, limits: Limits, need: int) -> tuple[str, str, int | None]:
+    if blame.constant is not None:
+        return (
+            f"the offsets are taken % {name}, which is not divisible by {need}: they jump"
+            f" between neighbours along dim {limits.dim}",
+            "Where this only keeps the offsets inside of the tensor, mask them instead (not"
+            f" tried); where the size may be changed, use a multiple of {need}.",
+            None,
+        )
+    return (
+        f"the offsets are taken % {name}, which is not known to be divisible by {need}: they"
+        f" may jump between neighbours along dim {limits.dim}",
+        f"Pad the tensor so that {name} is a multiple of {ALIGNED}, which Triton then notes of an"
+        f" argument; where it always is a multiple of {need}, say that no run is cut:"
+        f" tl.max_contiguous(tl.multiple_of(offsets, {need}), {need}).",
+        None,
+    )
+
+
+def _other(name: str, blame: Blame, limits: Limits, need: int) -> tuple[str, str, int | None]:
+    text = (
+        f"{name} is not known to step by one from element to element along dim {limits.dim}"
+        f"{line_of(blame)}"
+    )
+    if blame.op is not None and blame.op.name in _BITWISE:
+        return text, "", limits.width  # a swizzle or a mask of bits hardly ever counts up
+    hint = f"tl.max_contiguous(tl.multiple_of(offsets, {need}), {need})"
+    return text, f"Where it does, say so of the operation itself (not tried): {hint}.", None
+
+
+_CONTIGUITY: Mapping[Kind, _Words] = {
+    "factor": _factor,
+    "loaded": _loaded,
+    "wrap": _wrap,
+}
+_STRIDE_OF_DESCRIPTOR = ".stride."
+_BITWISE = frozenset(("arith.andi", "arith.ori", "arith.xori"))
+_PAIR = 2

@@ -1,0 +1,90 @@
+"""What a mask does to the width of an access, in words, and what to change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kinspect.inspector.metrics.reasons import ALIGNED, Reason, line_of, name_of
+from kinspect.inspector.model import SourceLoc, TtgirOp
+from kinspect.inspector.ttgir.axes.blame import Blame, not_constant
+from kinspect.inspector.ttgir.axes.flow import Axes
+from kinspect.inspector.ttgir.axes.names import words
+from kinspect.inspector.ttgir.axes.tiles import Limits, Tile
+
+
+def with_mask(found: Reason, tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
+    """The mask is in the way as well."""
+    blame = not_constant(axes, tile.mask or "", limits.dim, need)
+    cause, fix = _mask_cause(axes, blame, tile.op.loc, need)
+    if cause in found.text:
+        return replace(found, text=f"{found.text}; the mask allows no more")
+    also = f"; the mask allows no more: {cause}"
+    return replace(
+        found, text=found.text + also, fix=found.fix and f"{found.fix} For the mask: {fix}"
+    )
+
+
+def masked(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
+    """The mask alone splits the accesses."""
+    mask = tile.mask or ""
+    shared = limits.mask or 1
+    blame = not_constant(axes, mask, limits.dim, need)
+    every = "from element to element" if shared == 1 else f"after every {shared} elements"
+    said = words(axes, _varying(axes, mask, limits.dim, need), tile.op.loc)
+    what = "the mask" if said in ("…", "mask") else f"the mask {said}"
+    cause, fix = _mask_cause(axes, blame, tile.op.loc, need)
+    return Reason("mask", f"{what} may change {every} along dim {limits.dim}: {cause}", fix)
+
+
+def _varying(axes: Axes, mask: str, dim: int, need: int) -> str:
+    """The part of a mask that splits accesses; pipelining adds what holds for a whole tile."""
+    op = axes.graph.made.get(mask)
+    while op is not None and op.name in ("arith.andi", "tt.broadcast", "ttg.convert_layout"):
+        parts = [name for name in op.operands if axes.of(name, dim + 1).constancy[dim] < need]
+        if len(parts) != 1:
+            break
+        mask = parts[0]
+        op = axes.graph.made.get(mask)
+    return mask
+
+
+_UNMASKED = (
+    "or load without a mask where none is needed (a tl.constexpr that says the size is even, the"
+    " last iteration apart)."
+)
+
+
+def _mask_cause(axes: Axes, blame: Blame, at: SourceLoc | None, need: int) -> tuple[str, str]:
+    if blame.kind == "predicate" and blame.op is not None:
+        return _at_any_element(blame.op, need)
+    name = name_of(axes, blame, at)
+    if blame.kind == "argument":
+        return (
+            f"{name} is not known to be divisible by {need}",
+            f"Pad {name} to a multiple of {ALIGNED}, which Triton then notes of the argument,"
+            f" {_UNMASKED}",
+        )
+    if blame.kind == "constant":
+        return f"{name} is not divisible by {need}", f"Use a multiple of {need}, {_UNMASKED}"
+    if blame.kind == "loaded":
+        return (
+            f"it rests on a value loaded from memory{line_of(blame)}",
+            f"Where that is always a multiple of {need}, compute with x // {need} * {need},"
+            f" {_UNMASKED}",
+        )
+    return (
+        f"{name} is not known to be divisible by {need}{line_of(blame)}",
+        f"Where it always is, compute with {name} // {need} * {need}, {_UNMASKED}",
+    )
+
+
+def _at_any_element(comparison: TtgirOp, need: int) -> tuple[str, str]:
+    """A comparison for which no divisibility helps."""
+    predicate = str(comparison.attributes.get("predicate"))
+    if predicate in ("eq", "ne"):
+        return f"it asks for single elements{line_of(Blame('predicate', '', comparison))}", ""
+    return (
+        "it changes after the bound, not before it",
+        f"Where the bound + 1 is a multiple of {need}, compare with < (offs < n in place of"
+        " offs <= n - 1; tried: 8 loads of 16 bits became one of 128).",
+    )

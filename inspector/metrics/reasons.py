@@ -1,0 +1,45 @@
+"""Why an access is narrow: what is said of it, and the words that all reasons share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kinspect.inspector.model import SourceLoc
+from kinspect.inspector.ttgir.axes.blame import Blame
+from kinspect.inspector.ttgir.axes.flow import Axes
+from kinspect.inspector.ttgir.axes.names import words
+
+ALIGNED = 16
+"""Triton notes of an argument whether it is divisible by this; 16 bytes are the widest access."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why an access is narrow: `limited_by` as in `Access`, a sentence, and what to change.
+
+    `fix` is empty where the access is what the kernel is about and nothing is to be changed.
+    `widest` is what one access could move after the fix, in bits; None where what the tile's shape
+    allows (`Limits.most`) is right. `is_bounded` is false where no bound is known at all.
+    """
+
+    limited_by: str
+    text: str
+    fix: str
+    widest: int | None = None
+    is_bounded: bool = True
+
+
+def count(n: int, what: str = "element", plural: str = "s") -> str:
+    """A number with what it counts: `1 element`, `2 elements`."""
+    return f"{n} {what}" if n == 1 else f"{n} {what}{plural}"
+
+
+def name_of(axes: Axes, blame: Blame, at: SourceLoc | None) -> str:
+    """What is to blame, in the words of the source."""
+    return words(axes, blame.value, at)
+
+
+def line_of(blame: Blame) -> str:
+    """The line of what is to blame, in brackets; empty where it has none."""
+    loc = blame.op.loc if blame.op is not None else None
+    return f" (line {loc.in_user_code.line})" if loc is not None else ""

@@ -1,0 +1,87 @@
+"""Tiles that a loop computes with one dot and hands to the next one through LDS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from kinspect.inspector.model import TtgirOp
+from kinspect.inspector.ttgir.axes.flow import Graph
+from kinspect.inspector.ttgir.queries import DOTS, LOADS
+
+_MOST_STEPS = 2000
+
+
+def rests_on_dot(graph: Graph, value: str) -> bool:
+    """Whether a tile in registers was made of a dot's result, by way of anything but memory."""
+    return any(op.name in DOTS for op in _makers(graph, [value]))
+
+
+def rests_on_load(graph: Graph, value: str) -> bool:
+    """Whether a tile in registers was made of one that was loaded from global memory."""
+    return any(op.name in LOADS for op in _makers(graph, [value]))
+
+
+def written_to(graph: Graph, buffer: str) -> list[str]:
+    """The tiles in registers that are written to a buffer, or to one that it is a part of."""
+    allocated = {op.results[0] for op in _allocations(graph, buffer)}
+    written = [
+        op.operands[0]
+        for op in graph.ops
+        if _short(op) == "local_alloc" and op.operands and op.results[0] in allocated
+    ]
+    for op in graph.ops:
+        if _short(op) == "local_store" and len(op.operands) > 1:
+            roots = {root.results[0] for root in _allocations(graph, op.operands[1])}
+            if not roots.isdisjoint(allocated):
+                written.append(op.operands[0])
+    return written
+
+
+def reads_of(graph: Graph, buffer: str) -> list[TtgirOp]:
+    """The operations that read a buffer, or a part of it, into registers."""
+    allocated = {op.results[0] for op in _allocations(graph, buffer)}
+    return [
+        op
+        for op in graph.ops
+        if _short(op) == "local_load"
+        and op.operands
+        and any(root.results[0] in allocated for root in _allocations(graph, op.operands[0]))
+    ]
+
+
+def _allocations(graph: Graph, buffer: str) -> Iterator[TtgirOp]:
+    """Where a buffer, a part of one, or one that a loop carries was allocated."""
+    for op in _makers(graph, [buffer], inside=_is_view):
+        if _short(op) == "local_alloc":
+            yield op
+
+
+def _is_view(op: TtgirOp) -> bool:
+    return _short(op).startswith("memdesc_")
+
+
+def _short(op: TtgirOp) -> str:
+    return op.name.rpartition(".")[2]
+
+
+def _is_computation(op: TtgirOp) -> bool:
+    """Whether a tile of registers is made of tiles of registers."""
+    return op.name not in LOADS and op.name not in DOTS and _short(op) != "local_load"
+
+
+def _makers(
+    graph: Graph, ahead: Sequence[str], inside: Callable[[TtgirOp], bool] = _is_computation
+) -> Iterator[TtgirOp]:
+    """The operations that values are made by, going back through those that `inside` accepts."""
+    waiting, seen = list(ahead), set(ahead)
+    while waiting and len(seen) <= _MOST_STEPS:
+        name = waiting.pop()
+        op = graph.made.get(name)
+        if op is not None and name not in graph.merged:
+            yield op
+            sources = op.operands if inside(op) else ()
+        else:
+            sources = tuple(graph.sources(name))
+        new = [source for source in sources if source not in seen]
+        seen.update(new)
+        waiting += new

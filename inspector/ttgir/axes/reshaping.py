@@ -1,0 +1,26 @@
+"""Operations that give elements other places and leave what they are."""
+
+from __future__ import annotations
+
+from kinspect.inspector.model import TtgirOp
+
+SPREADS = frozenset(("splat", "broadcast", "expand_dims", "convert_layout", "extsi", "extui"))
+_SAME = frozenset(("convert_layout", "extsi", "extui", "trunci", "broadcast", "index_cast"))
+
+
+def dimension_before(op: TtgirOp, dim: int) -> int | None:
+    """The dimension of the operand that an operation only reshapes; -1 where it had none."""
+    short = op.name.rpartition(".")[2]
+    if short in _SAME:
+        return dim
+    if short == "splat":
+        return -1
+    if short == "expand_dims":
+        axis = op.attributes.get("axis")
+        if not isinstance(axis, int) or axis == dim:
+            return -1
+        return dim - (dim > axis)
+    if short == "trans":
+        order = op.attributes.get("order")
+        return order[dim] if isinstance(order, tuple) and dim < len(order) else None
+    return None
