@@ -255,7 +255,7 @@ def _report(request: Request) -> Report:
                 counted[0] += 1
                 told(counted[0], max(counted))
 
-        return collect(request, saw)
+        return collect(request, saw, partial=False)
 
 
 def _text_of(report: KernelReport) -> str | None:
