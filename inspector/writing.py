@@ -24,6 +24,8 @@ _REASONS = {
     errno.EPERM: "the folder is read-only for this user",
 }
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+OUTER_REASONS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+"""Codes that only a write can fail with, whatever was being done."""
 
 
 def reason(error: OSError) -> str:
@@ -69,7 +71,7 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
             yield stream
             stream.flush()
             synced(stream)
-        os.replace(temporary, path)
+        temporary.replace(path)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()

@@ -13,6 +13,7 @@ from kinspect.inspector.cli.signals import INTERRUPTED, interrupts
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.streams import standard_streams
 from kinspect.inspector.version import VERSION
+from kinspect.inspector.writing import OUTER_REASONS, unwritable
 
 # Of click 8.2 and newer; older ones print the help themselves.
 _NO_ARGUMENTS: tuple[type[click.ClickException], ...] = tuple(
@@ -125,16 +126,26 @@ def _run(args: Sequence[str]) -> int:
         return _interrupted()
     except KeyboardInterrupt:
         return _interrupted()
-    except Exception as error:
-        # A bug of ours: still one line, with the way to the details.
-        if os.environ.get("KINSPECT_TRACEBACK"):
-            raise
-        _complain(
-            f"internal error: {type(error).__name__}: {error}; please report it with the output of"
-            " the same command under KINSPECT_TRACEBACK=1"
-        )
+    except OSError as error:
+        if error.errno not in OUTER_REASONS or os.environ.get("KINSPECT_TRACEBACK"):
+            return _bug(error)
+        # A place that nobody thought of: the machine's matter all the same.
+        _complain(str(unwritable(error.filename or "a file", error, "write elsewhere")))
         return 2
+    except Exception as error:
+        return _bug(error)
     return status if isinstance(status, int) else 0
+
+
+def _bug(error: Exception) -> int:
+    """A bug of ours: still one line, with the way to the details."""
+    if os.environ.get("KINSPECT_TRACEBACK"):
+        raise error
+    _complain(
+        f"internal error: {type(error).__name__}: {error}; please report it with the output of"
+        " the same command under KINSPECT_TRACEBACK=1"
+    )
+    return 2
 
 
 def _told(error: KinspectError) -> int:

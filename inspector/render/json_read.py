@@ -134,10 +134,17 @@ class SavedReport:
         if self.folder is None:
             return {}
         return {
-            kind: Artifact(kind, a["sha256"], a["bytes"], self.folder / a["sha256"])
+            kind: Artifact(kind, a["sha256"], a["bytes"], self.folder / _digest(a["sha256"]))
             for kind, a in kernel["artifacts"].items()
             if self.kinds is None or kind in self.kinds
         }
+
+
+def _digest(text: str) -> str:
+    """A sha256, and nothing that leads out of the folder that it is a name in."""
+    if len(text) != 64 or not set(text) <= set("0123456789abcdef"):
+        raise ValueError(f"{text!r} is no sha256")
+    return text
 
 
 def _value(entry: Any) -> Any:
