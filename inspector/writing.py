@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -110,7 +109,7 @@ def synced(stream: BinaryIO | TextIO) -> None:
 
 def _temporary(path: Path, mode: int) -> tuple[Path, int]:
     while True:
-        name = path.with_name(f".{path.name[:_LONGEST]}.{secrets.token_hex(8)}")
+        name = path.with_name(f".{path.name[:_LONGEST]}.{os.urandom(8).hex()}")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with suppress(FileExistsError):
             return name, os.open(name, flags, mode)
