@@ -6,6 +6,8 @@ Raise `KinspectError` for anything the user can act on. It is printed once, in t
 
 from __future__ import annotations
 
+from kinspect.inspector.printable import printable
+
 
 class KinspectError(Exception):
     """What went wrong, where, and what to do next.
@@ -17,6 +19,8 @@ class KinspectError(Exception):
     """
 
     def __init__(self, message: str, hint: str = "", exit_code: int = 2) -> None:
+        # Names of files and symbols, and what other programs said, stand in messages.
+        message, hint = printable(message), printable(hint)
         super().__init__(message)
         self.message = message
         self.hint = hint

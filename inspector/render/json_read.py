@@ -30,6 +30,7 @@ from kinspect.inspector.model import (
     Variant,
     WaitOp,
 )
+from kinspect.inspector.printable import printable
 
 SCHEMA_VERSION = 1
 
@@ -94,11 +95,13 @@ class SavedReport:
                 "make it again with `kinspect analyze --format json`",
             )
         try:
+            kernels = data.pop("kernels")  # each is cleaned when it is read
+            data = _clean(data)
             errors = tuple(_read_error(e) for e in data["errors"])
             notes = tuple(data.get("notes", ()))
-            entries = tuple(data["kernels"])
+            entries = tuple(kernels)
             return cls(name, data["target"], data["tool"], errors, notes, folder, entries, kinds)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise _damaged(name, error) from None
 
     def report(self) -> Report:
@@ -150,7 +153,23 @@ def _digest(text: str) -> str:
 def _value(entry: Any) -> Any:
     from msgspec import Raw, json
 
-    return json.decode(entry) if isinstance(entry, Raw) else entry
+    if not isinstance(entry, Raw):
+        return _clean(entry)
+    data = bytes(entry)
+    value = json.decode(data)
+    # Only what is spelled out or is not ASCII can steer: most texts need no second look.
+    return value if data.isascii() and b"\\" not in data and b"\x7f" not in data else _clean(value)
+
+
+def _clean(value: Any) -> Any:
+    """A report's value with all of its texts harmless."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {printable(key): _clean(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    return value
 
 
 def _cut(text: str | bytes) -> dict[str, Any] | None:
