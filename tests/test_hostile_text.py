@@ -25,6 +25,7 @@ from kinspect.inspector.model import Report
 from kinspect.inspector.pipeline import collect
 from kinspect.inspector.render import json_v1
 from kinspect.inspector.render.html import page
+from kinspect.inspector.render.markdown import code, inline
 from kinspect.inspector.runs.jobs import Request
 from kinspect.inspector.streams import PlainStream, no_commands
 
@@ -253,3 +254,27 @@ def test_style_sheets_are_no_commands(tmp_path: Path) -> None:
     with result_stream(tmp_path / "page.html", log=False) as stream:
         write(stream)
     assert (tmp_path / "page.html").read_text() == plain.getvalue()
+
+
+# --------------------------------------------------------------------------- Markdown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a `b<c>` d", "a `b<c>` d"),
+        ("<img src=x onerror=y>", "&lt;img src=x onerror=y&gt;"),
+        ("![x](http://y)", "!\\[x]\\(http://y)"),
+        ("@maintainer", "&#64;maintainer"),
+        ("a ` <b>", "a \\` &lt;b&gt;"),
+        ("`ds_read_b64` of x[0]", "`ds_read_b64` of x[0]"),
+        ("a\nb\x1b", "a b\\u001b"),
+    ],
+)
+def test_markdown_shows_texts_as_they_are(text: str, shown: str) -> None:
+    assert inline(text) == shown
+
+
+def test_markdown_code() -> None:
+    assert code("k<int>") == "`k<int>`"
+    assert code("k`<b>`") == "`` k`<b>` ``"
