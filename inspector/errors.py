@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from types import TracebackType
 
+from kinspect.inspector.printable import printable
+
 _OURS = Path(__file__).resolve().parent.parent
 REPORT_IT = "please report it, with the file and what KINSPECT_TRACEBACK=1 adds"
 
@@ -23,6 +25,8 @@ class KinspectError(Exception):
     """
 
     def __init__(self, message: str, hint: str = "", exit_code: int = 2) -> None:
+        # Names of files and symbols, and what other programs said, stand in messages.
+        message, hint = printable(message), printable(hint)
         super().__init__(message)
         self.message = message
         self.hint = hint

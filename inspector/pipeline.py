@@ -25,12 +25,22 @@ if TYPE_CHECKING:
 __all__ = ("analyze", "asked_for", "collect", "each", "load_saved")
 
 
-def collect(request: Request, on_event: Callable[[Event], None] | None = None) -> Report:
+def collect(
+    request: Request,
+    on_event: Callable[[Event], None] | None = None,
+    *,
+    partial: bool = True,
+) -> Report:
     """Runs everything and gives one report, kernels in the order of the targets.
+
+    Args:
+        request: the run.
+        on_event: called with each event as it comes.
+        partial: whether an interrupt gives a report of what was done by then.
 
     Raises:
         KinspectError: the request itself is wrong (no such file, unknown target).
-        KeyboardInterrupt: interrupted before there was anything to report.
+        KeyboardInterrupt: interrupted, and `partial` is off or there is nothing to report.
     """
     kernels: list[tuple[tuple[int, int], KernelReport]] = []
     errors: list[tuple[tuple[int, int], ErrorRecord]] = []
@@ -47,7 +57,7 @@ def collect(request: Request, on_event: Callable[[Event], None] | None = None) -
                 notes.update(dict.fromkeys(event.notes))
     except KeyboardInterrupt:
         # What was done by then is still a report; its last error says what is missing.
-        if not errors:
+        if not errors or not partial:
             raise
     return Report(
         target=" ".join(request.targets),

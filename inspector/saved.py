@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
-import tempfile
 import zipfile
 from pathlib import Path
 
 from kinspect.inspector import limits
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import Report
+from kinspect.inspector.model import Artifact, Report
 from kinspect.inspector.render import json_v1
 from kinspect.inspector.render.json_read import SavedReport
+from kinspect.inspector.writing import replacing, unwritable
 
 _REPORT = "report.json"
 _ARTIFACTS = "artifacts/"
@@ -35,22 +34,28 @@ def save(report: Report, path: Path) -> None:
     json_v1.write(report, text)
     artifacts = {a.sha256: a for k in report.kernels for a in k.artifacts.values()}
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise KinspectError(
-            f"{path}: cannot be written ({error.strerror})", "check --save"
-        ) from None
-    try:
-        with os.fdopen(handle, "wb") as raw, zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as out:
+        with replacing(path) as raw, zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as out:
             out.writestr(_REPORT, text.getvalue())
             for digest in sorted(artifacts):
-                out.write(artifacts[digest].path, _ARTIFACTS + digest)
-        Path(temporary).replace(path)
+                out.writestr(_ARTIFACTS + digest, _content(artifacts[digest]))
     except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
-        raise KinspectError(
-            f"{path}: cannot be written ({error})", "run again, or free space"
-        ) from None
+        raise unwritable(path, error, "check --save") from None
+
+
+def _content(artifact: Artifact) -> bytes:
+    """An artifact as it was when it was reported on.
+
+    Raises:
+        KinspectError: it has gone since, or has changed.
+    """
+    try:
+        data = artifact.path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise KinspectError(f"{artifact.path}: cannot be read ({reason})", "run again") from None
+    if hashlib.sha256(data).hexdigest() != artifact.sha256:
+        raise KinspectError(f"{artifact.path}: it has changed since it was read", "run again")
+    return data
 
 
 def load(path: Path, cache: Path) -> Report:
@@ -73,11 +78,16 @@ def opened(path: Path, cache: Path, kinds: frozenset[str] | None = None) -> Save
         with zipfile.ZipFile(path) as archive:
             text = limits.zip_member(archive, archive.getinfo(_REPORT), str(path))
             report = SavedReport.open(text, str(path), cache, kinds)
+            unpacked: set[str] = set()
             wanted = report.digests()
             for info in archive.infolist():
                 digest = info.filename.removeprefix(_ARTIFACTS)
                 if info.filename.startswith(_ARTIFACTS) and digest in wanted:
                     _unpack(archive, info, cache, path)
+                    unpacked.add(digest)
+            # What lies in the folder from before is believed by its content alone.
+            for digest in report.digests() - unpacked:
+                _drop_if_changed(cache / digest, digest)
             return report
     except KeyError:
         raise KinspectError(f"{path}: no {_REPORT} in it", _AGAIN) from None
@@ -86,20 +96,26 @@ def opened(path: Path, cache: Path, kinds: frozenset[str] | None = None) -> Save
         raise KinspectError(f"{path}: not a readable .kinspect archive ({error})", _AGAIN) from None
 
 
+def _drop_if_changed(place: Path, digest: str) -> None:
+    if place.is_file() and hashlib.sha256(place.read_bytes()).hexdigest() != digest:
+        place.unlink()
+
+
 def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, cache: Path, path: Path) -> None:
     digest = info.filename.removeprefix(_ARTIFACTS)
     data = limits.zip_member(archive, info, str(path))
     if hashlib.sha256(data).hexdigest() != digest:
         raise KinspectError(f"{path}: artifact {digest[:12]} is damaged", _AGAIN)
     place = cache / digest
-    if place.exists():
-        return
-    cache.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=cache)
     try:
-        with os.fdopen(handle, "wb") as out:
+        if place.is_file() and place.read_bytes() == data:
+            return
+        cache.mkdir(parents=True, exist_ok=True)
+        with replacing(place) as out:
             out.write(data)
-        Path(temporary).replace(place)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    except OSError as error:
+        raise unwritable(
+            f"the cache folder {cache}",
+            error,
+            "set KINSPECT_CACHE_DIR to a folder that can be written",
+        ) from None

@@ -22,6 +22,7 @@ from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.compiler.diagnostics import scan
 from kinspect.inspector.compiler.environment import compile_relevant, guest_environment
 from kinspect.inspector.compiler.pool import (
+    DAMAGED,
     Compiler,
     CompileResult,
     CompileSettings,
@@ -195,6 +196,36 @@ def test_recompiling_replaces_the_entry(cache: Path, compiler: Compiler, small: 
         result = other.compile(small)
     assert not result.from_store
     assert compiler.store.verify(compiler.key(small))
+
+
+def test_an_edited_entry_is_compiled_again_and_that_is_said(small: Variant, tmp_path: Path) -> None:
+    with Compiler(CompileSettings(cache_dir=tmp_path)) as compiler:
+        first = compiler.compile(small)
+        assembly = first.artifacts["amdgcn"].path
+        before = assembly.read_text()
+        stated = re.search(r"\.vgpr_count: +\d", before)
+        assert stated is not None
+        edited = before.replace(stated[0], f"{stated[0][:-1]}9")
+        assert (edited != before, len(edited)) == (True, len(before))
+        assembly.write_text(edited)
+        again = compiler.compile(small)
+        assert not again.from_store
+        assert again.notes == (DAMAGED, *first.notes)
+        assert read(again, "amdgcn") == before
+        once_more = compiler.compile(small)
+        assert once_more.from_store
+        assert once_more.notes == first.notes
+
+
+def test_an_edited_answer_of_the_toolchain_is_asked_for_again(
+    compiler: Compiler, tmp_path: Path
+) -> None:
+    with Compiler(CompileSettings(cache_dir=tmp_path)) as fresh:
+        key = fresh.toolchain().triton_key
+    (answer,) = tmp_path.glob("toolchains-*/*.json")
+    answer.write_text(answer.read_text().replace(key, "0" * len(key)))
+    with Compiler(CompileSettings(cache_dir=tmp_path)) as other:
+        assert other.toolchain().triton_key == key
 
 
 def test_an_entry_with_a_dump_serves_without(cache: Path, small: Variant, tmp_path: Path) -> None:

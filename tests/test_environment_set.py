@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import subprocess
 import sys
@@ -319,3 +320,86 @@ def test_an_unknown_name_is_one_line(tool: Tool, tmp_path: Path) -> None:
     done = tool("env", "set", "AMD_LOG_LEVL", env=env_of(tmp_path))
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "did you mean AMD_LOG_LEVEL" in done.stderr
+
+
+# --------------------------------------------------------------------------- a ledger of others
+
+
+def written(path: Path, **change: str | None) -> Ledger:
+    """A ledger with one change, as `env set` might have left it."""
+    entry = {"name": "numa_balancing", "kind": "plain", "target": NUMA, "before": "1", "after": "0"}
+    document = {"version": 1, "changes": [{**entry, **change, "boot": "b"}]}
+    path.write_text(json.dumps(document))
+    path.chmod(0o600)
+    return Ledger(path)
+
+
+def test_a_ledger_of_one_s_own_is_believed(tmp_path: Path) -> None:
+    (saved,) = written(tmp_path / "ledger.json").read()
+    assert saved.change.target == NUMA
+    assert written(tmp_path / "ledger.json", kind="plain", target=LEVEL, before="auto").read()
+    assert written(tmp_path / "ledger.json", kind="sclk", target=CLOCK, before="2100").read()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"target": "/etc/passwd"},
+        {"target": "/proc/sys/kernel/core_pattern"},
+        {"target": f"{CARD}/../../../../../etc/passwd"},
+        {"target": LEVEL, "kind": "sclk"},
+        {"target": f"{NUMA}\n"},
+        {"before": "|/tmp/run me"},
+        {"before": None},
+        {"kind": "variable", "name": "LD_PRELOAD", "target": "LD_PRELOAD"},
+        {"kind": "variable", "name": "x", "target": "x; rm -rf ~"},
+    ],
+    ids=str,
+)
+def test_nothing_is_written_that_kinspect_never_changes(
+    tmp_path: Path, change: dict[str, str | None]
+) -> None:
+    book = written(tmp_path / "ledger.json", **change)
+    with pytest.raises(KinspectError, match="is not believed"):
+        book.read()
+
+
+def test_a_ledger_that_others_can_write_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ledger.json"
+    book = written(path)
+    for mode in (0o620, 0o602):
+        path.chmod(mode)
+        with pytest.raises(KinspectError, match="others can write it"):
+            book.read()
+    path.chmod(0o600)
+    tmp_path.chmod(0o777)
+    with pytest.raises(KinspectError, match="others can write its folder"):
+        book.read()
+    tmp_path.chmod(0o700)
+    (tmp_path / "link.json").symlink_to(path)
+    with pytest.raises(KinspectError, match="it is a link"):
+        Ledger(tmp_path / "link.json").read()
+    book.write(book.read())
+    assert path.stat().st_mode & 0o777 == 0o600
+    if os.getuid() == 0:
+        os.chown(path, 12345, -1)
+        with pytest.raises(KinspectError, match="another user"):
+            book.read()
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
+        with pytest.raises(KinspectError, match="another user"):
+            book.read()
+
+
+def test_a_setting_that_is_a_link_is_not_written(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("theirs")
+    (tmp_path / "setting").symlink_to(victim)
+    host = Host(tmp_path, {}, lambda command: None, User(0, ()), "6.8", "here")
+    with pytest.raises(OSError, match="symbolic links"):
+        host.write("/setting", "1")
+    with pytest.raises(FileNotFoundError):
+        host.write("/none", "1")
+    assert victim.read_text() == "theirs"

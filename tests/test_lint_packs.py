@@ -511,3 +511,30 @@ def test_the_readme_names_what_rules_can_read() -> None:
     assert named == known
     keys = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", text, re.M))))
     assert {f.name for f in dataclasses.fields(RuleText)} <= keys
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "root:*:19000:0:99999:7:::\nhunter2:$6$hunter3:19000:0:99999:7:::\n",
+        "hunter2:hunter3:\nhunter4:\n",
+        'API_KEY=hunter2\nOTHER: "hunter3\n',
+        "password: hunter2\nitems:\n - hunter3\n",
+        "- hunter2\n- {name: hunter3}\n- {severity: hunter4, when: hunter5 > 2}\n",
+        "password: !hunter2 x\n",
+        "password: &hunter2 x\n",
+        "rules:\n- apiGroups: [hunter2]\n  severity: hunter3\n  hunter4: x\n",
+        "{hunter2: hunter3}\n",
+        "hunter2\x1b[0m: x\n",
+    ],
+)
+@pytest.mark.parametrize("how", ["extends: [{}]\n", "pack: mine\nextends: {}\nrules: []\n"])
+def test_what_is_no_pack_is_not_quoted(tmp_path: Path, text: str, how: str) -> None:
+    secret, outer = tmp_path / "secret", tmp_path / "outer.yaml"
+    secret.write_text(text)
+    outer.write_text(how.format(secret))
+    with pytest.raises(KinspectError) as caught:
+        load_pack(outer, CATALOGUE)
+    said = str(caught.value)
+    assert re.search(rf"{secret}:[0-9]+:[0-9]+: \w", said)
+    assert "hunter" not in said

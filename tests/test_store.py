@@ -111,12 +111,33 @@ def test_damage_counts_as_absence_and_is_mended(
     assert store.verify(KEY)
 
 
-def test_verify_sees_what_the_size_does_not_tell(tmp_path: Path) -> None:
+def test_the_content_is_checked_where_the_size_tells_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     path = put(store).artifacts["ttir"].path
     path.write_text("MODULE {}")
-    assert store.get(KEY) is not None
+    assert store.get(KEY) is None
     assert not store.verify(KEY)
+    assert store.holds(KEY)
+    assert put(store).artifacts["ttir"].path.read_text() == "module {}"
+
+
+def test_a_manifest_leads_nowhere_else(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    folder = put(store).artifacts["ttir"].path.parent
+    (folder.parent / "other").write_text("module {}")
+    manifest = (folder / MANIFEST).read_text()
+    (folder / MANIFEST).write_text(manifest.replace('"kernel.ttir"', '"../other"'))
+    assert store.get(KEY) is None
+
+
+def test_a_note_that_was_changed_is_none(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    folder = put(store).artifacts["ttir"].path.parent
+    store.note(KEY, "figures", b"vgprs 12")
+    assert store.noted(KEY, "figures") == b"vgprs 12"
+    stored = (folder / "figures").read_bytes()
+    (folder / "figures").write_bytes(stored.replace(b"12", b"92"))
+    assert store.noted(KEY, "figures") is None
 
 
 def test_the_first_writer_wins(tmp_path: Path) -> None:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, KernelReport
+from kinspect.tui.harmless import HarmlessApp
 from kinspect.tui.pages import PAGES, Page, page_class
 from kinspect.tui.session import Session
 from kinspect.tui.state import State
 from kinspect.tui.themes import THEMES
 from textual._context import active_message_pump
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
@@ -58,7 +59,7 @@ class Opening:
     text: Path | None = None
 
 
-class KinspectApp(App[int]):
+class KinspectApp(HarmlessApp):
     """The terminal UI."""
 
     TITLE = "kinspect"

@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +14,9 @@ from typing import TYPE_CHECKING
 
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Report
+from kinspect.inspector.printable import printable
+from kinspect.inspector.streams import no_commands
+from kinspect.inspector.writing import replacing_text, unwritable
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
@@ -139,8 +140,11 @@ def _text(suffix: str, report: Report, picture: Picture) -> str:
     from kinspect.inspector.render import json_v1, md
 
     stream = io.StringIO()
-    (json_v1 if suffix == ".json" else md).write(_signed(report), stream)
-    return stream.getvalue()
+    if suffix == ".json":
+        json_v1.write(_signed(report), stream)
+        return stream.getvalue()
+    md.write(_signed(report), stream)
+    return no_commands(stream.getvalue())
 
 
 def _signed(report: Report) -> Report:
@@ -153,27 +157,8 @@ def _signed(report: Report) -> Report:
 
 def _write_text(path: Path, text: str) -> None:
     place = Path(os.path.realpath(path))  # a link stays one
-    temporary = ""
     try:
-        handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name[:200]}.")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.chmod(temporary, _mode(place))
-        os.replace(temporary, place)
+        with replacing_text(place) as file:
+            file.write(printable(text))
     except OSError as error:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        raise KinspectError(
-            f"{path}: cannot be written ({error.strerror})", "name another place, or free space"
-        ) from None
-
-
-def _mode(path: Path) -> int:
-    """The rights of the file that is replaced, else those that any new file has."""
-    try:
-        return path.stat().st_mode & 0o777
-    except OSError:
-        mask = os.umask(0o077)
-        os.umask(mask)
-        return 0o666 & ~mask
+        raise unwritable(path, error, "name another place") from None

@@ -6,9 +6,9 @@ import json
 import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from tempfile import mkstemp
 from typing import Any
 
+from kinspect.inspector.writing import replacing_text
 from platformdirs import user_state_dir
 
 _FILE = "tui.json"
@@ -56,14 +56,8 @@ class State:
         """
         path = state_file()
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = mkstemp(dir=path.parent, prefix=_FILE)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(asdict(self), file, indent=1)
-            os.replace(temporary, path)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with replacing_text(path, private=True) as file:
+            json.dump(asdict(self), file, indent=1)
 
 
 def _like(value: Any, default: Any) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kinspect.inspector.model import ErrorRecord
+from kinspect.inspector.printable import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class Refusal:
             doing = f"{doing}for {', '.join(archs)}: " if archs else ""
             message = f"{self.place}: {doing}{self.text}"
         label = f"{self.kernel}[{self.case}]" if self.kernel and self.case else self.kernel
-        return ErrorRecord(str(path), label, self.stage, message, self.hint, output)
+        said = (printable(text) for text in (message, self.hint, output))
+        return ErrorRecord(str(path), label, self.stage, *said)
 
 
 def joined(failures: Mapping[Refusal, Sequence[str]]) -> dict[Refusal, list[str]]:

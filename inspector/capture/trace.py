@@ -48,6 +48,7 @@ import msgspec
 from kinspect.inspector.documents import json_value
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.version import VERSION
+from kinspect.inspector.writing import replacing_text, unwritable
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
@@ -269,16 +270,11 @@ def write_trace(trace: Trace, path: Path) -> None:
     lines += [{"end": {"specializations": len(trace.specializations)}}]
     # Not msgspec's encoder: constants may be integers of any size, paths may hold any bytes.
     texts = [json.dumps(msgspec.to_builtins(line), separators=(",", ":")) for line in lines]
-    partial = path.with_name(f".{path.name}.partial")
     try:
-        partial.write_text("".join(f"{text}\n" for text in texts), encoding="ascii")
-        partial.replace(path)
+        with replacing_text(path) as stream:
+            stream.writelines(f"{text}\n" for text in texts)
     except OSError as error:
-        raise KinspectError(
-            f"{path}: cannot be written ({error.strerror})", "name another file with -o"
-        ) from None
-    finally:
-        partial.unlink(missing_ok=True)
+        raise unwritable(path, error, "name another file with -o") from None
 
 
 def read_trace(path: Path) -> Trace:

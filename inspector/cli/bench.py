@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +11,8 @@ from typing import TextIO
 import click
 from kinspect.inspector.cli.capturing import ARGV, ScriptCommand
 from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
+from kinspect.inspector.cli.progress import ProgressLine
+from kinspect.inspector.cli.signals import INTERRUPTED
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.history.store import History
 from kinspect.inspector.runs import benching
@@ -37,7 +38,6 @@ from kinspect.inspector.suite.catalogue import checkable, find
 from kinspect.inspector.suite.published import figures_for, read_published
 from kinspect.inspector.suite.results import CRASHED, ERROR, WRONG, Bench
 
-INTERRUPTED = 128 + signal.SIGINT
 MOST_TUNED = 32
 """Configurations that a bare --tune tries."""
 
@@ -280,7 +280,7 @@ class _Progress:
 
     def __init__(self, kernel: str) -> None:
         self._kernel = kernel
-        self._live = sys.stderr.isatty()
+        self._line = ProgressLine()
         self._names: tuple[str, ...] = ()
         self._done = 0
         self._where = ""
@@ -292,14 +292,11 @@ class _Progress:
             self._where = f" on {event.gpu.name}"
         elif isinstance(event, Done):
             self._done += 1
-        if self._live and self._done < len(self._names):
-            sys.stderr.write(
-                f"\r\x1b[K  {self._kernel}{self._where}: case {self._done + 1} of"
+        if self._done < len(self._names):
+            self._line.show(
+                f"{self._kernel}{self._where}: case {self._done + 1} of"
                 f" {len(self._names)}, {self._names[self._done]}"
             )
-            sys.stderr.flush()
 
     def close(self) -> None:
-        if self._live:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        self._line.clear()

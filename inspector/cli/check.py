@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 from kinspect.inspector.cli.options import format_option, output_option, result_stream
+from kinspect.inspector.cli.progress import ProgressLine
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.render import check as text
 from kinspect.inspector.runs.checking import (
@@ -150,7 +151,7 @@ class _Progress:
     """What is being checked, on stderr and on a terminal only."""
 
     def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
+        self._line = ProgressLine()
         self._done = 0
 
     def __enter__(self) -> _Progress:
@@ -161,11 +162,7 @@ class _Progress:
 
     def saw(self, kernel: str, case: str) -> None:
         self._done += 1
-        if self._live:
-            sys.stderr.write(f"\r\x1b[K  {self._done} cases done, the last: {kernel} {case}")
-            sys.stderr.flush()
+        self._line.show(f"{self._done} cases done, the last: {kernel} {case}")
 
     def clear(self) -> None:
-        if self._live:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        self._line.clear()

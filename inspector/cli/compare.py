@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kinspect.inspector.cli.options import result_stream
+from kinspect.inspector.cli.progress import ProgressLine
 from kinspect.inspector.compiler.builds import BuildsReport
 from kinspect.inspector.compiler.tritons import resolve
 from kinspect.inspector.errors import KinspectError
@@ -44,19 +45,15 @@ def compare_tritons(
             f"--format {form} does not exist for a comparison of Tritons",
             f"use {' or '.join(FORMATS)}",
         )
-    live = sys.stderr.isatty()
+    progress_line = ProgressLine()
 
     def progress(done: int, of: int) -> None:
-        if live:
-            sys.stderr.write(f"\r\x1b[K  compiled {done} of {of}")
-            sys.stderr.flush()
+        progress_line.show(f"compiled {done} of {of}")
 
     try:
         report = compare_builds(request, tritons, progress)
     finally:
-        if live:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        progress_line.clear()
     from kinspect.inspector.render import compare
 
     with result_stream(output) as stream:

@@ -22,6 +22,7 @@ from kinspect.inspector.cli.options import (
     result_stream,
     split_list,
 )
+from kinspect.inspector.cli.progress import ProgressLine
 from kinspect.inspector.diff.pairing import ARCH
 from kinspect.inspector.diff.reports import Named, Options, diff_reports, text_of_artifacts
 from kinspect.inspector.diff.results import DiffReport
@@ -254,7 +255,7 @@ def _report(request: Request) -> Report:
                 counted[0] += 1
                 told(counted[0], max(counted))
 
-        return collect(request, saw)
+        return collect(request, saw, partial=False)
 
 
 def _text_of(report: KernelReport) -> str | None:
@@ -275,19 +276,15 @@ def _text_of(report: KernelReport) -> str | None:
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int], None]]:
     """Counts compiles in one line on stderr, on a terminal only."""
-    live = sys.stderr.isatty()
+    progress_line = ProgressLine()
 
     def told(done: int, of: int) -> None:
-        if live:
-            sys.stderr.write(f"\r\x1b[K  compiled {done} of {of}")
-            sys.stderr.flush()
+        progress_line.show(f"compiled {done} of {of}")
 
     try:
         yield told
     finally:
-        if live:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        progress_line.clear()
 
 
 def _status(report: DiffReport, fail_on: str, allow_new: bool) -> int:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 import click
+from kinspect.inspector.cli.signals import INTERRUPTED, interrupts
 from kinspect.inspector.errors import KinspectError, unforeseen
+from kinspect.inspector.streams import standard_streams
 from kinspect.inspector.version import VERSION
+from kinspect.inspector.writing import OUTER_REASONS, unwritable
 
 # Of click 8.2 and newer; older ones print the help themselves.
 _NO_ARGUMENTS: tuple[type[click.ClickException], ...] = tuple(
@@ -92,14 +94,24 @@ def cli() -> None:
 
 def run(args: Sequence[str]) -> int:
     """Runs the group on `args` and turns every way out into an exit status."""
+    # The terminal's interface has its own way with signals.
+    with interrupts(watched=args[:1] != ["tui"]) as interrupted:
+        try:
+            with standard_streams():
+                status = _run(args)
+        except KinspectError as error:
+            # Of stdout, whose last part could not be written.
+            with standard_streams():
+                return _told(error)
+    # Most commands give what they have when they are stopped: that is not what was asked for.
+    return INTERRUPTED if interrupted() else status
+
+
+def _run(args: Sequence[str]) -> int:
     try:
         status: Any = cli.main(args=list(args), prog_name="kinspect", standalone_mode=False)
     except KinspectError as error:
-        *faults, last = getattr(error, "faults", None) or (error.message,)  # of a pack, of settings
-        for fault in faults:
-            _complain(str(fault))
-        _complain(f"{last}; {error.hint}" if error.hint else str(last))
-        return error.exit_code
+        return _told(error)
     except _NO_ARGUMENTS as error:
         # A group without a command: its help, as it is.
         sys.stderr.write(f"{error.format_message()}\n")
@@ -114,17 +126,31 @@ def run(args: Sequence[str]) -> int:
         return _interrupted()
     except KeyboardInterrupt:
         return _interrupted()
-    except BrokenPipeError:
-        # The reader (head, less) went away: that is no error. Python would complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except Exception as error:
-        # A bug of ours: still one line, with the way to the details.
-        if os.environ.get("KINSPECT_TRACEBACK"):
-            raise
-        _complain(str(unforeseen(error)))
+    except OSError as error:
+        if error.errno not in OUTER_REASONS or os.environ.get("KINSPECT_TRACEBACK"):
+            return _bug(error)
+        # A place that nobody thought of: the machine's matter all the same.
+        _complain(str(unwritable(error.filename or "a file", error, "write elsewhere")))
         return 2
+    except Exception as error:
+        return _bug(error)
     return status if isinstance(status, int) else 0
+
+
+def _bug(error: Exception) -> int:
+    """A bug of ours: still one line, with the way to the details."""
+    if os.environ.get("KINSPECT_TRACEBACK"):
+        raise error
+    _complain(str(unforeseen(error)))
+    return 2
+
+
+def _told(error: KinspectError) -> int:
+    *faults, last = getattr(error, "faults", None) or (error.message,)  # of a pack, of settings
+    for fault in faults:
+        _complain(str(fault))
+    _complain(f"{last}; {error.hint}" if error.hint else str(last))
+    return error.exit_code
 
 
 def _usage(error: click.ClickException) -> str:
@@ -134,7 +160,7 @@ def _usage(error: click.ClickException) -> str:
 
 def _interrupted() -> int:
     _complain("interrupted")
-    return 128 + signal.SIGINT
+    return INTERRUPTED
 
 
 def _complain(message: str) -> None:

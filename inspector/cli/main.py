@@ -15,7 +15,7 @@ from kinspect.inspector.version import VERSION
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit status and prints errors as one line."""
     args = list(sys.argv[1:] if argv is None else argv)
-    if args == ["--version"]:
+    if args == ["--version"] and sys.stdout is not None:
         sys.stdout.write(f"kinspect {VERSION}\n")
         return 0
     import gc
@@ -23,9 +23,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     # An analysis makes many small values and no cycles; collecting at the default rate takes a
     # tenth of a short run's time and frees nothing.
     gc.set_threshold(200_000, 50, 50)
-    from kinspect.inspector.cli.group import run
+    try:
+        from kinspect.inspector.cli.group import run
 
-    return run(args)
+        return run(args)
+    except KeyboardInterrupt:  # Ctrl-C while modules were still being loaded
+        return 130
 
 
 def console_script() -> None:

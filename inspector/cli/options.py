@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar, cast
 
 import click
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.streams import PlainStream, plain
+from kinspect.inspector.writing import replacing_text, unwritable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -73,29 +74,33 @@ def launch_options(function: F) -> F:
 
 
 @contextmanager
-def result_stream(output: Path | None) -> Iterator[TextIO]:
-    """stdout, or a file that appears only when it is complete.
+def result_stream(output: Path | None, *, log: bool = True) -> Iterator[TextIO]:
+    """stdout, or a file that appears only when it is complete; neither lets a terminal be steered.
 
     A device or pipe (/dev/null, /dev/stderr) is written to, never replaced.
+
+    Args:
+        output: the file; None for stdout.
+        log: whether a CI runner may come to read the result as its log.
     """
     if output is None:
-        yield sys.stdout
+        yield plain(sys.stdout, log=log)
         return
-    if output.exists() and not output.is_file():
-        with output.open("w", encoding="utf-8") as stream:
-            yield stream
-        return
-    partial = output.with_name(f".{output.name}.partial")
     try:
-        with partial.open("w", encoding="utf-8") as stream:
-            yield stream
-        partial.replace(output)
+        if output.exists() and not output.is_file():
+            with output.open("w", encoding="utf-8") as stream:
+                yield from _plainly(stream, output, log)
+        else:
+            with replacing_text(output) as stream:
+                yield from _plainly(stream, output, log)
     except OSError as error:
-        raise KinspectError(
-            f"{output}: cannot be written ({error.strerror})", "check --output"
-        ) from None
-    finally:
-        partial.unlink(missing_ok=True)
+        raise unwritable(output, error, "check --output") from None
+
+
+def _plainly(stream: TextIO, output: Path, log: bool) -> Iterator[TextIO]:
+    clean = PlainStream(stream, log=log, name=str(output))
+    yield cast(TextIO, clean)
+    clean.flush()
 
 
 def split_list(text: str | None) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ def command(
             ),
         )
         profile = profiling.profiled(Path(targets[0]), options, pipeline.collect)
-        with result_stream(output) as stream:
+        with result_stream(output, log=False) as stream:
             page.write_profile(profile, shown(profile.reports), stream)
         errors = (*profile.recording.errors, *profile.errors)
         tell(errors, ())
@@ -104,7 +104,7 @@ def command(
         report = pipeline.collect(request, progress.saw)
     finally:
         progress.close()
-    with result_stream(output) as stream:
+    with result_stream(output, log=False) as stream:
         page.write_report(report, shown(view.worst_first(report.kernels)), stream)
     tell(report.errors, report.notes)
     return 2 if report.errors else 0

@@ -1,14 +1,51 @@
-"""Signals while a command of the user's runs below us."""
+"""Ctrl-C, and signals while a command of the user's runs below us."""
 
 from __future__ import annotations
 
 import signal
-import subprocess
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
+
+INTERRUPTED = 128 + signal.SIGINT
+"""The exit status after Ctrl-C."""
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def interrupts(*, watched: bool = True) -> Iterator[Callable[[], bool]]:
+    """Notes whether Ctrl-C came, whoever dealt with the `KeyboardInterrupt` that it raises.
+
+    Where SIGINT is ignored (a shell's background job) or has another handler, it stays so.
+
+    Args:
+        watched: whether to do so at all.
+    """
+    came = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+        signal.default_int_handler(number, frame)
+
+    ours = (
+        watched
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    if ours:
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: came
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager

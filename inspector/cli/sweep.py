@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -23,6 +22,8 @@ from kinspect.inspector.cli.options import (
     result_stream,
     split_list,
 )
+from kinspect.inspector.cli.progress import ProgressLine
+from kinspect.inspector.cli.signals import INTERRUPTED
 from kinspect.inspector.runs.jobs import Request, settings_of
 from kinspect.inspector.runs.sweeping import (
     MOST_POINTS,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from kinspect.inspector.runs.sweeping import Work
 
 BAR_WIDTH = 24
-INTERRUPTED = 128 + signal.SIGINT
 
 
 @click.command("sweep", cls=ScriptCommand)
@@ -224,8 +224,7 @@ class _Progress:
     """A bar on stderr, on a terminal only."""
 
     def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
-        self._shown = False
+        self._line = ProgressLine()
         self._planned = self._done = self._stored = 0
         self._complete = False
         self._started = time.monotonic()
@@ -236,18 +235,16 @@ class _Progress:
         elif isinstance(event, Done):
             self._done += 1
             self._stored += event.row.from_store
-        if not self._live or not self._planned:
+        if not self._line.live or not self._planned:
             return
         filled = BAR_WIDTH * self._done // self._planned
         bar = "━" * filled + "╌" * (BAR_WIDTH - filled)
         more = "" if self._complete else " so far"
         seconds = time.monotonic() - self._started
-        sys.stderr.write(
-            f"\r\x1b[K  {bar} {self._done} of {self._planned} points{more},"
+        self._line.show(
+            f"{bar} {self._done} of {self._planned} points{more},"
             f" {self._stored} from the store, {seconds:.0f} s{self._left(seconds)}"
         )
-        sys.stderr.flush()
-        self._shown = True
 
     def _left(self, seconds: float) -> str:
         fresh = self._done - self._stored
@@ -256,6 +253,4 @@ class _Progress:
         return f", about {seconds / fresh * (self._planned - self._done):.0f} s to go"
 
     def close(self) -> None:
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        self._line.clear()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
+from kinspect.inspector.cli.progress import ProgressLine
 from kinspect.inspector.model import ErrorRecord
 from kinspect.inspector.runs.events import Captured, Compiled
 
@@ -20,9 +21,8 @@ class Progress:
     """One line on stderr that counts compiles, on a terminal only."""
 
     def __init__(self) -> None:
-        self._shown = False
         self._captured = self._done = 0
-        self._live = sys.stderr.isatty()
+        self._line = ProgressLine()
         self._started = time.monotonic()
 
     def watched(self, events: Iterable[T]) -> Iterator[T]:
@@ -39,18 +39,12 @@ class Progress:
             self._captured += len(event.variants)
         elif isinstance(event, Compiled):
             self._done += 1
-        if self._live and self._captured:
+        if self._captured:
             seconds = time.monotonic() - self._started
-            sys.stderr.write(
-                f"\r\x1b[K  compiled {self._done} of {self._captured}, {seconds:.0f} s"
-            )
-            sys.stderr.flush()
-            self._shown = True
+            self._line.show(f"compiled {self._done} of {self._captured}, {seconds:.0f} s")
 
     def close(self) -> None:
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        self._line.clear()
 
 
 def tell(errors: Sequence[ErrorRecord], notes: Sequence[str]) -> None:

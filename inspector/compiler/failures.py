@@ -11,6 +11,7 @@ from typing import Any
 from kinspect.inspector.compiler.assembly import culprit
 from kinspect.inspector.compiler.diagnostics import Diagnostics
 from kinspect.inspector.model import ErrorRecord, Variant
+from kinspect.inspector.printable import printable
 
 FOREIGN = "remove what the target cannot execute, such as inline assembly of another vendor"
 ASSEMBLY = (
@@ -123,6 +124,6 @@ def _record(variant: Variant, message: str, hint: str) -> ErrorRecord:
         file=variant.source.file if variant.source else None,
         kernel=variant.kernel,
         stage="compile",
-        message=f"{name} for {variant.arch} {message}",
+        message=printable(f"{name} for {variant.arch} {message}"),
         hint=hint,
     )

@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -33,6 +33,8 @@ METADATA = "metadata.json"
 PASSES = "passes.mlir"
 STDERR = "stderr.txt"
 STDERR_TAIL = 4000
+DAMAGED = "the stored compile had been changed since it was made, so it was compiled again"
+"""The note of a result whose entry in the store was damaged."""
 MOST_EARLY = 2
 """Workers that are started before it is known how much there is to compile: one that captures, one
 that compiles what comes first. A run that the store answers needs none, whatever `--jobs` says."""
@@ -219,25 +221,29 @@ class Compiler:
         Raises:
             KinspectError: no variant can be compiled: no usable Triton, or an unwritable store.
         """
-        key = self.key(variant)
+        keys = [self.key(variant)]
+        if not self.settings.passes:
+            keys.append(self.key(variant, passes=True))  # has a pass dump besides
+        notes: tuple[str, ...] = ()
         if self.settings.read_store:
-            entry = self._find(variant, key)
-            if entry is not None:
-                return _result(variant, entry, from_store=True)
+            for key in keys:
+                entry = self.store.get(key)
+                if entry is not None:
+                    return _result(variant, entry, from_store=True)
+                if self.store.holds(key):
+                    self.store.remove(key)
+                    notes = (DAMAGED,)
         with self.store.stage() as folder:
-            return self._compile_in(folder, variant, key)
-
-    def _find(self, variant: Variant, key: str) -> Entry | None:
-        """The entry for these settings, or one that has a pass dump besides."""
-        entry = self.store.get(key)
-        if entry is None and not self.settings.passes:
-            entry = self.store.get(self.key(variant, passes=True))
-        return entry
+            result = self._compile_in(folder, variant, keys[0])
+            return replace(result, notes=(*notes, *result.notes))
 
     def _compile_in(self, folder: Path, variant: Variant, key: str) -> CompileResult:
         source = INPUT.format(stage=variant.stage)
-        (folder / source).write_bytes(variant.ttir.encode())
-        (folder / STDERR).touch()
+        try:
+            (folder / source).write_bytes(variant.ttir.encode())
+            (folder / STDERR).touch()
+        except OSError as error:
+            raise self.store.unwritable(error) from error
         request = {
             "op": "compile",
             "folder": str(folder),
@@ -254,6 +260,7 @@ class Compiler:
             with self.worker() as worker:
                 reply = worker.request(request, self.settings.time_limit + GRACE_SECONDS)
         except WorkerLostError as error:
+            self._see_that_it_can_be_written(folder)
             record = ErrorRecord(
                 variant.source.file if variant.source else None,
                 variant.kernel,
@@ -266,6 +273,7 @@ class Compiler:
         said = diagnostics.scan(stderr)
         failure = failure_record(variant, reply, said, self.settings.time_limit)
         if failure is not None:
+            self._see_that_it_can_be_written(folder)
             return CompileResult(
                 variant, error=failure, notes=said.warnings, stderr=stderr[-STDERR_TAIL:]
             )
@@ -282,6 +290,16 @@ class Compiler:
             self.store.remove(key)
         entry = self.store.put(key, folder, files, facts)
         return _result(variant, entry, from_store=False)
+
+    def _see_that_it_can_be_written(self, folder: Path) -> None:
+        """A compile that failed for want of room failed for nothing that is in the kernel.
+
+        Raises:
+            KinspectError: nothing more can be written.
+        """
+        refusal = self.store.refusal(folder)
+        if refusal is not None:
+            raise self.store.unwritable(refusal)
 
 
 def compile_variant(variant: Variant, settings: CompileSettings) -> CompileResult:

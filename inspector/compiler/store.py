@@ -2,7 +2,8 @@
 
 An entry is a folder of files with a manifest that states the size and hash of each. It appears
 whole, by one rename, or not at all, so that neither a crash nor two writers of one key can leave
-half of one. Everything in the store can be made again: deleting any of it is safe.
+half of one. It is read only as it was written: what no longer has its hash is no entry. Everything
+in the store can be made again: deleting any of it is safe.
 
 What is being written lies in a staging folder beside the entries. Its owner holds a lock on a file
 of the same name, which the kernel releases when the owner ends, however it ends: so what a killed
@@ -27,6 +28,7 @@ from typing import Any
 import platformdirs
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Artifact
+from kinspect.inspector.writing import synced, unwritable
 
 FORMAT = 1
 """Part of every key: raise it when the same inputs come to mean other files."""
@@ -40,6 +42,7 @@ STALE_SECONDS = 24 * 3600.0
 them, or left by a version that took none. No compile runs for a day."""
 PUT_ATTEMPTS = 5
 CHUNK = 1 << 20
+_DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +116,18 @@ class Store:
     def get(self, key: str) -> Entry | None:
         """The entry, or None where there is none or it is damaged.
 
-        Checks that each file has the size that the manifest states; `verify` checks the hashes.
+        Damaged is an entry of which a file is not there or has another content than it was stored
+        with: each is hashed. `holds` tells one from the other.
         """
+        entry = self._stated(key)
+        return entry if entry is not None and _is_whole(entry) else None
+
+    def holds(self, key: str) -> bool:
+        """Whether there is an entry, damaged or not."""
+        return self._folder(key).is_dir()
+
+    def _stated(self, key: str) -> Entry | None:
+        """The entry as its manifest states it, files unread; None without a usable manifest."""
         folder = self._folder(key)
         try:
             manifest = json.loads((folder / MANIFEST).read_bytes())
@@ -122,22 +135,17 @@ class Store:
                 str(kind): Artifact(str(kind), str(f["sha256"]), int(f["size"]), folder / f["name"])
                 for kind, f in manifest["files"].items()
             }
-            whole = manifest["key"] == key and all(
-                a.path.stat().st_size == a.size for a in artifacts.values()
+            ours = manifest["key"] == key and all(
+                a.path.parent == folder for a in artifacts.values()
             )
             facts = dict(manifest["facts"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
-        if not whole:
-            return None
-        return Entry(key, artifacts, facts)
+        return Entry(key, artifacts, facts) if ours else None
 
     def verify(self, key: str) -> bool:
         """Whether the entry is there and every file has the content it was stored with."""
-        entry = self.get(key)
-        return entry is not None and all(
-            _sha256(a.path) == a.sha256 for a in entry.artifacts.values()
-        )
+        return self.get(key) is not None
 
     @contextlib.contextmanager
     def stage(self) -> Iterator[Path]:
@@ -150,14 +158,14 @@ class Store:
             self._staging.mkdir(parents=True, exist_ok=True)
             lock, name = self._owned()
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise self.unwritable(error) from error
         # The name without the lock's suffix is free: whoever uses it holds the lock.
         folder = Path(name.removesuffix(LOCK))
         try:
             try:
                 folder.mkdir(mode=0o700)
             except OSError as error:
-                raise self._unwritable(error) from error
+                raise self.unwritable(error) from error
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -199,7 +207,7 @@ class Store:
         try:
             return self._put(key, folder, files, facts or {})
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise self.unwritable(error) from error
 
     def _put(
         self, key: str, folder: Path, files: Mapping[str, str], facts: Mapping[str, Any]
@@ -217,15 +225,19 @@ class Store:
             "facts": dict(facts),
         }
         (folder / MANIFEST).write_text(json.dumps(manifest, sort_keys=True), encoding="utf-8")
+        # A rename may reach the disk before the files do.
+        for name in (*files.values(), MANIFEST):
+            _sync(folder / name)
         target = self._folder(key)
         target.parent.mkdir(parents=True, exist_ok=True)
         failure: OSError | None = None
         for attempt in range(PUT_ATTEMPTS):
             try:
                 os.rename(folder, target)
+                entry = self._stated(key)  # its files were hashed a moment ago
             except OSError as error:  # there already, or it cannot be written
                 failure = error
-            entry = self.get(key)
+                entry = self.get(key)
             if entry is not None:
                 return entry
             if folder.exists():
@@ -249,15 +261,18 @@ class Store:
         if not self._folder(key).is_dir():
             return
         with contextlib.suppress(OSError, KinspectError), self.stage() as folder:
-            (folder / name).write_bytes(data)
+            (folder / name).write_bytes(hashlib.sha256(data).digest() + data)
+            _sync(folder / name)
             os.replace(folder / name, self._folder(key) / name)
 
     def noted(self, key: str, name: str) -> bytes | None:
-        """What `note` put there; None where there is nothing."""
+        """What `note` put there; None where there is nothing, or it has changed since."""
         try:
-            return (self._folder(key) / name).read_bytes()
+            stored = (self._folder(key) / name).read_bytes()
         except OSError:
             return None
+        digest, data = stored[:_DIGEST_BYTES], stored[_DIGEST_BYTES:]
+        return data if hashlib.sha256(data).digest() == digest else None
 
     def remove(self, key: str) -> None:
         """Removes an entry, if there is one."""
@@ -284,11 +299,29 @@ class Store:
             freed += size
         return freed
 
-    def _unwritable(self, error: OSError) -> KinspectError:
-        return KinspectError(
-            f"the cache folder {self.root} cannot be written: {error.strerror or error}",
-            "set KINSPECT_CACHE_DIR to a folder that can",
+    def unwritable(self, error: OSError) -> KinspectError:
+        """The error to raise where something in the store could not be written."""
+        return unwritable(
+            f"the cache folder {self.root}",
+            error,
+            "set KINSPECT_CACHE_DIR to a folder that can be written",
         )
+
+    def refusal(self, folder: Path) -> OSError | None:
+        """Why no more can be written to a staged folder, such as a full disk; None if it can.
+
+        Tried, not computed: quotas and limits are in no figure of the file system.
+        """
+        probe = folder / "probe"
+        try:
+            with probe.open("wb") as stream:
+                stream.write(bytes(CHUNK))
+        except OSError as error:
+            return error
+        finally:
+            with contextlib.suppress(OSError):
+                probe.unlink()
+        return None
 
     def _folder(self, key: str) -> Path:
         return self._entries / key[:2] / key
@@ -354,6 +387,21 @@ def _remove_folder(folder: Path) -> int:
     freed = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
     shutil.rmtree(folder, ignore_errors=True)
     return freed
+
+
+def _is_whole(entry: Entry) -> bool:
+    try:
+        return all(
+            a.path.stat().st_size == a.size and _sha256(a.path) == a.sha256
+            for a in entry.artifacts.values()
+        )
+    except OSError:
+        return False
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as stream:
+        synced(stream)
 
 
 def _sha256(path: Path) -> str:

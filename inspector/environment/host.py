@@ -74,12 +74,13 @@ class Host:
         return os.access(self.path(place), os.R_OK | os.W_OK)
 
     def write(self, place: str, text: str) -> None:
-        """Writes a setting; the kernel may refuse it.
+        """Writes a setting; the kernel may refuse it. No file is made, and no link followed.
 
         Raises:
             OSError: it did, or the user may not.
         """
-        with self.path(place).open("w", encoding="ascii") as stream:
+        handle = os.open(self.path(place), os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
+        with os.fdopen(handle, "w", encoding="ascii") as stream:
             stream.write(text)
 
     @property

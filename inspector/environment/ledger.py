@@ -6,16 +6,19 @@ machines. The first value before any change is the one that counts: setting twic
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from kinspect.inspector.documents import json_value
-from kinspect.inspector.environment.settings import CODECS, Change
+from kinspect.inspector.environment.settings import CODECS, Change, is_known
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.writing import reason, replacing_text
 
 VERSION = 1
 OVERRIDE = "KINSPECT_STATE_DIR"
@@ -39,10 +42,11 @@ class Ledger:
         """What was kept, in the order of the changes.
 
         Raises:
-            KinspectError: the file is damaged or was written by a newer kinspect.
+            KinspectError: the file is damaged or was written by a newer kinspect; others could
+                have written it; or it names something that kinspect never changes.
         """
         try:
-            document = json_value(self.path.read_text(encoding="utf-8"), self.path.name)
+            document = json_value(self._text(), self.path.name)
         except FileNotFoundError:
             return ()
         except KinspectError as error:
@@ -67,7 +71,32 @@ class Ledger:
                 raise self._damaged("an entry holds what is no text")
             if kind not in (*CODECS, "variable") or not isinstance(before, str | None):
                 raise self._damaged(f"{entry.change.name} is of no kind that is known here")
+            if not is_known(entry.change):
+                raise self._refused(f"it names {entry.change.target}, which kinspect never changes")
         return entries
+
+    def _text(self) -> str:
+        """The file's text, if nobody but the user and root can have written it.
+
+        Raises:
+            OSError: it cannot be read.
+            KinspectError: someone else can have.
+        """
+        try:
+            handle = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise self._refused("it is a link") from None
+            raise
+        with os.fdopen(handle, encoding="utf-8") as stream:
+            file, folder = os.fstat(handle), os.stat(self.path.parent)
+            if not {file.st_uid, folder.st_uid} <= {os.getuid(), 0}:
+                raise self._refused("it belongs to another user")
+            if file.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise self._refused("others can write it")
+            if folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX:
+                raise self._refused("others can write its folder")
+            return stream.read()
 
     def write(self, entries: Iterable[Saved]) -> None:
         """Keeps these and no others, all or nothing; no entries, no file.
@@ -80,18 +109,20 @@ class Ledger:
             if not kept:
                 self.path.unlink(missing_ok=True)
                 return
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            partial = self.path.with_suffix(f".{os.getpid()}.partial")
-            with partial.open("w", encoding="utf-8") as stream:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with replacing_text(self.path, private=True) as stream:
                 json.dump({"version": VERSION, "changes": [_entry(one) for one in kept]}, stream)
-                stream.flush()
-                os.fsync(stream.fileno())
-            partial.replace(self.path)
         except OSError as error:
             raise KinspectError(
-                f"{self.path}: cannot be written ({error.strerror})",
+                f"{self.path}: cannot be written ({reason(error)})",
                 f"free space, or set {OVERRIDE} to a folder of yours; nothing was changed",
             ) from None
+
+    def _refused(self, why: str) -> KinspectError:
+        return KinspectError(
+            f"{self.path}: is not believed: {why}",
+            "look at what it says of `before`, put that back by hand and delete the file",
+        )
 
     def _damaged(self, why: str) -> KinspectError:
         return KinspectError(

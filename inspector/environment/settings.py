@@ -6,6 +6,7 @@ the performance level, then `s 1 MHZ` and `c` (commit) into pp_od_clk_voltage.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,10 @@ from kinspect.inspector.environment.system import (
     system_facts,
 )
 from kinspect.inspector.errors import KinspectError
+
+_CARD = "/sys/class/drm/(?:card|renderD)[0-9]+/device"
+_LEVELS, _CLOCKS = (f"{_CARD}/{name}" for name in (LEVEL, CLOCK))
+_VALUE = re.compile("[a-z0-9_]{1,40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,19 @@ class Change:
     @property
     def is_variable(self) -> bool:
         return self.kind == "variable"
+
+
+def is_known(change: Change) -> bool:
+    """Whether a change is one that this program makes: to nothing else is anything written.
+
+    A path is one of those of `_offers`, for any GPU; a value is one that such a file can hold.
+    """
+    if change.is_variable:
+        return change.name == change.target and any(k.name == change.target for k in knobs())
+    known = {"plain": (NUMA, _LEVELS), "sclk": (_CLOCKS,)}[change.kind]
+    at_known = any(re.fullmatch(pattern, change.target) for pattern in known)
+    values = (change.before, change.after)
+    return at_known and all(v is not None and _VALUE.fullmatch(v) for v in values)
 
 
 def current(host: Host, change: Change) -> str | None:

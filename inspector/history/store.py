@@ -27,10 +27,18 @@ from kinspect.inspector.history.schema import (
     version_of,
 )
 from kinspect.inspector.suite.results import Before, Bench, Timed
+from kinspect.inspector.writing import reason
 
 FILE = "results.sqlite"
 BUSY_SECONDS = 30.0
 """How long to wait for other processes' writes."""
+_CODES = {
+    8: "it is read-only",
+    10: "reading or writing failed, or the disk is full",
+    13: "the disk is full",
+    14: "the folder is read-only, or not there",
+}
+"""SQLite's codes: SQLITE_READONLY, _IOERR, _FULL and _CANTOPEN."""
 _NAMELESS = ("name", "atol", "rtol")
 _NEXT = """
 SELECT coalesce(max(id), 0) + 1 FROM (SELECT id FROM run UNION ALL SELECT id FROM analysis)
@@ -301,7 +309,7 @@ class History:
                 connection.execute("COMMIT")
         except sqlite3.OperationalError as error:
             raise KinspectError(
-                f"{self.path}: the history cannot be used: {error}",
+                f"{self.path}: the history cannot be used: {_in_words(error)}",
                 f"check the folder and its free space, or name another one with {VARIABLE}",
             ) from None
         except (sqlite3.DatabaseError, ValueError, TypeError, RecursionError) as error:
@@ -312,9 +320,14 @@ class History:
             ) from None
         except OSError as error:
             raise KinspectError(
-                f"{self.path}: the history cannot be written: {error.strerror}",
+                f"{self.path}: the history cannot be written ({reason(error)})",
                 f"name another folder with {VARIABLE}",
             ) from None
+
+
+def _in_words(error: sqlite3.OperationalError) -> str:
+    known = _CODES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)  # Python 3.11 and newer
+    return f"{known}: {error}" if known else str(error)
 
 
 def identity(case: Mapping[str, Any]) -> str:

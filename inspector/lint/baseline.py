@@ -8,7 +8,6 @@ Several findings may share one (a rule that speaks twice of one line): they are 
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from kinspect.inspector.documents import json_value
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.lint.results import CheckedKernel
 from kinspect.inspector.model import Finding
+from kinspect.inspector.writing import reason, replacing_text
 
 SCHEMA_VERSION = 1
 _MOST_FINDINGS = 1_000_000  # those that have gone are told one by one
@@ -195,18 +195,10 @@ def write(baseline: Baseline, path: Path) -> None:
     Raises:
         KinspectError: the place cannot be written.
     """
-    import tempfile  # costs more than all of a small run's comparing
-
-    temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
+        with replacing_text(path) as out:
             out.write(render(baseline))
-        os.chmod(temporary, path.stat().st_mode & 0o777 if path.exists() else 0o644)
-        Path(temporary).replace(path)
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
         raise KinspectError(
-            f"{path}: baseline cannot be written ({error.strerror})", "check --baseline"
+            f"{path}: baseline cannot be written ({reason(error)})", "check --baseline"
         ) from None

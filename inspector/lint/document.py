@@ -52,12 +52,16 @@ class PackError(KinspectError):
 
 
 class DocumentError(Exception):
-    """The text is no acceptable YAML; `index` is the character that it is about, from 0."""
+    """The text is no acceptable YAML; `index` is the character that it is about, from 0.
 
-    def __init__(self, message: str, index: int) -> None:
+    `unquoted` says the same without a word of the text.
+    """
+
+    def __init__(self, message: str, index: int, unquoted: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.index = index
+        self.unquoted = unquoted or message
 
 
 def read(path: Path) -> str:
@@ -188,8 +192,10 @@ class _Tree:
         if event.tag is None or event.tag == "!":
             return None
         if event.tag not in _STANDARD:
-            message = f"the tag {event.tag} has no meaning here; write the plain value"
-            raise DocumentError(message, event.start_mark.index)
+            hint = "has no meaning here; write the plain value"
+            raise DocumentError(
+                f"the tag {event.tag} {hint}", event.start_mark.index, f"this tag {hint}"
+            )
         return str(event.tag)
 
     def _add(self, node: yaml.Node) -> None:

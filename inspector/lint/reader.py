@@ -26,6 +26,8 @@ TAG = r"[a-z][a-z0-9-]*"
 _ID = re.compile(ID)
 _TAG = re.compile(TAG)
 _NON_BLANK = re.compile(r"\S")
+_KEY_OF_PACK = re.compile(r"^(?:pack|rules|extends|override)[ \t]*:", re.MULTILINE)
+_STATED_BY_RULES = frozenset({"id", "message"})
 _BLOCK_HEADER = re.compile(r"[|>][^\n]*\n")
 
 _COMPILERS: Mapping[str, Callable[[str, Catalogue, Scope], Expression | Template]] = (
@@ -76,6 +78,8 @@ class Reader:
         self._types = _types()
         self._constructor = yaml.constructor.SafeConstructor()
         self._name = Path(file).stem
+        # A pack can name any file as one that it extends: what is no pack is not quoted.
+        self._quoted = False
         self.faults: list[Fault] = []
 
     def pack(self) -> Draft | None:
@@ -83,8 +87,10 @@ class Reader:
         try:
             root = document.compose(self._text)
         except document.DocumentError as error:
-            self.fault(error.index, error.message)
+            quoted = _KEY_OF_PACK.search(self._text) is not None
+            self.fault(error.index, error.message if quoted else error.unquoted)
             return None
+        self._quoted = _is_pack(root)
         if isinstance(root, yaml.SequenceNode):
             return Draft(self._name, "", (), (), self._rules(root))
         if not isinstance(root, yaml.MappingNode):
@@ -159,7 +165,8 @@ class Reader:
                 compiled[key] = compiler(values[key], self._catalogue, scope)
             except ExpressionError as error:
                 at = self._index(nodes[key], values[key], error.offset)
-                self._fault(nodes[key], error.message, at)
+                reason = error.message if self._quoted else f"{key} cannot be read"
+                self._fault(nodes[key], reason, at)
         for tag in values.get("tags", ()):
             if not _TAG.fullmatch(tag):
                 self._fault(nodes["tags"], f"a tag is a word in small letters, not {tag!r}")
@@ -207,8 +214,12 @@ class Reader:
             elif name in known:
                 found[name] = value
             else:
-                hint = nearest(str(name), known) or f" (known: {', '.join(known)})"
-                self._fault(key, f"unknown key {name}{hint}")
+                near = nearest(str(name), known)
+                if self._quoted:
+                    hint = near or f" (known: {', '.join(known)})"
+                    self._fault(key, f"unknown key {name}{hint}")
+                elif near:
+                    self._fault(key, f"unknown key{near}")
         return found
 
     def _value(self, node: yaml.Node, wanted: Any) -> Any:
@@ -219,7 +230,8 @@ class Reader:
         try:
             return msgspec.convert(self._constructor.construct_document(node), wanted, strict=True)
         except (msgspec.ValidationError, yaml.YAMLError, ValueError) as error:
-            self._fault(node, " ".join(str(error).split()))
+            reason = " ".join(str(error).split())
+            self._fault(node, reason if self._quoted else "the value is not of the kind needed")
             return None
         except (LookupError, TypeError, AttributeError, ArithmeticError):
             # A tag that the value does not go with (`!!bool maybe`): PyYAML has no error for it.
@@ -267,3 +279,25 @@ class Reader:
         line = self._text.count("\n", 0, index) + 1
         column = index - (self._text.rfind("\n", 0, index) + 1) + 1
         self.faults.append(Fault(self._file, line, column, message))
+
+
+def _is_pack(root: yaml.Node | None) -> bool:
+    """Whether a document is meant as a pack, however faulty: it has a rule, or extends another."""
+    if isinstance(root, yaml.SequenceNode):
+        return any(_names(item) >= _STATED_BY_RULES for item in root.value)
+    names = _names(root)
+    if "rules" not in names:
+        return bool(names & {"extends", "override"})
+    rules = next(value for key, value in root.value if key.value == "rules")
+    if not isinstance(rules, yaml.SequenceNode) or not rules.value:
+        return True
+    return bool(names & {"extends", "override"}) or any(
+        _names(item) & _STATED_BY_RULES for item in rules.value
+    )
+
+
+def _names(node: yaml.Node | None) -> set[str]:
+    """The keys of a mapping that are texts."""
+    if not isinstance(node, yaml.MappingNode):
+        return set()
+    return {key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)}

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from typing import TextIO
 
 from kinspect.inspector.diff.results import DiffReport, KernelDiff, label_of
+from kinspect.inspector.printable import printable, printable_line
 from kinspect.inspector.render import diff_words as words
+from kinspect.inspector.render.markdown import cell, code, inline
+from kinspect.inspector.streams import no_commands
 
 MOST_ROWS = 50
 MOST_IN_FULL = 10
@@ -18,7 +22,7 @@ _MARKS = {"regression": "❌", "mixed": "⚠️", "unknown": "❓", "improvement
 def write(report: DiffReport, stream: TextIO, *, details: bool = False) -> None:
     """Writes a summary, a table of what changed, and what got worse in folded sections."""
     for line in _lines(report, details):
-        stream.write(line + "\n")
+        stream.write(no_commands(printable(line)) + "\n")
 
 
 def _lines(report: DiffReport, details: bool) -> Iterator[str]:
@@ -57,7 +61,7 @@ def _row(pair: KernelDiff) -> Sequence[str]:
     verdict = f"{_MARKS.get(pair.verdict, '')} {words.VERDICT_WORDS[pair.verdict]}".strip()
     return (
         words.file_of(pair),
-        f"`{label_of(pair.left)}`",
+        code(label_of(pair.left)),
         words.arch_of(pair),
         verdict,
         words.first_stage(pair),
@@ -66,7 +70,7 @@ def _row(pair: KernelDiff) -> Sequence[str]:
 
 
 def _pair(pair: KernelDiff, report: DiffReport) -> Iterator[str]:
-    name = _cell(label_of(pair.left))
+    name = escape(printable_line(label_of(pair.left)))
     yield f"<details><summary><code>{name}</code> {words.VERDICT_WORDS[pair.verdict]}</summary>"
     yield ""
     if pair.matched_by:
@@ -92,6 +96,7 @@ def _pair(pair: KernelDiff, report: DiffReport) -> Iterator[str]:
         yield ""
         yield "```diff"
         for text in words.isa_lines(found, MOST_ISA_LINES):
+            text = text.replace("```", "'''")  # which would end the block
             yield text.removeprefix("    ") if text.startswith("    ") else f"  {text}"
         yield "```"
     yield ""
@@ -108,4 +113,4 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+    return cell(inline(text))

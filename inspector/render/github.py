@@ -15,6 +15,7 @@ from kinspect.inspector.lint.results import LintReport
 from kinspect.inspector.render import lint_view as view
 from kinspect.inspector.render.lint_view import Group, one_line
 from kinspect.inspector.render.places import relative, root_of
+from kinspect.inspector.streams import underneath
 
 MOST = 10
 """Annotations of one severity that GitHub shows of one step."""
@@ -35,6 +36,7 @@ def write(
         most: annotations of one severity.
     """
     folder = root or root_of()
+    stream = underneath(stream)  # which would keep its lines from being commands
     # The summary is a notice too, and it must not be the one that is dropped.
     left = {"error": most, "warning": most, "notice": most - 1}
     log: list[str] = []

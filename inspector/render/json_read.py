@@ -31,6 +31,7 @@ from kinspect.inspector.model import (
     Variant,
     WaitOp,
 )
+from kinspect.inspector.printable import printable
 from kinspect.inspector.render.report_types import Failure, Kernel, Tool
 
 SCHEMA_VERSION = 1
@@ -91,7 +92,8 @@ class SavedReport:
                 "make it again with `kinspect analyze --format json`",
             )
         try:
-            entries = tuple(_typed(data["kernels"], list[Any]))
+            entries = tuple(_typed(data.pop("kernels"), list[Any]))  # each is read when asked for
+            data = _clean(data)
             errors = tuple(_read_error(e) for e in _typed(data["errors"], list[Failure]))
             notes = tuple(_typed(data.get("notes", []), list[str]))
             target, tool = _typed(data["target"], str), _typed(data["tool"], Tool)
@@ -132,25 +134,46 @@ class SavedReport:
         if self.folder is None:
             return {}
         return {
-            kind: Artifact(kind, a["sha256"], a["bytes"], self.folder / a["sha256"])
+            kind: Artifact(kind, a["sha256"], a["bytes"], self.folder / _digest(a["sha256"]))
             for kind, a in kernel["artifacts"].items()
             if self.kinds is None or kind in self.kinds
         }
 
 
+def _digest(text: str) -> str:
+    """A sha256, and nothing that leads out of the folder that it is a name in."""
+    if len(text) != 64 or not set(text) <= set("0123456789abcdef"):
+        raise ValueError(f"{text!r} is no sha256")
+    return text
+
+
 def _kernel(entry: Any) -> Any:
-    """A kernel's values, of the types that the schema states."""
+    """A kernel's values, of the types that the schema states, with all texts harmless."""
     from msgspec import Raw, json
 
-    if isinstance(entry, Raw):
-        return json.decode(entry, type=Kernel)
-    return _typed(entry, Kernel)
+    if not isinstance(entry, Raw):
+        return _clean(_typed(entry, Kernel))
+    data = bytes(entry)
+    value = json.decode(data, type=Kernel)
+    # Only what is spelled out or is not ASCII can steer: most texts need no second look.
+    return value if data.isascii() and b"\\" not in data and b"\x7f" not in data else _clean(value)
 
 
 def _typed(value: Any, kind: Any) -> Any:
     from msgspec import convert
 
     return convert(value, kind)
+
+
+def _clean(value: Any) -> Any:
+    """A report's value with all of its texts harmless."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {printable(key): _clean(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    return value
 
 
 def _cut(text: str | bytes) -> dict[str, Any] | None:

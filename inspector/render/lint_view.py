@@ -21,6 +21,7 @@ from kinspect.inspector.lint.results import (
 )
 from kinspect.inspector.lint.rule import RuleText
 from kinspect.inspector.model import Finding
+from kinspect.inspector.printable import printable_columns
 from kinspect.inspector.render.view import plural
 
 State = Literal["new", "known", "suppressed"]
@@ -32,11 +33,6 @@ WORDS: Mapping[str, str] = MappingProxyType(
 _CONFIDENCE = ("certain", "likely", "possible")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _FIELD = re.compile(r"\{[^{}]*\}")
-# Control characters (but tab and line ends), lone surrogates and non-characters: no XML may hold
-# them, terminals obey them.
-_ILLEGAL = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +222,8 @@ def general_fix(text: RuleText) -> str:
 
 
 def clean(text: str) -> str:
-    """Text that every format can hold: characters that not all allow are dropped."""
-    return _ILLEGAL.sub("", text)
+    """Text that every format can hold: U+FFFD stands for each character that not all allow."""
+    return printable_columns(text)
 
 
 def one_line(text: str) -> str:

@@ -7,6 +7,8 @@ from typing import TextIO
 
 from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.render import view
+from kinspect.inspector.render.markdown import cell, code, inline
+from kinspect.inspector.streams import no_commands
 
 
 def write(report: Report, stream: TextIO) -> None:
@@ -22,7 +24,7 @@ def write(report: Report, stream: TextIO) -> None:
             ("file", "kernel", "stage", "what", "next step"),
             ((e.file or "", e.kernel or "", e.stage, e.message, e.hint) for e in report.errors),
         )
-    stream.write("\n".join(lines).rstrip() + "\n")
+    stream.write(no_commands("\n".join(lines).rstrip()) + "\n")
 
 
 def _summary(kernels: Sequence[KernelReport]) -> list[str]:
@@ -47,11 +49,11 @@ def _summary(kernels: Sequence[KernelReport]) -> list[str]:
 
 def _kernel(kernel: KernelReport) -> list[str]:
     m = kernel.metrics
-    case = f" `{kernel.variant.case}`" if kernel.variant and kernel.variant.case else ""
-    lines = [f"## `{kernel.name}`{case} on {kernel.arch or 'an unknown target'}", ""]
+    case = f" {code(kernel.variant.case)}" if kernel.variant and kernel.variant.case else ""
+    lines = [f"## {code(kernel.name)}{case} on {inline(kernel.arch or 'an unknown target')}", ""]
     configuration = view.configuration(kernel)
     if configuration:
-        lines += [configuration, ""]
+        lines += [inline(configuration), ""]
     lines += _table(
         ("VGPRs", "AGPRs", "SGPRs", "spills", "scratch", "LDS", "code"),
         [
@@ -90,10 +92,11 @@ def _kernel(kernel: KernelReport) -> list[str]:
     ]
     for f in kernel.findings:
         where = view.finding_place(f)
-        lines.append(f"- **{f.severity}** {f.rule}: {f.message}" + (f" ({where})" if where else ""))
+        where = f" ({inline(where)})" if where else ""
+        lines.append(f"- **{f.severity}** {inline(f.rule)}: {inline(f.message)}{where}")
         if f.fix:
-            lines.append(f"  {f.fix}")
-    lines += [f"- note: {note}" for note in kernel.notes]
+            lines.append(f"  {inline(f.fix)}")
+    lines += [f"- note: {inline(note)}" for note in kernel.notes]
     return [*lines, ""]
 
 
@@ -103,8 +106,6 @@ def _of(used: str, limit: str) -> str:
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     def line(cells: Sequence[str]) -> str:
-        return (
-            "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
-        )
+        return "| " + " | ".join(cell(inline(text)) for text in cells) + " |"
 
     return [line(titles), "|" + " --- |" * len(titles), *(line(row) for row in rows), ""]

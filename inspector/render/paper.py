@@ -11,6 +11,9 @@ import textwrap
 from collections.abc import Iterator
 from typing import Protocol, TextIO
 
+from kinspect.inspector.printable import printable
+from kinspect.inspector.streams import no_commands, underneath
+
 WIDTH = 110
 """Lines are no longer than this even on a wider terminal."""
 
@@ -61,8 +64,9 @@ class RichPaper:
     def __init__(self, stream: TextIO, force: bool) -> None:
         from rich.console import Console
 
+        # Colours go past what cleans the stream, so the text is cleaned here.
         self._console = Console(
-            file=stream, highlight=False, soft_wrap=True, force_terminal=force or None
+            file=underneath(stream), highlight=False, soft_wrap=True, force_terminal=force or None
         )
         self.width = min(self._console.width, WIDTH)
 
@@ -70,7 +74,10 @@ class RichPaper:
         """Prints one line."""
         from rich.text import Text
 
-        text = Text.assemble(*line.spans)
+        spans = [(printable(text), style) for text, style in line.spans]
+        plain = "".join(text for text, _ in spans)
+        clean = no_commands(plain)
+        text = Text.assemble(*spans) if clean == plain else Text(clean)
         text.rstrip()
         self._console.print(text)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from kinspect.inspector.model import ErrorRecord
+from kinspect.inspector.printable import printable, printable_line
 from kinspect.inspector.recording import (
     NONE,
     Agent,
@@ -107,12 +109,13 @@ class Builder:
 
     def note(self, text: str) -> None:
         """Says something of the recording as a whole, once."""
+        text = printable(text)
         if text not in self.notes:
             self.notes.append(text)
 
     def fail(self, path: Path | str, message: str, hint: str, kernel: str | None = None) -> None:
         """Says what could not be read; the rest is read nevertheless."""
-        self.errors.append(ErrorRecord(str(path), kernel, "profile", message, hint))
+        self.errors.append(ErrorRecord(str(path), kernel, "profile", printable(message), hint))
 
     def finish(self) -> Recording:
         """What was collected."""
@@ -122,14 +125,23 @@ class Builder:
             command=self.command,
             parts=tuple(self.parts),
             agents=tuple(self.agents.values()),
-            shapes=tuple(self._shapes),
+            shapes=tuple(map(_named_harmlessly, self._shapes)),
             dispatches=self.dispatches,
-            counters=tuple(self._counters),
+            counters=tuple(map(printable_line, self._counters)),
             values=self.values,
             code_objects=tuple(self.code_objects),
             samples=tuple(self.samples),
             traces=tuple(self.traces),
-            summary=tuple(self.summary),
+            summary=tuple(map(_named_harmlessly, self.summary)),
             notes=tuple(self.notes),
             errors=tuple(self.errors),
         )
+
+
+_Named = TypeVar("_Named", KernelShape, TopKernel)
+
+
+def _named_harmlessly(item: _Named) -> _Named:
+    """The same with a kernel's name that can be shown."""
+    name = printable_line(item.name)
+    return item if name == item.name else replace(item, name=name)

@@ -73,7 +73,13 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
                 options=request.capture,
                 triton_version=version,
             )
-            yield from _chosen(capture_file(worker, plan), wanted, target)
+            for item in _chosen(capture_file(worker, plan), wanted, target):
+                refusal = None
+                if isinstance(item, Ended) and item.errors:
+                    refusal = compiler.store.refusal(folder)
+                if refusal is not None:  # a script can fail for want of room without saying so
+                    raise compiler.store.unwritable(refusal)
+                yield item
     except KinspectError as error:
         yield Ended((), (record(target, "capture", error),), ())
     except OSError as error:

@@ -12,7 +12,7 @@ import os
 from typing import Any
 
 _open, _write, _close = os.open, os.write, os.close
-_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def _own_encoder() -> Any:

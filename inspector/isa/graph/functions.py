@@ -18,6 +18,7 @@ from kinspect.inspector.isa.graph import cfg
 from kinspect.inspector.isa.graph.branches import Branches
 from kinspect.inspector.isa.graph.calls import find_calls
 from kinspect.inspector.model import Function, Instruction, Resources, Unread, UnreadKind
+from kinspect.inspector.printable import printable_line
 
 LEFT_OUT = "its registers, scratch and LDS are not in the figures"
 """What a note on a call to code that is not at hand says of the caller's figures."""
@@ -117,8 +118,9 @@ def finish(
         notes.append(seen)
     if resources.code_bytes is None and raw.code_bytes is not None:
         resources = replace(resources, code_bytes=raw.code_bytes)
+    name = printable_line(shown_name or raw.name)
     return Function(
-        name=shown_name or raw.name,
+        name=name,
         is_kernel=raw.is_kernel,
         line_first=raw.line,
         line_last=max(raw.line_last, raw.line),
@@ -128,7 +130,7 @@ def finish(
         resources=resources,
         calls=calls.symbols,
         notes=tuple(dict.fromkeys(notes)),
-        symbol=raw.name if shown_name else None,
+        symbol=raw.name if name != raw.name else None,
         unread=tuple(unread),
     )
 

@@ -14,6 +14,7 @@ from kinspect.inspector.isa.objects.eflags import split_target
 from kinspect.inspector.isa.objects.linemap import LineMap, read_line_map
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.model import Function, Instruction, Program, Resources
+from kinspect.inspector.printable import printable_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +185,10 @@ def _empty_function(name: str, code: CodeObject, symbol: CodeSymbol | None) -> F
     resources = code.kernels.get(name) or Resources(
         code_bytes=symbol.size or None if symbol else None
     )
+    shown = printable_line(name)
     return Function(
-        name=name,
+        name=shown,
+        symbol=name if shown != name else None,
         is_kernel=name in code.kernels,
         line_first=0,
         line_last=0,

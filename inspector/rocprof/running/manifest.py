@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.writing import replacing
 
 NAME = "kinspect-run.json"
 VERSION = 1
@@ -65,9 +65,8 @@ class Manifest:
 def write(manifest: Manifest, run: Path) -> None:
     """Writes it whole or not at all."""
     text = json.dumps(asdict(manifest), indent=1, ensure_ascii=False) + "\n"
-    draft = run / f".{NAME}.{os.getpid()}"
-    draft.write_text(text, encoding="utf-8", errors="surrogateescape")
-    os.replace(draft, run / NAME)
+    with replacing(run / NAME) as stream:
+        stream.write(text.encode("utf-8", "surrogateescape"))
 
 
 def read(run: Path) -> Manifest:

@@ -11,6 +11,7 @@ from kinspect.tui.widgets.filtering import RowList
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.markup import escape
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
@@ -117,7 +118,7 @@ class RunScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """A table."""
         with Vertical() as box:
-            box.border_title = self._title_text
+            box.border_title = escape(self._title_text)
             yield Static(classes="titles", markup=False)
             yield RowList()
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.markup import escape
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
@@ -45,7 +46,7 @@ class ExplainScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """The frame."""
         with VerticalScroll() as frame:
-            frame.border_title = self._title
+            frame.border_title = escape(self._title)
             frame.border_subtitle = "escape closes"
             yield Static(self._text, markup=False)
 

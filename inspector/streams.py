@@ -1,0 +1,222 @@
+"""Where text leaves: streams that let nothing through that steers what shows it.
+
+Everything that kinspect prints or writes as text goes through a `PlainStream`. It spells out what a
+terminal would obey (see `printable`), and keeps a line from being taken for a workflow command by a
+CI runner that reads the output as its log. Text that steers on purpose (colours, a progress line)
+goes to the stream underneath, `underneath`, by those few who clean the strangers' part of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO, cast
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.printable import printable
+from kinspect.inspector.writing import unwritable
+
+_MOST_PENDING = 1 << 16
+# GitHub's runner takes a line for a command that begins with `::` behind blanks, and one of the
+# older form wherever it stands in a line.
+_COMMAND = re.compile(r"^[^\S\n]*::|##\[", re.MULTILINE)
+
+
+def no_commands(text: str, before: str = "") -> str:
+    r"""A text none of whose lines a CI runner takes for a command.
+
+    `::` at the start of a line becomes `\::`, which Markdown shows as `::`; `##[` anywhere becomes
+    `##\u005b`, which means the same in a JSON string.
+
+    Args:
+        text: the text.
+        before: what was written just before, of the same line; it stays as it is.
+    """
+    whole = before + text
+    if "::" not in whole and "##[" not in whole:
+        return text
+    at_least = len(before)
+
+    def broken(match: re.Match[str]) -> str:
+        if match[0] == "##[":
+            return "##\\u005b"
+        place = max(match.end() - 2, at_least)
+        return f"{whole[match.start() : place]}\\{whole[place : match.end()]}"
+
+    return _COMMAND.sub(broken, whole)[at_least:]
+
+
+class PlainStream:
+    """A text stream that cleans what is written to it.
+
+    Args:
+        stream: where the text goes.
+        log: whether a CI runner may read it as its log.
+        required: whether it is an error that the text cannot be written.
+        name: of the stream, for that error.
+    """
+
+    def __init__(
+        self, stream: TextIO, *, log: bool = True, required: bool = True, name: str = "the output"
+    ) -> None:
+        self._stream = stream
+        self._log = log
+        self._required = required
+        self._name = name
+        self._gone = False
+        self._pending: list[str] = []
+        self._size = 0
+        # What the current line holds but blanks, while a command could still begin; else None.
+        self._head: str | None = ""
+        self._last = ""  # the two characters before
+        # On a terminal and on stderr a line is there as soon as it is written.
+        self._at_once = not required or _is_terminal(stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Takes text; it is there at the latest after `flush`."""
+        if not isinstance(text, str):  # libraries find out in this way what a stream takes
+            raise TypeError(f"text is needed, not {type(text).__name__}")
+        self._pending.append(text)
+        self._size += len(text)
+        if self._at_once or self._size > _MOST_PENDING:
+            self._pass_on()
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Takes several pieces of text."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Passes on what was taken.
+
+        Raises:
+            KinspectError: it cannot be written, and is required.
+        """
+        self._pass_on()
+        if not self._gone:
+            self._trying(self._stream.flush)
+
+    def underneath(self) -> TextIO:
+        """The stream itself, after all that was written before."""
+        self._pass_on()
+        return self._stream
+
+    def _pass_on(self) -> None:
+        if not self._pending:
+            return
+        text = "".join(self._pending)
+        self._pending.clear()
+        self._size = 0
+        if self._gone:
+            return
+        # A carriage return may be the first half of a line's end that is still to come.
+        if text.endswith("\r") and not self._at_once:
+            self._pending.append("\r")
+            text = text[:-1]
+        clean = printable(text)
+        if self._log:
+            clean = self._without_commands(clean)
+        self._trying(lambda: self._encoded(clean))
+
+    def _without_commands(self, text: str) -> str:
+        """`no_commands` of a text that goes on where the last one ended."""
+        if not text:
+            return text
+        # Where the line began otherwise, any word stands for its beginning.
+        clean = no_commands(text, f"x{self._last}" if self._head is None else self._head)
+        if "\n" in text or self._head is not None:
+            line = text.rpartition("\n")[2]
+            begun = (line if "\n" in text else f"{self._head}{line}").lstrip()
+            self._head = begun if begun in ("", ":") else None
+        self._last = (self._last + text)[-2:]
+        return clean
+
+    def _encoded(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+        except UnicodeEncodeError:
+            encoding = self._stream.encoding or "ascii"
+            self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+    def _trying(self, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except BrokenPipeError:
+            # The reader (head, less) went away: the status is still that of the run.
+            self._give_up()
+        except (OSError, ValueError) as error:
+            self._give_up()
+            if self._required:
+                failure = error if isinstance(error, OSError) else OSError(str(error))
+                raise unwritable(self._name, failure, "write elsewhere") from None
+
+    def _give_up(self) -> None:
+        """Drops what is still to come; Python would complain of the rest at exit."""
+        self._gone = True
+        try:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+        except (OSError, ValueError):
+            pass
+
+
+def underneath(stream: TextIO) -> TextIO:
+    """The stream that a `PlainStream` writes to; any other stream itself."""
+    return stream.underneath() if isinstance(stream, PlainStream) else stream
+
+
+def plain(stream: TextIO, *, log: bool = True, name: str = "the output") -> TextIO:
+    """A stream that cleans what is written to it; one that does so already as it is."""
+    if isinstance(stream, PlainStream):
+        return cast(TextIO, stream)
+    return cast(TextIO, PlainStream(stream, log=log, name=name))
+
+
+@contextmanager
+def standard_streams() -> Iterator[None]:
+    """Makes stdout and stderr plain for the duration.
+
+    A standard stream that the caller closed leads nowhere: what is opened next must not get its
+    number, and that nobody listens changes no exit status.
+
+    Raises:
+        KinspectError: what was printed cannot be written. Not while another error passes.
+    """
+    _fill_gaps()
+    before = sys.stdout, sys.stderr
+    out = PlainStream(sys.stdout, name="standard output")
+    sys.stdout, sys.stderr = cast(TextIO, out), cast(TextIO, PlainStream(before[1], required=False))
+    try:
+        yield
+        out.flush()
+    finally:
+        with suppress(KinspectError):
+            out.flush()
+        sys.stderr.flush()
+        sys.stdout, sys.stderr = before
+
+
+def _fill_gaps() -> None:
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+        if getattr(sys, name) is None:
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:  # closed
+        return False

@@ -1,0 +1,115 @@
+"""Files written whole or not at all, under names that nobody can have prepared."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from kinspect.inspector.errors import KinspectError
+
+_LONGEST = 200
+"""Characters of a name that its temporary file begins with: names end at 255 bytes."""
+_REASONS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "the file is larger than a limit (ulimit -f) or its file system allows",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "the folder is read-only for this user",
+    errno.EPERM: "the folder is read-only for this user",
+}
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+OUTER_REASONS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+"""Codes that only a write can fail with, whatever was being done."""
+
+
+def reason(error: OSError) -> str:
+    """Why nothing could be written, in words."""
+    said = error.strerror or str(error) or type(error).__name__
+    known = _REASONS.get(error.errno or 0)
+    return f"{known}: {said}" if known else said
+
+
+def unwritable(path: Path | str, error: OSError, elsewhere: str) -> KinspectError:
+    """The error to raise where `path` could not be written.
+
+    Args:
+        path: what was to be written.
+        error: what the system said.
+        elsewhere: how the user names another place, as an imperative.
+    """
+    hint = f"free space, or {elsewhere}" if error.errno in _FULL else elsewhere
+    return KinspectError(f"{path}: cannot be written ({reason(error)})", hint)
+
+
+@contextmanager
+def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` when it is complete and on the disk.
+
+    It is made in the same folder under a name that was not there, so that no link is followed; its
+    mode is that of the file it replaces, else what the umask leaves. A link at `path` is itself
+    replaced.
+
+    Args:
+        path: the file.
+        private: whether only the user may read it.
+
+    Raises:
+        OSError: it cannot be written; nothing is left then, and what was there before stays.
+    """
+    temporary, handle = _temporary(path, 0o600 if private else 0o666)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            with suppress(OSError):
+                if not private and path.is_file() and not path.is_symlink():
+                    os.fchmod(stream.fileno(), path.stat().st_mode & 0o777)
+            yield stream
+            stream.flush()
+            synced(stream)
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+@contextmanager
+def replacing_text(path: Path, *, private: bool = False) -> Iterator[TextIO]:
+    """The same for UTF-8 text.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with replacing(path, private=private) as stream:
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+        try:
+            yield text
+            text.flush()
+        finally:
+            with suppress(OSError, ValueError):  # after an error there is nothing to save
+                text.detach()
+
+
+def synced(stream: BinaryIO | TextIO) -> None:
+    """Puts a file's content on the disk, where its file system can.
+
+    Raises:
+        OSError: the disk is full, or fails.
+    """
+    try:
+        os.fsync(stream.fileno())
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+
+
+def _temporary(path: Path, mode: int) -> tuple[Path, int]:
+    while True:
+        name = path.with_name(f".{path.name[:_LONGEST]}.{os.urandom(8).hex()}")
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with suppress(FileExistsError):
+            return name, os.open(name, flags, mode)
