@@ -6,6 +6,12 @@ Raise `KinspectError` for anything the user can act on. It is printed once, in t
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import TracebackType
+
+_OURS = Path(__file__).resolve().parent.parent
+REPORT_IT = "please report it, with the file and what KINSPECT_TRACEBACK=1 adds"
+
 
 class KinspectError(Exception):
     """What went wrong, where, and what to do next.
@@ -28,3 +34,29 @@ class KinspectError(Exception):
     def __reduce__(self) -> tuple[type[KinspectError], tuple[str, str, int]]:
         # Exceptions pickle by their args alone; a process-based Executor must not lose the hint.
         return (KinspectError, (self.message, self.hint, self.exit_code))
+
+
+def unforeseen(error: BaseException) -> KinspectError:
+    """What escaped where a `KinspectError` should have come: a bug of ours, in one line.
+
+    It says the exception's type and text, and the innermost place: that of kinspect, and the one
+    below it if that is another's.
+    """
+    said = " ".join(str(error).split())
+    said = f"{said[:200]}…" if len(said) > 200 else said
+    text = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return KinspectError(f"internal error of kinspect: {text} ({_place(error)})", REPORT_IT)
+
+
+def _place(error: BaseException) -> str:
+    own = last = None
+    step: TracebackType | None = error.__traceback__
+    while step is not None:
+        path = Path(step.tb_frame.f_code.co_filename)
+        last = f"{path.parent.name}/{path.name}:{step.tb_lineno}"
+        if path.is_relative_to(_OURS) and "site-packages" not in path.relative_to(_OURS).parts:
+            own = last = f"{path.relative_to(_OURS).as_posix()}:{step.tb_lineno}"
+        step = step.tb_next
+    if last is None:
+        return "place unknown"
+    return last if own in (None, last) else f"{own}, in {last}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord
 from kinspect.inspector.recording import (
     NONE,
@@ -19,6 +20,9 @@ from kinspect.inspector.recording import (
     ThreadTrace,
     TopKernel,
 )
+
+_MOST_COUNTERS = 2**15 - 1
+"""What the column of their numbers holds."""
 
 
 @dataclass(slots=True)
@@ -101,9 +105,40 @@ class Builder:
     def count(self, row: int, counter: str, value: float) -> None:
         """Adds a counter's value for a dispatch; values of one counter and dispatch add up."""
         table = self.values
+        number = self.counter(counter)
         table.dispatch.append(row)
-        table.counter.append(self._counters.setdefault(counter, len(self._counters)))
+        table.counter.append(number)
         table.value.append(value)
+
+    def counter(self, name: str) -> int:
+        """The number of a counter, the same for the same name.
+
+        Raises:
+            KinspectError: there are more than any device has.
+        """
+        found = self._counters.get(name)
+        if found is None:
+            if len(self._counters) >= _MOST_COUNTERS:
+                raise KinspectError(
+                    f"{self.path}: over {_MOST_COUNTERS:,} different counters",
+                    "name the file of one run of a profiler",
+                )
+            found = self._counters[name] = len(self._counters)
+        return found
+
+    def mend(self) -> None:
+        """Makes its columns of one length again, after reading was ended between two of them."""
+        table, values = self.dispatches, self.values
+        columns = (table.shape, table.number, table.start, table.end, table.queue, table.part)
+        rows = min(map(len, columns))
+        for column in columns:
+            del column[rows:]
+        counted = (values.dispatch, values.counter, values.value)
+        whole = min(map(len, counted))
+        if whole and max(values.dispatch[:whole]) >= rows:
+            whole = next(at for at, row in enumerate(values.dispatch) if row >= rows)
+        for part in counted:
+            del part[whole:]
 
     def note(self, text: str) -> None:
         """Says something of the recording as a whole, once."""

@@ -20,6 +20,7 @@ from kinspect.inspector.rocprof.readers import json_agents, json_records
 from kinspect.inspector.rocprof.readers.json_files import head, open_plain
 from kinspect.inspector.rocprof.readers.json_rows import Rows
 from kinspect.inspector.rocprof.readers.json_samples import Method, Places, shift
+from kinspect.inspector.rocprof.readers.numbers import LARGEST
 from kinspect.inspector.rocprof.readers.streams import DamagedError, JsonStream
 from kinspect.inspector.rocprof.reading import Group
 
@@ -282,7 +283,7 @@ class _Process:
             info.dispatch_id,
             start,
             end,
-            queue if queue <= json_records.LARGEST else None,  # it may be an address
+            queue if queue <= LARGEST else None,  # it may be an address
             find_again=False,
         )
         self.rows.put(info.dispatch_id, row)

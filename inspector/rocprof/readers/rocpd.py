@@ -8,21 +8,23 @@ own row, schema 4 in that of its track.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kinspect.inspector.documents import json_value
+from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.recording import CodeObject, KernelShape, Part
 from kinspect.inspector.rocprof.builder import Builder
 from kinspect.inspector.rocprof.readers import json_agents
-from kinspect.inspector.rocprof.readers.json_bases import SIGN, Base, opened, unfinished, whole
+from kinspect.inspector.rocprof.readers.json_bases import SIGN, Base, opened, unfinished
 from kinspect.inspector.rocprof.readers.json_files import head
 from kinspect.inspector.rocprof.readers.json_rows import Rows
 from kinspect.inspector.rocprof.readers.json_samples import Places, shift
 from kinspect.inspector.rocprof.readers.json_twins import is_twin
+from kinspect.inspector.rocprof.readers.numbers import whole
 from kinspect.inspector.rocprof.reading import Group
 
 FORMAT = "rocpd"
@@ -142,6 +144,7 @@ class _Process:
     events: Rows = field(default_factory=Rows)
     numbers: Rows = field(default_factory=Rows)  # dispatch ids
     odd: int = 0
+    unreadable: int = 0  # descriptions of devices
 
     def read(self) -> None:
         steps: tuple[Callable[[], None], ...] = (
@@ -164,6 +167,13 @@ class _Process:
                     f"read to the end: {error}",
                     _hint(error),
                 )
+        if self.unreadable:
+            self.builder.fail(
+                self.path,
+                f"{self.path.name}: the descriptions of {self.unreadable:,} devices are no JSON: "
+                "figures that depend on the device are unknown",
+                _AGAIN,
+            )
         if self.odd:
             self.builder.fail(
                 self.path,
@@ -198,7 +208,10 @@ class _Process:
             key = str(number if index is None else index)
             self.agents[number] = key
             about = {"type": kind, "name": generic or name, "product_name": product}
-            about |= _object(more)
+            described = _object(more)
+            if described is None:
+                self.unreadable += 1
+            about |= described or {}
             if json_agents.is_processor(about):
                 self.builder.agents.setdefault(key, json_agents.agent(key, about))
 
@@ -323,13 +336,17 @@ class _Process:
         return None if found is None else self.pids.get(found, found)
 
 
-def _object(text: object) -> dict[str, Any]:
-    """A JSON object in a column; empty where it is none."""
-    try:
-        found = json.loads(text) if isinstance(text, (str, bytes)) else {}
-    except ValueError:
+def _object(text: object) -> dict[str, Any] | None:
+    """A JSON object in a column, empty where nothing stands; None where it is none."""
+    if text is None or text == "":
         return {}
-    return found if isinstance(found, dict) else {}
+    if not isinstance(text, (str, bytes)):
+        return None
+    try:
+        found = json_value(text, "extdata")
+    except KinspectError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _triple(axes: Sequence[int | None]) -> tuple[int, int, int] | None:

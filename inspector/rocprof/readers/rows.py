@@ -24,6 +24,11 @@ slower: they leave the processor's cache, and the garbage collector has more to 
 _LONGEST = 1 << 24
 """No line of a profiler's CSV is longer; what is, is not text and is left out."""
 
+_TOO_LARGE = 2**64
+"""An execution mask has 64 bits; nothing else in these files has more than 63."""
+_LONGEST_NUMBER = 64
+"""Characters: hexadecimal numbers of any length are read, which takes memory."""
+
 _JOINED = 4
 """A quoted field may hold line breaks: so many further lines are tried before it is given up."""
 
@@ -60,21 +65,24 @@ def integer(text: str) -> int | None:
         None for an empty cell.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is none, or none of 64 bits.
     """
     try:
-        return int(text)
+        found = int(text)
     except ValueError:
-        pass
-    text = text.strip()
-    if not text:
-        return None
-    if text[:2].lower() == "0x":
-        return int(text, 16)
-    value = float(text)
-    if value != value or value in (float("inf"), float("-inf")):
-        raise ValueError(text)
-    return round(value)
+        text = text.strip()
+        if not text:
+            return None
+        if text[:2].lower() == "0x":
+            found = int(text[:_LONGEST_NUMBER], 16)
+        else:
+            value = float(text)
+            if value != value or value in (float("inf"), float("-inf")):
+                raise
+            found = round(value)
+    if not -_TOO_LARGE < found < _TOO_LARGE:
+        raise ValueError("no number of 64 bits")
+    return found
 
 
 def instant(text: str) -> int | None:

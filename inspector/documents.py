@@ -1,0 +1,212 @@
+"""Documents (JSON, YAML, TOML) as values, within bounds: each damage is a `KinspectError`.
+
+The parsers themselves fail in other ways on what a stranger may write: libyaml overflows the C
+stack on deep nesting, PyYAML's constructors raise whatever comes on numbers and dates, tomllib
+takes minutes for one key, and a number of 5,000 digits is an error here or there.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import cache
+from typing import Any
+
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.limits import (
+    MOST_DIGITS,
+    MOST_KEY_PARTS,
+    MOST_NESTED,
+    MOST_YAML_NODES,
+    LimitError,
+)
+
+_CORRECT = "correct the file"
+
+
+def json_value(text: str | bytes, name: str, hint: str = _CORRECT) -> Any:
+    """Parses JSON.
+
+    Raises:
+        KinspectError: it is not JSON, is nested too deeply, or holds a number of thousands of
+            digits.
+    """
+    import json
+
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise KinspectError(f"{name}: not readable JSON (nested too deeply)", hint) from None
+    except ValueError as error:
+        raise KinspectError(f"{name}: not valid JSON ({_reason(error)})", hint) from None
+
+
+def toml_value(text: str, name: str, hint: str = _CORRECT) -> dict[str, Any]:
+    """Parses TOML.
+
+    Raises:
+        KinspectError: it is not TOML, is nested too deeply, or has a key of too many parts.
+    """
+    from importlib import import_module
+
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.count(".") >= MOST_KEY_PARTS and _key_parts(line) > MOST_KEY_PARTS:
+            raise KinspectError(
+                f"{name}:{number}: not readable TOML (a key of over {MOST_KEY_PARTS} parts)", hint
+            )
+    tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    try:
+        value: dict[str, Any] = tomllib.loads(text)
+    except RecursionError:
+        raise KinspectError(f"{name}: not readable TOML (nested too deeply)", hint) from None
+    except ValueError as error:
+        raise KinspectError(f"{name}: not valid TOML ({_reason(error)})", hint) from None
+    return value
+
+
+_TOML_TOKEN = re.compile(r"(?P<part>[\w-]+|\"[^\"]*\"|'[^']*')|(?P<dot>\.)|(?P<space>[ \t]+)|.")
+
+
+def _key_parts(line: str) -> int:
+    """The most parts that stand in a row with dots between them."""
+    most = parts = 0
+    after_dot = False
+    for match in _TOML_TOKEN.finditer(line):
+        if match["part"] is not None:
+            parts = parts + 1 if after_dot else 1
+            after_dot = False
+            most = max(most, parts)
+        elif match["dot"] is not None:
+            after_dot = parts > 0
+        elif match["space"] is None:
+            parts, after_dot = 0, False
+    return most
+
+
+def _reason(error: Exception) -> str:
+    said = " ".join(str(error).split())
+    if "integer string conversion" in said:
+        return "it holds a number of thousands of digits"
+    return said if len(said) <= 200 else f"{said[:197]}..."
+
+
+# --------------------------------------------------------------------------- YAML
+
+# What may nest deeply: opening brackets, a line that begins far to the right, indicators in a row.
+# Deeper than both bounds together no document can be.
+_FAR_RIGHT = re.compile(rf"^[ \t]{{{MOST_NESTED}}}|(?:[-?:][ \t]+){{{MOST_NESTED}}}", re.MULTILINE)
+
+
+def yaml_value(text: str, name: str, hint: str = _CORRECT) -> Any:
+    """Parses one document of YAML: plain values, 1:30 a text and not ninety.
+
+    Raises:
+        KinspectError: it is not YAML, is nested too deeply, stands for far more than it holds
+            (aliases of aliases), or holds a number that is none.
+    """
+    import yaml
+
+    loader = yaml_loader()
+    try:
+        check_yaml(text, name, hint)
+        return yaml.load(text, Loader=loader)
+    except KinspectError:
+        raise
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{name}:{mark.line + 1}" if mark is not None else name
+        said = _reason(Exception(getattr(error, "problem", None) or error))
+        raise KinspectError(f"{place}: not valid YAML ({said})", hint) from None
+    except Exception as error:
+        # Constructors of explicit tags and of dates raise what their conversions raise.
+        said = f"{type(error).__name__}: {_reason(error)}"
+        raise KinspectError(f"{name}: not readable YAML ({said})", hint) from None
+
+
+def check_yaml(text: str, name: str, hint: str = _CORRECT) -> None:
+    """Holds a text against the bounds before a parser that recurses in C sees it.
+
+    Raises:
+        LimitError: it is nested too deeply, or its aliases stand for far more than it holds.
+        yaml.YAMLError: it is not YAML.
+    """
+    suspect = text.count("[") + text.count("{") >= MOST_NESTED or _FAR_RIGHT.search(text)
+    if suspect or ("*" in text and "&" in text):
+        _follow(text, name, hint)
+
+
+def _follow(text: str, name: str, hint: str) -> None:
+    """Counts levels and nodes by the parser's events, which it gives without recursion."""
+    import yaml
+
+    open_sizes = [0]  # of each open collection: nodes in it, aliases counted as what they repeat
+    anchors: dict[str, int] = {}
+    named: list[str | None] = [None]
+    for event in yaml.parse(text, Loader=yaml_loader()):
+        if isinstance(event, yaml.CollectionStartEvent):
+            if len(open_sizes) > MOST_NESTED:
+                line = event.start_mark.line + 1
+                raise LimitError(f"{name}:{line}: YAML nested over {MOST_NESTED} deep", hint)
+            anchors.pop(event.anchor or "", None)
+            open_sizes.append(1)
+            named.append(event.anchor)
+            continue
+        if isinstance(event, yaml.CollectionEndEvent):
+            size, anchor = open_sizes.pop(), named.pop()
+        elif isinstance(event, yaml.ScalarEvent):
+            size, anchor = 1, event.anchor
+        elif isinstance(event, yaml.AliasEvent):
+            # One that is not known yet names what it stands in: a value that holds itself.
+            size, anchor = anchors.get(event.anchor, MOST_YAML_NODES), None
+        else:
+            continue
+        if anchor is not None:
+            anchors[anchor] = size
+        open_sizes[-1] += size
+        if open_sizes[-1] > MOST_YAML_NODES and anchors:
+            line = event.start_mark.line + 1
+            raise LimitError(f"{name}:{line}: YAML whose aliases repeat without end", hint)
+
+
+@cache
+def yaml_loader() -> Any:
+    """PyYAML's safe loader, libyaml's where there is one, without numbers to the base of 60.
+
+    YAML 1.1 reads 1:30 as ninety, in time quadratic in the parts; here it is a text.
+    """
+    import yaml
+
+    integer, real = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader: Any = type("Loader", (base,), {})
+    loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in found if tag not in (integer, real)]
+        for first, found in base.yaml_implicit_resolvers.items()
+    }
+    loader.add_implicit_resolver(
+        integer,
+        re.compile(r"^[-+]?(?:0b[01_]+|0[0-7_]*|[1-9][0-9_]*|0x[0-9a-fA-F_]+)$"),
+        list("-+0123456789"),
+    )
+    loader.add_implicit_resolver(
+        real,
+        re.compile(
+            r"^(?:[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?"
+            r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+        ),
+        list("-+0123456789."),
+    )
+
+    def number(kind: str) -> Any:
+        def construct(self: Any, node: Any) -> Any:
+            if len(str(node.value)) > MOST_DIGITS:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"a number of over {MOST_DIGITS} digits", node.start_mark
+                )
+            return getattr(self, kind)(node)
+
+        return construct
+
+    loader.add_constructor(integer, number("construct_yaml_int"))
+    loader.add_constructor(real, number("construct_yaml_float"))
+    return loader
