@@ -42,7 +42,7 @@ _SUFFIX = re.compile(
 )
 _KERNEL_STATS = re.compile(r"(^|_)kernel_stats|^(?!.*(_stats|_stat)\.csv$)")
 _OURS = {"kernel_trace": "trace", "counter_collection": "counters", "agent_info": "agents"}
-_PID = re.compile(r"(?:^|_)(\d+)$")
+_PID = re.compile(r"(?:^|_)(\d{1,9})$")
 _RESULTS = re.compile(r"_?results\.(json|db)$|\.(json|db)$")
 
 

@@ -59,12 +59,17 @@ class Base:
         # Names are what programs wrote; one that is not UTF-8 is no reason to stop.
         connection.text_factory = self._text
         connection.set_progress_handler(self._is_late, _STEPS)
-        tables = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
         with self._in_time():
-            self.tables: tuple[str, ...] = tuple(
-                str(table) for table, sql in tables if _ORDINARY.match(str(sql))
-            )
+            found = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()
+        self.tables: tuple[str, ...] = tuple(
+            str(table)
+            for table, kind, sql in found
+            if kind == "table" and _ORDINARY.match(str(sql))
+        )
         self._known = frozenset(self.tables)
+        self._computed = frozenset(
+            str(table) for table, kind, _ in found if kind in ("table", "view")
+        ).difference(self._known)
 
     def columns(self, table: str) -> set[str]:
         """Names of the columns that a table stores; empty where there is no such table.
@@ -87,9 +92,12 @@ class Base:
             where: values that columns must have; those that the table lacks are not asked.
 
         Raises:
-            sqlite3.Error: it is locked or damaged; what came before is sound.
+            sqlite3.Error: it is locked or damaged, or its rows are computed: it is a view or
+                virtual table. What came before is sound.
             LimitError: it takes longer or gives more than a file of its size can hold.
         """
+        if table in self._computed:
+            raise sqlite3.DatabaseError(f"{table} is no table that stores rows")
         there = self.columns(table)
         if not there:
             return

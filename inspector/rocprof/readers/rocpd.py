@@ -167,18 +167,18 @@ class _Process:
                     f"read to the end: {error}",
                     _hint(error),
                 )
+        if self.odd:
+            self.builder.fail(
+                self.path,
+                f"{self.path.name}: {self.odd:,} rows without a kernel or counter, left out",
+                "if the file is as the profiler wrote it, report its version",
+            )
         if self.unreadable:
             self.builder.fail(
                 self.path,
                 f"{self.path.name}: the descriptions of {self.unreadable:,} devices are no JSON: "
                 "figures that depend on the device are unknown",
                 _AGAIN,
-            )
-        if self.odd:
-            self.builder.fail(
-                self.path,
-                f"{self.path.name}: {self.odd:,} rows without a kernel or counter, left out",
-                "if the file is as the profiler wrote it, report its version",
             )
 
     def _rows(self, table: str, *columns: str) -> Any:

@@ -129,6 +129,17 @@ class JsonStream:
             if not self._more(b"}"):
                 return
 
+    def fields(self) -> Iterator[str]:
+        """`members` of an object; a value of another form is passed over and has none.
+
+        Raises:
+            DamagedError: it stops being JSON.
+        """
+        if self.peek() in (b"{", b""):
+            yield from self.members()
+        else:
+            self.skip()
+
     def items(self) -> Iterator[None]:
         """Steps through the elements of the array that comes next; the caller consumes each.
 
