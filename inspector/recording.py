@@ -271,6 +271,7 @@ class KernelProfile:
     match: Match
     notes: tuple[str, ...] = ()
     shapes: tuple[int, ...] = ()  # its shapes among the recording's
+    total_ns: float | None = None  # of all its dispatches in one run of the program, warm-up too
 
 
 @dataclass(frozen=True, slots=True)

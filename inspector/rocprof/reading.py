@@ -97,8 +97,8 @@ def knows(path: Path, names: Sequence[str] = READERS) -> bool:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files below a folder, as limits count them."""
-    return sum(map(_size, _files(path)))
+    """Bytes of a file, or of all files below a folder, as limits count them; 0 where it is gone."""
+    return sum(map(_size, _files(path))) if path.exists() else 0
 
 
 def _groups(reader: Reader, files: Sequence[Path], builder: Builder) -> Sequence[Group]:

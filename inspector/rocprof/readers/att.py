@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kinspect.inspector.recording import (
@@ -27,6 +28,7 @@ from kinspect.inspector.rocprof.readers.att_waves import Sums, clock_mhz, occupa
 from kinspect.inspector.rocprof.reading import Group
 
 FORMAT = "rocprofv3 thread trace (ATT)"
+_SAMPLES = "rocprofv3 PC samples by address"
 
 _FOLDER = re.compile(r"ui_output(?:_|$)")
 _NUMBERS = re.compile(r"ui_output_agent_(?P<agent>[^_]+)_dispatch_(?P<dispatch>\d{1,18})")
@@ -133,7 +135,9 @@ def read(group: Group, builder: Builder) -> None:
         if not row.method
     )
     if any(row.method for row in rows) and not spans:
-        return  # PC samples in a trace's form: nothing was traced
+        # PC samples in a trace's form: nothing was traced.
+        builder.parts[-1] = replace(builder.parts[-1], format=_SAMPLES)
+        return
     builder.traces.append(
         ThreadTrace(
             path=str(path),
