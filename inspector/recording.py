@@ -194,6 +194,7 @@ class TopKernel:
     mean_ns: float | None = None
     min_ns: int | None = None
     max_ns: int | None = None
+    agent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -317,7 +317,7 @@ def _summarised(summary: Sequence[TopKernel]) -> list[KernelProfile]:
             if value is not None
         }
         notes = ("only the profiler's summary was recorded, no dispatches: warm-up is in it",)
-        bare = _bare(KernelShape(one.name), one.calls, metrics, notes)
+        bare = _bare(KernelShape(one.name, one.agent), one.calls, metrics, notes)
         found.append(replace(bare, total_ns=float(one.total_ns)))
     return found
 

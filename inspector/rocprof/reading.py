@@ -24,7 +24,9 @@ READERS: tuple[str, ...] = (
     "csv_v3",
     "pc_csv",
     "compute",
+    "compute_analysis",
     "csv_legacy",
+    "proton",
     "torch_trace",
 )
 """Modules of `readers`, in the order in which they are asked: each file goes to the first."""

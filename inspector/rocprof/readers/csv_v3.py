@@ -21,12 +21,14 @@ from kinspect.inspector.rocprof.readers.rows import Block, Table, folded, intege
 from kinspect.inspector.rocprof.reading import Group
 
 FORMAT = "rocprofv3 CSV"
+STATISTICS = "kernel statistics"
 
 _KINDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("agents", frozenset({"nodeid", "agenttype", "cucount"})),
     ("counters", frozenset({"dispatchid", "agentid", "kernelname", "countername", "countervalue"})),
     ("trace", frozenset({"agentid", "kernelname", "starttimestamp", "endtimestamp"})),
     ("stats", frozenset({"name", "calls", "totaldurationns", "averagens", "minns", "maxns"})),
+    ("stats", frozenset({"name", "calls", "durationnsec", "averagensec"})),
     ("api", frozenset({"domain", "function", "starttimestamp"})),
     ("api", frozenset({"kind", "direction", "starttimestamp"})),
     ("api", frozenset({"kind", "operation", "starttimestamp"})),
@@ -42,6 +44,7 @@ _SUFFIX = re.compile(
 )
 _KERNEL_STATS = re.compile(r"(^|_)kernel_stats|^(?!.*(_stats|_stat)\.csv$)")
 _OURS = {"kernel_trace": "trace", "counter_collection": "counters", "agent_info": "agents"}
+_KERNELS = "KERNEL_DISPATCH"
 _PID = re.compile(r"(?:^|_)(\d{1,9})$")
 _RESULTS = re.compile(r"_?results\.(json|db)$|\.(json|db)$")
 
@@ -109,6 +112,7 @@ def read(group: Group, builder: Builder) -> None:
     if traces or counted:
         _Process(group, builder, agents).read(traces, counted)
     for file in stats if len(builder.dispatches) == before else ():
+        builder.begin(Part(group.name, str(file), STATISTICS))
         read_stats(Table.open(file), builder)
 
 
@@ -122,6 +126,8 @@ def read_stats(table: Table, builder: Builder) -> None:
             def whole(name: str, cells: list[str] = cells) -> int | None:
                 return integer(cells[where[name]]) if name in where else None
 
+            if "domain" in where and cells[where["domain"]].strip() != _KERNELS:
+                continue  # a summary of all that was traced
             try:
                 calls, total = (integer(cells[at]) for at in needed[1:])
                 mean = cells[where["mean_ns"]].strip() if "mean_ns" in where else ""

@@ -169,10 +169,18 @@ class Table:
     layout: Layout | None = None
     _singles: tuple[str, ...] = ()
 
+    headless: bool = False  # its first line is a row already
+
     @classmethod
-    def open(cls, path: Path) -> Table:
-        """Reads a file's header."""
-        names = header(path)
+    def open(cls, path: Path, names: Sequence[str] = ()) -> Table:
+        """Reads a file's header.
+
+        Args:
+            path: of the file.
+            names: what its columns are called, where it has no header.
+        """
+        headless = bool(names)
+        names = list(names) or header(path)
         where: dict[str, int] = {}
         for index, name in enumerate(names):
             where.setdefault(fold(name), index)
@@ -181,7 +189,7 @@ class Table:
             index = next((where[name] for name in theirs if name in where), -1)
             if index >= 0:
                 columns[ours] = index
-        return cls(path, names, columns)
+        return cls(path, names, columns, headless=headless)
 
     def others(self) -> list[str]:
         """Columns that are neither ours nor known."""
@@ -207,7 +215,8 @@ class Table:
         """
         width = len(self.names)
         number = 0
-        waiting = True  # for the header
+        waiting = not self.headless  # for the header
+        first_text = self.headless
         for text in self._texts():
             first = number + 1
             number += text.count("\n") + 1
@@ -221,6 +230,9 @@ class Table:
                 text = behind
                 first += head
                 self._lay_out(text)
+            if first_text:
+                self._lay_out(text)
+                first_text = False
             numbers: Sequence[int] = range(first, number + 1)
             lines = text.split("\n")
             groups = None if self.layout is None or "\r" in text else self.layout.groups(lines)
