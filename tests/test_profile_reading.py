@@ -256,15 +256,15 @@ def test_another_grid_is_said_beside_the_verdict() -> None:
 def test_one_dispatch_proves_no_sameness_and_unlike_numbers_are_said() -> None:
     found = compare(profile(kernel()), profile(kernel(times=(51_000.0,))))
     (change,) = found.kernels
-    assert (change.state, change.counts) == ("unsure", (3, 1))
+    assert (change.state, change.counts) == ("unsure", (4, 2))
     out = io.StringIO()
     profile_diff.write(found, out, color=False)
     row = next(line for line in out.getvalue().splitlines() if line.startswith("  unsure  "))
-    assert "3 → 1" in row
+    assert "4 → 2" in row
     assert "unsure, 1 kernel: fewer than 3 dispatches on a side" in out.getvalue()
     out = io.StringIO()
     profile_diff.write_json(found, out)
-    assert json.loads(out.getvalue())["kernels"][0]["dispatches"] == [3, 1]
+    assert json.loads(out.getvalue())["kernels"][0]["dispatches"] == [4, 2]
 
 
 # --------------------------------------------------------------------------- timeline

@@ -98,8 +98,8 @@ def _kernel(kernel: KernelProfile) -> dict[str, Any]:
 
 def _duration(kernel: KernelProfile) -> dict[str, Any] | None:
     """How times are distributed, warm-up left out; `total` is of all dispatches, as everywhere."""
-    found = _spread(kernel.duration)
-    return found if found is None else {**found, "total": words.total(kernel)}
+    found, total = _spread(kernel.duration), words.total(kernel)
+    return found if found is None or total is None else {**found, "total": total}
 
 
 def _spread(found: Spread | None) -> dict[str, Any] | None:
