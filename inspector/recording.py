@@ -198,6 +198,15 @@ class TopKernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Transfer:
+    """Copies or fills of memory of one kind: no kernels, and in none of their times."""
+
+    name: str  # such as "host to device", or as the profiler calls it
+    count: int
+    total_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Recording:
     """Everything that was read of a run. `errors` name what could not be read of it."""
 
@@ -216,6 +225,7 @@ class Recording:
     summary: tuple[TopKernel, ...] = ()
     notes: tuple[str, ...] = ()
     errors: tuple[ErrorRecord, ...] = ()
+    transfers: tuple[Transfer, ...] = ()  # most time first
 
 
 # --------------------------------------------------------------------------- results

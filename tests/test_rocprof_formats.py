@@ -14,9 +14,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from kinspect.inspector.recording import Recording, TopKernel
+from kinspect.inspector.recording import Recording, TopKernel, Transfer
 from kinspect.inspector.rocprof import reading
 from kinspect.inspector.rocprof.profile import analyse
+from profile_bases import write_rocpd
+from profile_files import program, write_results
 
 
 def node(name: str, children: tuple[Any, ...] = (), **metrics: Any) -> dict[str, Any]:
@@ -81,7 +83,8 @@ def test_protons_tree(tmp_path: Path, form: str) -> None:
     }
     found = analyse(recording)
     assert found.total_ns == 34_721
-    assert [(k.name, k.total_ns, k.shape.agent) for k in found.kernels][0] == (
+    first = found.kernels[0]
+    assert (first.name, first.total_ns, first.shape.agent) == (
         "add", 14_720.0, "device 0",
     )  # fmt: skip
 
@@ -201,3 +204,65 @@ def test_statistics_alone(tmp_path: Path, head: str) -> None:
     recording = csv(tmp_path, "123_kernel_stats.csv", head, row)
     assert recording.summary == (TopKernel("gemm(int, int)", 10, 1000, 100.0, 90, 120),)
     assert [(p.name, p.format) for p in recording.parts] == [("123", "kernel statistics")]
+
+
+# --------------------------------------------------------------------------- copies and fills
+
+
+def test_copies_and_fills_are_named(tmp_path: Path) -> None:
+    """They take time that is in no kernel; each kind is one line."""
+    (tmp_path / "1_memory_copy_trace.csv").write_text(
+        '"Kind","Direction","Source_Agent_Id","Destination_Agent_Id","Correlation_Id",'
+        '"Start_Timestamp","End_Timestamp"\n'
+        '"MEMORY_COPY","MEMORY_COPY_HOST_TO_DEVICE","Agent 0","Agent 4",1,100,150\n'
+        '"MEMORY_COPY","MEMORY_COPY_HOST_TO_DEVICE","Agent 0","Agent 4",2,200,260\n'
+        '"MEMORY_COPY","MEMORY_COPY_DEVICE_TO_HOST","Agent 4","Agent 0",3,300,301\n'
+    )
+    events = [
+        {"ph": "X", "cat": "gpu_memset", "name": "Memset (Device)", "ts": 1, "dur": 2.5},
+        {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoD", "ts": 4, "dur": 0.5},
+        {"ph": "X", "cat": "kernel", "name": "k", "ts": 6, "dur": 1, "args": {}},
+    ]
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    recording = reading.read(tmp_path)
+    assert recording.errors == ()
+    assert recording.transfers == (
+        Transfer("Memset (Device)", 1, 2_500),
+        Transfer("Memcpy DtoD", 1, 500),
+        Transfer("host to device", 2, 110),
+        Transfer("device to host", 1, 1),
+    )
+    assert analyse(recording).total_ns == 1_000  # the kernel's alone
+
+
+@pytest.mark.parametrize("form", ["json", "rocpd"])
+def test_copies_of_one_run_in_either_format(tmp_path: Path, form: str) -> None:
+    if form == "json":
+        path = write_results(tmp_path / "1_results.json", program())
+        document = json.loads(path.read_bytes())
+        process = document["rocprofiler-sdk-tool"][0]
+        cpu, gpu = (next(
+            a["id"] for a in process["agents"] if a["type"] == kind
+        ) for kind in (1, 2))  # fmt: skip
+        process["buffer_records"]["memory_copy"] = [
+            {"src_agent_id": cpu, "dst_agent_id": gpu, "start_timestamp": 5, "end_timestamp": 9}
+        ]
+        path.write_text(json.dumps(document))
+    else:
+        path = write_rocpd(tmp_path / "1_results.db", program())
+        with sqlite3.connect(path) as base:
+            uuid = "_0190_00001092"
+            base.execute(
+                f'CREATE TABLE "rocpd_memory_copy{uuid}" '
+                '(id INTEGER PRIMARY KEY, start BIGINT, "end" BIGINT, name_id INTEGER)'
+            )
+            base.execute(f'INSERT INTO "rocpd_memory_copy{uuid}" VALUES (1, 5, 9, 2)')
+            base.execute(
+                f'INSERT INTO "rocpd_string{uuid}" (id, string) '
+                "VALUES (2, 'MEMORY_COPY_HOST_TO_DEVICE')"
+            )
+        base.close()
+    recording = reading.read(path)
+    assert recording.errors == ()
+    assert recording.transfers == (Transfer("host to device", 1, 4),)
+    assert len(recording.dispatches) == 9

@@ -36,6 +36,7 @@ def to_dict(profile: Profile) -> dict[str, Any]:
             "counter_values": len(run.values),
             "total_ns": profile.total_ns,
             "summary": [asdict(top) for top in run.summary],
+            "transfers": [asdict(one) for one in run.transfers],
             "samples": [
                 {
                     "kernel": run.shapes[one.place.shape].name

@@ -19,8 +19,10 @@ from kinspect.inspector.recording import (
     Samples,
     ThreadTrace,
     TopKernel,
+    Transfer,
 )
 
+_COPY_PREFIX = "MEMORY_COPY_"
 _MOST_COUNTERS = 2**15 - 1
 """What the column of their numbers holds."""
 
@@ -45,6 +47,7 @@ class Builder:
     errors: list[ErrorRecord] = field(default_factory=list)
     dispatches: Dispatches = field(default_factory=Dispatches)
     values: CounterValues = field(default_factory=CounterValues)
+    _transfers: dict[str, list[int]] = field(default_factory=dict)  # count, ns
     _shapes: dict[KernelShape, int] = field(default_factory=dict)
     _processes: list[int] = field(default_factory=list)  # of each shape
     _counters: dict[str, int] = field(default_factory=dict)
@@ -140,6 +143,17 @@ class Builder:
         for part in counted:
             del part[whole:]
 
+    def transfer(self, name: str, nanoseconds: int, count: int = 1) -> None:
+        """Adds copies or fills of memory; those of one name add up."""
+        name = (
+            name.removeprefix(_COPY_PREFIX).replace("_", " ").lower()
+            if _COPY_PREFIX in name
+            else name
+        )
+        found = self._transfers.setdefault(name, [0, 0])
+        found[0] += count
+        found[1] += max(nanoseconds, 0)
+
     def note(self, text: str) -> None:
         """Says something of the recording as a whole, once."""
         if text not in self.notes:
@@ -167,4 +181,10 @@ class Builder:
             summary=tuple(self.summary),
             notes=tuple(self.notes),
             errors=tuple(self.errors),
+            transfers=tuple(
+                Transfer(name, count, total)
+                for name, (count, total) in sorted(
+                    self._transfers.items(), key=lambda item: -item[1][1]
+                )
+            ),
         )

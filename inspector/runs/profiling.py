@@ -122,7 +122,7 @@ def joined(
         )
     if options.kernel is not None and found.names and not found.kernels:
         raise _finds_none(options.kernel, found.names)
-    notes = [*_emptiness(recording, found), *_added_up(recording)]
+    notes = [*_emptiness(recording, found), *_added_up(recording), *_transfers(recording)]
     if found.left_out:
         more = "kernel" if found.left_out == 1 else "kernels"
         notes.append(f"{found.left_out} {more} left out by --kernel or --top")
@@ -194,6 +194,21 @@ def _added_up(recording: Recording) -> list[str]:
     names = [recording.parts[part].name for part in sorted(timed)]
     shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     return [f"times of {len(names)} recordings are added up: {shown}; import one alone to tell"]
+
+
+def _transfers(recording: Recording) -> list[str]:
+    """What was copied and filled: it takes time, and is in no kernel's."""
+    if not recording.transfers:
+        return []
+    from kinspect.inspector.render.profile_view import duration
+
+    shown = [
+        f"{one.name} {one.count:,}× {duration(one.total_ns)}"
+        for one in recording.transfers[:_MOST_NAMED]
+    ]
+    more = len(recording.transfers) - len(shown)
+    rest = f" and {more} more kinds" if more else ""
+    return [f"copies and fills, in no kernel's time: {', '.join(shown)}{rest}"]
 
 
 def _static(

@@ -9,7 +9,11 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.isa.objects.bundle import extract_code_objects
 from kinspect.inspector.isa.objects.codelisting import count_data, trim_listing
 from kinspect.inspector.isa.objects.codeobject import CodeObject, CodeSymbol, read_code_object
-from kinspect.inspector.isa.objects.disasm import Disassembly, NoDisassemblerError, disassemble_object
+from kinspect.inspector.isa.objects.disasm import (
+    Disassembly,
+    NoDisassemblerError,
+    disassemble_object,
+)
 from kinspect.inspector.isa.objects.eflags import split_target
 from kinspect.inspector.isa.objects.linemap import LineMap, read_line_map
 from kinspect.inspector.isa.text import parse_text

@@ -33,7 +33,9 @@ _SAMPLES = "rocprofv3 PC samples by address"
 _FOLDER = re.compile(r"ui_output(?:_|$)")
 _NUMBERS = re.compile(r"ui_output_agent_(?P<agent>[^_]+)_dispatch_(?P<dispatch>\d{1,18})")
 _STATS = re.compile(r"stats_(?P<trace>ui_output.*)\.csv$")
-_OBJECT = re.compile(r"(?:(?P<process>\d{1,9})_)?.*?(?:code_object_id|codeobj)_(?P<id>\d{1,9})(?:\.\w+)?$")
+_OBJECT = re.compile(
+    r"(?:(?P<process>\d{1,9})_)?.*?(?:code_object_id|codeobj)_(?P<id>\d{1,9})(?:\.\w+)?$"
+)
 _OBJECT_SUFFIXES = frozenset({".out", ".co", ".hsaco", ".elf", ".o", ""})
 _TELLING = frozenset({"code.json", "occupancy.json", "filenames.json"})
 _PART = re.compile(

@@ -67,7 +67,9 @@ def _read(path: Path, name: str, base: Base, builder: Builder) -> None:
         )
     }
     kernels: dict[object, dict[int, str]] = {}
-    for kernel, workload, title in base.rows(_KERNEL, ("kernel_uuid", "workload_id", "kernel_name")):
+    for kernel, workload, title in base.rows(
+        _KERNEL, ("kernel_uuid", "workload_id", "kernel_name")
+    ):
         if isinstance(kernel, int) and title is not None:
             kernels.setdefault(workload, {})[kernel] = str(title)
     columns = ("kernel_uuid", "dispatch_id", "gpu_id", "start_timestamp", "end_timestamp")
@@ -79,7 +81,9 @@ def _read(path: Path, name: str, base: Base, builder: Builder) -> None:
             if kernel not in names:
                 continue
             key = whole(gpu)
-            shape = KernelShape(names[kernel].removesuffix(".kd"), None if key is None else str(key))
+            shape = KernelShape(
+                names[kernel].removesuffix(".kd"), None if key is None else str(key)
+            )
             builder.dispatch(
                 builder.shape(shape),
                 whole(number),
@@ -91,7 +95,9 @@ def _read(path: Path, name: str, base: Base, builder: Builder) -> None:
                 builder.agents.setdefault(str(key), _agent(str(key), about))
     orphans = sum(all(row[0] not in names for names in kernels.values()) for row in dispatches)
     if orphans:
-        builder.fail(path, f"{path.name}: {orphans:,} dispatches without a kernel, left out", _AGAIN)
+        builder.fail(
+            path, f"{path.name}: {orphans:,} dispatches without a kernel, left out", _AGAIN
+        )
     builder.note(
         f"{path.name}: times are read; rocprof-compute's own metrics in it are not: it shows them "
         "itself, and the workload that they were computed from can be imported"

@@ -38,6 +38,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "issued": ("waveissuedinstruction",),
     "reason": ("stallreason",),
     "label": ("name",),  # of statistics: a kernel or a function
+    "direction": ("direction",),
     "calls": ("calls",),
     "domain": ("domain",),
     "total_ns": ("totaldurationns", "durationnsec"),

@@ -11,7 +11,7 @@ from kinspect.inspector.rocprof.readers.csv_agents import Agents
 from kinspect.inspector.rocprof.readers.csv_counters import Counters, WideReader
 from kinspect.inspector.rocprof.readers.csv_dispatches import Sink
 from kinspect.inspector.rocprof.readers.csv_v3 import STATISTICS, names_of, read_stats
-from kinspect.inspector.rocprof.readers.rows import Table, folded, header
+from kinspect.inspector.rocprof.readers.rows import Table, folded, header, integer
 from kinspect.inspector.rocprof.reading import Group
 
 FORMAT = "rocprof CSV"
@@ -31,7 +31,8 @@ _REGISTERS = {
 """What versions write of registers, by where the signal's address stands behind it."""
 _TIMES = ("DispatchNs", "BeginNs", "EndNs", "CompleteNs", "DurationNs")
 _LONGEST = 20
-_NOT_KERNELS = ("hip_stats", "hsa_stats", "copy_stats", "roctx_stats", "kfd_stats")
+_COPIES = "copy_stats"
+_NOT_KERNELS = ("hip_stats", "hsa_stats", "roctx_stats", "kfd_stats")
 _ENDS = (".stats.csv", ".hip_stats.csv", ".hsa_stats.csv", ".copy_stats.csv", ".csv")
 
 
@@ -55,8 +56,10 @@ def read(group: Group, builder: Builder) -> None:
             builder.tool.setdefault("name", "rocprofv2" if kind == "v2" else "rocprof")
             if read_wide(_table(file, kind, builder), builder, Part(group.name, str(file), FORMAT)):
                 builder.note(f"{file.name}: timestamps are rounded, durations are unknown")
+        elif kind == "copies":
+            _read_copies(Table.open(file), builder)
         elif kind == "api":
-            builder.note(f"{file.name}: statistics of calls or copies, not read")
+            builder.note(f"{file.name}: statistics of calls, not read")
         elif kind == "empty":
             builder.note(f"{file.name}: empty file")
     for file, kind in kinds:
@@ -83,6 +86,24 @@ def read_wide(
         shown = ", ".join(reader.foreign[:4]) + (", …" if len(reader.foreign) > 4 else "")
         builder.note(f"{table.path.name}: unknown columns are left out: {shown}")
     return bool(sink.rounded)
+
+
+def _read_copies(table: Table, builder: Builder) -> None:
+    """Adds a table of copies with calls and durations, which a database beside it has as well."""
+    if any(part.path.endswith(".db") for part in builder.parts):
+        return
+    where = [table.columns[name] for name in ("label", "calls", "total_ns")]
+    for block in table.blocks():
+        for cells, line in zip(block.all_rows(), block.lines, strict=True):
+            try:
+                calls, total = integer(cells[where[1]]), integer(cells[where[2]])
+                if calls is None or total is None:
+                    raise ValueError
+            except (ValueError, OverflowError):
+                table.damage(line, "calls or durations are not numbers")
+                continue
+            builder.transfer(cells[where[0]], total, calls)
+    table.report(builder)
 
 
 def _table(file: Path, kind: str, builder: Builder) -> Table:
@@ -135,5 +156,7 @@ def _kind(file: Path) -> str:
     if names >= _V2:
         return "v2"
     if names >= _STATS:
+        if _COPIES in file.name:
+            return "copies"
         return "api" if any(word in file.name for word in _NOT_KERNELS) else "stats"
     return ""

@@ -61,6 +61,15 @@ class DispatchData(msgspec.Struct, gc=False):
     end_timestamp: Natural = 0
 
 
+class Copied(msgspec.Struct, gc=False):
+    """An element of `buffer_records.memory_copy`; times in ns."""
+
+    src_agent_id: Handle
+    dst_agent_id: Handle
+    start_timestamp: Natural = 0
+    end_timestamp: Natural = 0
+
+
 class Value(msgspec.Struct, gc=False):
     """A counter's value in one of its instances."""
 

@@ -112,6 +112,11 @@ def _read_v1(path: Path, base: Base, builder: Builder) -> None:
             builder.shape(shape), None, whole(begin), whole(end), whole(queue), find_again=False
         )
 
+    for begin, end, name in base.rows("COPY", ("BeginNs", "EndNs", "Name")):
+        first, last = whole(begin), whole(end)
+        if first is not None and last is not None:
+            builder.transfer(str(name), last - first)
+
 
 # --------------------------------------------------------------------------- rocpd
 
@@ -156,6 +161,7 @@ class _Process:
             self._dispatches,
             self._counters,
             self._samples,
+            self._copies,
         )
         for step in steps:
             try:
@@ -330,6 +336,16 @@ class _Process:
                 comment=comment,
             )
         self.builder.samples.extend(places.samples())
+
+    def _copies(self) -> None:
+        names: dict[object, str] = {}
+        for start, end, number in self._rows("memory_copy", "start", "end", "name_id"):
+            first, last = whole(start), whole(end)
+            if first is None or last is None:
+                continue
+            if not names:
+                names = {key: str(text) for key, text in self._rows("string", "id", "string")}
+            self.builder.transfer(names.get(number, "copy"), last - first)
 
     def _pid(self, number: object) -> int | None:
         found = whole(number)

@@ -30,6 +30,7 @@ _AHEAD = 1 << 18  # device properties of many GPUs stand before the events
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _OBJECT = re.compile(rb"\A\s*\{")
 _LANE = re.compile(r"GPU\d+")
+_TRANSFERS = frozenset({"gpu_memcpy", "gpu_memset"})
 _OCCUPANCY = "est. achieved occupancy %"
 _LONGEST_NUMBER = 100
 _MOST_DIGITS = 18
@@ -145,6 +146,10 @@ class _Trace:
             if event.ph == "X":
                 if event.cat is not None and event.cat.lower() == "kernel":
                     self._kernel(event)
+                elif event.cat is not None and event.cat.lower() in _TRANSFERS:
+                    length = _ns(bytes(event.dur))
+                    if length is not None:
+                        self.builder.transfer(str(event.name), length)
                 elif event.cat is None and str(event.pid) in self.lanes:
                     self._old_kernel(event)
                 elif isinstance(event.name, str) and event.name in _IN_WORK_ITEMS:
