@@ -90,9 +90,9 @@ def analyze_text(text: str, context: Context) -> list[KernelReport]:
 def analyze_code_object(data: bytes, context: Context) -> list[KernelReport]:
     """Reports on every kernel of a code object."""
     # Only code objects need the ELF reader; importing it costs more than analysing a small text.
-    from kinspect.inspector.isa.objects.load import load_code_object
+    from kinspect.inspector.isa.objects.load import load_or_resources
 
-    return analyze_program(load_code_object(data, context.path), context)
+    return analyze_program(load_or_resources(data, context.path), context)
 
 
 def analyze_program(program: Program, context: Context) -> list[KernelReport]:

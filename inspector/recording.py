@@ -194,6 +194,16 @@ class TopKernel:
     mean_ns: float | None = None
     min_ns: int | None = None
     max_ns: int | None = None
+    agent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Copies or fills of memory of one kind: no kernels, and in none of their times."""
+
+    name: str  # such as "host to device", or as the profiler calls it
+    count: int
+    total_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +225,7 @@ class Recording:
     summary: tuple[TopKernel, ...] = ()
     notes: tuple[str, ...] = ()
     errors: tuple[ErrorRecord, ...] = ()
+    transfers: tuple[Transfer, ...] = ()  # most time first
 
 
 # --------------------------------------------------------------------------- results
@@ -271,6 +282,7 @@ class KernelProfile:
     match: Match
     notes: tuple[str, ...] = ()
     shapes: tuple[int, ...] = ()  # its shapes among the recording's
+    total_ns: float | None = None  # of all its dispatches in one run of the program, warm-up too
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def kernel(
     match: Match = NO_MATCH,
     number: int = 1,
 ) -> KernelProfile:
-    """A kernel of a profile."""
+    """A kernel of a profile; its one warm-up took the mean of the others' times."""
     found = {metric.name: metric for metric in metrics}
     if share is not None:
         found["measured.share_of_time"] = measured("measured.share_of_time", share, "%")
@@ -91,6 +91,7 @@ def kernel(
         metrics=found,
         lines=(),
         match=match,
+        total_ns=sum(times) + sum(times) / len(times) if times else None,
     )
 
 

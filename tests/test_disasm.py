@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from kinspect.inspector import analysis
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.isa.objects import disasm
 from kinspect.inspector.isa.objects.codelisting import Decoded, format_listing, trim_listing
@@ -429,3 +430,23 @@ def test_several_code_objects_need_a_choice() -> None:
     with pytest.raises(KinspectError, match=r"no code for gfx90a") as caught:
         load_code_object(data, "fat", "gfx90a")
     assert "gfx942" in caught.value.hint
+
+
+def test_without_a_disassembler_an_object_still_has_its_metadata(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Older LLVMs know no gfx950: registers and LDS do not need one, counts are unknown."""
+    whole = analysis.analyze_code_object(
+        (DATA / "two.gfx942.hsaco").read_bytes(), analysis.Context("two.hsaco")
+    )
+    monkeypatch.setattr("kinspect.inspector.isa.objects.disasm.find_disassemblers", lambda: ())
+    bare = analysis.analyze_code_object(
+        (DATA / "two.gfx942.hsaco").read_bytes(), analysis.Context("two.hsaco")
+    )
+    assert [one.name for one in bare] == [one.name for one in whole]
+    for one, other in zip(bare, whole, strict=True):
+        for name in ("vgpr_count", "sgpr_count", "scratch_bytes", "code_bytes"):
+            assert one.metrics[name] == other.metrics[name]
+        assert one.metrics["instruction_count"].value is None
+        assert one.findings == ()
+        assert any("no disassembler found" in note for note in one.notes)

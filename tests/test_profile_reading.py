@@ -14,10 +14,18 @@ from kinspect.inspector.cli.group import run as kinspect
 from kinspect.inspector.diff.profiles import compare
 from kinspect.inspector.model import Metric
 from kinspect.inspector.recording import KernelShape, Part, Profile, Recording, TopKernel
-from kinspect.inspector.render import paper, profile_diff, profile_text, profile_view, timeline
+from kinspect.inspector.render import (
+    paper,
+    profile_diff,
+    profile_json,
+    profile_text,
+    profile_view,
+    timeline,
+)
 from kinspect.inspector.render.html import page
 from kinspect.inspector.rocprof.builder import Builder
 from kinspect.inspector.rocprof.profile import analyse, is_impossible
+from kinspect.tui.screens.profile.lines import columns, of_profile
 from profiles import ATTEND, kernel, profile, spread
 
 LONG = "void scale<" + "float, " * 40 + "int>(float*)"
@@ -67,9 +75,50 @@ def test_a_pass_of_counters_is_no_further_launch_of_the_program() -> None:
     assert row[:6] == ["52.0", "1.04", "us", "3", "20", "ns"]
 
 
+def test_one_total_everywhere() -> None:
+    """The table, the JSON, the metric and the terminal's page differed by the warm-up."""
+    shown = two_passes()
+    gemm = shown.kernels[0]
+    document = profile_json.to_dict(shown)["kernels"][0]
+    assert document["duration"]["total"] == 1_040
+    assert document["metrics"]["measured.duration.total"]["value"] == 1_040
+    assert profile_view.total(gemm) == 1_040
+    line = next(line for line in of_profile(shown) if line.key == gemm.id)
+    column = next(column for column in columns([line]) if column.name == "total")
+    assert column.read(line) == 1_040
+    assert shown.total_ns == 2_000
+
+
+def test_runs_are_compared_and_not_the_replays_of_their_passes() -> None:
+    rows = [(GEMM, 100, 1_000), (GEMM, 2_000, 10), (GEMM, 3_000, 30)]
+    once = read(run_of(("SQ_WAVES", rows)))
+    thrice = read(run_of(("SQ_WAVES", rows), ("SQ_INSTS_VALU", rows), ("TCC_HIT_sum", rows)))
+    (change,) = compare(once, thrice).kernels
+    assert change.counts == (3, 3)
+    assert change.total == 0
+    assert thrice.kernels[0].dispatches == 9
+
+
+def test_processes_of_one_run_add_up() -> None:
+    rows = [(GEMM, 100, 1_000), (GEMM, 2_000, 10)]
+    shown = read(run_of(("SQ_WAVES", rows), ("SQ_WAVES", rows)))
+    assert profile_view.launches(shown.kernels[0]) == 4
+    assert profile_view.total(shown.kernels[0]) == 2_020
+
+
+def test_rows_say_which_device_they_are_of() -> None:
+    rows = [(GEMM, 100, 1_000), (replace(GEMM, agent="5"), 2_000, 10)]
+    shown = read(run_of((None, rows)))
+    lines = text(shown).splitlines()
+    assert any("device 4" in line for line in lines)
+    assert any("device 5" in line for line in lines)
+    assert [line.more for line in of_profile(shown)] == ["#1 device 4", "#2 device 5"]
+    assert "device 4" not in text(read(run_of((None, rows[:1]))))
+
+
 def test_the_total_is_of_the_dispatches_that_the_share_is_of() -> None:
     shown = two_passes()
-    totals = [profile_view.total(one, shown) for one in shown.kernels]
+    totals = [profile_view.total(one) for one in shown.kernels]
     shares = [profile_view.share(one, shown) for one in shown.kernels]
     assert totals == pytest.approx([1_040, 960])  # the warm-up of 1 us is in both
     assert shares == pytest.approx([52, 48])
@@ -112,18 +161,37 @@ def test_more_than_all_of_it_is_doubted() -> None:
 # --------------------------------------------------------------------------- tables
 
 
+class Terminal(io.StringIO):
+    """A stream that a person looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_names_are_whole_where_no_terminal_is() -> None:
+    one = profile(kernel(replace(ATTEND, name=LONG)))
+    assert text(one).count(LONG) == 2  # in the table, and above the kernel's own figures
+    out = io.StringIO()
+    profile_diff.write(compare(one, profile(kernel(replace(ATTEND, name=LONG + "x")))), out)
+    assert LONG in out.getvalue()
+    assert "…" not in out.getvalue()
+
+
 @pytest.mark.parametrize("width", [80, 110])
 def test_names_are_as_long_as_the_terminal_allows(
     width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paper, "WIDTH", width)
     one = kernel(replace(ATTEND, name=LONG))
-    table = text(profile(one)).split("\n\n")[1].splitlines()
+    out: io.StringIO = Terminal()
+    profile_text.write(profile(one), out, color=False)
+    table = out.getvalue().split("\n\n")[1].splitlines()
     assert max(map(len, table)) <= width
     assert ("least … most" in table[0]) == (width > 100)
     assert "void scale<" in table[1]
     assert "…" in table[1]
-    out = io.StringIO()
+    assert "int>(float*)" in table[1]  # arguments at the end tell instances apart
+    out = Terminal()
     left, right = profile(one, kernel(number=2)), profile(kernel(replace(ATTEND, name=LONG + "x")))
     profile_diff.write(compare(left, right), out, color=False)
     assert max(map(len, out.getvalue().splitlines()[2:])) <= width
@@ -188,15 +256,15 @@ def test_another_grid_is_said_beside_the_verdict() -> None:
 def test_one_dispatch_proves_no_sameness_and_unlike_numbers_are_said() -> None:
     found = compare(profile(kernel()), profile(kernel(times=(51_000.0,))))
     (change,) = found.kernels
-    assert (change.state, change.counts) == ("unsure", (3, 1))
+    assert (change.state, change.counts) == ("unsure", (4, 2))
     out = io.StringIO()
     profile_diff.write(found, out, color=False)
     row = next(line for line in out.getvalue().splitlines() if line.startswith("  unsure  "))
-    assert "3 → 1" in row
+    assert "4 → 2" in row
     assert "unsure, 1 kernel: fewer than 3 dispatches on a side" in out.getvalue()
     out = io.StringIO()
     profile_diff.write_json(found, out)
-    assert json.loads(out.getvalue())["kernels"][0]["dispatches"] == [3, 1]
+    assert json.loads(out.getvalue())["kernels"][0]["dispatches"] == [4, 2]
 
 
 # --------------------------------------------------------------------------- timeline
@@ -327,15 +395,18 @@ def test_a_page_is_of_one_run(
     assert "a page shows one run alone" in err
 
 
-def test_without_an_analysed_kernel_there_is_nothing_to_save(
+def test_what_no_analysed_kernel_is_is_saved_as_measured(
     trace: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     saved = tmp_path / "x.kinspect"
     status, out, err = asked(capfd, "profile", "import", str(trace), "--save", str(saved))
-    assert status == 2
-    assert "dispatch" in out  # what was asked for is printed all the same
-    assert "no kernel was analysed" in err
-    assert not saved.exists()
+    assert (status, err) == (0, "")
+    assert "dispatch" in out
+    status, out, _ = asked(capfd, "analyze", str(saved), "--format", "json")
+    assert status == 0
+    (one,) = json.loads(out)["kernels"]
+    assert one["name"] == NAME
+    assert one["metrics"]["measured.dispatches"]["value"] >= 1
     status, out, err = asked(capfd, "profile", "import", str(trace), "--save", "x.zip")
     assert (status, out) == (2, "")
     assert "not a .kinspect file" in err

@@ -304,6 +304,8 @@ def test_pc_samples_with_a_service_type(
     (sample,) = att(tmp_path).samples
     assert (sample.method, sample.count, sample.issued, dict(sample.reasons)) == expected
     assert att(tmp_path).traces == ()
+    (part,) = att(tmp_path).parts
+    assert part.format == "rocprofv3 PC samples by address"  # and no thread trace
 
 
 def test_pc_samples_without_a_service_type(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 import os
 import random
 from collections import defaultdict
@@ -496,8 +497,9 @@ def test_where_and_why_it_stops(text: bytes, offset: int, why: str) -> None:
 
 def test_a_number_of_thousands_of_digits() -> None:
     stream = JsonStream(io.BytesIO(b'[{"n": ' + b"1" * 5000 + b"}, 2]"))
-    with pytest.raises(DamagedError, match="the text is no JSON at byte 1"):
-        list(stream.records(object))
+    number, two = stream.records(object)
+    assert math.isnan(number["n"])  # type: ignore[index]
+    assert two == 2
 
 
 def test_a_packed_file_cut_off(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.version import VERSION
 
 if TYPE_CHECKING:
+    from kinspect.inspector.model import KernelReport
     from kinspect.inspector.recording import Profile
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -110,16 +111,19 @@ def check_save(path: Path) -> None:
 def save_reports(found: Profile, path: Path) -> None:
     """Writes the analysed kernels of a profile, with what was measured of them, as one file.
 
+    What was measured of a kernel that is no analysed one is kept as a kernel without code.
+
     Raises:
-        KinspectError: none was analysed, or the file cannot be written.
+        KinspectError: nothing was measured, or the file cannot be written.
     """
     from kinspect.inspector import saved
     from kinspect.inspector.model import Report
 
-    if not found.reports:
+    kernels = (*found.reports, *_unanalysed(found))
+    if not kernels:
         raise KinspectError(
-            "--save: no kernel was analysed, so there is no report to keep",
-            "name what was launched by --with TARGET; --format json keeps the figures alone",
+            "--save: nothing was measured, so there is nothing to keep",
+            "import a recording with dispatches, samples or traces",
         )
     run = found.recording
     tool = {"name": "kinspect", "version": VERSION}
@@ -131,4 +135,30 @@ def save_reports(found: Profile, path: Path) -> None:
         *run.notes,
         *found.notes,
     )
-    saved.save(Report(run.path, tool, found.reports, found.errors, notes), path)
+    errors = (*run.errors, *found.errors)
+    saved.save(Report(run.path, tool, kernels, errors, notes), path)
+
+
+def _unanalysed(found: Profile) -> tuple[KernelReport, ...]:
+    """Kernels that were measured alone, as reports that have nothing but what was measured."""
+    from kinspect.inspector.model import KernelReport
+
+    return tuple(
+        KernelReport(
+            id=f"{found.recording.path}::{kernel.id}",
+            name=kernel.name,
+            arch=kernel.agent.arch if kernel.agent is not None else None,
+            source=None,
+            variant=None,
+            artifacts={},
+            metrics=kernel.metrics,
+            loops=(),
+            main_loop=None,
+            memory_ops=(),
+            waits=(),
+            findings=(),
+            notes=("measured, not analysed: nothing of its code is known", *kernel.notes),
+        )
+        for kernel in found.kernels
+        if kernel.match.verdict not in ("exact", "likely")
+    )

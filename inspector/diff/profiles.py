@@ -40,7 +40,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class KernelChange:
-    """A kernel of both profiles. `total` is how much time it gained (+) or saved (-) in all, ns."""
+    """A kernel of both profiles. `total` is how much time a run gained (+) or saved (-), ns."""
 
     name: str
     left: KernelProfile
@@ -49,7 +49,7 @@ class KernelChange:
     why: str  # what the verdict rests on
     median: Change
     total: float | None
-    counts: tuple[int, int]  # dispatches that the times are of, warm-up left out
+    counts: tuple[int, int]  # dispatches in one run of the program; passes of counters rerun it
     launch: tuple[Change, ...]  # registers, LDS, workgroup: what the compiler or launch changed
     metrics: tuple[Change, ...]
 
@@ -155,8 +155,8 @@ def _change(left: KernelProfile, right: KernelProfile, threshold: float) -> Kern
     )
     state, why = _verdict(left, right, threshold)
     total = None
-    if left.duration is not None and right.duration is not None:
-        total = right.duration.total - left.duration.total
+    if left.total_ns is not None and right.total_ns is not None:
+        total = right.total_ns - left.total_ns
     return KernelChange(
         right.name,
         left,
@@ -165,14 +165,15 @@ def _change(left: KernelProfile, right: KernelProfile, threshold: float) -> Kern
         why,
         medians,
         total,
-        (_counted(left), _counted(right)),
+        (_launches(left), _launches(right)),
         _launch(left, right),
         _metrics(left.metrics, right.metrics),
     )
 
 
-def _counted(kernel: KernelProfile) -> int:
-    return kernel.duration.count if kernel.duration is not None else 0
+def _launches(kernel: KernelProfile) -> int:
+    value = _number(kernel.metrics.get("measured.dispatches"))
+    return kernel.dispatches if value is None else int(value)
 
 
 def _verdict(left: KernelProfile, right: KernelProfile, threshold: float) -> tuple[State, str]:

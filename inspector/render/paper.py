@@ -40,6 +40,7 @@ class Paper(Protocol):
     """Something that lines are printed on."""
 
     width: int
+    shortens: bool  # whether names are cut to fit: only where a person looks at it
 
     def print(self, line: Line) -> None:
         """Prints one line."""
@@ -51,6 +52,7 @@ class PlainPaper:
 
     def __init__(self, stream: TextIO) -> None:
         self.width = WIDTH
+        self.shortens = stream.isatty()
         self._stream = stream
 
     def print(self, line: Line) -> None:
@@ -69,6 +71,7 @@ class RichPaper:
             file=underneath(stream), highlight=False, soft_wrap=True, force_terminal=force or None
         )
         self.width = min(self._console.width, WIDTH)
+        self.shortens = self._console.is_terminal and stream.isatty()
 
     def print(self, line: Line) -> None:
         """Prints one line."""

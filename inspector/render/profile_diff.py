@@ -44,9 +44,9 @@ def write(
             Column("", lambda c: "*" if c.grids is not None else ""),
             Column("kernel", lambda c: words.short_name(c.name, most)),
         ]
-        most = 1
+        most: int | None = 1
         others = max(map(len, rows_of(columns, diff.kernels))) - len("kernel")
-        most = max(MOST_SHORT, paper.width - others - 2)
+        most = max(MOST_SHORT, paper.width - others - 2) if paper.shortens else None
         for index, text in enumerate(rows_of(columns, diff.kernels)):
             style = "bold" if index == 0 else _STYLES.get(diff.kernels[index - 1].state, "")
             paper.print(Line(f"  {text}", style))
@@ -103,7 +103,7 @@ def _kernel(paper: Paper, change: KernelChange) -> None:
         return
     paper.print(Line())
     most = max(MOST_SHORT, paper.width - len(change.why) - 4)
-    name = words.short_name(change.name, most)
+    name = words.short_name(change.name, most if paper.shortens else None)
     paper.print(Line(f"  {name}  {change.why}", _STYLES.get(change.state, "")))
     columns = [
         Column("", lambda c: c.name),
@@ -121,9 +121,10 @@ def _alone(paper: Paper, title: str, kernels: tuple[KernelProfile, ...]) -> None
         return
     paper.print(Line())
     for kernel in kernels[:MOST_ALONE]:
-        total = words.duration(words.timed(kernel, "total"))
+        total = words.duration(words.total(kernel))
         most = max(MOST_SHORT, paper.width - len(title) - len(total) - 6)
-        paper.print(Line(f"  {title}: {words.short_name(kernel.name, most)}  {total}"))
+        name = words.short_name(kernel.name, most if paper.shortens else None)
+        paper.print(Line(f"  {title}: {name}  {total}"))
     if len(kernels) > MOST_ALONE:
         paper.print(Line(f"  {title}: {view.plural(len(kernels) - MOST_ALONE, 'more kernel')}"))
 

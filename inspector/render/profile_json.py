@@ -8,6 +8,7 @@ from typing import Any, TextIO
 
 from kinspect.inspector.recording import KernelProfile, Profile, Spread
 from kinspect.inspector.render import json_v1
+from kinspect.inspector.render import profile_view as words
 from kinspect.inspector.version import VERSION
 
 SCHEMA_VERSION = 1
@@ -35,6 +36,7 @@ def to_dict(profile: Profile) -> dict[str, Any]:
             "counter_values": len(run.values),
             "total_ns": profile.total_ns,
             "summary": [asdict(top) for top in run.summary],
+            "transfers": [asdict(one) for one in run.transfers],
             "samples": [
                 {
                     "kernel": run.shapes[one.place.shape].name
@@ -82,7 +84,7 @@ def _kernel(kernel: KernelProfile) -> dict[str, Any]:
         "counted": kernel.counted,
         "warmups": kernel.warmups,
         "grids": kernel.grids,
-        "duration": _spread(kernel.duration),
+        "duration": _duration(kernel),
         "counters": {name: _spread(found) for name, found in kernel.counters.items()},
         "metrics": json_v1.metrics_dict(kernel.metrics),
         "lines": [json_v1.measured_line(line) for line in kernel.lines],
@@ -93,6 +95,12 @@ def _kernel(kernel: KernelProfile) -> dict[str, Any]:
         },
         "notes": list(kernel.notes),
     }
+
+
+def _duration(kernel: KernelProfile) -> dict[str, Any] | None:
+    """How times are distributed, warm-up left out; `total` is of all dispatches, as everywhere."""
+    found, total = _spread(kernel.duration), words.total(kernel)
+    return found if found is None or total is None else {**found, "total": total}
 
 
 def _spread(found: Spread | None) -> dict[str, Any] | None:

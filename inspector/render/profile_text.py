@@ -74,25 +74,31 @@ def _table(paper: Paper, profile: Profile, kernels: list[KernelProfile]) -> None
 
     columns = [
         Column("% time", percent, right=True),
-        Column("total", lambda k: words.duration(words.total(k, profile)), right=True),
+        Column("total", lambda k: words.duration(words.total(k)), right=True),
         Column("dispatches", lambda k: f"{words.launches(k):,}", right=True),
         Column("median", lambda k: words.duration(words.timed(k, "median")), right=True),
         # Only a profiler's own summary has a mean and no median.
         Column("mean", lambda k: "" if k.duration else _mean(k), right=True),
         Column("least … most", lambda k: "" if narrow else words.spread(k.duration)),
         Column("kernel", lambda k: words.short_name(k.name, most)),
+        Column("device", lambda k: devices.get(k.shape.agent or "", "")),
         Column("", lambda k: "tried" if k.role == "autotune" else ""),
         Column("VGPR", lambda k: view.show(k.shape.vgpr), right=True),
         Column("LDS", lambda k: view.kib(k.shape.lds_bytes), right=True),
         Column("analysed", lambda k: k.match.verdict if profile.reports else ""),
     ]
-    narrow = paper.width < _NARROW
+    narrow, devices = paper.width < _NARROW, words.devices(profile)
     # As long as the other columns allow: measured with names of no length to speak of.
-    most = 1
-    others = max(map(len, rows_of(columns, kernels))) - max(len("kernel"), most)
-    most = max(_NARROWEST, paper.width - others)
+    most: int | None = 1
+    others = max(map(len, rows_of(columns, kernels))) - len("kernel")
+    most = max(_NARROWEST, paper.width - others) if paper.shortens else None
     for index, line in enumerate(rows_of(columns, kernels)):
         paper.print(Line(line, "bold" if index == 0 else ""))
+
+
+def _short(paper: Paper, name: str, most: int) -> str:
+    """A name cut to fit a terminal; whole in files and pipes, where programs look for it."""
+    return words.short_name(name, most if paper.shortens else None)
 
 
 def _mean(kernel: KernelProfile) -> str:
@@ -101,7 +107,7 @@ def _mean(kernel: KernelProfile) -> str:
 
 
 def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool) -> None:
-    line = Line(f"── {words.short_name(kernel.name, paper.width - 3)}", "bold")
+    line = Line(f"── {_short(paper, kernel.name, paper.width - 3)}", "bold")
     if kernel.role == "autotune":
         line.append("  tried by an autotuner", "yellow")
     paper.print(line)
@@ -182,7 +188,7 @@ def _samples(paper: Paper, profile: Profile) -> None:
         Column("samples", lambda s: f"{s.count:,}", right=True),
         Column("%", lambda s: f"{s.share:.1f}", right=True),
         Column("instruction", lambda s: s.instruction),
-        Column("kernel", lambda s: words.short_name(s.kernel, 40)),
+        Column("kernel", lambda s: _short(paper, s.kernel, 40)),
         Column("source", lambda s: view.file_name(s.comment)),
         Column("not issued for", lambda s: ", ".join(f"{name} {n:,}" for name, n in s.reasons)),
     ]
@@ -200,7 +206,7 @@ def _summary(paper: Paper, profile: Profile) -> None:
         Column("total", lambda t: words.duration(t.total_ns), right=True),
         Column("calls", lambda t: f"{t.calls:,}", right=True),
         Column("mean", lambda t: words.duration(t.mean_ns), right=True),
-        Column("kernel", lambda t: words.short_name(t.name, 60)),
+        Column("kernel", lambda t: _short(paper, t.name, 60)),
     ]
     for index, line in enumerate(rows_of(columns, sorted(top, key=lambda t: -t.total_ns))):
         paper.print(Line(line, "bold" if index == 0 else ""))

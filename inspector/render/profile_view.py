@@ -115,16 +115,16 @@ def launches(kernel: KernelProfile) -> int:
     return value if isinstance(value, int) else kernel.dispatches
 
 
-def total(kernel: KernelProfile, profile: Profile) -> float | None:
-    """The time of all its dispatches, ns: that of which `share` is, warm-up included."""
-    part = share(kernel, profile)
-    if part is not None and profile.total_ns is not None:
-        return part * profile.total_ns / 100
-    return timed(kernel, "total")
+def total(kernel: KernelProfile) -> float | None:
+    """The time of all its dispatches in one run of the program, ns, warm-up included.
+
+    Every view and file has its totals from here.
+    """
+    return kernel.total_ns
 
 
 def timed(kernel: KernelProfile, name: str) -> float | None:
-    """Its `median`, `mean`, `min`, `max` or `total` time, ns; from a profiler's summary as well."""
+    """Its `median`, `mean`, `min` or `max` time, ns; from a profiler's summary as well."""
     if kernel.duration is not None:
         label = {"min": "least", "max": "most"}.get(name, name)
         return float(getattr(kernel.duration, label))
@@ -133,9 +133,15 @@ def timed(kernel: KernelProfile, name: str) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def short_name(name: str, most: int) -> str:
-    """A kernel's name in so many characters, cut where that is seen."""
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+def short_name(name: str, most: int | None) -> str:
+    """A kernel's name in so many characters, cut in its middle; None: whole.
+
+    Names of one library begin alike, and end in the arguments that tell them apart.
+    """
+    if most is None or len(name) <= most:
+        return name
+    end = (most - 1) // 2
+    return f"{name[: most - 1 - end]}…{name[len(name) - end :]}"
 
 
 def tool(profile: Profile) -> str:
@@ -153,6 +159,21 @@ def agent(found: Agent) -> str:
         f"{found.clock_mhz} MHz" if found.clock_mhz else "",
     ]
     return ", ".join([name, *filter(None, facts)])
+
+
+def devices(profile: Profile) -> dict[str, str]:
+    """What to call each device that ran kernels, by its key, where they were several."""
+    used = dict.fromkeys(k.shape.agent for k in profile.kernels if k.shape.agent is not None)
+    if len(used) < 2:
+        return {}
+    known = {one.key: one for one in profile.recording.agents}
+    archs = {known[key].arch for key in used if key in known}
+    found = {}
+    for key in used:
+        arch = known[key].arch if key in known else None
+        name = key if key.startswith("device") else f"device {key}"
+        found[key] = f"{name} ({arch})" if arch and len(archs) > 1 else name
+    return found
 
 
 def agents(profile: Profile) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord
 from kinspect.inspector.printable import printable, printable_line
 from kinspect.inspector.recording import (
@@ -20,7 +21,12 @@ from kinspect.inspector.recording import (
     Samples,
     ThreadTrace,
     TopKernel,
+    Transfer,
 )
+
+_COPY_PREFIX = "MEMORY_COPY_"
+_MOST_COUNTERS = 2**15 - 1
+"""What the column of their numbers holds."""
 
 
 @dataclass(slots=True)
@@ -43,6 +49,7 @@ class Builder:
     errors: list[ErrorRecord] = field(default_factory=list)
     dispatches: Dispatches = field(default_factory=Dispatches)
     values: CounterValues = field(default_factory=CounterValues)
+    _transfers: dict[str, list[int]] = field(default_factory=dict)  # count, ns
     _shapes: dict[KernelShape, int] = field(default_factory=dict)
     _processes: list[int] = field(default_factory=list)  # of each shape
     _counters: dict[str, int] = field(default_factory=dict)
@@ -103,9 +110,51 @@ class Builder:
     def count(self, row: int, counter: str, value: float) -> None:
         """Adds a counter's value for a dispatch; values of one counter and dispatch add up."""
         table = self.values
+        number = self.counter(counter)
         table.dispatch.append(row)
-        table.counter.append(self._counters.setdefault(counter, len(self._counters)))
+        table.counter.append(number)
         table.value.append(value)
+
+    def counter(self, name: str) -> int:
+        """The number of a counter, the same for the same name.
+
+        Raises:
+            KinspectError: there are more than any device has.
+        """
+        found = self._counters.get(name)
+        if found is None:
+            if len(self._counters) >= _MOST_COUNTERS:
+                raise KinspectError(
+                    f"{self.path}: over {_MOST_COUNTERS:,} different counters",
+                    "name the file of one run of a profiler",
+                )
+            found = self._counters[name] = len(self._counters)
+        return found
+
+    def mend(self) -> None:
+        """Makes its columns of one length again, after reading was ended between two of them."""
+        table, values = self.dispatches, self.values
+        columns = (table.shape, table.number, table.start, table.end, table.queue, table.part)
+        rows = min(map(len, columns))
+        for column in columns:
+            del column[rows:]
+        counted = (values.dispatch, values.counter, values.value)
+        whole = min(map(len, counted))
+        if whole and max(values.dispatch[:whole]) >= rows:
+            whole = next(at for at, row in enumerate(values.dispatch) if row >= rows)
+        for part in counted:
+            del part[whole:]
+
+    def transfer(self, name: str, nanoseconds: int, count: int = 1) -> None:
+        """Adds copies or fills of memory; those of one name add up."""
+        name = (
+            name.removeprefix(_COPY_PREFIX).replace("_", " ").lower()
+            if _COPY_PREFIX in name
+            else name
+        )
+        found = self._transfers.setdefault(name, [0, 0])
+        found[0] += count
+        found[1] += max(nanoseconds, 0)
 
     def note(self, text: str) -> None:
         """Says something of the recording as a whole, once."""
@@ -135,6 +184,12 @@ class Builder:
             summary=tuple(map(_named_harmlessly, self.summary)),
             notes=tuple(self.notes),
             errors=tuple(self.errors),
+            transfers=tuple(
+                Transfer(name, count, total)
+                for name, (count, total) in sorted(
+                    self._transfers.items(), key=lambda item: -item[1][1]
+                )
+            ),
         )
 
 

@@ -140,7 +140,7 @@ def _measured(report: KernelReport, kernels: Sequence[KernelProfile]) -> KernelR
 
 
 def _kernel(
-    recording: Recording, group: Group, values: Readings, total: int, arch: str | None
+    recording: Recording, group: Group, values: Readings, total: float, arch: str | None
 ) -> KernelProfile:
     shape = _representative(recording, group)
     agent = _agent(recording, shape)
@@ -156,9 +156,10 @@ def _kernel(
     add("measured.dispatches", *_launched(recording, group, values))
     if duration is not None:
         note = f"{duration.count:,} dispatches, warm-up left out"
-        for name in ("median", "mean", "least", "most", "total"):
+        for name in ("median", "mean", "least", "most"):
             label = {"least": "min", "most": "max"}.get(name, name)
             add(f"measured.duration.{label}", getattr(duration, name), "ns", note)
+        add("measured.duration.total", values.total_ns, "ns", _total_note(values))
         if total:
             share = 100 * values.total_ns / total
             note = f"100 · {figure(values.total_ns)} / {figure(total)} ns, warm-up included"
@@ -185,7 +186,14 @@ def _kernel(
         match=_UNMATCHED,
         notes=(*_notes(group, values, shape, hardware.arch, found.notes), *_doubts(impossible)),
         shapes=tuple(group.shapes),
+        total_ns=values.total_ns if duration is not None else None,
     )
+
+
+def _total_note(values: Readings) -> str:
+    note = "of all its dispatches, warm-up included"
+    runs = len(values.replays)
+    return f"{note}: the mean of {runs} runs of the program" if runs > 1 else note
 
 
 def _launched(recording: Recording, group: Group, values: Readings) -> tuple[int, str, str]:
@@ -193,7 +201,7 @@ def _launched(recording: Recording, group: Group, values: Readings) -> tuple[int
     rows: Counter[int] = Counter()
     for lane in group.lanes:
         rows[lane.part] += len(lane.rows)
-    count = sum(rows[part] for part in values.timed)
+    count = max((sum(rows[part] for part in run) for run in values.replays), default=0)
     passes = len(group.parts)
     if passes == 1:
         return count, "count", ""
@@ -309,7 +317,8 @@ def _summarised(summary: Sequence[TopKernel]) -> list[KernelProfile]:
             if value is not None
         }
         notes = ("only the profiler's summary was recorded, no dispatches: warm-up is in it",)
-        found.append(_bare(KernelShape(one.name), one.calls, metrics, notes))
+        bare = _bare(KernelShape(one.name, one.agent), one.calls, metrics, notes)
+        found.append(replace(bare, total_ns=float(one.total_ns)))
     return found
 
 

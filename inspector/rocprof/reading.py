@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector import limits
+from kinspect.inspector.errors import KinspectError, unforeseen
 from kinspect.inspector.recording import Recording
 from kinspect.inspector.rocprof.builder import Builder
 
@@ -22,7 +24,9 @@ READERS: tuple[str, ...] = (
     "csv_v3",
     "pc_csv",
     "compute",
+    "compute_analysis",
     "csv_legacy",
+    "proton",
     "torch_trace",
 )
 """Modules of `readers`, in the order in which they are asked: each file goes to the first."""
@@ -70,20 +74,20 @@ def read(path: Path, progress: Progress | None = None, names: Sequence[str] = RE
     files = _files(path)
     builder = Builder(path)
     taken: set[Path] = set()
-    seen: Mapping[str, int] = {}
+    known = False
     for name in names:
         reader = _reader(name)
-        for group in reader.find([file for file in files if file not in taken]):
+        for group in _groups(reader, [file for file in files if file not in taken], builder):
             taken.update(group.files)
+            known = True
             if progress is not None:
                 progress(f"reading {reader.FORMAT}: {group.name}")
-            reader.read(group, builder)
-            seen = {**seen, reader.FORMAT: seen.get(reader.FORMAT, 0) + 1}
-    if not seen:
+            _read(reader, group, builder)
+    if not known and not builder.errors:
         raise KinspectError(
             f"{path}: no recording of a known format in it",
             "known are rocprofv3 (CSV, JSON, rocpd, ATT, PC sampling), rocprof and rocprofv2 CSV, "
-            "rocprof-compute workloads, and PyTorch profiler traces",
+            "rocprof-compute workloads and analyses, Proton's trees, and PyTorch profiler traces",
         )
     return builder.finish()
 
@@ -91,7 +95,66 @@ def read(path: Path, progress: Progress | None = None, names: Sequence[str] = RE
 def knows(path: Path, names: Sequence[str] = READERS) -> bool:
     """Whether any reader would take something there; nothing is read but first bytes."""
     files = _files(path)
-    return any(_reader(name).find(files) for name in names)
+    return any(_groups(_reader(name), files, Builder(path)) for name in names)
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder, as limits count them; 0 where it is gone."""
+    return sum(map(_size, _files(path))) if path.exists() else 0
+
+
+def _groups(reader: Reader, files: Sequence[Path], builder: Builder) -> Sequence[Group]:
+    """What a reader takes of these files; one that it cannot even look at is said and left out."""
+    whole = {file: _size(file) for file in files}
+    try:
+        with limits.reading(str(builder.path), sum(whole.values())):
+            return reader.find(files)
+    except Exception:  # of which file it is, is found one by one
+        if _is_debugging():
+            raise
+    sound = []
+    for file in files:
+        try:
+            with limits.reading(file.name, whole[file]):
+                reader.find([file])
+        except Exception as error:
+            _fail(file, error, builder)
+        else:
+            sound.append(file)
+    try:
+        with limits.reading(str(builder.path), sum(whole[file] for file in sound)):
+            return reader.find(sound)
+    except Exception as error:
+        _fail(builder.path, error, builder)
+        return []
+
+
+def _read(reader: Reader, group: Group, builder: Builder) -> None:
+    """Reads one group within its limits; whatever fails in it is its own error."""
+    try:
+        with limits.reading(group.name, sum(map(_size, group.files))):
+            reader.read(group, builder)
+    except Exception as error:
+        if _is_debugging() and not isinstance(error, KinspectError):
+            raise
+        builder.mend()
+        _fail(group.files[0] if group.files else builder.path, error, builder)
+
+
+def _fail(file: Path, error: Exception, builder: Builder) -> None:
+    known = error if isinstance(error, KinspectError) else unforeseen(error)
+    builder.fail(file, known.message, known.hint)
+
+
+def _is_debugging() -> bool:
+    return bool(os.environ.get("KINSPECT_TRACEBACK"))
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 def _reader(name: str) -> Reader:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kinspect.inspector import machines
+from kinspect.inspector import limits, machines
 from kinspect.inspector.analysis import Context, analyze_code_object
 from kinspect.inspector.capture.targets import resolve
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.errors import KinspectError, unforeseen
 from kinspect.inspector.model import Artifact, ErrorRecord, KernelReport, Report
 from kinspect.inspector.recording import (
     CodeObject,
@@ -112,16 +112,17 @@ def joined(
     """
     if options.arch is not None:
         machines.load(options.arch)
-    found = profiles.analyse(
-        recording,
-        skip_warmup=options.skip_warmup,
-        only=options.kernel,
-        top=options.top,
-        arch=options.arch,
-    )
+    with limits.reading(recording.path, reading.size_of(Path(recording.path))):
+        found = profiles.analyse(
+            recording,
+            skip_warmup=options.skip_warmup,
+            only=options.kernel,
+            top=options.top,
+            arch=options.arch,
+        )
     if options.kernel is not None and found.names and not found.kernels:
         raise _finds_none(options.kernel, found.names)
-    notes = [*_emptiness(recording, found), *_added_up(recording)]
+    notes = [*_emptiness(recording, found), *_added_up(recording), *_transfers(recording)]
     if found.left_out:
         more = "kernel" if found.left_out == 1 else "kernels"
         notes.append(f"{found.left_out} {more} left out by --kernel or --top")
@@ -143,7 +144,9 @@ def joined(
 
 
 def _finds_none(wanted: str, names: Sequence[str]) -> KinspectError:
-    shown = [n if len(n) <= _MOST_NAME else f"{n[: _MOST_NAME - 1]}…" for n in names[:_MOST_NAMED]]
+    from kinspect.inspector.render.profile_view import short_name
+
+    shown = [short_name(name, _MOST_NAME) for name in names[:_MOST_NAMED]]
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return KinspectError(
         f"--kernel {wanted}: finds none of the recorded kernels",
@@ -191,6 +194,21 @@ def _added_up(recording: Recording) -> list[str]:
     names = [recording.parts[part].name for part in sorted(timed)]
     shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     return [f"times of {len(names)} recordings are added up: {shown}; import one alone to tell"]
+
+
+def _transfers(recording: Recording) -> list[str]:
+    """What was copied and filled: it takes time, and is in no kernel's."""
+    if not recording.transfers:
+        return []
+    from kinspect.inspector.render.profile_view import duration
+
+    shown = [
+        f"{one.name} {one.count:,}× {duration(one.total_ns)}"
+        for one in recording.transfers[:_MOST_NAMED]
+    ]
+    more = len(recording.transfers) - len(shown)
+    rest = f" and {more} more kinds" if more else ""
+    return [f"copies and fills, in no kernel's time: {', '.join(shown)}{rest}"]
 
 
 def _static(
@@ -248,6 +266,11 @@ def _of_code_object(one: CodeObject, errors: list[ErrorRecord]) -> Sequence[Kern
         artifacts = {"hsaco": Artifact("hsaco", digest, len(data), path)}
         return analyze_code_object(data, Context(str(path), artifacts=artifacts))
     except (KinspectError, OSError) as error:
+        message = error.message if isinstance(error, KinspectError) else str(error)
         hint = error.hint if isinstance(error, KinspectError) else "run the profiler again"
-        errors.append(ErrorRecord(str(path), None, "analyse", str(error), hint))
+        errors.append(ErrorRecord(str(path), None, "analyse", message, hint))
+        return ()
+    except Exception as error:
+        known = unforeseen(error)
+        errors.append(ErrorRecord(str(path), None, "analyse", known.message, known.hint))
         return ()

@@ -62,6 +62,10 @@ class _ToolError(Exception):
     """One tool could not do it; another may."""
 
 
+class NoDisassemblerError(KinspectError):
+    """The object is sound, but nothing on this machine can decode its instructions."""
+
+
 def find_disassemblers() -> tuple[Disassembler, ...]:
     """The disassemblers on this machine, in the order in which they are tried."""
     found = [Disassembler("rocm-llvm-python")] if _wheel_installed() else []
@@ -135,7 +139,8 @@ def disassemble_object(
         timeout: seconds that each tool may take.
 
     Raises:
-        KinspectError: no tool is there, or none can disassemble it.
+        NoDisassemblerError: no tool is there, or none can disassemble it.
+        KinspectError: it has too much code, or does not say for which processor.
     """
     arch = arch or code.arch
     if arch is None:
@@ -150,7 +155,7 @@ def disassemble_object(
         )
     tools = find_disassemblers() if tools is None else tools
     if not tools:
-        raise KinspectError(f"{code.name}: no disassembler found", _INSTALL_HINT)
+        raise NoDisassemblerError(f"{code.name}: no disassembler found", _INSTALL_HINT)
     best: Disassembly | None = None
     failures = []
     for tool in tools:
@@ -164,7 +169,7 @@ def disassemble_object(
         if not best.undecoded:
             break
     if best is None:
-        raise KinspectError(
+        raise NoDisassemblerError(
             f"{code.name}: no disassembler here can decode {arch} ({'; '.join(failures)})",
             _INSTALL_HINT,
         )

@@ -9,7 +9,11 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.isa.objects.bundle import extract_code_objects
 from kinspect.inspector.isa.objects.codelisting import count_data, trim_listing
 from kinspect.inspector.isa.objects.codeobject import CodeObject, CodeSymbol, read_code_object
-from kinspect.inspector.isa.objects.disasm import Disassembly, disassemble_object
+from kinspect.inspector.isa.objects.disasm import (
+    Disassembly,
+    NoDisassemblerError,
+    disassemble_object,
+)
 from kinspect.inspector.isa.objects.eflags import split_target
 from kinspect.inspector.isa.objects.linemap import LineMap, read_line_map
 from kinspect.inspector.isa.text import parse_text
@@ -60,6 +64,20 @@ def load_images(data: bytes, name: str, arch: str | None = None) -> tuple[Loaded
         _load(triple, image, f"{name}#{index}:{triple}")
         for index, (triple, image) in enumerate(images)
     )
+
+
+def load_or_resources(data: bytes, name: str, arch: str | None = None) -> Program:
+    """The same as far as it goes: without a disassembler for it, its metadata alone.
+
+    Raises:
+        KinspectError: as `load_code_object`, except that no disassembler is needed.
+    """
+    try:
+        return load_code_object(data, name, arch)
+    except NoDisassemblerError as error:
+        program = resources_only(data, name, arch)
+        why = error.message.removeprefix(f"{name}: ")
+        return replace(program, notes=(*program.notes, f"{why}; {error.hint}"))
 
 
 def resources_only(data: bytes, name: str, arch: str | None = None) -> Program:

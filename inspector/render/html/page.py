@@ -93,7 +93,9 @@ def _row(shown: Shown, anchor: str) -> dict[str, str]:
 
 def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
     found = []
+    devices = words.devices(profile)
     for kernel in profile.kernels:
+        on = devices.get(kernel.shape.agent or "", "")
         report = words.report_of(kernel, profile)
         part = words.share(kernel, profile)
         found.append(
@@ -103,11 +105,11 @@ def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
                 "role": "tried by an autotuner" if kernel.role == "autotune" else "",
                 "share": f"{part:.1f}" if part is not None else words.UNKNOWN,
                 "width": f"{part:.1f}" if part is not None else "0",
-                "total": words.duration(words.total(kernel, profile)),
+                "total": words.duration(words.total(kernel)),
                 "median": words.duration(words.timed(kernel, "median")),
                 "spread": words.spread(kernel.duration),
                 "dispatches": f"{words.launches(kernel):,}",
-                "launch": words.launch(kernel),
+                "launch": "  ".join(filter(None, (words.launch(kernel), on))),
                 "times": words.dispatches(kernel),
                 "matched": words.matched(kernel, profile),
                 "anchor": anchors.get(report.id, "") if report is not None else "",

@@ -64,9 +64,10 @@ class Readings:
     passes: list[Pass]
     counters: dict[str, Spread]
     durations: array[int]  # of the passes that time is read from, warm-ups left out
-    total_ns: int  # of the same passes, warm-ups included
+    total_ns: float  # of one run of the program, warm-ups included
     traced: bool  # whether those passes read no counters
     timed: tuple[int, ...] = ()  # those passes: parts of the recording
+    replays: tuple[frozenset[int], ...] = ()  # the same, those of one run of the program together
     notes: list[str] = field(default_factory=list)
 
     def together(self, *names: str, unless: Callable[[Pass], bool] | None = None) -> Pass | None:
@@ -109,7 +110,10 @@ def read(recording: Recording, groups: Sequence[Group]) -> list[Readings]:
     """Readings of each specialisation, in the order of `groups`."""
     names, canonical = _folded(recording.counters)
     columns = _columns(recording, groups, canonical, len(names))
-    counting = {part for _, part, _ in columns}
+    read_by: dict[int, set[int]] = {}
+    for _, part, counter in columns:
+        read_by.setdefault(part, set()).add(counter)
+    counting = set(read_by)
     timed = {part for one in groups for part in one.parts}
     tracing = timed - counting
     clocks = {part: _clock(recording, groups, part) for part in sorted(timed)}
@@ -118,7 +122,7 @@ def read(recording: Recording, groups: Sequence[Group]) -> list[Readings]:
     for (place, part, counter), column in columns.items():
         mine[place][part, counter] = column
     return [
-        _of_group(recording, one, own, names, tracing, clocks, begun)
+        _of_group(recording, one, own, names, tracing, clocks, begun, read_by)
         for one, own in zip(groups, mine, strict=True)
     ]
 
@@ -194,6 +198,7 @@ def _of_group(
     tracing: set[int],
     clocks: Mapping[int, quirks.Clock],
     begun: bool,
+    read_by: Mapping[int, set[int]],
 ) -> Readings:
     parts, table = group.parts, recording.dispatches
     notes: list[str] = []
@@ -229,13 +234,20 @@ def _of_group(
     chosen = array("q")
     for part in timed:
         chosen += counted[part]
+    # A run of the program reads one set of counters; its processes are parts that read the same.
+    runs: dict[frozenset[int], set[int]] = {}
+    for part in timed:
+        runs.setdefault(frozenset(read_by.get(part, ())), set()).add(part)
+    replays = tuple(frozenset(same) for same in runs.values())
+    whole = sum(sum(counted[part]) + sum(warm[part]) for part in timed)
     return Readings(
         passes=passes,
         counters={name: one for name, one in spreads.items() if one is not None},
         durations=chosen,
-        total_ns=sum(sum(counted[part]) + sum(warm[part]) for part in timed),
+        total_ns=whole / len(replays) if len(replays) > 1 else whole,
         traced=tracing.issuperset(timed),
         timed=tuple(timed),
+        replays=replays,
         notes=notes,
     )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kinspect.inspector.recording import (
@@ -27,11 +28,14 @@ from kinspect.inspector.rocprof.readers.att_waves import Sums, clock_mhz, occupa
 from kinspect.inspector.rocprof.reading import Group
 
 FORMAT = "rocprofv3 thread trace (ATT)"
+_SAMPLES = "rocprofv3 PC samples by address"
 
 _FOLDER = re.compile(r"ui_output(?:_|$)")
-_NUMBERS = re.compile(r"ui_output_agent_(?P<agent>[^_]+)_dispatch_(?P<dispatch>\d+)")
+_NUMBERS = re.compile(r"ui_output_agent_(?P<agent>[^_]+)_dispatch_(?P<dispatch>\d{1,18})")
 _STATS = re.compile(r"stats_(?P<trace>ui_output.*)\.csv$")
-_OBJECT = re.compile(r"(?:(?P<process>\d+)_)?.*?(?:code_object_id|codeobj)_(?P<id>\d+)(?:\.\w+)?$")
+_OBJECT = re.compile(
+    r"(?:(?P<process>\d{1,9})_)?.*?(?:code_object_id|codeobj)_(?P<id>\d{1,9})(?:\.\w+)?$"
+)
 _OBJECT_SUFFIXES = frozenset({".out", ".co", ".hsaco", ".elf", ".o", ""})
 _TELLING = frozenset({"code.json", "occupancy.json", "filenames.json"})
 _PART = re.compile(
@@ -133,7 +137,9 @@ def read(group: Group, builder: Builder) -> None:
         if not row.method
     )
     if any(row.method for row in rows) and not spans:
-        return  # PC samples in a trace's form: nothing was traced
+        # PC samples in a trace's form: nothing was traced.
+        builder.parts[-1] = replace(builder.parts[-1], format=_SAMPLES)
+        return
     builder.traces.append(
         ThreadTrace(
             path=str(path),

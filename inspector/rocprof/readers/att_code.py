@@ -9,13 +9,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-import ijson
 from kinspect.inspector.recording import Place, Samples
 from kinspect.inspector.rocprof.builder import Builder
+from kinspect.inspector.rocprof.readers.numbers import is_whole, whole
+from kinspect.inspector.rocprof.readers.streams import DamagedError, JsonStream
 
 _MARK = "; "
 """Begins the row that names the kernel whose code follows."""
 _COLUMNS = 10
+_LONGEST_NUMBER = 64
 _AGAIN = "trace again, or copy the folder again: the rest of it was read"
 _METHODS: Mapping[int, Literal["host_trap", "stochastic"]] = MappingProxyType(
     {1: "host_trap", 2: "stochastic"}
@@ -100,14 +102,19 @@ def code_rows(path: Path, builder: Builder) -> tuple[Names, list[CodeRow], bool]
     names, strange, whole = Names(), 0, True
     rows: list[CodeRow] = []
     try:
-        with path.open("rb") as stream:
-            for item in ijson.items(stream, "code.item", use_float=True):
-                row = _row(item, names)
-                if row is not None:
-                    rows.append(row)
-                elif not _is_mark(item):
-                    strange += 1
-    except (ijson.JSONError, OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            stream = JsonStream(file)
+            for key in stream.fields():
+                if key != "code" or stream.peek() != b"[":
+                    stream.skip()
+                    continue
+                for item in stream.records(Any):
+                    row = _row(item, names)
+                    if row is not None:
+                        rows.append(row)
+                    elif not _is_mark(item):
+                        strange += 1
+    except (DamagedError, OSError) as error:
         whole = False
         at = f"after {len(rows)} instructions" if rows else "at its beginning"
         builder.fail(path, f"damaged or cut off {at} ({_short(error)})", _AGAIN)
@@ -134,18 +141,18 @@ def _row(item: Any, names: Names) -> CodeRow | None:
     if _is_mark(item):
         names.mark(item[0], item[3] if isinstance(item[3], str) else "")
         return None
-    if not all(isinstance(item[i], int) for i in (2, 5, 6, 7, 8)):
+    if not all(is_whole(item[i]) for i in (2, 5, 6, 7, 8)):
         return None
     row = CodeRow(
         text=item[0],
         line=item[2],
         source=item[3] if isinstance(item[3], str) else "",
-        code_object=item[4] if isinstance(item[4], int) else None,
+        code_object=item[4] if is_whole(item[4]) else None,
         address=item[5],
         hits=item[6],
         latency=item[7],
         stall=item[8],
-        idle=item[9] if isinstance(item[9], int) else None,
+        idle=item[9] if is_whole(item[9]) else None,
         kernel=names.current,
     )
     return _sampled(row, item[_COLUMNS:])
@@ -154,7 +161,7 @@ def _row(item: Any, names: Names) -> CodeRow | None:
 def _sampled(row: CodeRow, extra: Sequence[Any]) -> CodeRow:
     """Adds what stands behind the columns of a trace: (service type,) issued, stalled, reasons."""
     reasons = extra[-1] if extra and isinstance(extra[-1], list) else []
-    numbers = [n for n in extra if isinstance(n, int)]
+    numbers = [n for n in extra if is_whole(n)]
     if len(numbers) == 3 and numbers[0] in _METHODS:
         method = _METHODS[numbers[0]]
         issued = numbers[1] if method == "stochastic" else None
@@ -184,7 +191,7 @@ def _methods(rows: list[CodeRow]) -> list[CodeRow]:
 def _named(counts: Sequence[Any], first: int) -> dict[str, int]:
     """Counts by the reason's name; `first` is the value of the reason that is counted first."""
     pairs = zip(_REASONS[first:], counts, strict=False)
-    return {name: n for name, n in pairs if isinstance(n, int) and n}
+    return {name: n for name, n in pairs if is_whole(n) and n}
 
 
 def stats_rows(path: Path, builder: Builder) -> tuple[Names, list[CodeRow]]:
@@ -241,7 +248,7 @@ def _csv(path: Path, builder: Builder) -> Iterator[dict[str, str]]:
 
 def _integer(text: str | None) -> int | None:
     try:
-        return int(text, 0) if text is not None else None
+        return whole(int(text[:_LONGEST_NUMBER], 0)) if text is not None else None
     except ValueError:
         return None
 

@@ -9,20 +9,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import ijson
 from kinspect.inspector.recording import WaveSpan
 from kinspect.inspector.rocprof.builder import Builder
+from kinspect.inspector.rocprof.readers.numbers import LARGEST, is_whole
+from kinspect.inspector.rocprof.readers.streams import DamagedError, JsonStream
 
 Sums = Mapping[int, tuple[int, int, int, int]]
 """Line of the trace -> hits, latency, stall, idle."""
 
-_ENGINE = re.compile(r"(?:SE)?(\d+)$")
+_ENGINE = re.compile(r"(?:SE)?(\d{1,9})$")
 _AGAIN = "trace again, or copy the folder again: the rest of it was read"
-_BEGIN = re.compile(rb'"begin"\s*:\s*(\d+)')
+_BEGIN = re.compile(rb'"begin"\s*:\s*(\d{1,18})(?!\d)')
 _HEAD = 1 << 12
 _INTEGERS = frozenset({int})
 _SOME = 3
+_LONGEST_KEY = 10
 _MOST_BYTES = 1 << 26
+_FASTEST_MHZ = 1e5
 
 
 def sum_waves(files: Sequence[Path], builder: Builder) -> Sums:
@@ -34,11 +37,10 @@ def sum_waves(files: Sequence[Path], builder: Builder) -> Sums:
     damaged: list[Path] = []
     for file in files:
         try:
-            with file.open("rb") as stream:
-                ended = _begin(stream.read(_HEAD))
-                stream.seek(0)
-                # The parser's own loop: records come by the million.
-                for record in ijson.items(stream, "wave.instructions.item", use_float=True):
+            with file.open("rb") as source:
+                ended = _begin(source.read(_HEAD))
+                source.seek(0)
+                for record in _instructions(JsonStream(source)):
                     if not _is_instruction(record):
                         continue
                     time, _, stall, duration, line = record[:5]
@@ -49,7 +51,7 @@ def sum_waves(files: Sequence[Path], builder: Builder) -> Sums:
                     if ended is not None and time > ended:
                         total[3] += time - ended
                     ended = max(time + duration, ended or 0)
-        except (ijson.JSONError, OSError, UnicodeDecodeError):
+        except (DamagedError, OSError):
             damaged.append(file)
     if damaged:
         names = ", ".join(f.name for f in damaged[:_SOME])
@@ -68,8 +70,28 @@ def _begin(head: bytes) -> int | None:
     return int(found[1]) if found else None
 
 
+def _instructions(stream: JsonStream) -> Iterator[Any]:
+    """The elements of `wave.instructions`; they come by the million."""
+    for key in stream.fields():
+        if key != "wave":
+            stream.skip()
+            continue
+        for inner in stream.fields():
+            if inner == "instructions" and stream.peek() == b"[":
+                yield from stream.records(Any)
+            else:
+                stream.skip()
+
+
 def _is_instruction(record: Any) -> bool:
-    return isinstance(record, list) and len(record) >= 5 and set(map(type, record[:5])) == _INTEGERS
+    return isinstance(record, list) and len(record) >= 5 and _are_whole(record[:5])
+
+
+def _are_whole(numbers: Sequence[Any]) -> bool:
+    """Whether they are machine numbers, of which sums are still some that can be printed."""
+    if set(map(type, numbers)) != _INTEGERS:
+        return False
+    return min(numbers) >= -LARGEST and max(numbers) <= LARGEST
 
 
 def occupancy(
@@ -142,14 +164,19 @@ def _events(path: Path, builder: Builder) -> tuple[tuple[WaveSpan, ...], int | N
 def _members(path: Path, builder: Builder) -> Iterator[tuple[str, Any]]:
     """The members of a file's object one by one: millions of events do not lie side by side."""
     try:
-        with path.open("rb") as stream:
-            yield from ijson.kvitems(stream, "", use_float=True)
-    except (ijson.JSONError, OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            stream = JsonStream(file)
+            for key in stream.fields():
+                if stream.peek() == b"[":
+                    yield key, list(stream.records(Any))
+                else:
+                    yield key, stream.value()
+    except (DamagedError, OSError) as error:
         builder.fail(path, f"damaged or cut off ({' '.join(str(error).split())[:80]})", _AGAIN)
 
 
 def _is_event(event: Any) -> bool:
-    return isinstance(event, list) and len(event) == 6 and set(map(type, event)) == _INTEGERS
+    return isinstance(event, list) and len(event) == 6 and _are_whole(event)
 
 
 def _most_run(dispatches: Any, kernels: Counter[int]) -> str | None:
@@ -171,15 +198,15 @@ def _listed(data: Mapping[str, Any]) -> Iterable[WaveSpan]:
                 for _, wave in _items(waves):
                     if isinstance(wave, list) and len(wave) >= 3:
                         begin, end = wave[1:3]
-                        if isinstance(begin, int):
-                            stop = end if isinstance(end, int) else None
+                        if is_whole(begin):
+                            stop = end if is_whole(end) else None
                             yield WaveSpan(engine, None, simd, slot, begin, stop)
 
 
 def _items(data: Any) -> list[tuple[int, Any]]:
     if not isinstance(data, dict):
         return []
-    return [(int(k), v) for k, v in data.items() if k.isdecimal()]
+    return [(int(k), v) for k, v in data.items() if k.isdecimal() and len(k) < _LONGEST_KEY]
 
 
 def clock_mhz(path: Path | None, builder: Builder) -> float | None:
@@ -189,18 +216,21 @@ def clock_mhz(path: Path | None, builder: Builder) -> float | None:
         return None
     metadata = data.get("metadata")
     frequency = metadata.get("frequency") if isinstance(metadata, dict) else None
-    if not isinstance(frequency, (int, float)) or frequency <= 0:
+    if not isinstance(frequency, (int, float)) or not 0 < frequency < LARGEST:
         return None
     clocks = ticks = 0
     for key, pairs in data.items():
         if not _ENGINE.match(key) or not isinstance(pairs, list):
             continue
         whole = [p for p in pairs if isinstance(p, list) and len(p) == 2]
-        whole = [p for p in whole if all(isinstance(n, int) for n in p)]
+        whole = [p for p in whole if _are_whole(p)]
         if len(whole) > 1:
             clocks += whole[-1][0] - whole[0][0]
             ticks += whole[-1][1] - whole[0][1]
-    return clocks / ticks * frequency / 1e6 if clocks > 0 and ticks > 0 else None
+    if clocks <= 0 or ticks <= 0:
+        return None
+    found = clocks / ticks * frequency / 1e6
+    return found if found < _FASTEST_MHZ else None
 
 
 def _load(path: Path, builder: Builder) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 
 from kinspect.inspector.recording import Agent, Part
@@ -17,6 +18,7 @@ from kinspect.inspector.rocprof.readers.csv_counters import Counters, LongReader
 from kinspect.inspector.rocprof.readers.csv_dispatches import Sink
 from kinspect.inspector.rocprof.readers.csv_legacy import read_wide
 from kinspect.inspector.rocprof.readers.csv_v3 import names_of
+from kinspect.inspector.rocprof.readers.numbers import LARGEST
 from kinspect.inspector.rocprof.readers.rows import Table, folded
 from kinspect.inspector.rocprof.reading import Group
 
@@ -149,14 +151,15 @@ def _add_agents(about: Mapping[str, str], builder: Builder) -> None:
 
 def _count(about: Mapping[str, str], name: str) -> int | None:
     value = _figure(about.get(name, ""))
-    return round(value) if value else None
+    return round(value) if value and 0 < value < LARGEST else None
 
 
 def _figure(text: str) -> float | None:
     try:
-        return float(text)
+        value = float(text)
     except ValueError:  # empty, "NA", "N/A"
         return None
+    return value if isfinite(value) else None
 
 
 def _read_tool(file: Path, builder: Builder) -> None:

@@ -9,7 +9,9 @@ from kinspect.inspector.rocprof.builder import Builder
 from kinspect.inspector.rocprof.readers.json_agents import agent
 from kinspect.inspector.rocprof.readers.rows import Table, integer
 
-_NAMED = re.compile(r"(?P<kind>Agent|GPU|CPU)[ -]?(?P<index>\d+)$", re.IGNORECASE)
+_NAMED = re.compile(r"(?P<kind>Agent|GPU|CPU)[ -]?(?P<index>\d{1,9})$", re.IGNORECASE)
+_LONGEST = 20
+"""Digits of a machine number."""
 
 
 @dataclass(slots=True)
@@ -30,7 +32,7 @@ class Agents:
         text = text.strip()
         named = _NAMED.match(text)
         if named is None:
-            return str(int(text)) if text.isdecimal() else text or None
+            return str(int(text)) if text.isdecimal() and len(text) < _LONGEST else text or None
         kind, index = named["kind"].lower(), int(named["index"])
         if kind != "agent":
             same = sorted(node for node, what in self.nodes.items() if what == kind)
@@ -49,7 +51,7 @@ class Agents:
             for cells, line in zip(block.all_rows(), block.lines, strict=True):
                 about: dict[str, object] = {}
                 for name, cell in zip(names, cells, strict=True):
-                    about[name] = int(cell) if cell.isdecimal() else cell
+                    about[name] = int(cell) if cell.isdecimal() and len(cell) < _LONGEST else cell
                 about["type"] = about.get("agent_type")
                 try:
                     node = integer(str(about.get("node_id", "")))

@@ -38,11 +38,13 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "issued": ("waveissuedinstruction",),
     "reason": ("stallreason",),
     "label": ("name",),  # of statistics: a kernel or a function
+    "direction": ("direction",),
     "calls": ("calls",),
-    "total_ns": ("totaldurationns",),
-    "mean_ns": ("averagens",),
-    "min_ns": ("minns",),
-    "max_ns": ("maxns",),
+    "domain": ("domain",),
+    "total_ns": ("totaldurationns", "durationnsec"),
+    "mean_ns": ("averagens", "averagensec"),
+    "min_ns": ("minns", "minnsec"),
+    "max_ns": ("maxns", "maxnsec"),
 }
 """Our names of columns, and theirs in all versions, the preferred first (folded: `fold`)."""
 

@@ -14,6 +14,7 @@ from kinspect.inspector.recording import NONE, KernelShape
 from kinspect.inspector.rocprof.builder import Builder
 from kinspect.inspector.rocprof.readers.csv_columns import FIELDS, SILENT, fold
 from kinspect.inspector.rocprof.readers.csv_dispatches import DamagedError, RowIndex, Sink
+from kinspect.inspector.rocprof.readers.numbers import whole
 from kinspect.inspector.rocprof.readers.rows import Block, Table, integer
 
 _CHANNEL = re.compile(r"(\w+)\[\d+\]$")
@@ -28,10 +29,10 @@ def number_of(value: str) -> float:
     try:
         return float(value)
     except ValueError:
-        whole = integer(value)
-        if whole is None:
+        number = integer(value)
+        if number is None:
             raise
-        return float(whole)
+        return float(number)
 
 
 def bare(name: str) -> str:
@@ -52,12 +53,7 @@ class Counters:
         """The number of a counter in the recording."""
         found = self._numbers.get(name)
         if found is None:
-            # The builder alone numbers counters: one value is counted and taken back.
-            values = self.builder.values
-            self.builder.count(0, name, 0.0)
-            found = self._numbers[name] = values.counter.pop()
-            values.dispatch.pop()
-            values.value.pop()
+            found = self._numbers[name] = self.builder.counter(name)
         return found
 
     def extend(self, rows: Sequence[int], counters: Sequence[int], values: list[float]) -> None:
@@ -315,7 +311,12 @@ class WideReader:
         found = []
         at = self.sink.table.columns["number"]
         for cells, line in zip(block.all_rows(), block.lines, strict=True):
-            number = int(cells[at]) if cells[at].isdecimal() else NONE
+            try:
+                number = whole(integer(cells[at]))
+            except (ValueError, OverflowError):
+                number = None
+            if number is None or number < 0:
+                number = NONE
             row = self._rows.get(number)
             if row == NONE:
                 row = self.sink.one(cells, line)

@@ -21,8 +21,9 @@ _SHAPE = (
     "grid_z", "grid_size",
 )  # fmt: skip
 
-_DENSE = 1 << 16
-"""Dispatch ids within this distance of those seen are kept in an array, others in a dictionary."""
+_NEAR = 1 << 16
+_THIN = 16
+"""Dispatch ids up to that many times their number are kept in an array, others in a dictionary."""
 
 AgentKey = Callable[[str], str | None]
 
@@ -37,13 +38,15 @@ class RowIndex:
 
     _near: array[int] = field(default_factory=lambda: array("i"))
     _far: dict[int, int] = field(default_factory=dict)
+    _puts: int = 0
 
     def put(self, number: int, row: int) -> None:
         """Remembers a row."""
+        self._puts += 1
         size = len(self._near)
         if 0 <= number < size:
             self._near[number] = row
-        elif size <= number < 2 * size + _DENSE:
+        elif size <= number < _NEAR + _THIN * self._puts:
             self._near.extend(array("i", [NONE]) * (number + number // 2 + 64 - size))
             self._near[number] = row
         else:

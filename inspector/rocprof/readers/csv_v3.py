@@ -17,18 +17,27 @@ from kinspect.inspector.rocprof.builder import Builder
 from kinspect.inspector.rocprof.readers.csv_agents import Agents
 from kinspect.inspector.rocprof.readers.csv_counters import Counters, LongReader
 from kinspect.inspector.rocprof.readers.csv_dispatches import RowIndex, Sink
-from kinspect.inspector.rocprof.readers.rows import Block, Table, folded, integer, nothing_in
+from kinspect.inspector.rocprof.readers.rows import (
+    Block,
+    Table,
+    folded,
+    instant,
+    integer,
+    nothing_in,
+)
 from kinspect.inspector.rocprof.reading import Group
 
 FORMAT = "rocprofv3 CSV"
+STATISTICS = "kernel statistics"
 
 _KINDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("agents", frozenset({"nodeid", "agenttype", "cucount"})),
     ("counters", frozenset({"dispatchid", "agentid", "kernelname", "countername", "countervalue"})),
     ("trace", frozenset({"agentid", "kernelname", "starttimestamp", "endtimestamp"})),
     ("stats", frozenset({"name", "calls", "totaldurationns", "averagens", "minns", "maxns"})),
+    ("stats", frozenset({"name", "calls", "durationnsec", "averagensec"})),
     ("api", frozenset({"domain", "function", "starttimestamp"})),
-    ("api", frozenset({"kind", "direction", "starttimestamp"})),
+    ("copies", frozenset({"kind", "direction", "starttimestamp", "endtimestamp"})),
     ("api", frozenset({"kind", "operation", "starttimestamp"})),
 )
 """Which columns tell a kind of file; the first that fits."""
@@ -42,7 +51,8 @@ _SUFFIX = re.compile(
 )
 _KERNEL_STATS = re.compile(r"(^|_)kernel_stats|^(?!.*(_stats|_stat)\.csv$)")
 _OURS = {"kernel_trace": "trace", "counter_collection": "counters", "agent_info": "agents"}
-_PID = re.compile(r"(?:^|_)(\d+)$")
+_KERNELS = "KERNEL_DISPATCH"
+_PID = re.compile(r"(?:^|_)(\d{1,9})$")
 _RESULTS = re.compile(r"_?results\.(json|db)$|\.(json|db)$")
 
 
@@ -92,6 +102,8 @@ def read(group: Group, builder: Builder) -> None:
         builder.note(f"{found['kind'] if found else file.stem}: API trace, not read")
     for file in kinds.get("empty", ()):
         builder.note(f"{file.name}: {nothing_in(file)}")
+    for file in kinds.get("copies", ()):
+        read_copies(Table.open(file), builder)
     agents = Agents()
     for file in kinds.get("agents", ()):
         agents.read(Table.open(file), builder)
@@ -109,7 +121,25 @@ def read(group: Group, builder: Builder) -> None:
     if traces or counted:
         _Process(group, builder, agents).read(traces, counted)
     for file in stats if len(builder.dispatches) == before else ():
+        builder.begin(Part(group.name, str(file), STATISTICS))
         read_stats(Table.open(file), builder)
+
+
+def read_copies(table: Table, builder: Builder) -> None:
+    """Adds a table of one row per copy to the recording's transfers."""
+    columns = [table.columns[name] for name in ("direction", "start", "end")]
+    for block in table.blocks():
+        for cells, line in zip(block.all_rows(), block.lines, strict=True):
+            direction, *times = (cells[at] for at in columns)
+            try:
+                start, end = map(instant, times)
+            except (ValueError, OverflowError):
+                start = end = None
+            if start is None or end is None or end < start:
+                table.damage(line, "begin or end is no time")
+                continue
+            builder.transfer(direction.strip(), end - start)
+    table.report(builder)
 
 
 def read_stats(table: Table, builder: Builder) -> None:
@@ -122,6 +152,8 @@ def read_stats(table: Table, builder: Builder) -> None:
             def whole(name: str, cells: list[str] = cells) -> int | None:
                 return integer(cells[where[name]]) if name in where else None
 
+            if "domain" in where and cells[where["domain"]].strip() != _KERNELS:
+                continue  # a summary of all that was traced
             try:
                 calls, total = (integer(cells[at]) for at in needed[1:])
                 mean = cells[where["mean_ns"]].strip() if "mean_ns" in where else ""

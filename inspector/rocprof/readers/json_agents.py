@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kinspect.inspector.recording import Agent
+from kinspect.inspector.rocprof.readers.numbers import whole
 
 _CPU, _GPU = 1, 2  # rocprofiler_agent_type_t
 
@@ -55,5 +56,5 @@ def _arch(about: Mapping[str, Any]) -> str | None:
 
 def _number(about: Mapping[str, Any], key: str) -> int | None:
     """A count; zero stands for "not known" there, as on a CPU's compute units."""
-    value = about.get(key)
-    return value if isinstance(value, int) and value > 0 else None
+    value = whole(about.get(key))
+    return value if value is not None and value > 0 else None

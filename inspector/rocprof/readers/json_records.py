@@ -10,25 +10,26 @@ from typing import Annotated, Any
 
 import msgspec
 from kinspect.inspector.recording import TopKernel
+from kinspect.inspector.rocprof.readers.numbers import LARGEST
 
-LARGEST = 2**63 - 1
-"""What a column of machine numbers holds."""
-
+Whole = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+Unsigned = int
+"""Of 64 bits, which msgspec cannot bound: addresses, masks, hashes."""
 Natural = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 
 
 class Handle(msgspec.Struct, gc=False):
-    """An opaque id."""
+    """An opaque id; it may be an address or hash of 64 bits."""
 
-    handle: int = 0
+    handle: Unsigned = 0
 
 
 class Triple(msgspec.Struct, gc=False):
     """A size in three dimensions."""
 
-    x: int = 0
-    y: int = 0
-    z: int = 0
+    x: Whole = 0
+    y: Whole = 0
+    z: Whole = 0
 
 
 class Info(msgspec.Struct, gc=False):
@@ -36,10 +37,10 @@ class Info(msgspec.Struct, gc=False):
 
     agent_id: Handle
     queue_id: Handle
-    kernel_id: int
+    kernel_id: Whole
     dispatch_id: Natural
-    private_segment_size: int
-    group_segment_size: int
+    private_segment_size: Whole
+    group_segment_size: Whole
     workgroup_size: Triple
     grid_size: Triple
 
@@ -60,6 +61,15 @@ class DispatchData(msgspec.Struct, gc=False):
     end_timestamp: Natural = 0
 
 
+class Copied(msgspec.Struct, gc=False):
+    """An element of `buffer_records.memory_copy`; times in ns."""
+
+    src_agent_id: Handle
+    dst_agent_id: Handle
+    start_timestamp: Natural = 0
+    end_timestamp: Natural = 0
+
+
 class Value(msgspec.Struct, gc=False):
     """A counter's value in one of its instances."""
 
@@ -72,31 +82,31 @@ class Counted(msgspec.Struct, gc=False):
 
     dispatch_data: DispatchData
     records: list[Value] = []
-    arch_vgpr_count: int | None = None
-    accum_vgpr_count: int | None = None
-    sgpr_count: int | None = None
+    arch_vgpr_count: Whole | None = None
+    accum_vgpr_count: Whole | None = None
+    sgpr_count: Whole | None = None
 
 
 class Pc(msgspec.Struct, gc=False):
     """A program counter: an offset from the code object's load base; an address without one."""
 
-    code_object_id: int = 0
-    code_object_offset: int = 0
+    code_object_id: Whole = 0
+    code_object_offset: Unsigned = 0
 
 
 class Snapshot(msgspec.Struct, gc=False):
     """What the sampling hardware adds: why nothing was issued."""
 
-    stall_reason: str | int | None = None
+    stall_reason: str | Whole | None = None
 
 
 class Sample(msgspec.Struct, gc=False):
     """A PC sample; the last two only where the method is stochastic."""
 
     pc: Pc
-    exec_mask: int | None = None
-    dispatch_id: int = 0
-    wave_issued: int | None = None
+    exec_mask: Unsigned | None = None
+    dispatch_id: Whole = 0
+    wave_issued: Whole | None = None
     snapshot: Snapshot | None = None
 
 
@@ -104,7 +114,7 @@ class Sampled(msgspec.Struct, gc=False):
     """An element of `buffer_records.pc_sample_*`."""
 
     record: Sample
-    inst_index: int = -1
+    inst_index: Whole = -1
 
 
 class Counter(msgspec.Struct):
@@ -117,14 +127,14 @@ class Counter(msgspec.Struct):
 class Symbol(msgspec.Struct):
     """An element of `kernel_symbols`; register counts since SDK 1.0."""
 
-    kernel_id: int
-    code_object_id: int = 0
+    kernel_id: Whole
+    code_object_id: Whole = 0
     kernel_name: str | None = ""
     formatted_kernel_name: str | None = ""
     demangled_kernel_name: str | None = ""
-    arch_vgpr_count: int | None = None
-    accum_vgpr_count: int | None = None
-    sgpr_count: int | None = None
+    arch_vgpr_count: Whole | None = None
+    accum_vgpr_count: Whole | None = None
+    sgpr_count: Whole | None = None
 
     def name(self) -> str:
         """As the CSV of the same run calls it; without the descriptor's suffix."""
@@ -137,17 +147,17 @@ class Symbol(msgspec.Struct):
 class Loaded(msgspec.Struct):
     """An element of `code_objects`."""
 
-    code_object_id: int
+    code_object_id: Whole
     uri: str | None = ""
-    load_base: int = 0
-    load_size: int = 0
+    load_base: Unsigned = 0
+    load_size: Whole = 0
     load_delta: int = 0
 
 
 class Statistics(msgspec.Struct):
     """Durations of one kernel, ns."""
 
-    count: int
+    count: Whole
     sum: float
     min: float | None = None
     max: float | None = None
@@ -178,7 +188,7 @@ class Strings(msgspec.Struct):
 class Metadata(msgspec.Struct):
     """Of the process."""
 
-    pid: int | None = None
+    pid: Whole | None = None
     command: list[str] = []
 
 

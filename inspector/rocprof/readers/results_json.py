@@ -20,6 +20,7 @@ from kinspect.inspector.rocprof.readers import json_agents, json_records
 from kinspect.inspector.rocprof.readers.json_files import head, open_plain
 from kinspect.inspector.rocprof.readers.json_rows import Rows
 from kinspect.inspector.rocprof.readers.json_samples import Method, Places, shift
+from kinspect.inspector.rocprof.readers.numbers import LARGEST
 from kinspect.inspector.rocprof.readers.streams import DamagedError, JsonStream
 from kinspect.inspector.rocprof.reading import Group
 
@@ -30,6 +31,7 @@ _SIGN = re.compile(rb'\A\s*\{\s*"rocprofiler-sdk-tool"\s*:')
 _AHEAD = 256
 _TABLES = ("metadata", "agents", "counters", "strings", "code_objects", "kernel_symbols")
 _DISPATCHES = ("counter_collection", "kernel_dispatch")
+_COPIES = "memory_copy"
 _SAMPLES: dict[str, Method] = {
     "pc_sample_host_trap": "host_trap",
     "pc_sample_stochastic": "stochastic",
@@ -115,7 +117,7 @@ class _Process:
         # Whatever is missing by now will not come; arrays that waited for it are read without.
         later, self.later = self.later, []
         self.seen.update(_TABLES, _DISPATCHES)
-        for want in (*_DISPATCHES, *_SAMPLES):
+        for want in (*_DISPATCHES, *_SAMPLES, _COPIES):
             for key, offset in later:
                 if key == want:
                     # Damage in it was met before, on the way past it.
@@ -186,6 +188,8 @@ class _Process:
             ready = self.seen.issuperset(_TABLES)
         elif kind in _SAMPLES:
             ready = self.seen.issuperset((*_TABLES, *_DISPATCHES))
+        elif kind == _COPIES:
+            ready = "agents" in self.seen
         else:
             self.stream.skip()
             return
@@ -197,6 +201,8 @@ class _Process:
             return
         elif kind == "kernel_dispatch":
             self._dispatches()
+        elif kind == _COPIES:
+            self._copies()
         elif kind == "counter_collection":
             self._counted()
         else:
@@ -215,6 +221,18 @@ class _Process:
                 self._add(info, start, end, None)
             elif times.start[row] == NONE:  # its counters stood before it, without times
                 times.start[row], times.end[row] = start, end
+
+    def _copies(self) -> None:
+        kinds = {"cpu": "host", "gpu": "device"}
+        agents = self.builder.agents
+
+        def side(handle: int) -> str:
+            agent = agents.get(self.agents.get(handle, ""))
+            return kinds[agent.kind] if agent is not None else "unknown"
+
+        for record in self.stream.records(json_records.Copied):
+            name = f"{side(record.src_agent_id.handle)} to {side(record.dst_agent_id.handle)}"
+            self.builder.transfer(name, record.end_timestamp - record.start_timestamp)
 
     def _counted(self) -> None:
         count = self.builder.count
@@ -282,7 +300,7 @@ class _Process:
             info.dispatch_id,
             start,
             end,
-            queue if queue <= json_records.LARGEST else None,  # it may be an address
+            queue if queue <= LARGEST else None,  # it may be an address
             find_again=False,
         )
         self.rows.put(info.dispatch_id, row)

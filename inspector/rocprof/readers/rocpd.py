@@ -8,21 +8,23 @@ own row, schema 4 in that of its track.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kinspect.inspector.documents import json_value
+from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.recording import CodeObject, KernelShape, Part
 from kinspect.inspector.rocprof.builder import Builder
 from kinspect.inspector.rocprof.readers import json_agents
-from kinspect.inspector.rocprof.readers.json_bases import SIGN, Base, opened, unfinished, whole
+from kinspect.inspector.rocprof.readers.json_bases import SIGN, Base, opened, unfinished
 from kinspect.inspector.rocprof.readers.json_files import head
 from kinspect.inspector.rocprof.readers.json_rows import Rows
 from kinspect.inspector.rocprof.readers.json_samples import Places, shift
 from kinspect.inspector.rocprof.readers.json_twins import is_twin
+from kinspect.inspector.rocprof.readers.numbers import whole
 from kinspect.inspector.rocprof.reading import Group
 
 FORMAT = "rocpd"
@@ -110,6 +112,11 @@ def _read_v1(path: Path, base: Base, builder: Builder) -> None:
             builder.shape(shape), None, whole(begin), whole(end), whole(queue), find_again=False
         )
 
+    for begin, end, name in base.rows("COPY", ("BeginNs", "EndNs", "Name")):
+        first, last = whole(begin), whole(end)
+        if first is not None and last is not None:
+            builder.transfer(str(name), last - first)
+
 
 # --------------------------------------------------------------------------- rocpd
 
@@ -142,6 +149,7 @@ class _Process:
     events: Rows = field(default_factory=Rows)
     numbers: Rows = field(default_factory=Rows)  # dispatch ids
     odd: int = 0
+    unreadable: int = 0  # descriptions of devices
 
     def read(self) -> None:
         steps: tuple[Callable[[], None], ...] = (
@@ -153,6 +161,7 @@ class _Process:
             self._dispatches,
             self._counters,
             self._samples,
+            self._copies,
         )
         for step in steps:
             try:
@@ -169,6 +178,13 @@ class _Process:
                 self.path,
                 f"{self.path.name}: {self.odd:,} rows without a kernel or counter, left out",
                 "if the file is as the profiler wrote it, report its version",
+            )
+        if self.unreadable:
+            self.builder.fail(
+                self.path,
+                f"{self.path.name}: the descriptions of {self.unreadable:,} devices are no JSON: "
+                "figures that depend on the device are unknown",
+                _AGAIN,
             )
 
     def _rows(self, table: str, *columns: str) -> Any:
@@ -198,7 +214,10 @@ class _Process:
             key = str(number if index is None else index)
             self.agents[number] = key
             about = {"type": kind, "name": generic or name, "product_name": product}
-            about |= _object(more)
+            described = _object(more)
+            if described is None:
+                self.unreadable += 1
+            about |= described or {}
             if json_agents.is_processor(about):
                 self.builder.agents.setdefault(key, json_agents.agent(key, about))
 
@@ -318,18 +337,32 @@ class _Process:
             )
         self.builder.samples.extend(places.samples())
 
+    def _copies(self) -> None:
+        names: dict[object, str] = {}
+        for start, end, number in self._rows("memory_copy", "start", "end", "name_id"):
+            first, last = whole(start), whole(end)
+            if first is None or last is None:
+                continue
+            if not names:
+                names = {key: str(text) for key, text in self._rows("string", "id", "string")}
+            self.builder.transfer(names.get(number, "copy"), last - first)
+
     def _pid(self, number: object) -> int | None:
         found = whole(number)
         return None if found is None else self.pids.get(found, found)
 
 
-def _object(text: object) -> dict[str, Any]:
-    """A JSON object in a column; empty where it is none."""
-    try:
-        found = json.loads(text) if isinstance(text, (str, bytes)) else {}
-    except ValueError:
+def _object(text: object) -> dict[str, Any] | None:
+    """A JSON object in a column, empty where nothing stands; None where it is none."""
+    if text is None or text == "":
         return {}
-    return found if isinstance(found, dict) else {}
+    if not isinstance(text, (str, bytes)):
+        return None
+    try:
+        found = json_value(text, "extdata")
+    except KinspectError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _triple(axes: Sequence[int | None]) -> tuple[int, int, int] | None:

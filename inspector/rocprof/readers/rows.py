@@ -24,6 +24,11 @@ slower: they leave the processor's cache, and the garbage collector has more to 
 _LONGEST = 1 << 24
 """No line of a profiler's CSV is longer; what is, is not text and is left out."""
 
+_TOO_LARGE = 2**64
+"""An execution mask has 64 bits; nothing else in these files has more than 63."""
+_LONGEST_NUMBER = 64
+"""Characters: hexadecimal numbers of any length are read, which takes memory."""
+
 _JOINED = 4
 """A quoted field may hold line breaks: so many further lines are tried before it is given up."""
 
@@ -60,21 +65,24 @@ def integer(text: str) -> int | None:
         None for an empty cell.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is none, or none of 64 bits.
     """
     try:
-        return int(text)
+        found = int(text)
     except ValueError:
-        pass
-    text = text.strip()
-    if not text:
-        return None
-    if text[:2].lower() == "0x":
-        return int(text, 16)
-    value = float(text)
-    if value != value or value in (float("inf"), float("-inf")):
-        raise ValueError(text)
-    return round(value)
+        text = text.strip()
+        if not text:
+            return None
+        if text[:2].lower() == "0x":
+            found = int(text[:_LONGEST_NUMBER], 16)
+        else:
+            value = float(text)
+            if value != value or value in (float("inf"), float("-inf")):
+                raise
+            found = round(value)
+    if not -_TOO_LARGE < found < _TOO_LARGE:
+        raise ValueError("no number of 64 bits")
+    return found
 
 
 def instant(text: str) -> int | None:
@@ -161,10 +169,18 @@ class Table:
     layout: Layout | None = None
     _singles: tuple[str, ...] = ()
 
+    headless: bool = False  # its first line is a row already
+
     @classmethod
-    def open(cls, path: Path) -> Table:
-        """Reads a file's header."""
-        names = header(path)
+    def open(cls, path: Path, names: Sequence[str] = ()) -> Table:
+        """Reads a file's header.
+
+        Args:
+            path: of the file.
+            names: what its columns are called, where it has no header.
+        """
+        headless = bool(names)
+        names = list(names) or header(path)
         where: dict[str, int] = {}
         for index, name in enumerate(names):
             where.setdefault(fold(name), index)
@@ -173,7 +189,7 @@ class Table:
             index = next((where[name] for name in theirs if name in where), -1)
             if index >= 0:
                 columns[ours] = index
-        return cls(path, names, columns)
+        return cls(path, names, columns, headless=headless)
 
     def others(self) -> list[str]:
         """Columns that are neither ours nor known."""
@@ -199,7 +215,8 @@ class Table:
         """
         width = len(self.names)
         number = 0
-        waiting = True  # for the header
+        waiting = not self.headless  # for the header
+        first_text = self.headless
         for text in self._texts():
             first = number + 1
             number += text.count("\n") + 1
@@ -213,6 +230,9 @@ class Table:
                 text = behind
                 first += head
                 self._lay_out(text)
+            if first_text:
+                self._lay_out(text)
+                first_text = False
             numbers: Sequence[int] = range(first, number + 1)
             lines = text.split("\n")
             groups = None if self.layout is None or "\r" in text else self.layout.groups(lines)

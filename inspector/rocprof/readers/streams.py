@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import msgspec
+from kinspect.inspector.limits import LimitError
 from kinspect.inspector.rocprof.readers.json_files import Source
 
 _BATCH = 1 << 20
@@ -36,13 +37,27 @@ _SPACE = re.compile(rb"[ \t\r\n]*")
 _KEY = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _FIRST_KEY = re.compile(rb'\{[ \t\r\n]*("(?:[^"\\]|\\.){0,200}")', re.DOTALL)
 _BETWEEN = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*\{[ \t\r\n]*\Z")
+_BETWEEN_ROWS = re.compile(rb"\][ \t\r\n]*,[ \t\r\n]*\[")
+_NEAR_END = 1 << 12
+"""Bytes before the end of what was read in which rows are looked for."""
 _SCALAR = re.compile(rb"[-+.0-9A-Za-z]+")
 _CUT = re.compile(rb"[-+.0-9A-Za-z]{0,40}\s*")
 """What a decoder stumbles over at the end of a file that was cut off: a word or number, or none."""
 
+_MOST_DIGITS = 400
+"""Of an integer; what has more is no number that anything measured, but it is JSON."""
+
 _ODD: Final = object()  # a value that is JSON, but not of the form asked for
 
 T = TypeVar("T")
+
+
+def _integer(text: str) -> int | float:
+    return int(text) if len(text) <= _MOST_DIGITS else float("nan")
+
+
+_LENIENT = json.JSONDecoder(strict=False, parse_int=_integer)
+"""Slower, for text that has a number of thousands of digits, which Python does not convert."""
 
 
 class DamagedError(Exception):
@@ -113,6 +128,17 @@ class JsonStream:
             yield self._key()
             if not self._more(b"}"):
                 return
+
+    def fields(self) -> Iterator[str]:
+        """`members` of an object; a value of another form is passed over and has none.
+
+        Raises:
+            DamagedError: it stops being JSON.
+        """
+        if self.peek() in (b"{", b""):
+            yield from self.members()
+        else:
+            self.skip()
 
     def items(self) -> Iterator[None]:
         """Steps through the elements of the array that comes next; the caller consumes each.
@@ -202,17 +228,20 @@ class JsonStream:
 
     def _decode_batch(self, several: msgspec.json.Decoder[list[T]]) -> list[T] | None:
         """Several records at once; None where the next one must be taken alone."""
-        if self.peek() != b"{":
+        if self.peek() not in (b"{", b"["):
             return None
         if len(self._buffer) - self._pos < self._batch // 2:
             self._fill(self._batch)
-        match = _FIRST_KEY.match(self._buffer, self._pos)
-        if match is None:
-            return None
-        key = match[1]
+        key: bytes | None = None
+        if self._buffer[self._pos : self._pos + 1] == b"{":
+            match = _FIRST_KEY.match(self._buffer, self._pos)
+            if match is None:
+                return None
+            key = match[1]
         size = len(self._buffer) - self._pos
         while size > _SINGLE:
-            cut = self._boundary(key, self._pos + size)
+            end = self._pos + size
+            cut = self._row_boundary(end) if key is None else self._boundary(key, end)
             if cut is None:
                 return None
             text = b"".join((b"[", memoryview(self._buffer)[self._pos : cut], b"]"))
@@ -233,6 +262,13 @@ class JsonStream:
             if between:
                 return between.start() + 1
         return None
+
+    def _row_boundary(self, end: int) -> int | None:
+        """The same where records are arrays."""
+        cut = None
+        for match in _BETWEEN_ROWS.finditer(self._buffer, max(self._pos + 1, end - _NEAR_END), end):
+            cut = match.start() + 1
+        return cut
 
     # ------------------------------------------------------------------ text
 
@@ -263,8 +299,10 @@ class JsonStream:
                 size *= 2
             except RecursionError:
                 raise DamagedError(self.offset, "nested too deeply") from None
-            except ValueError:  # a number of thousands of digits
-                raise DamagedError(self.offset, "the text is no JSON") from None
+            except ValueError:
+                if scanner is _LENIENT:
+                    raise DamagedError(self.offset, "the text is no JSON") from None
+                scanner = _LENIENT
             else:
                 taken = self._buffer[self._pos : self._pos + length]
                 self._pos += length
@@ -273,7 +311,7 @@ class JsonStream:
     def _scalar(self) -> bytes:
         text = self._match(_SCALAR)
         try:
-            json.loads(text)
+            _LENIENT.decode(text.decode("ascii"))
         except ValueError:
             raise DamagedError(self.offset - len(text), "the text is no JSON") from None
         return text
@@ -298,9 +336,9 @@ class JsonStream:
             pass
         # What the fast decoder is strict about: NaN, control characters, text that is not UTF-8.
         try:
-            found = json.loads(text.decode("utf-8", "replace"), strict=False)
+            found = _LENIENT.decode(text.decode("utf-8", "replace"))
             return text if form is msgspec.Raw else msgspec.convert(found, form, strict=False)
-        except (msgspec.MsgspecError, ValueError):
+        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
             return _ODD
 
     def _key(self) -> str:
@@ -356,6 +394,9 @@ class JsonStream:
         while have < size and not self._end:
             try:
                 part = self._file.read1(max(size - have, 1 << 16))
+            except LimitError as error:
+                self._trouble = f"{error.message},"
+                part = b""
             except (EOFError, zlib.error, OSError) as error:
                 self._trouble = f"the file cannot be unpacked further ({error})"
                 part = b""

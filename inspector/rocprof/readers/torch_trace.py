@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from kinspect.inspector.recording import Agent, KernelShape, Part
 from kinspect.inspector.rocprof.builder import Builder
 from kinspect.inspector.rocprof.readers.json_files import head, open_plain
 from kinspect.inspector.rocprof.readers.json_twins import is_twin
+from kinspect.inspector.rocprof.readers.numbers import LARGEST, is_whole, whole
 from kinspect.inspector.rocprof.readers.streams import DamagedError, JsonStream
 from kinspect.inspector.rocprof.reading import Group
 
@@ -29,8 +30,11 @@ _AHEAD = 1 << 18  # device properties of many GPUs stand before the events
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _OBJECT = re.compile(rb"\A\s*\{")
 _LANE = re.compile(r"GPU\d+")
+_TRANSFERS = frozenset({"gpu_memcpy", "gpu_memset"})
 _OCCUPANCY = "est. achieved occupancy %"
-_LARGEST = 2**63 - 1
+_LONGEST_NUMBER = 100
+_MOST_DIGITS = 18
+"""Of a time in µs."""
 _IN_WORK_ITEMS = frozenset({"hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel"})
 """Calls whose grid counts work-items; the trace writes it as it is (kineto's RocprofLogger.cpp).
 GEMM libraries launch so. The call stands before its kernel, with the same correlation id."""
@@ -142,6 +146,10 @@ class _Trace:
             if event.ph == "X":
                 if event.cat is not None and event.cat.lower() == "kernel":
                     self._kernel(event)
+                elif event.cat is not None and event.cat.lower() in _TRANSFERS:
+                    length = _ns(bytes(event.dur))
+                    if length is not None:
+                        self.builder.transfer(str(event.name), length)
                 elif event.cat is None and str(event.pid) in self.lanes:
                     self._old_kernel(event)
                 elif isinstance(event.name, str) and event.name in _IN_WORK_ITEMS:
@@ -172,7 +180,7 @@ class _Trace:
             None,
             start,
             start + length,
-            queue if isinstance(queue, int) and 0 <= queue <= _LARGEST else None,
+            queue if isinstance(queue, int) and 0 <= queue <= LARGEST else None,
             find_again=False,
         )
         estimate = args.get(_OCCUPANCY)
@@ -223,7 +231,7 @@ def _torch_shape(name: str, args: dict[str, Any], in_items: bool) -> KernelShape
         workgroup_size=None if block is None else block[0] * block[1] * block[2],
         grid=grid,
         grid_size=None if grid is None else grid[0] * grid[1] * grid[2],
-        lds_bytes=shared if isinstance(shared, int) and shared >= 0 else None,
+        lds_bytes=shared if is_whole(shared) and shared >= 0 else None,
         vgpr=_count(args.get("registers per thread")),  # 0 where it is not known, as on ROCm
     )
 
@@ -236,23 +244,24 @@ def _device(number: object) -> str:
 def _ns(text: bytes) -> int | None:
     """µs as written, as text or number, in ns; exact, which 64-bit floats are not."""
     try:
-        value = Decimal(text.decode("ascii").strip().strip('"')) * 1000
-        found = int(value.to_integral_value())
-    except (InvalidOperation, ValueError, OverflowError):
+        value = Decimal(text[:_LONGEST_NUMBER].decode("ascii").strip().strip('"'))
+        if not value.is_finite() or value.adjusted() > _MOST_DIGITS:
+            return None
+        found = int((value * 1000).to_integral_value())
+    except (ArithmeticError, ValueError):
         return None
-    return found if abs(found) <= _LARGEST // 2 else None
+    return found if abs(found) <= LARGEST // 2 else None
 
 
 def _whole(value: object) -> int | None:
     try:
-        found = int(value) if isinstance(value, (int, str)) else None
+        return whole(int(value) if isinstance(value, str) else value)
     except ValueError:
         return None
-    return found if found is None or abs(found) <= _LARGEST else None
 
 
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and value > 0 else None
+def _count(value: Any) -> int | None:
+    return value if is_whole(value) and value > 0 else None
 
 
 def _triple(value: object) -> tuple[int, int, int] | None:

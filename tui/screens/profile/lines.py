@@ -125,11 +125,17 @@ def has_measured(report: KernelReport) -> bool:
 def of_profile(profile: Profile) -> list[Line]:
     """The kernels of a recording, most time first."""
     names = Counter(kernel.name for kernel in profile.kernels)
+    devices = words.devices(profile)
+
+    def more(kernel: KernelProfile) -> str:
+        number = kernel.id.removeprefix(kernel.name) if names[kernel.name] > 1 else ""
+        return " ".join(filter(None, (number, devices.get(kernel.shape.agent or "", ""))))
+
     return [
         Line(
             kernel.id,
             kernel.name,
-            kernel.id.removeprefix(kernel.name) if names[kernel.name] > 1 else "",
+            more(kernel),
             kernel.metrics,
             kernel=kernel,
         )
@@ -166,7 +172,7 @@ def point(line: Line) -> Point | None:
 
 def _time(line: Line, name: str) -> float | None:
     if line.kernel is not None:
-        return words.timed(line.kernel, name)
+        return words.total(line.kernel) if name == "total" else words.timed(line.kernel, name)
     return line.number(f"measured.duration.{name}")
 
 
