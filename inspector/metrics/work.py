@@ -1,0 +1,270 @@
+"""How much work the source needs: what figures of two configurations are divided by.
+
+Instructions are no measure of work: a wave may repeat another's, and the compiler unrolls loops as
+it likes. What the source asks for is certain: M·N·K of each dot, the elements of each loaded tile.
+A loop of the code is joined with the source's by positions, as in `unroll`; where that leaves
+any doubt there is no figure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from math import prod
+
+from kinspect.inspector.isa.mnemonics import access_bits
+from kinspect.inspector.metrics.subject import MATRIX_CLASSES, Subject
+from kinspect.inspector.metrics.unroll import Place, place
+from kinspect.inspector.model import (
+    Instruction,
+    Metric,
+    MetricSpec,
+    TtgirModule,
+    TtgirOp,
+)
+
+MACS, LOADED = "work.macs", "work.loaded"
+
+SPECS = (
+    MetricSpec(
+        MACS,
+        "multiply-accumulates",
+        "derived",
+        "both",
+        "Multiply-accumulates (M·N·K) that the source's dots need in one ISA iteration of the "
+        "loop, all waves of the workgroup together; of a kernel: in all, where it has no loop",
+    ),
+    MetricSpec(
+        LOADED,
+        "elements",
+        "derived",
+        "both",
+        "Elements that the source loads as tiles in one ISA iteration of the loop, all waves of "
+        "the workgroup together; of a kernel: in all, where it has no loop",
+    ),
+)
+
+_LOADED_BY = ("global_load", "lds_direct")
+_BRANCHES = frozenset(("scf.if", "scf.index_switch"))
+_NO_JOIN = "the loop's code cannot be joined with TTGIR's operations for certain"
+
+
+def loop_metrics(
+    subject: Subject, own: Mapping[str, Sequence[Instruction]]
+) -> dict[str, dict[str, Metric]]:
+    """Per loop its figures.
+
+    Args:
+        subject: the kernel.
+        own: per loop its instructions, nested loops excluded.
+    """
+    return {loop: _named(*_of_loop(subject, region)) for loop, region in own.items()}
+
+
+def compute(subject: Subject) -> Iterator[Metric]:
+    """The figures of the kernel: known where neither source nor code has a loop."""
+    yield from _named(*_of_kernel(subject)).values()
+
+
+def _named(macs: int | None, loaded: int | None, note: str = "") -> dict[str, Metric]:
+    found = (
+        Metric(MACS, macs, "multiply-accumulates", "derived", note if macs is None else ""),
+        Metric(LOADED, loaded, "elements", "derived", note if loaded is None else ""),
+    )
+    return {metric.name: metric for metric in found}
+
+
+_Work = tuple[int | None, int | None, str]
+
+
+def _of_kernel(subject: Subject) -> _Work:
+    module = subject.ttgir
+    if module is None:
+        return None, None, "needs the kernel's TTGIR"
+    # Only Triton kernels need them.
+    from kinspect.inspector.ttgir import queries
+    from kinspect.inspector.ttgir.axes.tiles import tile_of
+
+    if subject.function.loops or queries.named(module, queries.LOOPS):
+        return None, None, "how often its loops run is not known"
+    if len(module.functions) > 1:
+        return None, None, "it calls functions that were not inlined"
+    dots, loads = queries.dots(module), queries.loads(module)
+    if any(_branch_above(op, module) for op in (*dots, *loads)):
+        return None, None, "which of its branches is taken is not known"
+    asked = queries.dots(subject.ttir) if subject.ttir is not None else dots
+    if any(map(_is_opaque, loads)):
+        return None, None, "it loads through descriptors"
+    tiles = [tile for tile in map(tile_of, loads) if tile is not None]
+    macs = [_macs(dots), _macs(asked)]
+    known = [n for n in macs if n is not None]
+    return (min(known) if len(known) == 2 else None), sum(prod(t.of.shape) for t in tiles), ""
+
+
+def _of_loop(subject: Subject, region: Sequence[Instruction]) -> _Work:
+    module = subject.ttgir
+    if module is None:
+        return None, None, "needs the kernel's TTGIR"
+    return _loop_macs(subject, module, region), _loop_loaded(module, region), _NO_JOIN
+
+
+def _loop_macs(
+    subject: Subject, module: TtgirModule, region: Sequence[Instruction]
+) -> int | None:
+    """What the dots of a loop need; 0 where the kernel has no dot at all."""
+    from kinspect.inspector.ttgir import queries
+
+    if not queries.dots(module):
+        return 0
+    done = Counter(
+        place(inst.loc) if inst.loc is not None else None
+        for inst in region
+        if inst.cls in MATRIX_CLASSES
+    )
+    if not done:
+        return None  # no dot's code, or on the vector unit: that cannot be told
+    lowered: dict[Place | None, list[TtgirOp]] = {}
+    for op in queries.dots(module):
+        lowered.setdefault(place(op.loc) if op.loc is not None else None, []).append(op)
+    asked = _by_place(queries.dots(subject.ttir) if subject.ttir is not None else ())
+    needed = Fraction(0)
+    for where, count in done.items():
+        macs = _macs_of(count, lowered.get(where, []), asked.get(where), module)
+        if where is None or macs is None:
+            return None
+        needed += macs
+    return int(needed) if needed.denominator == 1 else None
+
+
+def _macs_of(
+    count: int, dots: Sequence[TtgirOp], asked: int | None, module: TtgirModule
+) -> Fraction | None:
+    """What the dots that became some matrix instructions of one position need.
+
+    Copies of a dot (pipelining peels iterations off) share a position and say the same.
+
+    Args:
+        count: the matrix instructions.
+        dots: those of the position, in TTGIR.
+        asked: multiply-accumulates of those in TTIR; None where it has none there.
+        module: the TTGIR.
+    """
+    from kinspect.inspector.ttgir import queries
+
+    inside = [op for op in dots if _loop_above(op, module) is not None]
+    kinds = {(queries.mfma_per_dot(op, module), _macs((op,))) for op in inside}
+    if len(kinds) != 1 or any(_branch_above(op, module) for op in inside):
+        return None
+    each, macs = kinds.pop()
+    if not each or macs is None or count % each:
+        return None
+    # One dot may be lowered to several of its size (bf16x3): the source needs but one.
+    groups = Counter(_loop_above(op, module) for op in dots)
+    least = macs * min(groups.values())
+    share = Fraction(min(asked, least), least) if asked is not None else Fraction(1)
+    return count // each * macs * share
+
+
+def _by_place(dots: Iterable[TtgirOp]) -> Counter[Place]:
+    """Multiply-accumulates at each place; those of unknown extent are left out."""
+    found: Counter[Place] = Counter()
+    for op in dots:
+        macs = _macs((op,))
+        if macs is not None and op.loc is not None:
+            found[place(op.loc)] += macs
+    return found
+
+
+def _macs(dots: Iterable[TtgirOp]) -> int | None:
+    from kinspect.inspector.ttgir.queries import dot_tile_shapes
+
+    total = 0
+    for op in dots:
+        tile = dot_tile_shapes(op)
+        if tile is None:
+            return None
+        total += tile.batch * tile.m * tile.n * tile.k
+    return total
+
+
+def _loop_loaded(module: TtgirModule, region: Sequence[Instruction]) -> int | None:
+    """Elements of the tiles that a loop loads; 0 where the kernel loads none in any loop.
+
+    How often the loop was unrolled follows from the bits that each lane loads at each position,
+    held against what one iteration of the source's loop gives it. Every tile of that loop must be
+    there, each as often: a load that was moved out of the loop leaves the figure unknown.
+    """
+    from kinspect.inspector.ttgir import queries
+    from kinspect.inspector.ttgir.axes.tiles import tile_of
+    from kinspect.inspector.ttgir.layouts import type_to_linear
+    from kinspect.inspector.ttgir.lowered import element_bits
+
+    inside = [
+        (op, loop) for op in queries.loads(module) if (loop := _loop_above(op, module)) is not None
+    ]
+    found = [(tile, loop) for op, loop in inside if (tile := tile_of(op)) is not None]
+    whole = {loop for op, loop in inside if _is_opaque(op)}  # loads of unknown extent
+    if not found and not whole:
+        return 0
+    done: Counter[Place] = Counter()
+    for inst in region:
+        if inst.cls in _LOADED_BY and inst.loc is not None:
+            bits = access_bits(inst.op, inst.operands)
+            if bits is None:
+                return None
+            done[place(inst.loc)] += bits
+    loops = {
+        loop for tile, loop in found if tile.op.loc is not None and place(tile.op.loc) in done
+    }
+    if len(loops) != 1 or loops & whole:
+        return None
+    each: Counter[Place] = Counter()
+    elements = 0
+    for tile, loop in found:
+        if loop not in loops:
+            continue
+        linear, size = type_to_linear(tile.of), element_bits(tile.element)
+        if tile.op.loc is None or linear is None or size is None:
+            return None
+        # Copies of one element in a lane's registers may be loaded once or each.
+        held = linear.distinct_elements_per_thread
+        if held != linear.elements_per_thread or _branch_above(tile.op, module):
+            return None
+        each[place(tile.op.loc)] += held * size
+        elements += prod(tile.of.shape)
+    factors = {done[where] / bits for where, bits in each.items()}
+    unroll = factors.pop() if len(factors) == 1 else 0.0
+    return int(unroll) * elements if unroll >= 1 and unroll.is_integer() else None
+
+
+def _is_opaque(op: TtgirOp) -> bool:
+    """Whether a load is neither a tile nor a scalar: one through a descriptor."""
+    from kinspect.inspector.ttgir.axes.tiles import tile_of
+
+    scalar = op.name == "tt.load" and bool(op.result_types) and op.result_types[0].kind != "tensor"
+    return tile_of(op) is None and not scalar
+
+
+def _loop_above(op: TtgirOp, module: TtgirModule) -> int | None:
+    """The innermost loop that encloses an operation, by its index."""
+    from kinspect.inspector.ttgir.queries import LOOPS
+
+    parent = op.parent
+    while parent is not None:
+        if module.ops[parent].name in LOOPS:
+            return parent
+        parent = module.ops[parent].parent
+    return None
+
+
+def _branch_above(op: TtgirOp, module: TtgirModule) -> bool:
+    """Whether an operation is executed on a condition, within the innermost loop around it."""
+    from kinspect.inspector.ttgir.queries import LOOPS
+
+    parent = op.parent
+    while parent is not None and module.ops[parent].name not in LOOPS:
+        if module.ops[parent].name in _BRANCHES:
+            return True
+        parent = module.ops[parent].parent
+    return False
