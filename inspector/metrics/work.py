@@ -86,20 +86,60 @@ def _of_kernel(subject: Subject) -> _Work:
     from kinspect.inspector.ttgir import queries
     from kinspect.inspector.ttgir.axes.tiles import tile_of
 
-    if subject.function.loops or queries.named(module, queries.LOOPS):
+    if subject.function.loops:
         return None, None, "how often its loops run is not known"
     if len(module.functions) > 1:
         return None, None, "it calls functions that were not inlined"
     dots, loads = queries.dots(module), queries.loads(module)
     if any(_branch_above(op, module) for op in (*dots, *loads)):
         return None, None, "which of its branches is taken is not known"
-    asked = queries.dots(subject.ttir) if subject.ttir is not None else dots
     if any(map(_is_opaque, loads)):
         return None, None, "it loads through descriptors"
+    # Loops of the source that the compiler unrolled to the end.
+    constants = _constants(module)
+    macs = [_times(_macs((op,)), _runs(op, module, constants)) for op in dots]
     tiles = [tile for tile in map(tile_of, loads) if tile is not None]
-    macs = [_macs(dots), _macs(asked)]
-    known = [n for n in macs if n is not None]
-    return (min(known) if len(known) == 2 else None), sum(prod(t.of.shape) for t in tiles), ""
+    loaded = [_times(prod(tile.of.shape), _runs(tile.op, module, constants)) for tile in tiles]
+    note = "how often its loops run is not known"
+    needed = _total(macs)
+    if needed and subject.ttir is not None and not queries.named(module, queries.LOOPS):
+        # One dot may be lowered to several of its size (bf16x3): the source needs but one.
+        asked = _macs(queries.dots(subject.ttir))
+        needed = min(needed, asked) if asked else None
+    return needed, _total(loaded), note
+
+
+def _times(count: int | None, runs: int | None) -> int | None:
+    return None if count is None or runs is None else count * runs
+
+
+def _total(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _constants(module: TtgirModule) -> dict[str, int]:
+    return {
+        op.results[0]: value
+        for op in module.ops
+        if op.name == "arith.constant" and isinstance(value := op.attributes.get("value"), int)
+    }
+
+
+def _runs(op: TtgirOp, module: TtgirModule, constants: Mapping[str, int]) -> int | None:
+    """How often the loops around an operation run it; None where their bounds are not constant."""
+    runs, loop = 1, _loop_above(op, module)
+    while loop is not None:
+        header = module.ops[loop]
+        bounds = [constants.get(name) for name in header.operands[:3]]
+        if header.name != "scf.for" or len(bounds) < 3 or None in bounds:
+            return None
+        first, last, step = (bound for bound in bounds if bound is not None)
+        if step <= 0:
+            return None
+        runs *= max(0, -(-(last - first) // step))
+        loop = _loop_above(header, module)
+    return runs
 
 
 def _of_loop(subject: Subject, region: Sequence[Instruction]) -> _Work:

@@ -48,6 +48,8 @@ DOUBT = "?"
 """Marks points of which an objective is unknown: nothing can be said to beat them."""
 NONE = "–"
 MOST_NOTE = 72
+_WHOLE = 1000
+"""From here on figures per work are shown without a fraction."""
 _PER_WORK = frozenset({"scratch_per_work", "matrix_cycles_per_work", "full_waits_per_work"})
 _SIZES = frozenset({"lds_bytes", "code_bytes", "scratch_bytes"})
 _NOT_TIMES = (
@@ -154,7 +156,9 @@ def _figure(line: Line, name: str) -> str:
     if value is None:
         # Per iteration of a loop that is not there.
         return NONE if name.endswith("_per_iteration") else view.UNKNOWN
-    return f"{value:.4g}" if name in _PER_WORK else view.show(value)
+    if name in _PER_WORK:
+        return f"{value:.0f}" if value >= _WHOLE else f"{value:.4g}"
+    return view.show(value)
 
 
 def _note(line: Line) -> str:
