@@ -232,7 +232,10 @@ KERNEL_FIGURES = (
     "code_bytes",
     "instruction_count",
 )
+WORK_FIGURES = ("work.macs", "work.loaded")
+"""What the source needs in one ISA iteration: loops that are unrolled otherwise differ in it."""
 LOOP_FIGURES = (
+    *WORK_FIGURES,
     "count.instructions",
     "count.mfma",
     "count.wmma",

@@ -143,8 +143,9 @@ def diff_kernels(
             notes.append(f"stages are not compared: {error.message}")
     elif comparison is None:
         notes.append(BY_FIGURES)
-    loops = pair_loops(left, right, same_tiles=_constexprs(left) == _constexprs(right))
-    changes = _changes(left, right, setting, loops)
+    same_tiles = _constexprs(left) == _constexprs(right)
+    loops = pair_loops(left, right, same_tiles=same_tiles)
+    changes = _changes(left, right, setting, loops, same_tiles)
     same_code = not _figures_differ(left, right)
     if comparison is not None:
         code = next((s.same for s in comparison.stages if s.stage == "amdgcn"), None)
@@ -162,13 +163,17 @@ def diff_kernels(
 
 
 def _changes(
-    left: KernelReport, right: KernelReport, setting: Setting, loops: Sequence[LoopPair]
+    left: KernelReport,
+    right: KernelReport,
+    setting: Setting,
+    loops: Sequence[LoopPair],
+    same_tiles: bool,
 ) -> list[Change]:
     if loops:
         regions = [region for pair in loops if (region := of_pair(pair)) is not None]
         missing = [one for pair in loops if (one := missing_loop(pair)) is not None]
     else:
-        regions, missing = [whole_kernel(left, right)], []
+        regions, missing = [whole_kernel(left, right, same_tiles=same_tiles)], []
     hot = (
         any(has_scratch(region.left) for region in regions),
         any(has_scratch(region.right) for region in regions),

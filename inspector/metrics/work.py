@@ -15,7 +15,7 @@ from math import prod
 
 from kinspect.inspector.isa.mnemonics import access_bits
 from kinspect.inspector.metrics.subject import MATRIX_CLASSES, Subject
-from kinspect.inspector.metrics.unroll import Place, place
+from kinspect.inspector.metrics.unroll import Place, factor, place
 from kinspect.inspector.model import (
     Instruction,
     Metric,
@@ -24,7 +24,7 @@ from kinspect.inspector.model import (
     TtgirOp,
 )
 
-MACS, LOADED = "work.macs", "work.loaded"
+MACS, LOADED, ITERATIONS = "work.macs", "work.loaded", "work.iterations"
 
 SPECS = (
     MetricSpec(
@@ -43,6 +43,13 @@ SPECS = (
         "Elements that the source loads as tiles in one ISA iteration of the loop, all waves of "
         "the workgroup together; of a kernel: in all, where it has no loop",
     ),
+    MetricSpec(
+        ITERATIONS,
+        "iterations",
+        "derived",
+        "loop",
+        "Source iterations per ISA iteration: by the loop's dots (`unroll`), else by its loads",
+    ),
 )
 
 _LOADED_BY = ("global_load", "lds_direct")
@@ -59,7 +66,14 @@ def loop_metrics(
         subject: the kernel.
         own: per loop its instructions, nested loops excluded.
     """
-    return {loop: _named(*_of_loop(subject, region)) for loop, region in own.items()}
+    found = {}
+    for loop, region in own.items():
+        macs, loaded, iterations, note = _of_loop(subject, region)
+        found[loop] = _named(macs, loaded, note)
+        found[loop][ITERATIONS] = Metric(
+            ITERATIONS, iterations, "iterations", "derived", "" if iterations else note
+        )
+    return found
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
@@ -142,16 +156,19 @@ def _runs(op: TtgirOp, module: TtgirModule, constants: Mapping[str, int]) -> int
     return runs
 
 
-def _of_loop(subject: Subject, region: Sequence[Instruction]) -> _Work:
+def _of_loop(
+    subject: Subject, region: Sequence[Instruction]
+) -> tuple[int | None, int | None, int | None, str]:
+    """Multiply-accumulates, loaded elements, source iterations, and why one is not known."""
     module = subject.ttgir
     if module is None:
-        return None, None, "needs the kernel's TTGIR"
-    return _loop_macs(subject, module, region), _loop_loaded(module, region), _NO_JOIN
+        return None, None, None, "needs the kernel's TTGIR"
+    loaded, by_loads = _loop_loaded(module, region)
+    by_dots = factor(region, module)
+    return _loop_macs(subject, module, region), loaded, by_dots or by_loads, _NO_JOIN
 
 
-def _loop_macs(
-    subject: Subject, module: TtgirModule, region: Sequence[Instruction]
-) -> int | None:
+def _loop_macs(subject: Subject, module: TtgirModule, region: Sequence[Instruction]) -> int | None:
     """What the dots of a loop need; 0 where the kernel has no dot at all."""
     from kinspect.inspector.ttgir import queries
 
@@ -167,11 +184,12 @@ def _loop_macs(
     lowered: dict[Place | None, list[TtgirOp]] = {}
     for op in queries.dots(module):
         lowered.setdefault(place(op.loc) if op.loc is not None else None, []).append(op)
-    asked = _by_place(queries.dots(subject.ttir) if subject.ttir is not None else ())
+    source = queries.dots(subject.ttir) if subject.ttir is not None else None
     needed = Fraction(0)
     for where, count in done.items():
-        macs = _macs_of(count, lowered.get(where, []), asked.get(where), module)
-        if where is None or macs is None:
+        asked = _asked(where, source) if source is not None and where is not None else None
+        macs = _macs_of(count, lowered.get(where, []), asked, module)
+        if where is None or macs is None or (source is not None and asked is None):
             return None
         needed += macs
     return int(needed) if needed.denominator == 1 else None
@@ -206,14 +224,30 @@ def _macs_of(
     return count // each * macs * share
 
 
-def _by_place(dots: Iterable[TtgirOp]) -> Counter[Place]:
-    """Multiply-accumulates at each place; those of unknown extent are left out."""
-    found: Counter[Place] = Counter()
-    for op in dots:
-        macs = _macs((op,))
-        if macs is not None and op.loc is not None:
-            found[place(op.loc)] += macs
-    return found
+def _asked(where: Place, dots: Iterable[TtgirOp]) -> int | None:
+    """Multiply-accumulates of the source's dots at a position; None where they cannot be told.
+
+    Where a dot is lowered to several, those may take the position of an operand: then it is the
+    dot of that line, or of that function, if there is but one.
+    """
+    placed = [(place(op.loc), op) for op in dots if op.loc is not None]
+    exact = [op for at, op in placed if at == where]
+    if exact:
+        return _macs(exact)
+    for key in (_line, _function):
+        near = [op for at, op in placed if key(at) == key(where)]
+        if near:
+            return _macs(near) if len(near) == 1 else None
+    return None
+
+
+def _line(where: Place) -> tuple[tuple[str, int], ...]:
+    return tuple((file, line) for file, line, _ in where)
+
+
+def _function(where: Place) -> tuple[str, Place]:
+    """The file, and the calls that lead there."""
+    return where[0][0], where[1:]
 
 
 def _macs(dots: Iterable[TtgirOp]) -> int | None:
@@ -228,8 +262,12 @@ def _macs(dots: Iterable[TtgirOp]) -> int | None:
     return total
 
 
-def _loop_loaded(module: TtgirModule, region: Sequence[Instruction]) -> int | None:
-    """Elements of the tiles that a loop loads; 0 where the kernel loads none in any loop.
+def _loop_loaded(
+    module: TtgirModule, region: Sequence[Instruction]
+) -> tuple[int | None, int | None]:
+    """Elements of the tiles that a loop loads, and the source iterations in which it does.
+
+    No element where the kernel loads none in any loop.
 
     How often the loop was unrolled follows from the bits that each lane loads at each position,
     held against what one iteration of the source's loop gives it. Every tile of that loop must be
@@ -246,19 +284,17 @@ def _loop_loaded(module: TtgirModule, region: Sequence[Instruction]) -> int | No
     found = [(tile, loop) for op, loop in inside if (tile := tile_of(op)) is not None]
     whole = {loop for op, loop in inside if _is_opaque(op)}  # loads of unknown extent
     if not found and not whole:
-        return 0
+        return 0, None
     done: Counter[Place] = Counter()
     for inst in region:
         if inst.cls in _LOADED_BY and inst.loc is not None:
             bits = access_bits(inst.op, inst.operands)
             if bits is None:
-                return None
+                return None, None
             done[place(inst.loc)] += bits
-    loops = {
-        loop for tile, loop in found if tile.op.loc is not None and place(tile.op.loc) in done
-    }
+    loops = {loop for tile, loop in found if tile.op.loc is not None and place(tile.op.loc) in done}
     if len(loops) != 1 or loops & whole:
-        return None
+        return None, None
     each: Counter[Place] = Counter()
     elements = 0
     for tile, loop in found:
@@ -266,16 +302,18 @@ def _loop_loaded(module: TtgirModule, region: Sequence[Instruction]) -> int | No
             continue
         linear, size = type_to_linear(tile.of), element_bits(tile.element)
         if tile.op.loc is None or linear is None or size is None:
-            return None
+            return None, None
         # Copies of one element in a lane's registers may be loaded once or each.
         held = linear.distinct_elements_per_thread
         if held != linear.elements_per_thread or _branch_above(tile.op, module):
-            return None
+            return None, None
         each[place(tile.op.loc)] += held * size
         elements += prod(tile.of.shape)
     factors = {done[where] / bits for where, bits in each.items()}
     unroll = factors.pop() if len(factors) == 1 else 0.0
-    return int(unroll) * elements if unroll >= 1 and unroll.is_integer() else None
+    if unroll < 1 or not unroll.is_integer():
+        return None, None
+    return int(unroll) * elements, int(unroll)
 
 
 def _is_opaque(op: TtgirOp) -> bool:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TextIO
 
 from kinspect.inspector.compiler.builds import Build, BuildsReport, KernelComparison
-from kinspect.inspector.compiler.compare import Comparison, Figure
+from kinspect.inspector.compiler.compare import WORK_FIGURES, Comparison, Figure
 from kinspect.inspector.compiler.passdiff import PassDifference, PassStep
 from kinspect.inspector.model import MetricValue
 from kinspect.inspector.render.json_v1 import error_fields
@@ -132,7 +132,7 @@ def _comparison(found: Comparison) -> Iterator[str]:
             Column("", lambda f: f.name if f.scope == "kernel" else f"{f.scope}: {f.name}"),
             Column(found.left, lambda f: show(f.left), right=True),
             Column(found.right, lambda f: show(f.right), right=True),
-            Column("change", _change, right=True),
+            Column("change", partial(_change, ratio=_work_ratio(found.figures)), right=True),
             Column("", lambda f: f.unit),
         ]
         yield from ("  " + line for line in rows_of(columns, changed))
@@ -158,11 +158,24 @@ def _shown(figure: Figure) -> bool:
     return figure.scope == "kernel" and figure.left is not None and "count." not in figure.name
 
 
-def _change(figure: Figure) -> str:
+def _change(figure: Figure, ratio: float | None) -> str:
+    """How much a figure grew; of a main loop that does more per iteration, for the same work."""
     left, right = figure.left, figure.right
     if not isinstance(left, int | float) or not isinstance(right, int | float):
         return ""
+    in_loop = figure.scope == "main loop" and figure.name not in WORK_FIGURES
+    if in_loop and ratio is not None and ratio != 1:
+        return f"{round(right / ratio - left, 2):+g} for the same work"
     return f"{right - left:+g}"
+
+
+def _work_ratio(figures: Sequence[Figure]) -> float | None:
+    """How many times as much work the right main loop does in one iteration; None: unknown."""
+    for figure in figures:
+        left, right = figure.left, figure.right
+        if figure.name in WORK_FIGURES and isinstance(left, int) and isinstance(right, int):
+            return right / left if left else None
+    return None
 
 
 # --------------------------------------------------------------------------- JSON

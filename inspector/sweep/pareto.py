@@ -43,9 +43,7 @@ _PER_MACS = "per needed MMAC"
 _PER_ELEMENTS = "per loaded kelem"
 PER_WORK: dict[Work, tuple[Objective, ...]] = {
     "mac": (
-        Objective(
-            "scratch_per_work", False, f"fewer scratch accesses in loops {_PER_MACS}", "mac"
-        ),
+        Objective("scratch_per_work", False, f"fewer scratch accesses in loops {_PER_MACS}", "mac"),
         Objective("matrix_cycles_per_work", False, f"fewer matrix cycles {_PER_MACS}", "mac"),
         Objective("full_waits_per_work", False, f"fewer full waits {_PER_MACS}", "mac"),
     ),

@@ -5,14 +5,23 @@ import triton.language as tl
 
 
 @triton.jit
-def product(a_ptr, b_ptr, c_ptr, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr, DEPTH: tl.constexpr):
+def product(
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    BLOCK: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    DEPTH: tl.constexpr,
+    PRECISION: tl.constexpr = "ieee",
+):
     rows = tl.arange(0, BLOCK)
     ks = tl.arange(0, BLOCK_K)
     acc = tl.zeros((BLOCK, BLOCK), tl.float32)
     a_ptrs = a_ptr + rows[:, None] * DEPTH + ks[None, :]
     b_ptrs = b_ptr + ks[:, None] * BLOCK + rows[None, :]
     for k in range(0, DEPTH, BLOCK_K):
-        acc = tl.dot(tl.load(a_ptrs + k), tl.load(b_ptrs + k * BLOCK), acc)
+        a, b = tl.load(a_ptrs + k), tl.load(b_ptrs + k * BLOCK)
+        acc = tl.dot(a, b, acc, input_precision=PRECISION)
     tl.store(c_ptr + rows[:, None] * BLOCK + rows[None, :], acc)
 
 
@@ -40,9 +49,9 @@ def once(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + at, tl.load(x_ptr + at) + tl.load(y_ptr + at))
 
 
-def _case(kernel, name, constexprs, **options):
+def _case(kernel, name, constexprs, element="fp16", **options):
     types = {
-        "product": {"a_ptr": "*fp16:16", "b_ptr": "*fp16:16", "c_ptr": "*fp32:16"},
+        "product": {f"{name}_ptr": f"*{element}:16" for name in "ab"} | {"c_ptr": "*fp32:16"},
         "walked": {"x_ptr": "*fp32:16", "out_ptr": "*fp32:16", "n": "i32:16"},
         "summed": {"x_ptr": "*fp32:16", "out_ptr": "*fp32:16"},
         "once": {"x_ptr": "*fp32:16", "y_ptr": "*fp32:16", "out_ptr": "*fp32:16"},
@@ -59,7 +68,14 @@ def _case(kernel, name, constexprs, **options):
 KINSPECT_CASES = [
     _case("product", "twice", {"BLOCK": 64, "BLOCK_K": 32, "DEPTH": 1024}, num_stages=1),
     _case("product", "staged", {"BLOCK": 64, "BLOCK_K": 64, "DEPTH": 1024}, num_stages=2),
+    _case("product", "square", {"BLOCK": 128, "BLOCK_K": 32, "DEPTH": 1024}, num_stages=1),
     _case("product", "wide", {"BLOCK": 64, "BLOCK_K": 32, "DEPTH": 1024}, num_warps=8),
+    _case(
+        "product",
+        "split",
+        {"BLOCK": 64, "BLOCK_K": 32, "DEPTH": 1024, "PRECISION": "bf16x3"},
+        element="fp32",
+    ),
     _case("walked", "each", {"BLOCK": 1024}),
     _case("summed", "whole", {"BLOCK": 256, "LENGTH": 1024}),
     _case("once", "no_loop", {"BLOCK": 512}),
