@@ -42,6 +42,9 @@ from kinspect.inspector.model import ErrorRecord, Function, KernelReport, Metric
 MOST_ISA = 8
 """Kernels whose code is compared unless all are asked for."""
 BY_FIGURES = "the code is not at hand: compared by figures alone"
+FEW_BY_CODE = (
+    "compared by figures alone: the code is that of the worst kernels; all of it with --isa"
+)
 TWO_TARGETS = "two targets: what depends on their limits and instructions is shown, not judged"
 _JUDGEMENTS = ("regression", "unknown", "improvement", "shown", "neutral")
 
@@ -113,6 +116,10 @@ def finished(report: DiffReport, options: Options, text: Text) -> DiffReport:
     changed = [n for n, pair in enumerate(pairs) if pair.verdict != "same"]
     for n in changed[: options.most_isa]:
         pairs[n] = with_isa(pairs[n], text)
+    if options.most_isa is not None:
+        for n in changed[options.most_isa :]:
+            notes = (FEW_BY_CODE if note == BY_FIGURES else note for note in pairs[n].notes)
+            pairs[n] = replace(pairs[n], notes=tuple(notes))
     return replace(report, pairs=tuple(pairs))
 
 
@@ -189,6 +196,7 @@ def with_isa(pair: KernelDiff, text: Text) -> KernelDiff:
     sides = _functions(pair, text)
     if sides is None:
         return pair
+    pair = replace(pair, notes=tuple(note for note in pair.notes if note != BY_FIGURES))
     found: list[IsaDifference] = []
     for loops in pair.loops or (None,):
         if loops is not None and (loops.left is None or loops.right is None):
