@@ -229,7 +229,7 @@ def _comparison_json(found: Comparison) -> dict[str, Any]:
         "same": found.same,
         "first_stage": found.stage,
         "made_by": found.cause or None,
-        "stages": [{"stage": s.stage, "same": s.same} for s in found.stages],
+        "stages": [{"stage": s.stage, "same": s.same, "kind": s.kind} for s in found.stages],
         "passes": [_pass_json(p) for p in found.passes],
         "steps": [
             {"pass": p.name, "at": list(p.at), "only": [p.left, p.right]} for p in found.steps
@@ -258,6 +258,7 @@ def _pass_json(one: PassDifference) -> dict[str, Any]:
         "differ_before": list(one.after),
         "lasts": one.lasts,
         "order_only": one.order_only,
+        "kind": one.kind,
     }
 
 
