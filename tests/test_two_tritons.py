@@ -238,8 +238,6 @@ def test_a_constexpr_is_a_difference_of_contents(
     gemm: Variant, compiler: Compiler, side: Callable[[str, Variant], Side]
 ) -> None:
     text = KERNELS.read_text().replace('"BLOCK_K": 32', '"BLOCK_K": 64')
-    path = compiler.settings.python and Path(gemm.source.file if gemm.source else "").name
-    assert path == KERNELS.name
     with tempfile.TemporaryDirectory() as folder:
         edited = Path(folder) / KERNELS.name
         edited.write_text(text)

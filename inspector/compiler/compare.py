@@ -63,6 +63,17 @@ class StageDifference:
     kind: Kind | None = None
     spelled_anew: bool = False
 
+    @property
+    def state(self) -> str:
+        """Whether and in what it differs, in words."""
+        if self.same is None:
+            return "?"
+        if self.same:
+            return "same"
+        return {"order": "in another order", "attributes": "differs in attributes"}.get(
+            self.kind or "", "differs"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:

@@ -27,7 +27,6 @@ SUMMARY = (
     ("waves/EU", "occupancy.waves_per_eu"),
     ("code", "code_bytes"),
 )
-_STATE = {True: "same", False: "differs", None: "?"}
 
 
 # --------------------------------------------------------------------------- text
@@ -113,7 +112,7 @@ def _comparison(found: Comparison) -> Iterator[str]:
         then = " but for the order of operations" if one.lasts else ""
         then = "" if one.order_only and one.lasts else f", then agreed again{then}"
         yield f"  earlier they differed by {one.words(found.left, found.right)}{then}"
-    yield "  stages: " + ", ".join(f"{s.stage} {_STATE[s.same]}" for s in found.stages)
+    yield "  stages: " + ", ".join(f"{s.stage} {s.state}" for s in found.stages)
     for note in found.notes:
         yield f"  note: {note}"
     steps = list(_steps(found.steps))
