@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +17,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
+from kinspect.inspector.guest.missing import install_hint
 from kinspect.inspector.guest.suite import compare, kernel_file
 
 pytestmark = pytest.mark.xdist_group(name="check")
@@ -236,6 +242,83 @@ def test_usage_errors(tool: Tool, args: list[str], message: str) -> None:
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+HIDING = """
+import sys
+
+class Hide:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] == {name!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Hide)
+"""
+
+
+def without(name: str, folder: Path) -> Path:
+    """An interpreter that has all that this one has but for one module."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "hide.py").write_text(HIDING.format(name=name))
+    here = [entry for entry in sys.path if entry.endswith("site-packages")]
+    (packages / "all.pth").write_text("\n".join([*here, "import hide"]) + "\n")
+    return folder / "bin" / "python"
+
+
+@pytest.mark.parametrize(
+    ("name", "package"), [("numpy", "numpy"), ("torch", "torch"), ("triton", "'kinspect[triton]'")]
+)
+def test_the_module_that_is_missing_is_named(
+    tool: Tool, kernel: Path, tmp_path: Path, name: str, package: str
+) -> None:
+    """Triton's interpreter imports NumPy: without it Triton is not what is to be installed."""
+    python = without(name, tmp_path / "venv")
+    done = tool("check", kernel, "--fast", "--python", python)
+    assert done.returncode == 2
+    assert f"No module named '{name}'" in done.stderr
+    assert f"-m pip install {package}, or" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_check_imports_is_in_the_extra() -> None:
+    """Neither Triton nor PyTorch brings NumPy along."""
+    text = (Path(__file__).parents[1] / "pyproject.toml").read_text()
+    stated = re.search(r"^triton = \[(.*?)\]", text, re.M)
+    assert stated is not None
+    extra = re.findall(r'"([\w-]+)[<>=]', stated[1])
+    spec = importlib.util.find_spec("triton.runtime.interpreter")
+    assert spec is not None
+    tree = ast.parse(Path(str(spec.origin)).read_text())
+    imported = {
+        alias.name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    foreign = imported - set(sys.stdlib_module_names)
+    assert foreign - set(extra) == set()
+
+
+@pytest.mark.parametrize(
+    ("failure", "hint"),
+    [
+        (ModuleNotFoundError("", name="cv2.dnn"), "pip install opencv-python,"),
+        (ModuleNotFoundError("", name="json.nothing"), "the json of"),
+        (
+            ImportError("cannot import name 'x' from 'json'", name="json"),
+            "mend or replace the json",
+        ),
+        (OSError("libamdhip64.so: not found"), "mend or replace the triton"),
+    ],
+)
+def test_hints_of_failed_imports(failure: Exception, hint: str) -> None:
+    assert hint in install_hint(failure, "triton")
+    outer = RuntimeError("could not load")
+    outer.__cause__ = failure
+    if isinstance(failure, ModuleNotFoundError):  # what was raised from it only passes it on
+        assert install_hint(outer, "triton") == install_hint(failure, "triton")
 
 
 def test_a_file_that_does_not_load(tool: Tool, tmp_path: Path) -> None:

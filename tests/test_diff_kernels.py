@@ -17,6 +17,8 @@ from kinspect.inspector import saved
 from kinspect.inspector.cli.group import run
 from kinspect.inspector.compiler.tritons import known_tritons
 from kinspect.inspector.diff.isa import canonical, compare_regions, function_for, functions_of
+from kinspect.inspector.diff.reports import MOST_ISA
+from kinspect.inspector.isa.objects.disasm import find_disassemblers
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.pipeline import collect, load_saved
@@ -171,6 +173,7 @@ def test_one_instruction_less_is_found(diff: Diff, assembly: str, folder: Path) 
     assert data["pairs"][0]["verdict"] == "same"
     assert data["pairs"][0]["notes"] == []
     _, data, _ = diff(one, other, "--lds", 16384)
+    assert data["pairs"][0]["notes"] == []  # the code is at hand, and shown
     (found,) = data["pairs"][0]["isa"]
     assert found["only"] == [1, 0]
     (line,) = found["lines"]
@@ -179,6 +182,44 @@ def test_one_instruction_less_is_found(diff: Diff, assembly: str, folder: Path) 
     assert name.startswith(counted)
     assert before - after == 1
     assert [text.split()[:2] for text in line["lines"]] == [["-", counted]]
+
+
+def test_the_code_of_code_objects_is_compared(
+    diff: Diff, report: Report, assembly: str, folder: Path
+) -> None:
+    """A file without a text beside it is disassembled."""
+    one, other = folder / "one.hsaco", folder / "other.hsaco"
+    one.write_bytes(gemm_of(report).artifacts["hsaco"].path.read_bytes())
+    staged = next(
+        k
+        for k in collect(
+            Request((str(KERNELS),), ("gfx90a",), kernel="gemm", passes=False, jobs=2)
+        ).kernels
+    )
+    other.write_bytes(staged.artifacts["hsaco"].path.read_bytes())
+    if not find_disassemblers():
+        pytest.skip("no disassembler")
+    _, data, _ = diff(one, other)
+    (pair,) = data["pairs"]
+    assert not [note for note in pair["notes"] if "not at hand" in note]
+    assert pair["isa"]
+
+
+def test_code_that_was_not_looked_at_is_not_called_missing(
+    diff: Diff, assembly: str, folder: Path
+) -> None:
+    """Of many kernels the code of the worst alone is compared unless --isa asks for all."""
+    for name, text in (("many", assembly), ("more", assembly.replace("s_nop 0", "s_nop 1"))):
+        (folder / name).mkdir()
+        changed = re.sub(r"(v_lshlrev_b32_e32 v\d+, )\d+,", r"\g<1>9,", text, count=1)
+        for n in range(MOST_ISA + 2):
+            found = text if name == "many" else changed
+            (folder / name / f"k{n}.s").write_text(found)
+    _, data, _ = diff(folder / "many", folder / "more", "--lds", 16384)
+    notes = [note for pair in data["pairs"] for note in pair["notes"]]
+    assert not [note for note in notes if "not at hand" in note]
+    _, data, _ = diff(folder / "many", folder / "more", "--lds", 16384, "--isa")
+    assert not [note for pair in data["pairs"] for note in pair["notes"] if "figures alone" in note]
 
 
 def test_code_that_differs_where_no_figure_does(diff: Diff, assembly: str, folder: Path) -> None:

@@ -6,6 +6,7 @@ its summary.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from kinspect.inspector.analysis import catalogue
 from kinspect.inspector.lint.rule import Rule
 from kinspect.inspector.lint.schema import load_packs
 
-from benchmarks import judged_rules
+from benchmarks import judged_rules, judging
 
 ROOT = Path(__file__).parent.parent
 FEWEST = 10
@@ -66,3 +67,25 @@ def test_no_place_of_a_machine_is_named() -> None:
     for path in texts:
         assert yaml.safe_load(path.read_text("utf-8"))
         assert "/tmp" not in path.read_text("utf-8")
+
+
+def test_rows_to_judge_show_the_code_that_a_finding_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = ROOT / "tests" / "data" / "small_gfx942.s"
+    packs = "recommended,strict,guide"
+    monkeypatch.setattr(sys, "argv", ["judging", str(target), "--pack", packs])
+    assert judging.main() == 0
+    rows = yaml.safe_load(capsys.readouterr().out)
+    assert rows
+    code = target.read_text().splitlines()
+    for row in rows:
+        assert [row[name] for name in judging.TO_JUDGE] == [None] * len(judging.TO_JUDGE)
+        assert row["rule"]
+        assert row["said"]
+        assert row["advice"]
+        for line in row["isa"].splitlines():
+            if line[0] in "> ":
+                number, _, text = line[2:].partition(": ")
+                assert text.split() == code[int(number) - 1].split()
+    assert any("\n> " in f"\n{row['isa']}" for row in rows)

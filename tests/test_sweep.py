@@ -141,6 +141,27 @@ def test_what_cannot_launch_says_why_and_is_not_on_the_front(gemm: Sweep) -> Non
     assert any(line.pareto for line in lines)
 
 
+def test_matrix_work_that_waves_repeat_does_not_win() -> None:
+    """Attention with 64×32 tiles and head size 256, by MFMAs of 16×16 and of 32×32.
+
+    Per matrix cycle the latter wait less often, since they do half as much again for nothing.
+    """
+    file = Path(__file__).parents[1] / "kernels" / "flash_attn.py"
+    name = "flash_attn_kernel[d256_causal_64x32_preload_v]"
+    (table,) = collect(request_of(file, "matrix_instr_nonkdim=16,32", kernel=name)).tables
+    small, large = (line.row.figures for line in table.lines)
+    assert small is not None
+    assert large is not None
+    assert (small.matrix_cycles_per_iteration, large.matrix_cycles_per_iteration) == (1024, 1536)
+    needed = 64 * 32 * 256 + 64 * 256 * 32  # M·N·K of Q·Kᵀ and of P·V
+    assert small.work_per_iteration == large.work_per_iteration == needed
+    for figures in (small, large):
+        assert figures.full_waits_per_iteration is not None
+        waits = figures.full_waits_per_iteration * 4 * 1e6 / needed  # of four waves
+        assert figures.full_waits_per_work == pytest.approx(waits, abs=1e-3)
+    assert [line.pareto for line in table.lines] == [True, False]
+
+
 def test_a_second_sweep_is_answered_from_the_store(gemm: Sweep) -> None:
     again = collect(request_of(KERNELS, *SETTINGS, kernel="gemm[square]"))
     assert all(row.from_store for row in again.rows)

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import metadata
@@ -24,6 +25,8 @@ from kinspect.inspector.cli.compare import compare_tritons
 from kinspect.inspector.compiler import codetext
 from kinspect.inspector.compiler.builds import Build, BuildsReport, KernelComparison
 from kinspect.inspector.compiler.compare import Comparison, Side, compare
+from kinspect.inspector.compiler.ircontent import content_of
+from kinspect.inspector.compiler.passdiff import kind_of
 from kinspect.inspector.compiler.passes import read_passes
 from kinspect.inspector.compiler.pool import Compiler, CompileResult, CompileSettings
 from kinspect.inspector.compiler.tritons import VARIABLE, known_tritons, resolve
@@ -170,6 +173,116 @@ def test_attributes_differ_first_in_llvm_ir(
     assert found.passes == ()
     assert "LLVM's optimiser" in found.cause
     assert "amdgpu-" in found.excerpt
+
+
+# ------------------------------------------------------------------ order, attributes, contents
+
+
+def _stage_of(found: Comparison, name: str) -> tuple[bool | None, str | None]:
+    (one,) = [s for s in found.stages if s.stage == name]
+    return one.same, one.kind
+
+
+def test_an_attribute_is_a_difference_and_called_one(
+    gemm: Variant, side: Callable[[str, Variant], Side]
+) -> None:
+    """What the launch says of a pointer's alignment decides how wide accesses are."""
+    attribute = "{tt.divisibility = 16 : i32}"
+    line = next(line for line in gemm.ttir.splitlines() if "tt.func" in line)
+    assert attribute in line
+    aligned = line.replace(attribute, "{tt.divisibility = 8 : i32}", 1)
+    found = compare(
+        side("16", gemm), side("8", replace(gemm, ttir=gemm.ttir.replace(line, aligned)))
+    )
+    assert _stage_of(found, "ttir") == (False, "attributes")
+    assert found.stage == "ttir"
+    shown = [line for line in found.excerpt.splitlines() if line[:1] in "+-"][2:]
+    assert len(shown) == 2
+    assert all("tt.func" in line for line in shown)
+
+
+def test_statements_in_another_order_are_told_apart(
+    gemm: Variant, side: Callable[[str, Variant], Side]
+) -> None:
+    """Two that rest on neither each other: the contents are the same."""
+    one = side("as written", gemm)
+    lines = gemm.ttir.splitlines()
+    at = next(n for n, line in enumerate(lines) if "arith.constant" in line)
+    assert "arith.constant" in lines[at + 1]
+    lines[at], lines[at + 1] = lines[at + 1], lines[at]
+    swapped = side("swapped", replace(gemm, ttir="\n".join(lines)))
+    found = compare(one, swapped)
+    assert _stage_of(found, "ttir") == (False, "order")
+    if found.stage != "ttir":  # what came of it later is no matter of order
+        assert any("the order of operations alone" in note for note in found.notes)
+
+
+def test_operands_that_change_places_are_no_matter_of_order() -> None:
+    """Both have the same lines but for the values' names."""
+    text = (
+        "module {\n  tt.func @k(%a: i32, %b: i32) {\n    %c = arith.muli %a, %a : i32\n"
+        "    %d = arith.addi %a, %b : i32\n    %e = arith.subi %c, %d : i32\n"
+        "    tt.return\n  }\n}"
+    )
+    same, swapped = content_of(text), content_of(text.replace("%c, %d", "%d, %c"))
+    assert kind_of(same, swapped, printed_alike=True) == "operations"
+    lines = text.splitlines()
+    lines[2], lines[3] = lines[3], lines[2]
+    reordered = content_of("\n".join(lines))
+    assert kind_of(same, reordered, printed_alike=True) == "order"
+    renamed = content_of(text.replace("%c", "%x").replace("%d", "%c"))
+    assert (same.whole, same.bare_digest) == (renamed.whole, renamed.bare_digest)
+
+
+def test_a_constexpr_is_a_difference_of_contents(
+    gemm: Variant, compiler: Compiler, side: Callable[[str, Variant], Side]
+) -> None:
+    text = KERNELS.read_text().replace('"BLOCK_K": 32', '"BLOCK_K": 64')
+    with tempfile.TemporaryDirectory() as folder:
+        edited = Path(folder) / KERNELS.name
+        edited.write_text(text)
+        request = Request((str(edited),), ("gfx942",), "gemm")
+        variants, errors = variants_of(Target(edited, "script", None, {}), request, compiler)
+    assert not errors
+    found = compare(side("32", gemm), side("64", variants[0]))
+    assert found.stage == "ttir"
+    assert _stage_of(found, "ttir") == (False, "operations")
+
+
+def test_what_versions_print_in_other_ways_is_no_difference(
+    gemm: Variant, side: Callable[[str, Variant], Side], tmp_path: Path
+) -> None:
+    """Triton 3.6 prints no pointer type and numbers for masks where 3.9 has both as words."""
+    one = side("3.9", gemm)
+    ttgir = one.artifacts["ttgir"].path.read_text()
+    older = ttgir.replace(" : !tt.ptr<f16> -> ", " : ").replace(" : !tt.ptr<f16>, ", " : ")
+    older = older.replace("{contiguity = 4 : i32} ", "")
+    for name, number in (("none", "0"), ("non_mem_non_sideeffect", "1")):
+        older = older.replace(f"rocdl.sched.barrier {name}", f"rocdl.sched.barrier {number}")
+    assert older != ttgir
+    metadata = json.loads(one.artifacts["metadata"].path.read_bytes())
+
+    def printed_by(version: str, text: str) -> Side:
+        changed = dict(one.artifacts)
+        for kind, content in (
+            ("ttgir", text),
+            ("metadata", json.dumps({**metadata, "triton_version": version})),
+        ):
+            path = tmp_path / f"{version}.{kind}"
+            path.write_text(content)
+            changed[kind] = replace(changed[kind], path=path)
+        return Side(version, changed, report=one.report)
+
+    found = compare(one, printed_by("3.6.0", older))
+    assert found.stage is None
+    assert found.same
+    assert any("how attributes and pointer types are printed" in note for note in found.notes)
+    # By one version they mean something.
+    found = compare(one, printed_by(str(metadata["triton_version"]), older))
+    assert _stage_of(found, "ttgir") == (False, "attributes")
+    # And other operations are a difference whatever printed them.
+    found = compare(one, printed_by("3.6.0", older.replace("arith.muli", "arith.addi", 1)))
+    assert _stage_of(found, "ttgir") == (False, "operations")
 
 
 def test_a_missing_stage_is_said_and_the_rest_compared(

@@ -268,9 +268,19 @@ def _text_of(report: KernelReport) -> str | None:
         found = resolve(path)
         if len(found) == 1 and found[0].kind == "asm":
             return read_text(found[0].path)
-    except KinspectError:
+        if len(found) == 1 and found[0].kind == "code_object":
+            return _disassembly(found[0].path)
+    except (KinspectError, OSError):
         pass  # it has gone since the report was saved
     return None
+
+
+def _disassembly(path: Path) -> str | None:
+    """The listing of a code object; None where the file holds several."""
+    from kinspect.inspector.isa.objects.load import load_images
+
+    images = load_images(path.read_bytes(), str(path))
+    return images[0].text if len(images) == 1 else None
 
 
 @contextmanager

@@ -107,6 +107,13 @@ def command(
     instructions and full waits of the main loop, and which points cannot launch. Points on the
     Pareto front are marked. No time is predicted: measure what is left.
 
+    What the main loop does (matrix cycles, full waits, scratch accesses) is compared per needed
+    work, so that tiles, unrolling and numbers of waves do not matter: per million
+    multiply-accumulates that the source's dots ask for (MMAC; M*N*K, all waves of the workgroup
+    together), or per thousand loaded elements (kelem) where the kernel has no dot. Work that waves
+    repeat or tiles pad is cost, not work. A point of which an objective is unknown (no position
+    joins its code with the source's) is marked ? and neither beats nor is beaten.
+
     --autotune goes over the configurations of a script's autotuners. For a file with KINSPECT_CASES
     it goes over the product of its TUNING, {"BLOCK_M": [64, 128], "num_warps": [4, 8], ...}, as far
     as the names are constexprs of the kernel or options of the backend; --set replaces an axis. Of

@@ -6,13 +6,22 @@ locations, value numbers, labels and the numbering of layout aliases do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from kinspect.inspector.compiler import codetext
+from kinspect.inspector.compiler.ircontent import content_of
 from kinspect.inspector.compiler.irtext import unified_diff
-from kinspect.inspector.compiler.passdiff import Dumps, PassDifference, PassStep
+from kinspect.inspector.compiler.passdiff import (
+    Dumps,
+    Kind,
+    PassDifference,
+    PassStep,
+    kind_of,
+    unified_diff_of,
+)
 from kinspect.inspector.compiler.passes import PassDump, read_passes
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Artifact, KernelReport, Metric, MetricValue
@@ -39,10 +48,31 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class StageDifference:
-    """One stage: whether its texts say the same; None where a side lacks it."""
+    """One stage: whether its texts say the same; None where a side lacks it.
+
+    Args:
+        stage: its name.
+        same: whether they say the same.
+        kind: in what texts of TTIR or TTGIR differ; None for other stages.
+        spelled_anew: they say the same but for how versions of Triton print attributes and pointer
+            types.
+    """
 
     stage: str
     same: bool | None
+    kind: Kind | None = None
+    spelled_anew: bool = False
+
+    @property
+    def state(self) -> str:
+        """Whether and in what it differs, in words."""
+        if self.same is None:
+            return "?"
+        if self.same:
+            return "same"
+        return {"order": "in another order", "attributes": "differs in attributes"}.get(
+            self.kind or "", "differs"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +131,7 @@ class _Stage:
     made_by: str
 
 
+_MLIR = frozenset(("ttir", "ttgir"))
 STAGES = (
     _Stage("ttir", codetext.plain_mlir, codetext.normal_mlir, "Triton's front end"),
     _Stage("ttgir", codetext.plain_mlir, codetext.normal_mlir, "Triton's passes on TTGIR"),
@@ -122,7 +153,8 @@ def compare(left: Side, right: Side) -> Comparison:
         right: the other; differences read from left to right.
     """
     texts = [(stage, *_texts(left, right, stage.name)) for stage in STAGES]
-    stages = tuple(StageDifference(s.name, _same(s, a, b)) for s, a, b in texts)
+    printed_alike = _printed_alike(left, right)
+    stages = tuple(_stage(s, a, b, printed_alike) for s, a, b in texts)
     figures = side_by_side(left.report, right.report)
     notes = [
         f"{name} has no {stage.name}: not compared"
@@ -130,7 +162,12 @@ def compare(left: Side, right: Side) -> Comparison:
         for name, text, other in ((left.label, a, b), (right.label, b, a))
         if text is None and other is not None
     ]
-    first = next((one for one in stages if one.same is False), None)
+    notes += [
+        f"{one.stage} differs in how attributes and pointer types are printed, in nothing else"
+        for one in stages
+        if one.spelled_anew
+    ]
+    first = _first(stages)
     if first is None:
         return Comparison(
             left.label, right.label, stages, None, (), (), "", "", figures, tuple(notes)
@@ -138,18 +175,26 @@ def compare(left: Side, right: Side) -> Comparison:
     stage, before, after = next(t for t in texts if t[0].name == first.stage)
     dumps, problem = _dumps(left, right)
     notes += problem
+    both = left.label, right.label
+    notes += _reordered(stages, first.stage, dumps, both, printed_alike)
     found: tuple[PassDifference, ...] = ()
     steps: tuple[PassStep, ...] = ()
     excerpt = ""
     if dumps is not None and stage.name in ("ttgir", "llir"):
-        pair = Dumps(*dumps, stage.name)
+        pair = Dumps(*dumps, stage.name, printed_alike=printed_alike)
         found = pair.differences()
         if found:
             steps = pair.steps()
             excerpt = pair.excerpt(found[-1], (left.label, right.label))
     if not excerpt and before is not None and after is not None:
         labels = [f"{stage.name} of {side.label}" for side in (left, right)]
-        excerpt = unified_diff(stage.plain(before), stage.plain(after), *labels)
+        texts_shown = stage.plain(before), stage.plain(after)
+        if first.kind is not None:
+            contents = content_of(before), content_of(after)
+            names = labels[0], labels[1]
+            excerpt = unified_diff_of(*texts_shown, names, first.kind, contents)
+        else:
+            excerpt = unified_diff(*texts_shown, *labels)
         if stage.name == "llir":
             excerpt = excerpt.replace("\n %", "\n ").replace("\n-%", "\n-").replace("\n+%", "\n+")
     return Comparison(
@@ -164,6 +209,63 @@ def compare(left: Side, right: Side) -> Comparison:
         figures,
         tuple(notes),
     )
+
+
+def _stage(
+    stage: _Stage, left: str | None, right: str | None, printed_alike: bool
+) -> StageDifference:
+    same = _same(stage, left, right)
+    if same is not False or stage.name not in _MLIR or left is None or right is None:
+        return StageDifference(stage.name, same)
+    kind = kind_of(content_of(left), content_of(right), printed_alike=printed_alike)
+    if kind is None:
+        return StageDifference(stage.name, True, spelled_anew=True)
+    return StageDifference(stage.name, same, kind)
+
+
+def _first(stages: Sequence[StageDifference]) -> StageDifference | None:
+    """The first stage that differs in its contents; else the first in another order."""
+    differing = [one for one in stages if one.same is False]
+    contents = [one for one in differing if one.kind != "order"]
+    return next(iter(contents or differing), None)
+
+
+def _reordered(
+    stages: Sequence[StageDifference],
+    until: str,
+    dumps: tuple[PassDump, PassDump] | None,
+    labels: tuple[str, str],
+    printed_alike: bool,
+) -> Iterator[str]:
+    """What to say of the stages before one that differ in order alone."""
+    for one in stages:
+        if one.stage == until:
+            return
+        if one.kind == "order":
+            by: tuple[PassDifference, ...] = ()
+            if dumps is not None and one.stage == "ttgir":
+                pair = Dumps(*dumps, one.stage, printed_alike=printed_alike)
+                by = pair.differences()
+            made_by = f", by {by[-1].made_by(*labels)}" if by else ""
+            yield f"{one.stage} differs in the order of operations alone{made_by}"
+
+
+def _printed_alike(left: Side, right: Side) -> bool:
+    """Whether one version of Triton printed both; so it is assumed where that is not known."""
+    versions = [_triton_version(side) for side in (left, right)]
+    return None in versions or versions[0] == versions[1]
+
+
+def _triton_version(side: Side) -> str | None:
+    artifact = side.artifacts.get("metadata")
+    if artifact is None:
+        return None
+    try:
+        found = json.loads(artifact.path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    version = found.get("triton_version") if isinstance(found, dict) else None
+    return version if isinstance(version, str) else None
 
 
 def _texts(left: Side, right: Side, stage: str) -> tuple[str | None, str | None]:
@@ -232,7 +334,10 @@ KERNEL_FIGURES = (
     "code_bytes",
     "instruction_count",
 )
+WORK_FIGURES = ("work.macs", "work.loaded")
+"""What the source needs in one ISA iteration: loops that are unrolled otherwise differ in it."""
 LOOP_FIGURES = (
+    *WORK_FIGURES,
     "count.instructions",
     "count.mfma",
     "count.wmma",

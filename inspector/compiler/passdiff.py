@@ -9,15 +9,25 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from kinspect.inspector.compiler.codetext import normal_mlir, older_spelling, spells_older
+from kinspect.inspector.compiler.ircontent import Content, changed_lines, content_of
 from kinspect.inspector.compiler.irtext import VALUE, unified_diff
 from kinspect.inspector.compiler.passes import Pass, PassDump
 
 _LAYOUT_READERS = frozenset(("symbol-dce", "convert-scf-to-cf"))
 """Passes of every version that run late in TTGIR, when layouts have been chosen."""
+
+
+Kind = Literal["order", "attributes", "operations"]
+"""In what two modules differ: the order of equal statements alone; besides that, what is printed of
+attributes, operands' types and pointer types; or operations, what they take, or results' types."""
+_LEVELS: dict[Kind | None, int] = {None: 0, "order": 1, "attributes": 2, "operations": 2}
+"""Order apart from contents: what the first pass that touches the contents changed may be but an
+attribute (`loop.stage`) that a later one acts on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +43,7 @@ class PassDifference:
         before, after: the pairs of passes, by index, before which the states were last the same
             (None: never) and first differ. The index of a dump's end is its number of passes.
         lasts: whether the modules stay different to the end of the stage.
-        order_only: the modules hold the same operations there, in another order.
+        kind: in what the modules differ there.
     """
 
     name: str | None
@@ -44,15 +54,25 @@ class PassDifference:
     before: tuple[int, int] | None
     after: tuple[int, int]
     lasts: bool
-    order_only: bool
+    kind: Kind
+
+    @property
+    def order_only(self) -> bool:
+        """Whether the modules hold the same statements there, in another order."""
+        return self.kind == "order"
 
     def words(self, left: str, right: str) -> str:
-        """What made the difference, for people.
+        """What made the difference and in what, for people.
 
         Args:
             left: what to call one compile.
             right: what to call the other.
         """
+        alone = "" if self.before is None else _ALONE.get(self.kind, "")
+        return self.made_by(left, right) + alone
+
+    def made_by(self, left: str, right: str) -> str:
+        """What made the difference, for people; likewise."""
         if self.before is None:
             return "how each reads and prints the same input"
         parts = [
@@ -64,8 +84,13 @@ class PassDifference:
             options = ", run with other options" if self.options is not None else ""
             numbers = f"(number {self.before[0]} and {self.before[1]})"
             parts.insert(0, f"pass {self.name} {numbers}{options}")
-        made_by = " or ".join(parts) if parts else "passes that cannot be told apart"
-        return f"{made_by} (the order of operations alone)" if self.order_only else made_by
+        return " or ".join(parts) if parts else "passes that cannot be told apart"
+
+
+_ALONE: dict[Kind, str] = {
+    "order": " (the order of operations alone)",
+    "attributes": " (attributes alone)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,34 +117,46 @@ class Dumps:
         right: a dump of the other.
         stage: the first stage whose artifacts differ. Differences that are gone again by the end of
             an earlier stage do not count, for nothing came of them.
+        printed_alike: both were printed by the same version of Triton. Others print attributes and
+            pointer types in other ways: those do not count then.
     """
 
-    def __init__(self, left: PassDump, right: PassDump, stage: str) -> None:
+    def __init__(
+        self, left: PassDump, right: PassDump, stage: str, *, printed_alike: bool = True
+    ) -> None:
         older = _spells_older(left) != _spells_older(right)
         self._sides = (_States(left, older), _States(right, older))
         self._pairs = _of_stage(left.passes, right.passes, stage)
+        self._printed_alike = printed_alike
 
     def differences(self) -> tuple[PassDifference, ...]:
         """Where the dumps begin to differ.
 
         Returns:
             In order: where they first differ; where they differ from then on; and where they differ
-            from then on in more than the order of operations. Each once, and nothing where the
+            from then on in more than the order of statements. Each once, and nothing where the
             dumps agree, or agree again at the end of the stage.
         """
-        one, other = self._sides
-        equal = [one.digest(i) == other.digest(j) for i, j in self._pairs]
-        if not equal or equal[-1]:
+        ranks = [self._rank(pair) for pair in self._pairs]
+        if not ranks or not ranks[-1]:
             return ()
-        # Contents are alike where the order of operations alone differs.
-        alike = [
-            same or one.contents(i) == other.contents(j)
-            for same, (i, j) in zip(equal, self._pairs, strict=True)
-        ]
-        places = {equal.index(False), _last_beginning(equal)}
-        if not alike[-1]:
-            places.add(_last_beginning(alike))
-        return tuple(self._difference(at, equal) for at in sorted(places))
+        # What the passes of an earlier stage left behind is not this stage's.
+        inherited = ranks[0] if self._pairs[0] != (0, 0) and ranks[0] < ranks[-1] else 0
+        places = {next(n for n, rank in enumerate(ranks) if rank > inherited)}
+        for least in range(inherited + 1, ranks[-1] + 1):
+            places.add(_last_beginning([rank < least for rank in ranks]))
+        return tuple(self._difference(at, ranks) for at in sorted(places))
+
+    def _rank(self, pair: tuple[int, int]) -> int:
+        """0 for equal states, 1 for others in order alone, 2 for contents."""
+        return _LEVELS[self._kind(pair)]
+
+    def _kind(self, pair: tuple[int, int]) -> Kind | None:
+        """In what two states differ; None for equal ones."""
+        (one, other), (i, j) = self._sides, pair
+        if one.digest(i) == other.digest(j):
+            return None
+        return kind_of(one.content(i), other.content(j), printed_alike=self._printed_alike)
 
     def steps(self) -> tuple[PassStep, ...]:
         """What the sides have for themselves after each pass that both run, in order."""
@@ -132,36 +169,45 @@ class Dumps:
         return tuple(found)
 
     def excerpt(self, where: PassDifference, labels: tuple[str, str]) -> str:
-        """A unified diff of the modules at the first state in which they differ."""
+        """A unified diff of the modules at the first state in which they differ.
+
+        Places that differ in less than the whole does, in order say, are left out.
+        """
         texts, names = [], []
         for label, side, i in zip(labels, self._sides, where.after, strict=True):
             one = side.dump.passes[i]
             texts.append(side.text(i))
             names.append(f"{label}, before {_name(one)} (pass {i})")
-        return unified_diff(*texts, *names)
+        (one_side, other), (i, j) = self._sides, where.after
+        return unified_diff_of(
+            texts[0],
+            texts[1],
+            (names[0], names[1]),
+            where.kind,
+            (one_side.content(i), other.content(j)),
+        )
 
-    def _difference(self, at: int, equal: Sequence[bool]) -> PassDifference:
+    def _difference(self, at: int, ranks: Sequence[int]) -> PassDifference:
         """What lies between the pair before `at` and the one at `at`, which differs (more)."""
         one, other = self._sides
         left, right = one.dump.passes, other.dump.passes
         i, j = self._pairs[at]
-        lasts = not any(equal[at:])
+        lasts = all(ranks[at:])
+        kind = self._kind((i, j)) or "operations"
         if at == 0:
-            return PassDifference(None, left[i].stage, (), (), None, None, (i, j), lasts, False)
+            return PassDifference(None, left[i].stage, (), (), None, None, (i, j), lasts, kind)
         before = self._pairs[at - 1]
-        # The states just after the pass that both have. Where the order differed before, it is
-        # the contents that part here.
+        # The states just after the pass that both have. Where they differed before in less, it is
+        # the rest that parts here.
         after = (before[0] + 1, before[1] + 1)
-        if equal[at - 1]:
-            by_it = one.digest(after[0]) != other.digest(after[1])
-        else:
-            by_it = one.contents(after[0]) != other.contents(after[1])
+        by_it = self._rank(after) > ranks[at - 1]
         only: list[tuple[str, ...]] = [(), ()]
         if not by_it:
             only = [one.changing(after[0], i), other.changing(after[1], j)]
         mine, theirs = left[before[0]].options, right[before[1]].options
         # Versions before 3.9 print no options.
         options = (mine, theirs) if by_it and mine and theirs and mine != theirs else None
+        shown = after if by_it else (i, j)
         return PassDifference(
             _name(left[before[0]]) if by_it else None,
             left[before[0]].stage,
@@ -169,10 +215,66 @@ class Dumps:
             only[1],
             options,
             before,
-            after if by_it else (i, j),
+            shown,
             lasts,
-            one.contents(i) == other.contents(j),
+            self._kind(shown) or kind,
         )
+
+
+def kind_of(one: Content, other: Content, *, printed_alike: bool) -> Kind | None:
+    """In what two texts differ whose normal forms are not the same; None for what does not count.
+
+    Args:
+        one: the statements of a text.
+        other: those of another.
+        printed_alike: see `Dumps`.
+    """
+    if one.bare != other.bare:
+        return "operations"
+    if printed_alike:
+        return "order" if one.whole == other.whole else "attributes"
+    return None if one.bare_digest == other.bare_digest else "order"
+
+
+def unified_diff_of(
+    before: str,
+    after: str,
+    labels: tuple[str, str],
+    kind: Kind,
+    contents: tuple[Content, Content],
+) -> str:
+    """A unified diff without the hunks that differ in less than the kind says.
+
+    Args:
+        before: a module.
+        after: another.
+        labels: what to call them.
+        kind: in what they differ.
+        contents: their statements.
+    """
+    diff = unified_diff(before, after, *labels)
+    if kind == "order":
+        return diff
+    gone, new = changed_lines(*contents, bare=kind == "operations")
+    hunks = list(_hunks(diff))
+    kept = [
+        hunk
+        for hunk in hunks[1:]
+        if any(line[1:].strip() in {"-": gone, "+": new}.get(line[:1], ()) for line in hunk)
+    ]
+    shown = [hunks[0], *kept] if kept else hunks
+    return "".join(f"{line}\n" for hunk in shown for line in hunk)
+
+
+def _hunks(diff: str) -> Iterator[list[str]]:
+    """The two lines with the names, then each hunk's lines."""
+    part: list[str] = []
+    for line in diff.splitlines():
+        if line.startswith("@@"):
+            yield part
+            part = []
+        part.append(line)
+    yield part
 
 
 class _States:
@@ -182,6 +284,7 @@ class _States:
         self.dump = dump
         self._older = older
         self._lines: dict[bytes, tuple[bytes, Counter[str]]] = {}
+        self._contents: dict[bytes, Content] = {}
         self._keys: dict[int, bytes] = {}
 
     def text(self, index: int) -> str:
@@ -192,6 +295,14 @@ class _States:
     def digest(self, index: int) -> bytes:
         """Of the state before a pass."""
         return self._normal(index)[0]
+
+    def content(self, index: int) -> Content:
+        """Its statements, by their data flow."""
+        self._normal(index)
+        key = self._keys[index]
+        if key not in self._contents:
+            self._contents[key] = content_of(self.text(index))
+        return self._contents[key]
 
     def contents(self, index: int) -> Counter[str]:
         """Its lines without values' names, whatever their order."""

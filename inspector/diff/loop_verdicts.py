@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kinspect.inspector.diff.loops import basis, waves_of
 from kinspect.inspector.diff.results import Change, Judgement, LoopPair
 from kinspect.inspector.diff.tolerances import JUDGED, Judged
 from kinspect.inspector.diff.verdicts import SCRATCH, Setting, number
@@ -39,10 +40,18 @@ class Region:
     basis: str
 
 
-def whole_kernel(left: KernelReport, right: KernelReport) -> Region:
-    """The region of a kernel without loops: all of it runs once."""
+def whole_kernel(left: KernelReport, right: KernelReport, *, same_tiles: bool = True) -> Region:
+    """The region of a kernel without loops: all of it runs once.
+
+    Args:
+        left: a kernel's report.
+        right: another one's of the same kernel.
+        same_tiles: their constexprs are the same, so that one program does the same work.
+    """
     one, other = _as_region(left), _as_region(right)
-    waves = [number(_value(side, "waves_per_workgroup")) or 1.0 for side in (one, other)]
+    waves = waves_of(left), waves_of(right)
+    if not same_tiles:
+        return Region(None, one, other, *basis(one, other, waves, "program"))
     if waves[0] != waves[1]:
         per = (1 / waves[0], 1 / waves[1])
         return Region(None, one, other, per, "all waves of the workgroup together")

@@ -1,21 +1,26 @@
 """Hot loops of two reports of a kernel, side by side.
 
 Loops belong together by the source lines that their code comes from, else by their order. A loop
-that the compiler unrolled does more in one pass, so figures are compared per source iteration.
+that the compiler unrolled, or one of larger tiles, does more in one pass, so figures are compared
+per needed work: what the source asks for (`work.macs`, `work.loaded`), not what is issued.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isclose
 
 from kinspect.inspector.diff.results import LoopPair
-from kinspect.inspector.model import KernelReport, LoopReport
+from kinspect.inspector.model import KernelReport, LoopReport, Metric
 
 _LEAST_OVERLAP = 0.25
 """Share of source lines in common below which lines do not tell that loops belong together."""
-_WORK = ("count.mfma", "count.wmma", "bytes.global_load", "bytes.lds_direct", "bytes.global_store")
-"""What one source iteration always does as much of."""
+_NEEDED = ("work.macs", "work.loaded")
+"""What the source needs: the first that both sides have something of."""
+_MATRIX = ("count.mfma", "count.wmma")
+_TRAFFIC = ("bytes.global_load", "bytes.lds_direct", "bytes.global_store")
+"""What stands for the work where what the source needs is not known: traffic as it is issued."""
+_KINDS = "matrix.instructions"
 
 
 def pair_loops(
@@ -31,7 +36,7 @@ def pair_loops(
         right: another one's of the same kernel.
         same_tiles: their constexprs are the same, so that one source iteration is the same work.
     """
-    waves = _waves(left), _waves(right)
+    waves = waves_of(left), waves_of(right)
     hot = [[loop for loop in side.loops if loop.hot] for side in (left, right)]
     cold = [[loop for loop in side.loops if not loop.hot] for side in (left, right)]
     starts = _start(left), _start(right)
@@ -45,7 +50,7 @@ def pair_loops(
         found += [(a, b) if n == 0 else (b, a) for a, b in others]
         taken = {id(a) for a, _ in others}
         rest[n][:] = [loop for loop in rest[n] if id(loop) not in taken]
-    pairs = [LoopPair(a, b, *_basis(a, b, waves, same_tiles)) for a, b in found]
+    pairs = [LoopPair(a, b, *loop_basis(a, b, waves, same_tiles)) for a, b in found]
     pairs.sort(key=lambda p: p.left.header_line if p.left is not None else 0)
     pairs += [LoopPair(loop, None, None, "") for loop in rest[0]]
     pairs += [LoopPair(None, loop, None, "") for loop in rest[1]]
@@ -95,42 +100,105 @@ def _place(loop: LoopReport) -> tuple[int, int]:
     return min((at.line for at in loop.source), default=0), loop.header_line
 
 
-def _basis(
+def loop_basis(
     left: LoopReport, right: LoopReport, waves: tuple[int, int], same_tiles: bool
 ) -> tuple[tuple[float, float] | None, str]:
-    """What the figures of each side are to be divided by, and the words for one such unit."""
-    if same_tiles and left.unroll and right.unroll:
-        per = (left.unroll / waves[0], right.unroll / waves[1])
+    """What the figures of each side are to be divided by, and the words for one such unit.
+
+    Args:
+        left: a loop.
+        right: its counterpart.
+        waves: of a workgroup, on each side.
+        same_tiles: the constexprs are the same.
+    """
+    iterations = _iterations(left), _iterations(right)
+    if same_tiles and iterations[0] and iterations[1]:
         if waves[0] != waves[1]:
+            per = (iterations[0] / waves[0], iterations[1] / waves[1])
             return per, "per source iteration, all waves of the workgroup together"
-        if left.unroll == right.unroll == 1:
+        if iterations == (1, 1):
             return (1, 1), "per iteration"
-        return (left.unroll, right.unroll), "per source iteration"
-    work = [(_number(left, name), _number(right, name)) for name in _WORK]
+        return (iterations[0], iterations[1]), "per source iteration"
+    return basis(left.metrics, right.metrics, waves)
+
+
+def _iterations(loop: LoopReport) -> float | None:
+    """Source iterations in one pass of the loop."""
+    return loop.unroll or _number(loop.metrics, "work.iterations")
+
+
+def basis(
+    left: Mapping[str, Metric],
+    right: Mapping[str, Metric],
+    waves: tuple[int, int],
+    each: str = "ISA iteration",
+) -> tuple[tuple[float, float] | None, str]:
+    """How the figures of two loops, or two kernels without one, relate to the work that they do.
+
+    Args:
+        left: figures of one wave and one pass.
+        right: likewise.
+        waves: of a workgroup, on each side.
+        each: what the figures are of.
+
+    Returns:
+        What each side's figures are divided by, None where that cannot be told; and the words.
+    """
+    needed = needed_work(left, right)
+    if needed is not None:
+        ratio = needed[1] / waves[1] / (needed[0] / waves[0])
+        if isclose(ratio, 1):
+            return (1, 1), f"per {each}, in which both need the same work"
+        return (1, ratio), f"per {each} of the left; {_words(ratio)}"
+    # By other matrix instructions the same work is another number of them.
+    same_kinds = _kinds(left) == _kinds(right)
+    names = (*_MATRIX, *_TRAFFIC) if same_kinds else _TRAFFIC
+    work = [(_number(left, name), _number(right, name)) for name in names]
     known = [(a, b) for a, b in work if a is not None and b is not None and (a or b)]
     if not known or all(a == b for a, b in known):
         # The same work in one pass, or none that could be counted: loops of plain arithmetic.
-        return (1, 1), "per ISA iteration"
-    if all(a and b for a, b in known):
+        return (1, 1), f"per {each}"
+    if same_kinds and all(a and b for a, b in known):
         ratios = [b / a for a, b in known]
         if all(isclose(ratio, ratios[0], rel_tol=1e-3) for ratio in ratios):
-            return (1, ratios[0]), _words(ratios[0])
-    return None, "the two do not do the same work in one iteration"
+            return (1, ratios[0]), f"per {each} of the left; {_words(ratios[0])}"
+    return None, f"the two do not do the same work in one {each}"
+
+
+def needed_work(
+    left: Mapping[str, Metric], right: Mapping[str, Metric]
+) -> tuple[float, float] | None:
+    """What the source needs in one pass of each, all waves together; None where it is unknown."""
+    for name in _NEEDED:
+        a, b = _number(left, name), _number(right, name)
+        if a is None or b is None:
+            return None  # 0 says that there are no dots, and loads may tell; None does not
+        if a and b:
+            return a, b
+        if a or b:
+            return None
+    return None
+
+
+def _kinds(metrics: Mapping[str, Metric]) -> object:
+    metric = metrics.get(_KINDS)
+    value = metric.value if metric is not None else None
+    return sorted(value) if isinstance(value, Mapping) else None
 
 
 def _words(ratio: float) -> str:
     if ratio > 1:
-        return f"per iteration of the left; one of the right does {ratio:g} times the work"
-    return f"per iteration of the left, which does {1 / ratio:g} times the work of one of the right"
+        return f"one of the right does {ratio:g} times the work"
+    return f"one of the right does 1/{1 / ratio:g} of the work"
 
 
-def _number(loop: LoopReport, name: str) -> float | None:
-    metric = loop.metrics.get(name)
+def _number(metrics: Mapping[str, Metric], name: str) -> float | None:
+    metric = metrics.get(name)
     value = metric.value if metric is not None else None
     return value if isinstance(value, int | float) else None
 
 
-def _waves(kernel: KernelReport) -> int:
+def waves_of(kernel: KernelReport) -> int:
     """Waves of a workgroup; 1 where they are unknown, as both sides' are then."""
     metric = kernel.metrics.get("waves_per_workgroup")
     value = metric.value if metric is not None else None

@@ -42,6 +42,9 @@ from kinspect.inspector.model import ErrorRecord, Function, KernelReport, Metric
 MOST_ISA = 8
 """Kernels whose code is compared unless all are asked for."""
 BY_FIGURES = "the code is not at hand: compared by figures alone"
+FEW_BY_CODE = (
+    "compared by figures alone: the code is that of the worst kernels; all of it with --isa"
+)
 TWO_TARGETS = "two targets: what depends on their limits and instructions is shown, not judged"
 _JUDGEMENTS = ("regression", "unknown", "improvement", "shown", "neutral")
 
@@ -113,6 +116,10 @@ def finished(report: DiffReport, options: Options, text: Text) -> DiffReport:
     changed = [n for n, pair in enumerate(pairs) if pair.verdict != "same"]
     for n in changed[: options.most_isa]:
         pairs[n] = with_isa(pairs[n], text)
+    if options.most_isa is not None:
+        for n in changed[options.most_isa :]:
+            notes = (FEW_BY_CODE if note == BY_FIGURES else note for note in pairs[n].notes)
+            pairs[n] = replace(pairs[n], notes=tuple(notes))
     return replace(report, pairs=tuple(pairs))
 
 
@@ -143,8 +150,9 @@ def diff_kernels(
             notes.append(f"stages are not compared: {error.message}")
     elif comparison is None:
         notes.append(BY_FIGURES)
-    loops = pair_loops(left, right, same_tiles=_constexprs(left) == _constexprs(right))
-    changes = _changes(left, right, setting, loops)
+    same_tiles = _constexprs(left) == _constexprs(right)
+    loops = pair_loops(left, right, same_tiles=same_tiles)
+    changes = _changes(left, right, setting, loops, same_tiles)
     same_code = not _figures_differ(left, right)
     if comparison is not None:
         code = next((s.same for s in comparison.stages if s.stage == "amdgcn"), None)
@@ -162,13 +170,17 @@ def diff_kernels(
 
 
 def _changes(
-    left: KernelReport, right: KernelReport, setting: Setting, loops: Sequence[LoopPair]
+    left: KernelReport,
+    right: KernelReport,
+    setting: Setting,
+    loops: Sequence[LoopPair],
+    same_tiles: bool,
 ) -> list[Change]:
     if loops:
         regions = [region for pair in loops if (region := of_pair(pair)) is not None]
         missing = [one for pair in loops if (one := missing_loop(pair)) is not None]
     else:
-        regions, missing = [whole_kernel(left, right)], []
+        regions, missing = [whole_kernel(left, right, same_tiles=same_tiles)], []
     hot = (
         any(has_scratch(region.left) for region in regions),
         any(has_scratch(region.right) for region in regions),
@@ -184,6 +196,7 @@ def with_isa(pair: KernelDiff, text: Text) -> KernelDiff:
     sides = _functions(pair, text)
     if sides is None:
         return pair
+    pair = replace(pair, notes=tuple(note for note in pair.notes if note != BY_FIGURES))
     found: list[IsaDifference] = []
     for loops in pair.loops or (None,):
         if loops is not None and (loops.left is None or loops.right is None):

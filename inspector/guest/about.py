@@ -10,6 +10,8 @@ import platform
 import sys
 from typing import Any
 
+from .missing import install_hint
+
 TRITON_KEY_MODULES = ("triton.runtime.cache", "triton.compiler.compiler")
 """Where `triton_key` lives: since 3.5, and before."""
 WITNESSED = ("compiler", "backends", "language", "runtime", "_C")
@@ -43,7 +45,7 @@ def describe() -> dict[str, Any]:
         backends = importlib.import_module("triton.backends").backends
     except ImportError as error:
         reply["problem"] = f"Triton cannot be imported by {sys.executable}: {error}"
-        reply["hint"] = "install kinspect[triton], or name an interpreter that has it with --python"
+        reply["hint"] = install_hint(error, "triton")
         return reply
     reply["triton"] = getattr(triton, "__version__", None)
     if not hasattr(triton, "knobs"):

@@ -13,6 +13,8 @@ import sys
 import traceback
 from types import ModuleType
 
+from .missing import install_hint
+
 MAIN_GUARD = 'put what should run only as a script under `if __name__ == "__main__":`'
 
 
@@ -69,8 +71,7 @@ def load(path: str) -> ModuleType:
         raise LoadError(message, MAIN_GUARD) from error
     except ModuleNotFoundError as error:
         message = f"{_place(path, error)}: {error}"
-        hint = f"install it for {sys.executable}, or name another interpreter with --python"
-        raise LoadError(message, hint) from error
+        raise LoadError(message, install_hint(error, path)) from error
     except BaseException as error:
         text = " ".join(str(error).split())
         message = f"{_place(path, error)}: {type(error).__name__}: {text}"

@@ -23,6 +23,7 @@ from kinspect.inspector.metrics import (
     unroll,
     wait_use,
     waits,
+    work,
 )
 from kinspect.inspector.metrics.subject import Subject, Tally, tally
 from kinspect.inspector.model import Instruction, Metric, MetricSpec
@@ -54,6 +55,7 @@ METRICS: tuple[Family, ...] = (
     Family(staging.SPECS, kernel=staging.compute),
     Family(inline_asm.SPECS, kernel=inline_asm.compute),
     Family(unroll.SPECS),
+    Family(work.SPECS, kernel=work.compute),
     Family(loop_shape.SPECS),
     Family(spill_slots.SPECS),
     Family(measured.SPECS),

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TextIO
 
 from kinspect.inspector.compiler.builds import Build, BuildsReport, KernelComparison
-from kinspect.inspector.compiler.compare import Comparison, Figure
+from kinspect.inspector.compiler.compare import WORK_FIGURES, Comparison, Figure
 from kinspect.inspector.compiler.passdiff import PassDifference, PassStep
 from kinspect.inspector.model import MetricValue
 from kinspect.inspector.render.json_v1 import error_fields
@@ -27,7 +27,6 @@ SUMMARY = (
     ("waves/EU", "occupancy.waves_per_eu"),
     ("code", "code_bytes"),
 )
-_STATE = {True: "same", False: "differs", None: "?"}
 
 
 # --------------------------------------------------------------------------- text
@@ -113,7 +112,7 @@ def _comparison(found: Comparison) -> Iterator[str]:
         then = " but for the order of operations" if one.lasts else ""
         then = "" if one.order_only and one.lasts else f", then agreed again{then}"
         yield f"  earlier they differed by {one.words(found.left, found.right)}{then}"
-    yield "  stages: " + ", ".join(f"{s.stage} {_STATE[s.same]}" for s in found.stages)
+    yield "  stages: " + ", ".join(f"{s.stage} {s.state}" for s in found.stages)
     for note in found.notes:
         yield f"  note: {note}"
     steps = list(_steps(found.steps))
@@ -132,7 +131,7 @@ def _comparison(found: Comparison) -> Iterator[str]:
             Column("", lambda f: f.name if f.scope == "kernel" else f"{f.scope}: {f.name}"),
             Column(found.left, lambda f: show(f.left), right=True),
             Column(found.right, lambda f: show(f.right), right=True),
-            Column("change", _change, right=True),
+            Column("change", partial(_change, ratio=_work_ratio(found.figures)), right=True),
             Column("", lambda f: f.unit),
         ]
         yield from ("  " + line for line in rows_of(columns, changed))
@@ -158,11 +157,24 @@ def _shown(figure: Figure) -> bool:
     return figure.scope == "kernel" and figure.left is not None and "count." not in figure.name
 
 
-def _change(figure: Figure) -> str:
+def _change(figure: Figure, ratio: float | None) -> str:
+    """How much a figure grew; of a main loop that does more per iteration, for the same work."""
     left, right = figure.left, figure.right
     if not isinstance(left, int | float) or not isinstance(right, int | float):
         return ""
+    in_loop = figure.scope == "main loop" and figure.name not in WORK_FIGURES
+    if in_loop and ratio is not None and ratio != 1:
+        return f"{round(right / ratio - left, 2):+g} for the same work"
     return f"{right - left:+g}"
+
+
+def _work_ratio(figures: Sequence[Figure]) -> float | None:
+    """How many times as much work the right main loop does in one iteration; None: unknown."""
+    for figure in figures:
+        left, right = figure.left, figure.right
+        if figure.name in WORK_FIGURES and isinstance(left, int) and isinstance(right, int):
+            return right / left if left else None
+    return None
 
 
 # --------------------------------------------------------------------------- JSON
@@ -216,7 +228,7 @@ def _comparison_json(found: Comparison) -> dict[str, Any]:
         "same": found.same,
         "first_stage": found.stage,
         "made_by": found.cause or None,
-        "stages": [{"stage": s.stage, "same": s.same} for s in found.stages],
+        "stages": [{"stage": s.stage, "same": s.same, "kind": s.kind} for s in found.stages],
         "passes": [_pass_json(p) for p in found.passes],
         "steps": [
             {"pass": p.name, "at": list(p.at), "only": [p.left, p.right]} for p in found.steps
@@ -245,6 +257,7 @@ def _pass_json(one: PassDifference) -> dict[str, Any]:
         "differ_before": list(one.after),
         "lasts": one.lasts,
         "order_only": one.order_only,
+        "kind": one.kind,
     }
 
 

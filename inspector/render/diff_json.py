@@ -106,7 +106,7 @@ def _loop(loop: LoopReport | None) -> dict[str, Any] | None:
 
 def _stages(found: Comparison) -> dict[str, Any]:
     return {
-        "stages": [{"stage": s.stage, "same": s.same} for s in found.stages],
+        "stages": [{"stage": s.stage, "same": s.same, "kind": s.kind} for s in found.stages],
         "first": found.stage,
         "made_by": found.cause or None,
         "excerpt": found.excerpt,

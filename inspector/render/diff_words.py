@@ -29,7 +29,6 @@ MOST_WHY = 3
 MOST_NEUTRAL = 2
 MOST_COUNTS = 5
 MOST_LABEL = 24
-_STATE = {True: "same", False: "differs", None: "?"}
 
 
 def summary(report: DiffReport) -> str:
@@ -101,7 +100,7 @@ def stages(pair: KernelDiff) -> str:
     found = pair.comparison
     if found is None:
         return ""
-    text = ", ".join(f"{s.stage} {_STATE[s.same]}" for s in found.stages)
+    text = ", ".join(f"{s.stage} {s.state}" for s in found.stages)
     if found.stage is not None:
         text += f"; first {found.stage}, by {found.cause}"
     return text

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TextIO
 
 from kinspect.inspector.render import view
 from kinspect.inspector.render.paper import Line as Text
 from kinspect.inspector.render.paper import Paper, paper_for, wrapped
 from kinspect.inspector.render.table import Column, rows_of
-from kinspect.inspector.sweep.figures import COLUMNS
+from kinspect.inspector.sweep.figures import COLUMNS, Work
 from kinspect.inspector.sweep.pareto import Objective
 from kinspect.inspector.sweep.table import Line, Sweep, Table
 
@@ -23,13 +24,33 @@ SHOWN = (
     "limiter",
     "matrix_per_iteration",
     "full_waits_per_iteration",
-    "full_waits_per_1000_matrix_cycles",
+    "scratch_per_work",
+    "matrix_cycles_per_work",
+    "full_waits_per_work",
     "code_bytes",
 )
 """The columns of the text table; the other formats have them all."""
+_WORK: Mapping[Work | None, tuple[str, str]] = {
+    "mac": (
+        "MMAC",
+        "per million multiply-accumulates that the source's dots need in the main loop (M·N·K),"
+        " of all waves of the workgroup together: what waves repeat or tiles pad is no work",
+    ),
+    "element": (
+        "kelem",
+        "per thousand elements that the source loads as tiles in the main loop, or in the kernel"
+        " where it has none, all waves of the workgroup together",
+    ),
+}
+"""Kind of needed work -> what a column's heading calls it, and what that means."""
 MARK = "*"
+DOUBT = "?"
+"""Marks points of which an objective is unknown: nothing can be said to beat them."""
 NONE = "–"
 MOST_NOTE = 72
+_WHOLE = 1000
+"""From here on figures per work are shown without a fraction."""
+_PER_WORK = frozenset({"scratch_per_work", "matrix_cycles_per_work", "full_waits_per_work"})
 _SIZES = frozenset({"lds_bytes", "code_bytes", "scratch_bytes"})
 _NOT_TIMES = (
     "They are facts of the compiled code, not a time and not a ranking: measure the marked points."
@@ -42,8 +63,17 @@ def write(sweep: Sweep, stream: TextIO, *, color: bool | None = None) -> None:
     for table in sweep.tables:
         _table(paper, table)
         paper.print(Text())
+    for unit in dict.fromkeys(map(_unit, sweep.tables)):
+        if unit is not None:
+            _wrapped(paper, f"/{_WORK[unit][0]}: {_WORK[unit][1]}")
     for objectives in dict.fromkeys(t.objectives for t in sweep.tables if t.objectives):
         _wrapped(paper, f"{MARK} {_front(objectives)}. {_NOT_TIMES}")
+    if any(line.pareto and line.unknown for table in sweep.tables for line in table.lines):
+        _wrapped(
+            paper,
+            f"{DOUBT} one of these is unknown of the point: no other point can be said to beat it,"
+            " nor it another",
+        )
     for error in sweep.errors:
         _wrapped(paper, f"not captured: {error.message}")
     for note in sweep.notes:
@@ -70,11 +100,12 @@ def _table(paper: Paper, table: Table) -> None:
     title.append(f"  {table.arch}  {view.file_name(table.file)}  {' '.join(table.types)}")
     for part in wrapped(title, paper.width, "  "):
         paper.print(part)
+    unit = _unit(table)
     columns = [
-        Column("", lambda line: MARK if line.pareto else "", right=True),
+        Column("", _mark, right=True),
         Column("#", lambda line: str(line.number), right=True),
         *(_value_column(name) for name in table.names),
-        *(_figure_column(name) for name in SHOWN),
+        *(_figure_column(name, unit) for name in _shown(table, unit)),
         Column("", _note),
     ]
     for index, text in enumerate(rows_of(columns, table.lines)):
@@ -86,10 +117,33 @@ def _value_column(name: str) -> Column:
     return Column(name, lambda line: view.show(line.values[name]), right=True)
 
 
-def _figure_column(name: str) -> Column:
+def _figure_column(name: str, unit: Work | None) -> Column:
     column = next(c for c in COLUMNS if c.name == name)
     words = name == "limiter"
-    return Column(column.title, lambda line: _figure(line, name), right=not words)
+    title = column.title
+    if name in _PER_WORK and unit is not None:
+        title = f"{title.partition('/')[0]}/{_WORK[unit][0]}"
+    return Column(title, lambda line: _figure(line, name), right=not words)
+
+
+def _unit(table: Table) -> Work | None:
+    """What needed work is counted in; None where no objective rests on it."""
+    return next((o.work for o in table.objectives if o.work is not None), None)
+
+
+def _shown(table: Table, unit: Work | None) -> tuple[str, ...]:
+    """The columns; per work those that are objectives, and scratch where there is any."""
+    asked = {o.column for o in table.objectives} if unit is not None else set()
+    figures = [line.row.figures for line in table.lines if line.row.figures is not None]
+    if not any(one.scratch_in_loops or one.scratch_per_work for one in figures):
+        asked.discard("scratch_per_work")
+    return tuple(name for name in SHOWN if name not in _PER_WORK or name in asked)
+
+
+def _mark(line: Line) -> str:
+    if not line.pareto:
+        return ""
+    return DOUBT if line.unknown else MARK
 
 
 def _figure(line: Line, name: str) -> str:
@@ -100,8 +154,10 @@ def _figure(line: Line, name: str) -> str:
     if name in _SIZES:
         return view.kib(value)
     if value is None:
-        # Per iteration of a loop that is not there, or per cycle of a unit that is not used.
-        return NONE if "per_" in name and name != "waves_per_eu" else view.UNKNOWN
+        # Per iteration of a loop that is not there.
+        return NONE if name.endswith("_per_iteration") else view.UNKNOWN
+    if name in _PER_WORK:
+        return f"{value:.0f}" if value >= _WHOLE else f"{value:.4g}"
     return view.show(value)
 
 

@@ -49,7 +49,8 @@ def _table(table: Table) -> dict[str, Any]:
         "types": list(table.types),
         "names": list(table.names),
         "objectives": [
-            {"column": o.column, "aim": "more" if o.more else "fewer"} for o in table.objectives
+            {"column": o.column, "aim": "more" if o.more else "fewer", "per": o.work}
+            for o in table.objectives
         ],
         "rows": [_row(line) for line in table.lines],
     }
@@ -62,6 +63,7 @@ def _row(line: Line) -> dict[str, Any]:
         "point": dict(line.values),
         "settings": everything(row),
         "pareto": line.pareto,
+        "unknown_objectives": list(line.unknown),
         "same_as": line.same_as,
         "figures": as_dict(row.figures) if row.figures is not None else None,
         "error": error_fields(row.error) if row.error is not None else None,

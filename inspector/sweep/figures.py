@@ -1,19 +1,27 @@
 """The figures of one point of a sweep: what its kernel's report comes down to.
 
-Facts of the compiled code and what follows from them. No time is predicted.
+Facts of the compiled code and what follows from them. No time is predicted. Points of other tiles,
+unroll factors or numbers of waves are compared by what they spend on the same needed work, all
+waves of the workgroup together: on multiply-accumulates of the source's dots, or on loaded elements
+where the kernel has no dot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from kinspect.inspector.model import KernelReport, LoopReport, Metric
 
-FORMAT = 1
+FORMAT = 2
 """Raised when figures of an unchanged report would change."""
+
+Work = Literal["mac", "element"]
+"""What needed work is counted in: multiply-accumulates of dots, or loaded elements."""
+PORTION: Mapping[Work, int] = {"mac": 1_000_000, "element": 1_000}
+"""How much of it the figures `…_per_work` are for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +46,11 @@ class Figures:
     full_waits_per_iteration: int | None = None
     full_waits_per_1000_matrix_cycles: float | None = None
     unroll: int | None = None
+    work_unit: Work | None = None
+    work_per_iteration: int | None = None
+    matrix_cycles_per_work: float | None = None
+    full_waits_per_work: float | None = None
+    scratch_per_work: float | None = None
     code_bytes: int | None = None
     cannot_launch: str | None = None
     isa_sha256: str | None = None
@@ -92,9 +105,45 @@ COLUMNS = (
         "waits/kcycle",
         "instructions",
         "full waits per 1000 cycles of the matrix unit in the main loop; instructions that repeat"
-        " another wave's work count among those cycles",
+        " another wave's work count among those cycles, so this is no measure of merit",
     ),
     Column("unroll", "unroll", "iterations", "source iterations per iteration of the main loop"),
+    Column(
+        "work_unit",
+        "work",
+        "",
+        "what needed work is counted in: `mac`, multiply-accumulates of the source's dots; where it"
+        " has none, `element`, elements of the tiles that it loads",
+    ),
+    Column(
+        "work_per_iteration",
+        "work/iter",
+        "work_unit",
+        "needed work of one iteration of the main loop, all waves of the workgroup together; of the"
+        " whole kernel where it has no loop",
+    ),
+    Column(
+        "matrix_cycles_per_work",
+        "cycles/work",
+        "cycles",
+        "cycles of the matrix unit in the main loop, of all waves of the workgroup together, per"
+        " million needed multiply-accumulates",
+    ),
+    Column(
+        "full_waits_per_work",
+        "waits/work",
+        "instructions",
+        "full waits in the main loop, of all waves of the workgroup together, per million needed"
+        " multiply-accumulates or per thousand loaded elements",
+    ),
+    Column(
+        "scratch_per_work",
+        "scratch/work",
+        "instructions",
+        "scratch loads and stores in loops, each loop's per its own needed work (of loops that are"
+        " not hot per the main loop's), of all waves of the workgroup together, per million needed"
+        " multiply-accumulates or per thousand loaded elements",
+    ),
     Column("code_bytes", "code", "bytes", "size of the kernel's code"),
 )
 """What can be shown and sorted by, in the order of the table."""
@@ -112,6 +161,13 @@ def figures_of(report: KernelReport) -> Figures:
     if waits is not None and cycles:
         per_cycles = round(1000 * waits / cycles, 3)
     assembly = report.artifacts.get("amdgcn")
+    region = inside if report.loops else m
+    unit = _work_unit(region)
+    waves = _integer(m, "waves_per_workgroup")
+
+    def per_work(count: int | None) -> float | None:
+        return _per_work(count, region, unit, waves)
+
     return Figures(
         vgprs=_integer(m, "vgpr_count"),
         agprs=_integer(m, "agpr_count"),
@@ -128,6 +184,11 @@ def figures_of(report: KernelReport) -> Figures:
         full_waits_per_iteration=waits,
         full_waits_per_1000_matrix_cycles=per_cycles,
         unroll=main.unroll if main is not None else None,
+        work_unit=unit,
+        work_per_iteration=_integer(region, _COUNTED_BY[unit]) if unit is not None else None,
+        matrix_cycles_per_work=per_work(_integer(region, "cycles.mfma")) if unit == "mac" else None,
+        full_waits_per_work=per_work(_integer(region, "count.full_wait")),
+        scratch_per_work=_scratch_per_work(report, unit, waves),
         code_bytes=_integer(m, "code_bytes"),
         cannot_launch=_cannot_launch(m),
         isa_sha256=assembly.sha256 if assembly is not None else None,
@@ -161,8 +222,49 @@ def _cannot_launch(metrics: Mapping[str, Metric]) -> str | None:
 def _scratch_in_loops(loops: Iterable[LoopReport], kernel: Mapping[str, Metric]) -> int | None:
     if "count.scratch_load" not in kernel:
         return None  # no code was read
-    counts = [_sum(loop.metrics, ("count.scratch_load", "count.scratch_store")) for loop in loops]
+    counts = [_sum(loop.metrics, _SCRATCH) for loop in loops]
     return sum(n for n in counts if n is not None)
+
+
+_COUNTED_BY: Mapping[Work, str] = {"mac": "work.macs", "element": "work.loaded"}
+_SCRATCH = ("count.scratch_load", "count.scratch_store")
+
+
+def _work_unit(region: Mapping[str, Metric]) -> Work | None:
+    """Multiply-accumulates where the source has dots, even if their number is not known."""
+    macs, loaded = _integer(region, "work.macs"), _integer(region, "work.loaded")
+    if macs:
+        return "mac"
+    return "element" if macs == 0 and loaded else None
+
+
+def _per_work(
+    count: int | None, region: Mapping[str, Metric], unit: Work | None, waves: int | None
+) -> float | None:
+    """A count of one wave, spread over the needed work of the region; none at all is none."""
+    if count == 0:
+        return 0.0
+    work = _integer(region, _COUNTED_BY[unit]) if unit is not None else None
+    if count is None or unit is None or not work or waves is None:
+        return None
+    return round(count * waves * PORTION[unit] / work, 3)
+
+
+def _scratch_per_work(report: KernelReport, unit: Work | None, waves: int | None) -> float | None:
+    if "count.scratch_load" not in report.metrics:
+        return None  # no code was read
+    if not report.loops:
+        return _per_work(_sum(report.metrics, _SCRATCH), report.metrics, unit, waves)
+    main = next((loop.metrics for loop in report.loops if loop.id == report.main_loop), {})
+    total = 0.0
+    for loop in report.loops:
+        # How often a loop around others runs is not known: as if it were as often as the main one.
+        region = loop.metrics if loop.hot else main
+        share = _per_work(_sum(loop.metrics, _SCRATCH), region, unit, waves)
+        if share is None:
+            return None
+        total += share
+    return round(total, 3)
 
 
 def _sum(metrics: Mapping[str, Metric], names: Iterable[str]) -> int | None:

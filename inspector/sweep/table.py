@@ -11,7 +11,7 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, Variant
 from kinspect.inspector.sweep.axes import Axis
 from kinspect.inspector.sweep.figures import COLUMNS, Figures
-from kinspect.inspector.sweep.pareto import Objective, front, objectives_of
+from kinspect.inspector.sweep.pareto import Objective, front, objectives_of, unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,8 @@ class Line:
     """A row of a table: `number` counts from 1 in the order of the product, however sorted.
 
     `same_as` is the number of the first row with the same code, None where there is none before.
+    `unknown` are the columns of objectives that are not known of it: no other point can be said to
+    beat it, nor it another.
     """
 
     number: int
@@ -64,6 +66,7 @@ class Line:
     row: Row
     pareto: bool
     same_as: int | None
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,13 +217,16 @@ def _table(rows: Sequence[Row], axes: Sequence[Axis]) -> Table:
     names = _names(rows, axes)
     values = [_values(row, names) for row in rows]
     marks = front([row.figures for row in rows])
+    able = [r.figures for r in rows if r.figures is not None and r.figures.cannot_launch is None]
+    objectives = objectives_of(able)
     seen: dict[tuple[Any, ...], int] = {}
     lines = []
     for number, (row, point, pareto) in enumerate(zip(rows, values, marks, strict=True), 1):
         code = _code(row)
         before = seen.setdefault(code, number) if code is not None else number
-        lines.append(Line(number, point, row, pareto, before if before != number else None))
-    able = [r.figures for r in rows if r.figures is not None and r.figures.cannot_launch is None]
+        same_as = before if before != number else None
+        missing = unknown(row.figures, objectives)
+        lines.append(Line(number, point, row, pareto, same_as, missing))
     variant = first.variant
     return Table(
         file=first.file,
@@ -230,7 +236,7 @@ def _table(rows: Sequence[Row], axes: Sequence[Axis]) -> Table:
         types=_types(variant),
         names=names,
         lines=tuple(lines),
-        objectives=objectives_of(able),
+        objectives=objectives,
     )
 
 

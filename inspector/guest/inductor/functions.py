@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from types import CodeType, ModuleType
 from typing import Any
 
+from ..missing import install_hint
 from ..parsed.building import Builder
 from ..parsed.guard import Guard
 from ..parsed.modules import OF_TRITON, Module, Modules, jit_of
@@ -262,7 +263,7 @@ def _imported(
             at = f"{path}:{source.line}: kernel {source.name}: "
             raise SourceError(
                 at + NO_HELPERS.format(executable=sys.executable, error=error),
-                "install torch there, or name an interpreter that has it with --python",
+                install_hint(error, "torch"),
             ) from None
     return found
 
@@ -274,7 +275,7 @@ def _helpers() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise ImportError("torch is not installed") from None
+        raise ModuleNotFoundError("torch is not installed", name="torch") from None
 
 
 def _attribute(module: str, name: str) -> Any:

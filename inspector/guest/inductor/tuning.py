@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..missing import install_hint
 from ..world.device import Device
 from .literals import Symbol
 from .metadata import REDUCTION_BLOCK
@@ -191,7 +192,7 @@ def _by_heuristics(source: KernelSource, names: Sequence[str], device: Device) -
     except ImportError as error:
         raise TuningError(
             f"block sizes are chosen by torch's heuristics, and it cannot be imported: {error}",
-            "install torch there, or name an interpreter that has it with --python",
+            install_hint(error, "torch"),
         ) from None
     # Before the first import: its limits are constants that rest on it. This child ends after it.
     torch.version.hip = torch.version.hip or "6"

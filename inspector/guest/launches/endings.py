@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from ..missing import install_hint, missing_module
 from ..records import error, one_line
 from .project import Project
 
@@ -67,11 +68,10 @@ def ending(
         hint = "give it the arguments it wants after --, e.g. `kinspect analyze script.py -- ARGS`"
         return _record(said, hint, place)
     if isinstance(failure, (ModuleNotFoundError, ImportError)):
-        name = failure.name or "it"
-        hint = (
-            f"install {name} for {sys.executable}, name another interpreter with --python, or let "
-            f"a stand-in take its place: --stub {name.partition('.')[0]}"
-        )
+        name = (missing_module(failure) or failure.name or "").partition(".")[0]
+        hint = install_hint(failure, name or "package")
+        if name:
+            hint += f", or let a stand-in take its place: --stub {name}"
         return _record(f"{type(failure).__name__}{so_far}: {failure}", hint, place)
     if isinstance(failure, EOFError):
         hint = "there is no stdin here: give it what it asks for as arguments, after --"

@@ -10,6 +10,7 @@ import re
 import sys
 from typing import Any
 
+from ..missing import install_hint
 from ..records import Emit, error, note, one_line
 from .endings import OutOfTimeError
 from .layers import EnoughError
@@ -38,9 +39,9 @@ def run_tests(path: str, emit: Emit) -> None:
     """
     try:
         pytest: Any = importlib.import_module("pytest")
-    except ImportError:
-        message = f"{path} is a test file, and pytest cannot be imported"
-        emit(error("capture", message, "install pytest, or name an interpreter that has it"))
+    except ImportError as failure:
+        message = f"{path} is a test file, and pytest cannot be imported: {failure}"
+        emit(error("capture", message, install_hint(failure, "pytest")))
         return
     plugin = Plugin()
     options = ["-q", "-s", "-p", "no:cacheprovider", "--assert=plain", "-W", "ignore"]

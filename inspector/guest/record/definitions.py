@@ -18,6 +18,7 @@ from typing import Any
 
 from ..launches.kernel import StandInKernel
 from ..loading import LoadError, load
+from ..missing import install_hint
 from ..parsed.building import MADE_OF_DATA
 from .sources import source_hash
 
@@ -190,8 +191,7 @@ class Definitions:
                     if located is None:
                         raise MissingKernelError(
                             f"{name} cannot be imported: {failure}, and {file} is not there",
-                            "run where it can be imported, or name the interpreter that has it "
-                            "with --python",
+                            f"run where it can be imported; {install_hint(failure, name)}",
                         ) from failure
             located = self._located(file) or self._written(kernel)
             if located is None:

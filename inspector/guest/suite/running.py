@@ -23,6 +23,7 @@ from typing import Any
 from ..capturing import Follower
 from ..channel import Channel
 from ..forked import Outcome, run_forked, tail_of
+from ..missing import install_hint
 from ..records import one_line, writer
 
 MODES: Mapping[str, str] = {"describe": "describe", "check": "check", "bench": "bench"}
@@ -60,7 +61,7 @@ class Running:
             except Exception as error:
                 return {
                     "problem": f"{name} cannot be imported by {sys.executable}: {one_line(error)}",
-                    "hint": f"install {name} there, or name another interpreter with --python",
+                    "hint": install_hint(error, name),
                 }
         module = importlib.import_module("." + MODES[self._request["mode"]], __package__)
         request = {**self._request, "finished": []}

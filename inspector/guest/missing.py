@@ -1,0 +1,72 @@
+"""Which module an import really failed for, and what to install.
+
+The module that was asked for is often not the one that lacks: Triton's interpreter imports NumPy,
+which neither Triton nor PyTorch brings along.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+# Names on the package index, where they are others than the module's.
+DISTRIBUTIONS = {
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python",
+    "dateutil": "python-dateutil",
+    "google": "protobuf",
+    "OpenSSL": "pyopenssl",
+    "PIL": "pillow",
+    "pkg_resources": "setuptools",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "triton": "kinspect[triton]",  # with NumPy, which its interpreter needs
+    "yaml": "pyyaml",
+}
+
+
+def missing_module(failure: BaseException) -> str | None:
+    """The module that is not there, in dots; None for an import that failed for another reason.
+
+    The first failure of a chain counts: what was raised from it only passes it on.
+    """
+    found = None
+    cause: BaseException | None = failure
+    seen = set()
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        if isinstance(cause, ModuleNotFoundError) and cause.name:
+            found = cause.name
+        cause = cause.__cause__
+    return found
+
+
+def install_hint(failure: BaseException, wanted: str) -> str:
+    """What to do about an import that failed in this interpreter.
+
+    Args:
+        failure: the exception.
+        wanted: the module that was imported, for a failure that names none.
+    """
+    name = missing_module(failure)
+    other = "or name another interpreter with --python"
+    if name is None:
+        # It is there, and does not load: a library that it needs, or a name that it has not.
+        broken = (getattr(failure, "name", None) or wanted).partition(".")[0]
+        return f"mend or replace the {broken} of {sys.executable}, {other}"
+    top = name.partition(".")[0]
+    if top != name and _is_there(top):
+        return f"the {top} of {sys.executable} has no {name}: install another version, {other}"
+    package = DISTRIBUTIONS.get(top, top)
+    quoted = f"'{package}'" if "[" in package else package
+    return f"{sys.executable} -m pip install {quoted}, {other}"
+
+
+def _is_there(name: str) -> bool:
+    if name in sys.modules:
+        return True
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False

@@ -1,0 +1,348 @@
+"""How much work the source needs: what figures of two configurations are divided by.
+
+Instructions are no measure of work: a wave may repeat another's, and the compiler unrolls loops as
+it likes. What the source asks for is certain: M·N·K of each dot, the elements of each loaded tile.
+A loop of the code is joined with the source's by positions, as in `unroll`; where that leaves
+any doubt there is no figure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from math import prod
+
+from kinspect.inspector.isa.mnemonics import access_bits
+from kinspect.inspector.metrics.subject import MATRIX_CLASSES, Subject
+from kinspect.inspector.metrics.unroll import Place, factor, place
+from kinspect.inspector.model import (
+    Instruction,
+    Metric,
+    MetricSpec,
+    TtgirModule,
+    TtgirOp,
+)
+
+MACS, LOADED, ITERATIONS = "work.macs", "work.loaded", "work.iterations"
+
+SPECS = (
+    MetricSpec(
+        MACS,
+        "multiply-accumulates",
+        "derived",
+        "both",
+        "Multiply-accumulates (M·N·K) that the source's dots need in one ISA iteration of the "
+        "loop, all waves of the workgroup together; of a kernel: in all, where it has no loop",
+    ),
+    MetricSpec(
+        LOADED,
+        "elements",
+        "derived",
+        "both",
+        "Elements that the source loads as tiles in one ISA iteration of the loop, all waves of "
+        "the workgroup together; of a kernel: in all, where it has no loop",
+    ),
+    MetricSpec(
+        ITERATIONS,
+        "iterations",
+        "derived",
+        "loop",
+        "Source iterations per ISA iteration: by the loop's dots (`unroll`), else by its loads",
+    ),
+)
+
+_LOADED_BY = ("global_load", "lds_direct")
+_BRANCHES = frozenset(("scf.if", "scf.index_switch"))
+_NO_JOIN = "the loop's code cannot be joined with TTGIR's operations for certain"
+
+
+def loop_metrics(
+    subject: Subject, own: Mapping[str, Sequence[Instruction]]
+) -> dict[str, dict[str, Metric]]:
+    """Per loop its figures.
+
+    Args:
+        subject: the kernel.
+        own: per loop its instructions, nested loops excluded.
+    """
+    found = {}
+    for loop, region in own.items():
+        macs, loaded, iterations, note = _of_loop(subject, region)
+        found[loop] = _named(macs, loaded, note)
+        found[loop][ITERATIONS] = Metric(
+            ITERATIONS, iterations, "iterations", "derived", "" if iterations else note
+        )
+    return found
+
+
+def compute(subject: Subject) -> Iterator[Metric]:
+    """The figures of the kernel: known where neither source nor code has a loop."""
+    yield from _named(*_of_kernel(subject)).values()
+
+
+def _named(macs: int | None, loaded: int | None, note: str = "") -> dict[str, Metric]:
+    found = (
+        Metric(MACS, macs, "multiply-accumulates", "derived", note if macs is None else ""),
+        Metric(LOADED, loaded, "elements", "derived", note if loaded is None else ""),
+    )
+    return {metric.name: metric for metric in found}
+
+
+_Work = tuple[int | None, int | None, str]
+
+
+def _of_kernel(subject: Subject) -> _Work:
+    module = subject.ttgir
+    if module is None:
+        return None, None, "needs the kernel's TTGIR"
+    # Only Triton kernels need them.
+    from kinspect.inspector.ttgir import queries
+    from kinspect.inspector.ttgir.axes.tiles import tile_of
+
+    if subject.function.loops:
+        return None, None, "how often its loops run is not known"
+    if len(module.functions) > 1:
+        return None, None, "it calls functions that were not inlined"
+    dots, loads = queries.dots(module), queries.loads(module)
+    if any(_branch_above(op, module) for op in (*dots, *loads)):
+        return None, None, "which of its branches is taken is not known"
+    if any(map(_is_opaque, loads)):
+        return None, None, "it loads through descriptors"
+    # Loops of the source that the compiler unrolled to the end.
+    constants = _constants(module)
+    macs = [_times(_macs((op,)), _runs(op, module, constants)) for op in dots]
+    tiles = [tile for tile in map(tile_of, loads) if tile is not None]
+    loaded = [_times(prod(tile.of.shape), _runs(tile.op, module, constants)) for tile in tiles]
+    note = "how often its loops run is not known"
+    needed = _total(macs)
+    if needed and subject.ttir is not None and not queries.named(module, queries.LOOPS):
+        # One dot may be lowered to several of its size (bf16x3): the source needs but one.
+        asked = _macs(queries.dots(subject.ttir))
+        needed = min(needed, asked) if asked else None
+    return needed, _total(loaded), note
+
+
+def _times(count: int | None, runs: int | None) -> int | None:
+    return None if count is None or runs is None else count * runs
+
+
+def _total(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _constants(module: TtgirModule) -> dict[str, int]:
+    return {
+        op.results[0]: value
+        for op in module.ops
+        if op.name == "arith.constant" and isinstance(value := op.attributes.get("value"), int)
+    }
+
+
+def _runs(op: TtgirOp, module: TtgirModule, constants: Mapping[str, int]) -> int | None:
+    """How often the loops around an operation run it; None where their bounds are not constant."""
+    runs, loop = 1, _loop_above(op, module)
+    while loop is not None:
+        header = module.ops[loop]
+        bounds = [constants.get(name) for name in header.operands[:3]]
+        if header.name != "scf.for" or len(bounds) < 3 or None in bounds:
+            return None
+        first, last, step = (bound for bound in bounds if bound is not None)
+        if step <= 0:
+            return None
+        runs *= max(0, -(-(last - first) // step))
+        loop = _loop_above(header, module)
+    return runs
+
+
+def _of_loop(
+    subject: Subject, region: Sequence[Instruction]
+) -> tuple[int | None, int | None, int | None, str]:
+    """Multiply-accumulates, loaded elements, source iterations, and why one is not known."""
+    module = subject.ttgir
+    if module is None:
+        return None, None, None, "needs the kernel's TTGIR"
+    loaded, by_loads = _loop_loaded(module, region)
+    by_dots = factor(region, module)
+    return _loop_macs(subject, module, region), loaded, by_dots or by_loads, _NO_JOIN
+
+
+def _loop_macs(subject: Subject, module: TtgirModule, region: Sequence[Instruction]) -> int | None:
+    """What the dots of a loop need; 0 where the kernel has no dot at all."""
+    from kinspect.inspector.ttgir import queries
+
+    if not queries.dots(module):
+        return 0
+    done = Counter(
+        place(inst.loc) if inst.loc is not None else None
+        for inst in region
+        if inst.cls in MATRIX_CLASSES
+    )
+    if not done:
+        return None  # no dot's code, or on the vector unit: that cannot be told
+    lowered: dict[Place | None, list[TtgirOp]] = {}
+    for op in queries.dots(module):
+        lowered.setdefault(place(op.loc) if op.loc is not None else None, []).append(op)
+    source = queries.dots(subject.ttir) if subject.ttir is not None else None
+    needed = Fraction(0)
+    for where, count in done.items():
+        asked = _asked(where, source) if source is not None and where is not None else None
+        macs = _macs_of(count, lowered.get(where, []), asked, module)
+        if where is None or macs is None or (source is not None and asked is None):
+            return None
+        needed += macs
+    return int(needed) if needed.denominator == 1 else None
+
+
+def _macs_of(
+    count: int, dots: Sequence[TtgirOp], asked: int | None, module: TtgirModule
+) -> Fraction | None:
+    """What the dots that became some matrix instructions of one position need.
+
+    Copies of a dot (pipelining peels iterations off) share a position and say the same.
+
+    Args:
+        count: the matrix instructions.
+        dots: those of the position, in TTGIR.
+        asked: multiply-accumulates of those in TTIR; None where it has none there.
+        module: the TTGIR.
+    """
+    from kinspect.inspector.ttgir import queries
+
+    inside = [op for op in dots if _loop_above(op, module) is not None]
+    kinds = {(queries.mfma_per_dot(op, module), _macs((op,))) for op in inside}
+    if len(kinds) != 1 or any(_branch_above(op, module) for op in inside):
+        return None
+    each, macs = kinds.pop()
+    if not each or macs is None or count % each:
+        return None
+    # One dot may be lowered to several of its size (bf16x3): the source needs but one.
+    groups = Counter(_loop_above(op, module) for op in dots)
+    least = macs * min(groups.values())
+    share = Fraction(min(asked, least), least) if asked is not None else Fraction(1)
+    return count // each * macs * share
+
+
+def _asked(where: Place, dots: Iterable[TtgirOp]) -> int | None:
+    """Multiply-accumulates of the source's dots at a position; None where they cannot be told.
+
+    Where a dot is lowered to several, those may take the position of an operand: then it is the
+    dot of that line, or of that function, if there is but one.
+    """
+    placed = [(place(op.loc), op) for op in dots if op.loc is not None]
+    exact = [op for at, op in placed if at == where]
+    if exact:
+        return _macs(exact)
+    for key in (_line, _function):
+        near = [op for at, op in placed if key(at) == key(where)]
+        if near:
+            return _macs(near) if len(near) == 1 else None
+    return None
+
+
+def _line(where: Place) -> tuple[tuple[str, int], ...]:
+    return tuple((file, line) for file, line, _ in where)
+
+
+def _function(where: Place) -> tuple[str, Place]:
+    """The file, and the calls that lead there."""
+    return where[0][0], where[1:]
+
+
+def _macs(dots: Iterable[TtgirOp]) -> int | None:
+    from kinspect.inspector.ttgir.queries import dot_tile_shapes
+
+    total = 0
+    for op in dots:
+        tile = dot_tile_shapes(op)
+        if tile is None:
+            return None
+        total += tile.batch * tile.m * tile.n * tile.k
+    return total
+
+
+def _loop_loaded(
+    module: TtgirModule, region: Sequence[Instruction]
+) -> tuple[int | None, int | None]:
+    """Elements of the tiles that a loop loads, and the source iterations in which it does.
+
+    No element where the kernel loads none in any loop.
+
+    How often the loop was unrolled follows from the bits that each lane loads at each position,
+    held against what one iteration of the source's loop gives it. Every tile of that loop must be
+    there, each as often: a load that was moved out of the loop leaves the figure unknown.
+    """
+    from kinspect.inspector.ttgir import queries
+    from kinspect.inspector.ttgir.axes.tiles import tile_of
+    from kinspect.inspector.ttgir.layouts import type_to_linear
+    from kinspect.inspector.ttgir.lowered import element_bits
+
+    inside = [
+        (op, loop) for op in queries.loads(module) if (loop := _loop_above(op, module)) is not None
+    ]
+    found = [(tile, loop) for op, loop in inside if (tile := tile_of(op)) is not None]
+    whole = {loop for op, loop in inside if _is_opaque(op)}  # loads of unknown extent
+    if not found and not whole:
+        return 0, None
+    done: Counter[Place] = Counter()
+    for inst in region:
+        if inst.cls in _LOADED_BY and inst.loc is not None:
+            bits = access_bits(inst.op, inst.operands)
+            if bits is None:
+                return None, None
+            done[place(inst.loc)] += bits
+    loops = {loop for tile, loop in found if tile.op.loc is not None and place(tile.op.loc) in done}
+    if len(loops) != 1 or loops & whole:
+        return None, None
+    each: Counter[Place] = Counter()
+    elements = 0
+    for tile, loop in found:
+        if loop not in loops:
+            continue
+        linear, size = type_to_linear(tile.of), element_bits(tile.element)
+        if tile.op.loc is None or linear is None or size is None:
+            return None, None
+        # Copies of one element in a lane's registers may be loaded once or each.
+        held = linear.distinct_elements_per_thread
+        if held != linear.elements_per_thread or _branch_above(tile.op, module):
+            return None, None
+        each[place(tile.op.loc)] += held * size
+        elements += prod(tile.of.shape)
+    factors = {done[where] / bits for where, bits in each.items()}
+    unroll = factors.pop() if len(factors) == 1 else 0.0
+    if unroll < 1 or not unroll.is_integer():
+        return None, None
+    return int(unroll) * elements, int(unroll)
+
+
+def _is_opaque(op: TtgirOp) -> bool:
+    """Whether a load is neither a tile nor a scalar: one through a descriptor."""
+    from kinspect.inspector.ttgir.axes.tiles import tile_of
+
+    scalar = op.name == "tt.load" and bool(op.result_types) and op.result_types[0].kind != "tensor"
+    return tile_of(op) is None and not scalar
+
+
+def _loop_above(op: TtgirOp, module: TtgirModule) -> int | None:
+    """The innermost loop that encloses an operation, by its index."""
+    from kinspect.inspector.ttgir.queries import LOOPS
+
+    parent = op.parent
+    while parent is not None:
+        if module.ops[parent].name in LOOPS:
+            return parent
+        parent = module.ops[parent].parent
+    return None
+
+
+def _branch_above(op: TtgirOp, module: TtgirModule) -> bool:
+    """Whether an operation is executed on a condition, within the innermost loop around it."""
+    from kinspect.inspector.ttgir.queries import LOOPS
+
+    parent = op.parent
+    while parent is not None and module.ops[parent].name not in LOOPS:
+        if module.ops[parent].name in _BRANCHES:
+            return True
+        parent = module.ops[parent].parent
+    return False

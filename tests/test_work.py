@@ -1,0 +1,147 @@
+"""Needed work: what the source asks for, by hand, against what the compiler made of the loops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kinspect.inspector.diff.reports import diff_kernels
+from kinspect.inspector.diff.tolerances import Tolerances
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.pipeline import collect
+from kinspect.inspector.runs.jobs import Request
+
+pytest.importorskip("triton")
+pytestmark = pytest.mark.xdist_group("work")
+
+KERNELS = Path(__file__).parent / "data" / "work_kernels.py"
+
+
+@pytest.fixture(scope="module")
+def reports() -> dict[str, KernelReport]:
+    report = collect(Request((str(KERNELS),), ("gfx950",), jobs=2, passes=False))
+    assert not report.errors
+    return {k.variant.case or "": k for k in report.kernels if k.variant is not None}
+
+
+def of_main_loop(report: KernelReport) -> tuple[object, ...]:
+    loop = next(loop for loop in report.loops if loop.id == report.main_loop)
+    return (loop.unroll, loop.metrics["work.macs"].value, loop.metrics["work.loaded"].value)
+
+
+def of_kernel(report: KernelReport) -> tuple[object, ...]:
+    return (report.metrics["work.macs"].value, report.metrics["work.loaded"].value)
+
+
+def test_an_unrolled_loop_needs_the_work_of_all_its_source_iterations(
+    reports: dict[str, KernelReport],
+) -> None:
+    """LLVM does several iterations of 64 × 64 × 32 in one."""
+    unroll, macs, loaded = of_main_loop(reports["twice"])
+    assert isinstance(unroll, int)
+    assert unroll > 1
+    assert (macs, loaded) == (unroll * 64 * 64 * 32, unroll * (64 * 32 + 32 * 64))
+
+
+def test_pipelining_changes_no_need(reports: dict[str, KernelReport]) -> None:
+    """The dot has copies behind the loop, and the loads have some before it."""
+    unroll, macs, loaded = of_main_loop(reports["staged"])
+    assert isinstance(unroll, int)
+    assert (macs, loaded) == (unroll * 64 * 64 * 64, unroll * 2 * 64 * 64)
+
+
+def test_waves_that_repeat_work_do_not_add_to_the_need(reports: dict[str, KernelReport]) -> None:
+    loop = next(x for x in reports["wide"].loops if x.id == reports["wide"].main_loop)
+    unroll, macs, _ = of_main_loop(reports["wide"])
+    assert isinstance(unroll, int)
+    assert macs == unroll * 64 * 64 * 32
+    # The MFMAs of all eight waves do at least that: 16·16·16 or 32·32·8 each, with redundancy.
+    issued = 0
+    kinds = loop.metrics["matrix.instructions"].value
+    assert isinstance(kinds, dict)
+    for name, count in kinds.items():
+        m, n, k = map(int, name.split("_")[3].split("x"))
+        issued += 8 * count * m * n * k
+    assert issued >= macs
+
+
+def test_a_dot_that_is_lowered_to_three_is_needed_once(reports: dict[str, KernelReport]) -> None:
+    """fp32 by three dots in bf16: the matrix unit does three times what the source asks for."""
+    report = reports["split"]
+    loop = next(x for x in report.loops if x.id == report.main_loop)
+    kinds = loop.metrics["matrix.instructions"].value
+    assert isinstance(kinds, dict)
+    assert all("bf16" in name for name in kinds)
+    assert of_main_loop(report)[:2] == (1, 64 * 64 * 32)
+
+
+def test_a_loop_without_dots_is_measured_by_its_loads(reports: dict[str, KernelReport]) -> None:
+    report = reports["each"]
+    loop = next(x for x in report.loops if x.id == report.main_loop)
+    _, macs, loaded = of_main_loop(report)
+    assert macs == 0
+    assert isinstance(loaded, int)
+    bytes_of_a_lane = loop.metrics["bytes.global_load"].value
+    assert bytes_of_a_lane * 4 * 64 == loaded * 4  # 4 waves of 64 lanes, 4 bytes an element
+    assert loaded % (2 * 1024) == 0
+
+
+def test_kernels_without_loops_are_measured_as_a_whole(reports: dict[str, KernelReport]) -> None:
+    assert of_kernel(reports["no_loop"]) == (0, 2 * 512)
+    assert of_kernel(reports["larger"]) == (0, 2 * 1024)
+    assert not reports["whole"].loops  # the compiler unrolled it to the end
+    assert of_kernel(reports["whole"]) == (0, 1024)
+
+
+def test_a_kernel_with_loops_has_no_figure_as_a_whole(reports: dict[str, KernelReport]) -> None:
+    assert of_kernel(reports["each"]) == (None, None)
+    assert reports["each"].metrics["work.loaded"].note
+
+
+# --------------------------------------------------------------------------- compared
+
+
+def test_a_larger_tile_is_no_regression_for_doing_more(reports: dict[str, KernelReport]) -> None:
+    """Twice the elements in twice as many instructions or fewer."""
+    pair = diff_kernels(reports["no_loop"], reports["larger"], Tolerances({}))
+    assert not pair.of("regression", matters=True)
+    back = diff_kernels(reports["larger"], reports["no_loop"], Tolerances({}))
+    assert not back.of("improvement", matters=True)
+
+
+def test_loops_of_two_tiles_are_compared_per_needed_work(reports: dict[str, KernelReport]) -> None:
+    """Whatever the compiler unrolled: figures are for the same multiply-accumulates."""
+    narrow, deep = reports["twice"], reports["staged"]
+    pair = diff_kernels(narrow, deep, Tolerances({}))
+    (loops,) = pair.loops
+    needed = [of_main_loop(side)[1] for side in (narrow, deep)]
+    assert isinstance(needed[0], int)
+    assert isinstance(needed[1], int)
+    assert loops.per == (1, needed[1] / needed[0])
+    # The same MFMAs for the same work: neither better nor worse, and not unknown.
+    assert not [c for c in pair.changes if c.name == "cycles.mfma"]
+    assert not pair.of("unknown")
+
+
+def test_a_tile_that_reuses_more_can_be_judged(reports: dict[str, KernelReport]) -> None:
+    """Four times the multiply-accumulates on twice the loaded bytes: traffic is no measure."""
+    pair = diff_kernels(reports["twice"], reports["square"], Tolerances({}))
+    assert not pair.of("unknown")
+    assert pair.loops[0].per is not None
+    (instructions,) = (c for c in pair.changes if c.name == "count.instructions")
+    assert instructions.judgement == "improvement"
+
+
+def test_an_edit_that_loads_more_is_not_excused_by_its_loads(
+    reports: dict[str, KernelReport],
+) -> None:
+    """With the same constexprs one iteration is the same work, whatever it loads."""
+    before = reports["each"]
+    loop = before.loops[0]
+    grown = {**loop.metrics}
+    for name in ("work.loaded", "bytes.global_load", "count.instructions"):
+        grown[name] = replace(grown[name], value=2 * grown[name].value)  # type: ignore[operator]
+    after = replace(before, loops=(replace(loop, metrics=grown), *before.loops[1:]))
+    pair = diff_kernels(before, after, Tolerances({}))
+    assert "count.instructions" in [c.name for c in pair.of("regression", matters=True)]
