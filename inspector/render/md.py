@@ -90,7 +90,7 @@ def _kernel(kernel: KernelReport) -> list[str]:
         where = view.finding_place(f)
         lines.append(f"- **{f.severity}** {f.rule}: {f.message}" + (f" ({where})" if where else ""))
         if f.fix:
-            lines.append(f"  {f.fix}")
+            lines.append(f"  {f.advice}")
     lines += [f"- note: {note}" for note in kernel.notes]
     return [*lines, ""]
 
