@@ -31,6 +31,10 @@ MAX_SOURCE_LINES = 3
 MAX_MATCHES = 20
 """Lines of the assembly that a finding about instructions or waits lists; it counts them all."""
 
+_SCRATCH = frozenset(("scratch_load", "scratch_store"))
+_SPILLS, _PRIVATE_ARRAYS = "spills", "private_arrays"
+"""Families of metrics that count accesses of scratch by what they are there for."""
+
 SourceText = Callable[[SourceLoc], "str | None"]
 """Gives the text of a source line, None where it is not at hand."""
 
@@ -236,10 +240,16 @@ def _places(places: Sequence[Place], source_text: SourceText | None) -> Iterator
 
 def _accesses(rule: Rule, kernel: KernelReport, loop: LoopReport | None) -> list[MemoryOp]:
     """The narrowest memory accesses of the classes that the requirement names."""
-    classes = {part for r in rule.require.names for part in r.name.split(".")}
-    ops = [
-        op for op in kernel.memory_ops if op.cls in classes and (loop is None or op.loop == loop.id)
-    ]
+    parts = {part for r in rule.require.names for part in r.name.split(".")}
+    spills = {line for slot in kernel.spills for line in (*slot.stores, *slot.reloads)}
+
+    def is_named(op: MemoryOp) -> bool:
+        if op.cls in parts:
+            return True
+        family = _SPILLS if op.line in spills else _PRIVATE_ARRAYS
+        return op.cls in _SCRATCH and family in parts
+
+    ops = [op for op in kernel.memory_ops if is_named(op) and (loop is None or op.loop == loop.id)]
     wide = max((op.bits for op in ops if op.bits is not None), default=0)
     return sorted(ops, key=lambda op: (wide if op.bits is None else op.bits, op.line))[
         :MAX_ACCESSES

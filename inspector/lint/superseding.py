@@ -12,6 +12,9 @@ from kinspect.inspector.lint.rule import Rule
 from kinspect.inspector.lint.subjects import Place
 
 Severity = Literal["error", "warning", "info"]
+MEMORY_CLASSES = frozenset(
+    ("global_load", "global_store", "lds_read", "lds_write", "lds_direct", "atomic")
+)
 SEVERITY_RANK: Mapping[Severity, int] = MappingProxyType({"error": 0, "warning": 1, "info": 2})
 
 
@@ -81,9 +84,11 @@ def _rest(match: Match, superior: Match) -> Match | None:
         return None
     if match.ordinal != superior.ordinal:
         return match
-    named = {(place.line, place.text) for _, places in superior.alike for place in places}
-    if not named or not match.alike[0][1]:  # one of them is about the loop as a whole
+    if not match.alike[0][1]:  # it is about the loop as a whole
         return None
+    if superior.rule.text.scope == "loop":
+        return _of_other_kinds(match, superior)
+    named = {(place.line, place.text) for _, places in superior.alike for place in places}
     alike = []
     for values, places in match.alike:
         others = [place for place in places if (place.line, place.text) not in named]
@@ -92,3 +97,18 @@ def _rest(match: Match, superior: Match) -> Match | None:
     if sum(len(p) for _, p in alike) == sum(len(p) for _, p in match.alike):
         return match
     return replace(match, alike=tuple(alike)) if alike else None
+
+
+def _of_other_kinds(match: Match, superior: Match) -> Match | None:
+    """The accesses of a match that a rule about the same loop says nothing of.
+
+    A requirement such as `vector_bits.lds_read.mean >= 48` names the class that it is about; one
+    that names none speaks of the loop as a whole.
+    """
+    parts = {part for name in superior.rule.require.names for part in name.name.split(".")}
+    kinds = {values.subject.get("op.kind") for values, _ in match.alike}
+    if kinds.isdisjoint(parts):
+        named_any = any(part in MEMORY_CLASSES for part in parts)
+        return match if named_any and kinds != {None} else None
+    alike = tuple(one for one in match.alike if one[0].subject.get("op.kind") not in parts)
+    return replace(match, alike=alike) if alike else None
