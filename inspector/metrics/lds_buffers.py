@@ -147,6 +147,6 @@ def _fix(one: LdsBuffer, stages: int | None) -> str:
         )
     where = "made in the loop" if one.in_loop or one.kind == "pipelined" else "made before the loop"
     return (
-        f"Make the tile {one.name} of {_shape(one)} {one.dtype} smaller (it is {where}, and"
-        " num_stages does not change it), or load it in a narrower type."
+        f"Make {one.name} smaller, {_shape(one)} {one.dtype}: it is {where}, and num_stages does"
+        " not change it."
     )
