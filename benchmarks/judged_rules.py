@@ -58,11 +58,11 @@ projects. Reasons stand with each in [judged/](judged).
   nothing was timed. Advice that the rule no longer gives is not counted. A rule without a trial
   prints its fix as *not tried*.
 
-A rule may be stable only if its claims proved true (ten judged, at most one in ten false, or certain
-by construction), its cause is not known to be wrong in more than one of ten, and its fix did not
-fail in more trials than it helped. *Rests on* says which of the three there is proof for: all three,
-or the claim alone, and then cause and fix are as good as their explanation. Made by
-`python -m benchmarks.judged_rules`.
+A rule may be stable only if its claims proved true (ten judged, at most one in ten false, or
+certain by construction), its cause is not known to be wrong in more than one of ten, and its fix
+did not fail in more trials than it helped. *Rests on* says for which of the three there is proof,
+for a fix three trials or more: all three, or the claim alone, and then cause and fix are as good
+as their explanation. Made by `python -m benchmarks.judged_rules`.
 
 | rule | name | pack | status | claim: judged | false | cause: right | wrong \
 | fix: helped | nothing | worse | rests on |
@@ -173,7 +173,9 @@ def _with_trials(rule: str, entries: Mapping[str, Sequence[Mapping[str, Any]]]) 
     tried = record(entries.get(id_, [])).tried
     counts = f"helped: {tried.helped}, nothing: {tried.nothing}, worse: {tried.worse}"
     rule = re.sub(r"(?m)^    tried: .*\n", "", rule)
-    return re.sub(r"(?m)^    references:", f"    tried: {{{counts}}}\n    references:", rule, count=1)
+    return re.sub(
+        r"(?m)^    references:", f"    tried: {{{counts}}}\n    references:", rule, count=1
+    )
 
 
 def main() -> None:

@@ -20,6 +20,8 @@ from kinspect.inspector.model import Trials
 from benchmarks import judged_rules
 
 ROOT = Path(__file__).parent.parent
+
+
 def _rules() -> dict[str, Rule]:
     found: dict[str, Rule] = {}
     for pack in load_packs(("recommended", "strict", "guide"), catalogue()):

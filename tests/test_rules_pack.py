@@ -147,6 +147,8 @@ def occupancy(waves_per_eu: float | None, workgroups: int | None) -> dict[str, M
 
 
 NO_MATRIX: Mapping[str, MetricValue] = {"count.mfma": 0, "cycles.mfma": 0}
+
+
 def spilled(loads: int | None = 0, stores: int | None = 0) -> dict[str, MetricValue]:
     """Accesses of scratch that are spills."""
     return {

@@ -55,7 +55,7 @@ def test_marked_accesses_are_spills_and_the_others_beside_them_are_not() -> None
 @pytest.mark.parametrize(
     ("access", "expected"),
     [
-        # Without marks, and with spills somewhere: a fixed place may be either, and counts as spill.
+        # Without marks, with spills somewhere: a fixed place may be either, and counts as one.
         ("scratch_load_dword v9, off, off offset:4", (1, 0, 1, 1)),
         ("scratch_load_dword v9, off, s33 offset:4", (1, 0, 1, 1)),
         # A lane's own address is an index.

@@ -39,7 +39,7 @@ SourceText = Callable[[SourceLoc], "str | None"]
 """Gives the text of a source line, None where it is not at hand."""
 
 CORRECTNESS = "correctness"
-"""The tag of rules that find wrong results; they matter in a kernel that cannot be launched, too."""
+"""The tag of rules that find wrong results; they matter even where nothing can be launched."""
 _LINE_AFTER_FILE = re.compile(r"(\.\w+):\d+(?::\d+)?")
 
 

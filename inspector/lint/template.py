@@ -56,7 +56,8 @@ def compile_template(text: str, catalogue: Catalogue, scope: Scope) -> Template:
     at = 0
     for match in _OPTIONAL.finditer(text):
         parts += _figures(text, at, match.start(), catalogue, scope)
-        parts.append(Template(tuple(_figures(text, match.start(1), match.end(1), catalogue, scope))))
+        inner = _figures(text, match.start(1), match.end(1), catalogue, scope)
+        parts.append(Template(tuple(inner)))
         at = match.end()
     parts += _figures(text, at, len(text), catalogue, scope)
     return Template(tuple(parts))

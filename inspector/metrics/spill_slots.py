@@ -49,9 +49,7 @@ def spill_slots(function: Function, hot: Set[str] = frozenset()) -> tuple[SpillS
         function: the kernel.
         hot: ids of its hot loops.
     """
-    accesses = [
-        _access(inst) for inst, use in scratch_accesses(function) if use is not Use.PRIVATE
-    ]
+    accesses = [_access(inst) for inst, use in scratch_accesses(function) if use is not Use.PRIVATE]
     if not accesses:
         return ()
     owner = _owners(function, [one.inst.index for one in accesses])

@@ -83,9 +83,7 @@ def shared_buffers(flow: Flow) -> tuple[SharedBuffer, ...]:
 def at_the_peak(buffers: Sequence[SharedBuffer]) -> tuple[SharedBuffer, ...]:
     """Those that are alive where most bytes are, the largest first."""
     starts = {buffer.first for buffer in buffers}
-    alive = (
-        [one for one in buffers if one.first <= index <= one.last] for index in sorted(starts)
-    )
+    alive = ([one for one in buffers if one.first <= index <= one.last] for index in sorted(starts))
     most = max(alive, key=lambda of: sum(one.size or 0 for one in of), default=[])
     return tuple(sorted(most, key=lambda one: (-(one.size or 0), one.first)))
 
