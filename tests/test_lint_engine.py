@@ -585,5 +585,7 @@ def test_an_optional_part_goes_with_its_figures() -> None:
         "spills, 9 registers"
     )
     assert one(evaluate(rules, kernel({"vgpr_count": None}, spilling))).message == "spills"
+    plain = pack(rule(message='"as [[tool.kinspect]] says"'))
+    assert one(evaluate(plain, kernel({}, spilling))).message == "as [[tool.kinspect]] says"
     with pytest.raises(KinspectError, match="unknown metric vgpr_cuont"):
         pack(rule(message='"spills[[, {vgpr_cuont} registers]]"'))

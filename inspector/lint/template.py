@@ -1,7 +1,7 @@
 """Messages with figures in them: `{count.scratch_load} reloads`, `{count.valu / count.mfma}`.
 
-What stands in double square brackets is left out where one of its figures is unknown:
-`the kernel spills[[, {spills.hot_slots} values in hot loops]]`.
+Figures in double square brackets are left out, with the text between those, where one is unknown:
+`the kernel spills[[, {spills.hot_slots} values in hot loops]]`. Brackets without a figure are text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kinspect.inspector.lint.nodes import Expression, MetricName, Values
 from kinspect.inspector.model import MetricValue
 
 _BRACED = re.compile(r"\{([^{}]*)\}")
-_OPTIONAL = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
+_OPTIONAL = re.compile(r"\[\[([^\[\]]*\{[^\[\]]*)\]\]")
 
 
 @dataclass(frozen=True, slots=True)

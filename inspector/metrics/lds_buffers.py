@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from kinspect.inspector.metrics.places import named
 from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import LdsBuffer, Metric, MetricSpec, SourceLoc, TtgirModule
+from kinspect.inspector.model import LdsBuffer, Metric, MetricSpec, Scalar, SourceLoc, TtgirModule
 
 _HOLDERS, _LARGEST = "lds.holders", "lds.largest"
 MOST_NAMED = 3
@@ -93,7 +93,7 @@ def kernel_metrics(
     more = [f"{rest} more"] if rest else []
     yield Metric(_HOLDERS, ", ".join((*listed, *more)), "name", "derived")
     largest = holders[0]
-    value = {
+    value: dict[str, Scalar] = {
         "name": largest.name,
         "kind": largest.kind,
         "copies": largest.copies,
