@@ -1,13 +1,22 @@
-"""Writes rules/JUDGED.md: how often each rule's findings proved true when judged by hand.
+"""Writes what the judged findings say of each rule: rules/JUDGED.md, and `tried` in the packs.
 
     python -m benchmarks.judged_rules
 
-The judgements stand in rules/judged/*.yaml, one entry for each finding that was looked at.
+The judgements stand in rules/judged/*.yaml, one entry for each finding that was looked at:
+
+    claim   whether the message is so in the code
+    cause   whether what the rule names as the reason is the reason
+    fix     helped, nothing or worse where the advice was followed and compiled; else untried
+
+null says that nobody judged it. `withdrawn: true` marks a trial of advice that the rule no longer
+gives; `tried` says what was changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +24,14 @@ import yaml
 from kinspect.inspector.analysis import catalogue
 from kinspect.inspector.lint.rule import Rule
 from kinspect.inspector.lint.schema import load_packs
+from kinspect.inspector.model import Trials
 
 RULES = Path(__file__).parent.parent / "rules"
 PACKS = ("recommended", "strict", "guide")
+FEWEST_CLAIMS = 10
+FEWEST_TRIALS = 3
+MOST_FALSE = 0.1
+OUTCOMES = ("helped", "nothing", "worse", "untried")
 
 # True by construction: the finding is the figure itself. Few kernels have it, so few were judged.
 CERTAIN = {
@@ -25,6 +39,7 @@ CERTAIN = {
     "KI005": "the LDS that Triton states against the limit of the target",
     "KI016": "the occupancy is 0: registers, waves or work-items beyond what a CU has",
     "KI022": "compilers write none; removed waits are found (tests/test_waitflow_mutation.py)",
+    "KI039": "LLVM marks its spills and counts them; these are none",
     "KG008": "the option is 0",
 }
 
@@ -33,14 +48,64 @@ _HEAD = """\
 
 Findings of the bundled rules on public kernels and on the bundled ones, each held against the
 assembly, the TTGIR and the source; [the corpus](../benchmarks/capture_corpus.yaml) names the
-projects. *True* says that the message is so in the code and that the advice is sensible for that
-kernel. Reasons stand with each in [judged/](judged). A stable rule has at least ten judged findings
-and at most one in ten false, or is certain by construction; the others are in preview. Made by
-`python -m benchmarks.judged_rules`.
+projects. Reasons stand with each in [judged/](judged).
 
-| rule | name | pack | status | judged | false | |
-|---|---|---|---|--:|--:|---|
+- *Claim*: is the message so in the code? Judged, and of these false.
+- *Cause*: is what the rule names as the reason the reason? Right and wrong, where somebody found
+  out: by taking it away.
+- *Fix*: the kernel was changed as the rule advises and compiled: what was found is gone or less
+  (helped), as before (nothing), or more was lost elsewhere (worse). Figures are the compiler's,
+  nothing was timed. Advice that the rule no longer gives is not counted. A rule without a trial
+  prints its fix as *not tried*.
+
+A rule may be stable only if its claims proved true (ten judged, at most one in ten false, or
+certain by construction), its cause is not known to be wrong in more than one of ten, and its fix
+did not fail in more trials than it helped. *Rests on* says for which of the three there is proof,
+for a fix three trials or more: all three, or the claim alone, and then cause and fix are as good
+as their explanation. Made by `python -m benchmarks.judged_rules`.
+
+| rule | name | pack | status | claim: judged | false | cause: right | wrong \
+| fix: helped | nothing | worse | rests on |
+|---|---|---|---|--:|--:|--:|--:|--:|--:|--:|---|
 """
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of a rule: counts of judged findings."""
+
+    claims: int
+    false: int
+    causes_right: int
+    causes_wrong: int
+    tried: Trials
+
+    @property
+    def claim_holds(self) -> bool:
+        """Whether enough claims were judged, and few enough were false."""
+        return self.claims >= FEWEST_CLAIMS and self.false <= MOST_FALSE * self.claims
+
+    @property
+    def cause_refuted(self) -> bool:
+        """Whether the cause is known to be wrong too often."""
+        known = self.causes_right + self.causes_wrong
+        return self.causes_wrong > MOST_FALSE * known
+
+    @property
+    def fix_refuted(self) -> bool:
+        """Whether the fix failed more often than it helped."""
+        return self.tried.count > 0 and self.tried.helped * 2 < self.tried.count
+
+    @property
+    def cause_holds(self) -> bool:
+        """Whether the cause was found right, and hardly ever wrong."""
+        return self.causes_right > 0 and not self.cause_refuted
+
+    @property
+    def fix_holds(self) -> bool:
+        """Whether the fix was tried often enough, and helped more often than not."""
+        enough = self.tried.count >= FEWEST_TRIALS
+        return enough and self.tried.helped * 2 > self.tried.count
 
 
 def judged(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -52,9 +117,31 @@ def judged(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+def record(entries: Sequence[Mapping[str, Any]]) -> Record:
+    """The counts of one rule's entries."""
+    claims = [entry["claim"] for entry in entries if entry["claim"] is not None]
+    causes = [entry["cause"] for entry in entries if entry["cause"] is not None]
+    fixes = [entry["fix"] for entry in entries if not entry.get("withdrawn")]
+    return Record(
+        claims=len(claims),
+        false=claims.count(False),
+        causes_right=causes.count(True),
+        causes_wrong=causes.count(False),
+        tried=Trials(*(fixes.count(outcome) for outcome in ("helped", "nothing", "worse"))),
+    )
+
+
 def is_certain(rule: str) -> bool:
     """Whether a rule's findings are true by construction."""
     return rule in CERTAIN
+
+
+def rests_on(rule: str, found: Record) -> str:
+    """Which of claim, cause and fix there is proof for."""
+    claim = "claim (certain)" if is_certain(rule) else "claim" if found.claim_holds else ""
+    cause = "cause" if found.cause_holds else ""
+    fix = "fix" if found.fix_holds else ""
+    return ", ".join(part for part in (claim, cause, fix) if part)
 
 
 def summary(folder: Path, rules: Iterable[Rule]) -> str:
@@ -62,24 +149,46 @@ def summary(folder: Path, rules: Iterable[Rule]) -> str:
     entries = judged(folder)
     lines = []
     for rule in sorted(rules, key=lambda r: r.text.id):
-        of_rule = entries.get(rule.text.id, [])
-        false = sum(not entry["verdict"] for entry in of_rule)
-        note = f"certain: {CERTAIN[rule.text.id]}" if rule.text.id in CERTAIN else ""
+        found = record(entries.get(rule.text.id, []))
+        tried = found.tried
+        figures = (
+            *(found.claims, found.false, found.causes_right, found.causes_wrong),
+            *(tried.helped, tried.nothing, tried.worse),
+        )
         lines.append(
             f"| {rule.text.id} | {rule.text.name} | {rule.pack} | {rule.text.status}"
-            f" | {len(of_rule)} | {false} | {note} |\n"
+            f" | {' | '.join(map(str, figures))} | {rests_on(rule.text.id, found)} |\n"
         )
     return _HEAD + "".join(lines)
 
 
+def with_trials(pack: str, entries: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """A bundled pack's text with each rule's `tried` as the entries have it."""
+    head, *rules = re.split(r"(?m)^(?=  - id: )", pack)
+    return head + "".join(_with_trials(rule, entries) for rule in rules)
+
+
+def _with_trials(rule: str, entries: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    id_ = rule.split(maxsplit=3)[2]
+    tried = record(entries.get(id_, [])).tried
+    counts = f"helped: {tried.helped}, nothing: {tried.nothing}, worse: {tried.worse}"
+    rule = re.sub(r"(?m)^    tried: .*\n", "", rule)
+    return re.sub(
+        r"(?m)^    references:", f"    tried: {{{counts}}}\n    references:", rule, count=1
+    )
+
+
 def main() -> None:
-    """Writes the page."""
+    """Writes the page and the packs."""
+    entries = judged(RULES / "judged")
+    for name in PACKS:
+        path = RULES / f"{name}.yaml"
+        path.write_text(with_trials(path.read_text("utf-8"), entries), encoding="utf-8")
     rules: dict[str, Rule] = {}
     for pack in load_packs(PACKS, catalogue()):
         for rule in pack.rules:
             rules.setdefault(rule.text.id, rule)
-    page = summary(RULES / "judged", rules.values())
-    (RULES / "JUDGED.md").write_text(page, encoding="utf-8")
+    (RULES / "JUDGED.md").write_text(summary(RULES / "judged", rules.values()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -432,6 +432,36 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class LdsBuffer:
+    """A buffer that the TTGIR puts into LDS.
+
+    Args:
+        name: of the variable that it holds, as the TTGIR has it.
+        kind: `pipelined` for one that a loop's stages take turns in, `operand` for a tile that is
+            put there as a whole, `exchange` for the passage of a conversion of layouts.
+        dtype: element type.
+        shape: of one copy, in elements.
+        copies: tiles that it holds.
+        size: bytes of all copies, without padding; None where the element type is odd.
+        line: in the TTGIR.
+        source: the user's line.
+        in_loop: whether it is made anew in each iteration of a loop.
+        at_peak: whether it is alive where most of the LDS is in use.
+    """
+
+    name: str
+    kind: Literal["pipelined", "operand", "exchange"]
+    dtype: str
+    shape: tuple[int, ...]
+    copies: int
+    size: int | None
+    line: int
+    source: SourceLoc | None
+    in_loop: bool
+    at_peak: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SpillSlot:
     """A place in scratch memory where the compiler parks a value.
 
@@ -526,8 +556,39 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True)
+class Trials:
+    """What came of a rule's fix on real kernels that were changed and compiled again.
+
+    Args:
+        helped: kernels in which what the rule finds was gone or less, and nothing got worse for it.
+        nothing: kernels in which it stayed as it was.
+        worse: kernels in which it grew, or the kernel lost more elsewhere.
+    """
+
+    helped: int = 0
+    nothing: int = 0
+    worse: int = 0
+
+    @property
+    def count(self) -> int:
+        """Kernels on which it was tried."""
+        return self.helped + self.nothing + self.worse
+
+    @property
+    def summary(self) -> str:
+        """`helped 4 of 5 kernels`, or that nobody tried."""
+        if not self.count:
+            return "not tried"
+        worse = f", made {self.worse} worse" if self.worse else ""
+        return f"tried: helped {self.helped} of {self.count}{worse}"
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule has to say of a kernel, with its evidence."""
+    """What a rule has to say of a kernel, with its evidence.
+
+    `tried` is what came of the fix on other kernels; None where the rule's author does not say.
+    """
 
     rule: str
     severity: Literal["error", "warning", "info"]
@@ -537,6 +598,14 @@ class Finding:
     locations: tuple[Location, ...]
     fix: str
     fingerprint: str
+    tried: Trials | None = None
+
+    @property
+    def advice(self) -> str:
+        """The fix, and whether it is known to help; empty where there is none."""
+        if not self.fix or self.tried is None:
+            return self.fix
+        return f"{self.fix.rstrip()} ({self.tried.summary})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -624,6 +693,7 @@ class KernelReport:
     notes: tuple[str, ...] = ()
     accesses: tuple[Access, ...] = ()
     spills: tuple[SpillSlot, ...] = ()
+    lds_buffers: tuple[LdsBuffer, ...] = ()
     measured_lines: tuple[MeasuredLine, ...] = ()
     unread: tuple[Unread, ...] = ()  # empty: all of its code was read and followed
 

@@ -23,6 +23,7 @@ from kinspect.inspector.model import (
     MetricSpec,
     MetricValue,
     SourceLoc,
+    WaitOp,
 )
 
 CATALOGUE = Catalogue.of(
@@ -374,7 +375,8 @@ rules:
         "t.yaml:15:15: hot_only is for rules of scope loop, instruction or wait",
         't.yaml:13:27: `"a"` is text, a number is needed here',
         "t.yaml:17:5: a mapping with id, name, severity, scope, require, message, confidence, "
-        "when, explain, fix, references, status, hot_only, tags goes here",
+        "when, explain, fix, references, status, hot_only, tags, tried, superseded_by, "
+        "prevents_launch goes here",
     ]
 
 
@@ -460,3 +462,130 @@ def test_importing_the_engine_stays_cheap() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "[]"
+
+
+# --------------------------------------------------------------------------- one fact, one finding
+
+
+def named(id_: str, **changes: object) -> str:
+    return rule(id=id_, name=f"rule-{id_.lower()}", **changes)
+
+
+def wait(line: int, slack: int) -> WaitOp:
+    return WaitOp(line, "vmcnt", 0, "L0", SourceLoc("k.py", 16), "needed", slack=slack)
+
+
+WAITS = Catalogue.of(
+    (
+        MetricSpec("vgpr_count", "registers", "compiler", "kernel", ""),
+        MetricSpec("count.*", "instructions", "derived", "both", ""),
+    ),
+    words=("vmcnt", "mfma", "scratch_load", "lds_read", "lds_write", "global_load"),
+)
+
+
+def ids(rules: str, report: KernelReport) -> list[tuple[str, str]]:
+    found = evaluate(parse_pack(rules, "t.yaml", WAITS), report)
+    return [(finding.rule, finding.severity) for finding in found]
+
+
+def test_a_rule_is_silent_in_the_loop_of_the_one_that_supersedes_it() -> None:
+    rules = named("T1", severity="error", superseded_by="[T2]") + named(
+        "T2", require="count.mfma == 0"
+    )
+    both = loop("L0", count__scratch_load=3, count__mfma=2)
+    other = loop("L1", count__scratch_load=3, count__mfma=0)
+    # In L0 T2 stands for both, as grave as the graver; in L1 T1 speaks for itself.
+    assert ids(rules, kernel(loops=[both, other])) == [("T2", "error"), ("T1", "error")]
+
+
+def test_a_kernel_rule_supersedes_everywhere_and_is_superseded_by_any_loop() -> None:
+    one = loop("L0", count__scratch_load=3, count__mfma=2)
+    of_kernel = named("T2", scope="kernel", require="vgpr_count < 8", message="many")
+    report = kernel({"vgpr_count": 9}, [one])
+    assert ids(named("T1", superseded_by="[T2]") + of_kernel, report) == [("T2", "warning")]
+    weaker = named(
+        "T2", scope="kernel", require="vgpr_count < 8", message="many", superseded_by="[T1]"
+    )
+    assert ids(named("T1") + weaker, report) == [("T1", "warning")]
+
+
+def test_of_waits_only_the_same_lines_are_superseded() -> None:
+    close = named("T1", scope="wait", require="wait.slack >= 8", message='"{matches} waits"')
+    closer = named("T2", scope="wait", require="wait.slack >= 4", message='"{matches} waits"')
+    close = close.replace("  fix:", "  superseded_by: [T2]\n  fix:")
+    waits = (wait(110, 2), wait(120, 3), wait(130, 6))
+    report = dataclasses.replace(kernel(loops=[loop(count__mfma=1)]), waits=waits)
+    found = evaluate(parse_pack(close + closer, "t.yaml", WAITS), report)
+    lines = {f.rule: [at.line for at in f.locations if at.kind == "amdgcn"] for f in found}
+    assert lines == {"T1": [130], "T2": [110, 120]}
+    assert {f.rule: f.message for f in found} == {"T1": "1 waits", "T2": "2 waits"}
+
+
+def test_a_loop_rule_about_one_class_leaves_the_others_to_be_told() -> None:
+    of_loop = named("T2", require="count.lds_read < 1", message="reads")
+    of_access = named(
+        "T1", scope="instruction", require="op.bits >= 64", message='"{matches}"'
+    ).replace("  fix:", "  superseded_by: [T2]\n  fix:")
+    ops = [
+        MemoryOp(101, "ds_read_u16", "lds_read", 16, "L0", 1, None),
+        MemoryOp(102, "ds_write_b16", "lds_write", 16, "L0", 1, None),
+    ]
+    report = kernel(loops=[loop(count__lds_read=1)], memory_ops=ops)
+    found = evaluate(parse_pack(of_access + of_loop, "t.yaml", WAITS), report)
+    told = {f.rule: [at.text for at in f.locations if at.kind == "amdgcn"] for f in found}
+    assert told["T1"] == ["ds_write_b16"]
+    assert "T2" in told
+
+
+def test_the_last_of_a_chain_passes_on_the_gravest_severity() -> None:
+    rules = (
+        named("T1", severity="error", superseded_by="[T2]")
+        + named("T2", severity="info", superseded_by="[T3]")
+        + named("T3", severity="info")
+    )
+    assert ids(rules, kernel(loops=[loop(count__scratch_load=3)])) == [("T3", "error")]
+
+
+@pytest.mark.parametrize(
+    ("others", "fault"),
+    [
+        ("[T1]", "'T1' is no id of another rule"),
+        ("['no id']", "'no id' is no id of another rule"),
+        ("[T2]", "T1 and T2 supersede each other"),
+    ],
+)
+def test_a_rule_cannot_supersede_itself(others: str, fault: str) -> None:
+    text = named("T1", superseded_by=others) + named("T2", superseded_by="[T1]")
+    with pytest.raises(KinspectError) as error:
+        parse_pack(text, "t.yaml", WAITS)
+    assert fault in error.value.message
+
+
+def test_a_fix_says_what_came_of_it() -> None:
+    report = kernel(loops=[loop(count__scratch_load=3)])
+
+    def advice(tried: str | None) -> str:
+        return one(evaluate(pack(rule(tried=tried)), report)).advice
+
+    assert advice(None) == "spill less"
+    assert advice("{}") == "spill less (not tried)"
+    assert advice("{helped: 3}") == "spill less (tried: helped 3 of 3)"
+    tried = "{helped: 3, nothing: 1, worse: 2}"
+    assert advice(tried) == "spill less (tried: helped 3 of 6, made 2 worse)"
+    for wrong in ("{helped: -1}", "{helped: many}", "{cured: 1}", "5"):
+        with pytest.raises(KinspectError):
+            pack(rule(tried=wrong))
+
+
+def test_an_optional_part_goes_with_its_figures() -> None:
+    rules = pack(rule(message='"spills[[, {vgpr_count} registers]]"'))
+    spilling = [loop(count__scratch_load=3)]
+    assert one(evaluate(rules, kernel({"vgpr_count": 9}, spilling))).message == (
+        "spills, 9 registers"
+    )
+    assert one(evaluate(rules, kernel({"vgpr_count": None}, spilling))).message == "spills"
+    plain = pack(rule(message='"as [[tool.kinspect]] says"'))
+    assert one(evaluate(plain, kernel({}, spilling))).message == "as [[tool.kinspect]] says"
+    with pytest.raises(KinspectError, match="unknown metric vgpr_cuont"):
+        pack(rule(message='"spills[[, {vgpr_cuont} registers]]"'))

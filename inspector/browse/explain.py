@@ -99,7 +99,7 @@ def explain_finding(
     if rule is not None and rule.explain:
         parts.append("Why it matters\n" + " ".join(rule.explain.split()))
     if finding.fix:
-        parts.append("What to change\n" + " ".join(finding.fix.split()))
+        parts.append("What to change\n" + " ".join(finding.advice.split()))
     if finding.evidence:
         shown = evidence(finding, unit_of)
         width = max(map(len, (name for name, _ in shown)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 
 from kinspect.inspector.lint.bounds import ANY, Interval, at_least
 from kinspect.inspector.lint.catalogue import HOT_LOOPS
@@ -12,6 +11,12 @@ from kinspect.inspector.lint.names import MATCHES
 from kinspect.inspector.lint.nodes import Values
 from kinspect.inspector.lint.rule import Pack, Rule
 from kinspect.inspector.lint.subjects import Group, Place, Subjects
+from kinspect.inspector.lint.superseding import (
+    SEVERITY_RANK,
+    Match,
+    Severity,
+    without_superseded,
+)
 from kinspect.inspector.model import (
     Finding,
     KernelReport,
@@ -27,16 +32,21 @@ MAX_SOURCE_LINES = 3
 MAX_MATCHES = 20
 """Lines of the assembly that a finding about instructions or waits lists; it counts them all."""
 
+_SCRATCH = frozenset(("scratch_load", "scratch_store"))
+_SPILLS, _PRIVATE_ARRAYS = "spills", "private_arrays"
+"""Families of metrics that count accesses of scratch by what they are there for."""
+
 SourceText = Callable[[SourceLoc], "str | None"]
 """Gives the text of a source line, None where it is not at hand."""
 
-_RANK: Mapping[str, int] = MappingProxyType({"error": 0, "warning": 1, "info": 2})
 # Figures that more instructions make larger, and those that they may move either way.
 _COUNTED = (
     *("count.", "bytes.", "cycles.", "convert.", "pack.", "remainder."),
-    *("waits.", "full_waits.", "spills.", "instruction_count"),
+    *("waits.", "full_waits.", "spills.", "private_arrays.", "instruction_count"),
 )
 _AVERAGED = ("vector_bits.", "vectorized.", "matrix.share", "loop.code_bytes")
+CORRECTNESS = "correctness"
+"""The tag of rules that find wrong results; they matter even where nothing can be launched."""
 _LINE_AFTER_FILE = re.compile(r"(\.\w+):\d+(?::\d+)?")
 
 
@@ -50,6 +60,9 @@ def evaluate(
     What an instruction or wait rule finds in one loop for one cause is one finding; its message
     speaks of the worst, its locations list them all. A kernel without loops counts as one.
 
+    One fact is one finding: a rule is silent where a rule that supersedes it finds something, and
+    of a kernel that cannot be launched only that is said, and what makes its results wrong.
+
     Args:
         pack: the rules.
         kernel: the report to judge; its own findings are ignored.
@@ -57,18 +70,25 @@ def evaluate(
 
     Returns:
         Findings, errors first; those of one severity in the order of the loops, those of the
-        kernel as a whole before them.
+        kernel as a whole before them. One that supersedes graver ones has their severity.
 
     Raises:
         KinspectError: a condition compares a mapping's field with a value of another kind.
     """
     judge = _Judge(kernel, source_text)
+    matches = [match for rule in pack.rules for match in judge.matches(rule)]
+    if any(match.rule.text.prevents_launch for match in matches):
+        matches = [m for m in matches if _matters_without_launch(m.rule)]
     found: list[tuple[tuple[int, int, str], Finding]] = []
-    for rule in pack.rules:
-        for ordinal, finding in judge.ask(rule):
-            found.append(((_RANK[finding.severity], ordinal, finding.rule), finding))
+    for match, severity in without_superseded(matches):
+        finding = judge.finding(match, severity)
+        found.append(((SEVERITY_RANK[severity], match.ordinal, finding.rule), finding))
     found.sort(key=lambda item: item[0])
     return tuple(finding for _, finding in found)
+
+
+def _matters_without_launch(rule: Rule) -> bool:
+    return rule.text.prevents_launch or CORRECTNESS in rule.text.tags
 
 
 class _Judge:
@@ -82,25 +102,25 @@ class _Judge:
         self._subjects = Subjects(kernel)
         self._of_groups: dict[int, Sequence[tuple[Values, Sequence[Place]]]] = {}
 
-    def ask(self, rule: Rule) -> Iterator[tuple[int, Finding]]:
-        """The rule's findings, each with the ordinal of its loop, -1 for none."""
+    def matches(self, rule: Rule) -> Iterator[Match]:
+        """Where the rule is broken: each is a finding, unless another rule says it better."""
         scope, hot_only = rule.text.scope, rule.text.hot_only
         if scope == "kernel":
             values = Values(self._of_kernel, {})
             if self._breaks(rule, values):
-                yield -1, self._finding(rule, values, None, -1)
+                yield Match(rule, -1, ((values, ()),))
         elif scope == "loop":
             for ordinal, loop in enumerate(self._kernel.loops):
                 if hot_only and not loop.hot:
                     continue
                 values = Values(self._of_kernel, self._loop(ordinal))
                 if self._breaks(rule, values):
-                    yield ordinal, self._finding(rule, values, loop, ordinal)
+                    yield Match(rule, ordinal, ((values, ()),))
         else:
             for group in self._subjects.of(scope, hot_only):
-                matches = [seen for seen in self._seen(group) if self._breaks(rule, seen[0])]
-                for alike in _by_cause(matches):
-                    yield group.ordinal, self._grouped(rule, group, alike)
+                broken = [seen for seen in self._seen(group) if self._breaks(rule, seen[0])]
+                for alike in _by_cause(broken):
+                    yield Match(rule, group.ordinal, tuple(alike))
 
     def _breaks(self, rule: Rule, values: Values) -> bool:
         if not _breaks(rule, values):
@@ -133,40 +153,29 @@ class _Judge:
             self._of_loops[ordinal] = _loop_values(self._kernel.loops[ordinal])
         return self._of_loops[ordinal]
 
-    def _finding(
-        self, rule: Rule, values: Values, loop: LoopReport | None, ordinal: int
-    ) -> Finding:
-        places = tuple(_locations(rule, self._kernel, loop, self._source_text))
-        return self._made(rule, values, places, ordinal)
-
-    def _grouped(
-        self, rule: Rule, group: Group, matches: Sequence[tuple[Values, Sequence[Place]]]
-    ) -> Finding:
-        places = [place for _, alike in matches for place in alike]
-        worst = matches[0][0]
-        count = {MATCHES: len(places)}
-        values = Values(worst.kernel, worst.loop, {**worst.subject, **count})
-        at = tuple(_places(places[:MAX_MATCHES], self._source_text))
-        return self._made(rule, values, at, group.ordinal, count)
-
-    def _made(
-        self,
-        rule: Rule,
-        values: Values,
-        locations: tuple[Location, ...],
-        ordinal: int,
-        count: Mapping[str, MetricValue] | None = None,
-    ) -> Finding:
-        text = next((at.text for at in locations if at.kind == "source" and at.text), "")
+    def finding(self, match: Match, severity: Severity) -> Finding:
+        """The match as a finding; its figures are those of the worst place."""
+        rule, values = match.rule, match.alike[0][0]
+        count: dict[str, MetricValue] = {}
+        if rule.text.scope in ("kernel", "loop"):
+            loop = self._kernel.loops[match.ordinal] if match.ordinal >= 0 else None
+            at = tuple(_locations(rule, self._kernel, loop, self._source_text))
+        else:
+            places = [place for _, alike in match.alike for place in alike]
+            count = {MATCHES: len(places)}
+            values = Values(values.kernel, values.loop, {**values.subject, **count})
+            at = tuple(_places(places[:MAX_MATCHES], self._source_text))
+        text = next((here.text for here in at if here.kind == "source" and here.text), "")
         return Finding(
             rule=rule.text.id,
-            severity=rule.text.severity,
+            severity=severity,
             confidence=rule.text.confidence,
             message=rule.message.render(values),
-            evidence={**(count or {}), **{r.name: r.evaluate(values) for r in rule.names}},
-            locations=locations,
+            evidence={**count, **{r.name: r.evaluate(values) for r in rule.names}},
+            locations=at,
             fix=rule.fix.render(values),
-            fingerprint=fingerprint(rule.text.id, self._kernel.id, ordinal, text),
+            fingerprint=fingerprint(rule.text.id, self._kernel.id, match.ordinal, text),
+            tried=rule.text.tried,
         )
 
 
@@ -275,10 +284,16 @@ def _places(places: Sequence[Place], source_text: SourceText | None) -> Iterator
 
 def _accesses(rule: Rule, kernel: KernelReport, loop: LoopReport | None) -> list[MemoryOp]:
     """The narrowest memory accesses of the classes that the requirement names."""
-    classes = {part for r in rule.require.names for part in r.name.split(".")}
-    ops = [
-        op for op in kernel.memory_ops if op.cls in classes and (loop is None or op.loop == loop.id)
-    ]
+    parts = {part for r in rule.require.names for part in r.name.split(".")}
+    spills = {line for slot in kernel.spills for line in (*slot.stores, *slot.reloads)}
+
+    def is_named(op: MemoryOp) -> bool:
+        if op.cls in parts:
+            return True
+        family = _SPILLS if op.line in spills else _PRIVATE_ARRAYS
+        return op.cls in _SCRATCH and family in parts
+
+    ops = [op for op in kernel.memory_ops if is_named(op) and (loop is None or op.loop == loop.id)]
     wide = max((op.bits for op in ops if op.bits is not None), default=0)
     return sorted(ops, key=lambda op: (wide if op.bits is None else op.bits, op.line))[
         :MAX_ACCESSES

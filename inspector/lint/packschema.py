@@ -13,13 +13,16 @@ from typing import Any
 
 from kinspect.inspector.lint.reader import ID, TAG
 from kinspect.inspector.lint.rule import Override, PackText, Reference, RuleText
+from kinspect.inspector.model import Trials
 
 _SHAPES: Mapping[type, str] = MappingProxyType(
-    {RuleText: "rule", Reference: "reference", Override: "override"}
+    {RuleText: "rule", Reference: "reference", Override: "override", Trials: "trials"}
 )
 _PLAIN: Mapping[type, str] = MappingProxyType({str: "string", bool: "boolean"})
 _PATTERNS: Mapping[tuple[type, str], str] = MappingProxyType({(RuleText, "id"): f"^{ID}$"})
-_ITEM_PATTERNS: Mapping[tuple[type, str], str] = MappingProxyType({(RuleText, "tags"): f"^{TAG}$"})
+_ITEM_PATTERNS: Mapping[tuple[type, str], str] = MappingProxyType(
+    {(RuleText, "tags"): f"^{TAG}$", (RuleText, "superseded_by"): f"^{ID}$"}
+)
 _ARGUMENT = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
@@ -39,6 +42,7 @@ def pack_schema() -> dict[str, Any]:
             "rule": rule,
             "reference": _object(Reference),
             "override": _object(Override),
+            "trials": _object(Trials),
         },
     }
 
@@ -74,6 +78,8 @@ def _object(shape: type[Any]) -> dict[str, Any]:
 
 
 def _type(hint: Any) -> dict[str, Any]:
+    if hint is int:
+        return {"type": "integer", "minimum": 0}
     if hint in _PLAIN:
         return {"type": _PLAIN[hint]}
     if hint in _SHAPES:

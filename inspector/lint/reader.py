@@ -19,6 +19,7 @@ from kinspect.inspector.lint.expr import ExpressionError, compile_condition
 from kinspect.inspector.lint.nodes import Expression
 from kinspect.inspector.lint.rule import Override, PackText, Reference, Rule, RuleText
 from kinspect.inspector.lint.template import Template, compile_template
+from kinspect.inspector.model import Trials
 
 ID = r"[A-Za-z][A-Za-z0-9._-]*"
 TAG = r"[a-z][a-z0-9-]*"
@@ -64,7 +65,7 @@ class Draft:
 @functools.cache
 def _types() -> Mapping[type, dict[str, Any]]:
     """The keys of each kind of mapping, and the types of their values."""
-    shapes = (PackText, RuleText, Reference, Override)
+    shapes = (PackText, RuleText, Reference, Override, Trials)
     return {shape: typing.get_type_hints(shape) for shape in shapes}
 
 
@@ -167,6 +168,9 @@ class Reader:
                 at = self._index(nodes[key], values[key], error.offset)
                 reason = error.message if self._quoted else f"{key} cannot be read"
                 self._fault(nodes[key], reason, at)
+        for other in values.get("superseded_by", ()):
+            if other == values.get("id") or not _ID.fullmatch(other):
+                self._fault(nodes["superseded_by"], f"{other!r} is no id of another rule")
         for tag in values.get("tags", ()):
             if not _TAG.fullmatch(tag):
                 self._fault(nodes["tags"], f"a tag is a word in small letters, not {tag!r}")
@@ -225,6 +229,8 @@ class Reader:
     def _value(self, node: yaml.Node, wanted: Any) -> Any:
         if wanted == tuple[Reference, ...]:
             return self._references(node)
+        if wanted == Trials | None:
+            return self._trials(node)
         import msgspec  # costs as much as everything else here: only when a pack is read
 
         try:
@@ -237,6 +243,13 @@ class Reader:
             # A tag that the value does not go with (`!!bool maybe`): PyYAML has no error for it.
             self._fault(node, "the value is not what its tag says")
             return None
+
+    def _trials(self, node: yaml.Node) -> Trials | None:
+        record = self._record(node, Trials)
+        values = record[1] if record is not None else {}
+        if any(count < 0 for count in values.values()):
+            self._fault(node, "counts of kernels are 0 or more")
+        return Trials(**values)
 
     def _references(self, node: yaml.Node) -> tuple[Reference, ...]:
         if not isinstance(node, yaml.SequenceNode):

@@ -9,6 +9,7 @@ from typing import Literal
 from kinspect.inspector.lint.catalogue import Scope
 from kinspect.inspector.lint.nodes import Expression, MetricName
 from kinspect.inspector.lint.template import Template
+from kinspect.inspector.model import Trials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,12 @@ class RuleText:
         status: `preview` rules are not yet proved on real kernels.
         hot_only: only in the loops that do the kernel's work; not for scope kernel.
         tags: subjects, such as memory, registers, waits, matrix, launch, correctness.
+        tried: what came of the fix on real kernels; all 0 where nobody tried it, left out where
+            the author does not say.
+        superseded_by: ids of rules that say the same fact better: where one of them finds
+            something at the same place, this one is silent.
+        prevents_launch: what it finds keeps the kernel from running at all; then only rules that
+            do the same, and those tagged correctness, speak.
     """
 
     id: str
@@ -57,6 +64,9 @@ class RuleText:
     status: Literal["preview", "stable"] = "stable"
     hot_only: bool = True
     tags: tuple[str, ...] = ()
+    tried: Trials | None = None
+    superseded_by: tuple[str, ...] = ()
+    prevents_launch: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -150,6 +150,10 @@ class _Session:
             first = rules.setdefault(rule.text.id, rule)
             if first is not rule:
                 reader.fault(at, _taken(first))
+        for rule, at in draft.rules:
+            for other in rule.text.superseded_by:
+                if other in rules and rule.text.id in rules[other].text.superseded_by:
+                    reader.fault(at, f"{rule.text.id} and {other} supersede each other")
         return Pack(draft.name, draft.description, tuple(rules.values()), place.shown)
 
     def _parent(self, name: str, at: int, reader: Reader, place: _Place) -> Pack | None:

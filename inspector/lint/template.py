@@ -1,4 +1,8 @@
-"""Messages with figures in them: `{count.scratch_load} reloads`, `{count.valu / count.mfma}`."""
+"""Messages with figures in them: `{count.scratch_load} reloads`, `{count.valu / count.mfma}`.
+
+Figures in double square brackets are left out, with the text between those, where one is unknown:
+`the kernel spills[[, {spills.hot_slots} values in hot loops]]`. Brackets without a figure are text.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +16,34 @@ from kinspect.inspector.lint.nodes import Expression, MetricName, Values
 from kinspect.inspector.model import MetricValue
 
 _BRACED = re.compile(r"\{([^{}]*)\}")
+_OPTIONAL = re.compile(r"\[\[([^\[\]]*\{[^\[\]]*)\]\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Text and figures in turn."""
+    """Text and figures in turn; a template among them is left out where a figure is unknown."""
 
-    parts: tuple[str | Expression, ...]
+    parts: tuple[str | Expression | Template, ...]
 
     @property
     def names(self) -> tuple[MetricName, ...]:
-        return tuple(r for p in self.parts if isinstance(p, Expression) for r in p.names)
+        return tuple(r for p in self.parts if not isinstance(p, str) for r in p.names)
 
     def render(self, values: Values) -> str:
-        return "".join(
-            part if isinstance(part, str) else show(part.evaluate(values)) for part in self.parts
-        )
+        return "".join(_rendered(part, values) for part in self.parts)
+
+    def is_known(self, values: Values) -> bool:
+        """Whether every figure in it is."""
+        figures = (part for part in self.parts if isinstance(part, Expression))
+        return all(figure.evaluate(values) is not None for figure in figures)
+
+
+def _rendered(part: str | Expression | Template, values: Values) -> str:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, Template):
+        return part.render(values) if part.is_known(values) else ""
+    return show(part.evaluate(values))
 
 
 def compile_template(text: str, catalogue: Catalogue, scope: Scope) -> Template:
@@ -36,17 +52,32 @@ def compile_template(text: str, catalogue: Catalogue, scope: Scope) -> Template:
     Raises:
         ExpressionError: a brace stands alone, or what stands between two is no valid figure.
     """
-    parts: list[str | Expression] = []
+    parts: list[str | Expression | Template] = []
     at = 0
-    for match in _BRACED.finditer(text):
+    for match in _OPTIONAL.finditer(text):
+        parts += _figures(text, at, match.start(), catalogue, scope)
+        inner = _figures(text, match.start(1), match.end(1), catalogue, scope)
+        parts.append(Template(tuple(inner)))
+        at = match.end()
+    parts += _figures(text, at, len(text), catalogue, scope)
+    return Template(tuple(parts))
+
+
+def _figures(
+    text: str, start: int, stop: int, catalogue: Catalogue, scope: Scope
+) -> list[str | Expression | Template]:
+    """Text and figures of a part of the text."""
+    parts: list[str | Expression | Template] = []
+    at = start
+    for match in _BRACED.finditer(text, start, stop):
         parts.append(_plain(text, at, match.start()))
         try:
             parts.append(compile_figure(match[1], catalogue, scope, shown=True))
         except ExpressionError as error:
             raise ExpressionError(error.message, match.start(1) + error.offset) from None
         at = match.end()
-    parts.append(_plain(text, at, len(text)))
-    return Template(tuple(part for part in parts if part))
+    parts.append(_plain(text, at, stop))
+    return [part for part in parts if part != ""]
 
 
 def _plain(text: str, start: int, stop: int) -> str:

@@ -10,6 +10,7 @@ from kinspect.inspector.metrics import (
     dots,
     inline_asm,
     launch,
+    lds_buffers,
     loop_shape,
     matrix,
     measured,
@@ -18,6 +19,7 @@ from kinspect.inspector.metrics import (
     occupancy_facts,
     options,
     registers,
+    scratch_use,
     spill_slots,
     staging,
     unroll,
@@ -58,6 +60,8 @@ METRICS: tuple[Family, ...] = (
     Family(work.SPECS, kernel=work.compute),
     Family(loop_shape.SPECS),
     Family(spill_slots.SPECS),
+    Family(scratch_use.SPECS),
+    Family(lds_buffers.SPECS),
     Family(measured.SPECS),
 )
 

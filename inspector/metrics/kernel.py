@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kinspect.inspector.isa.mnemonics import access_bits
-from kinspect.inspector.metrics import loop_shape, spill_slots
+from kinspect.inspector.metrics import lds_buffers, loop_shape, scratch_use, spill_slots
 from kinspect.inspector.metrics.catalogue import kernel_metrics
 from kinspect.inspector.metrics.loops import main_loop, reports
+from kinspect.inspector.metrics.options import option
 from kinspect.inspector.metrics.subject import MEMORY_CLASSES, Subject, innermost_loops
 from kinspect.inspector.metrics.wait_verdicts import judged
 from kinspect.inspector.model import (
@@ -43,8 +44,11 @@ def kernel_report(
     main = main_loop(loops)
     hot = {loop.id for loop in loops if loop.hot}
     spills = spill_slots.spill_slots(subject.function, hot)
+    held = lds_buffers.lds_buffers(subject)
     metrics = kernel_metrics(subject)
     for family in (
+        lds_buffers.kernel_metrics(subject, held, option(subject, "num_stages")),
+        scratch_use.kernel_metrics(subject),
         loop_shape.kernel_metrics(loops, subject.function),
         spill_slots.kernel_metrics(subject, spills, hot),
     ):
@@ -64,6 +68,7 @@ def kernel_report(
         findings=(),
         notes=notes + subject.function.notes + res.disagreements,
         spills=spills,
+        lds_buffers=held,
         accesses=_accesses(subject, memory),
         unread=subject.function.unread,
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kinspect.inspector.metrics import work
+from kinspect.inspector.metrics import scratch_use, work
 from kinspect.inspector.metrics.catalogue import region_metrics
 from kinspect.inspector.metrics.loop_shape import MAIN, loop_metrics
 from kinspect.inspector.metrics.subject import Subject, own_instructions
@@ -35,8 +35,12 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
     function = subject.function
     owned = own_instructions(function)
     shapes, needed = loop_metrics(subject, owned), work.loop_metrics(subject, owned)
+    scratch = scratch_use.loop_metrics(subject.function, owned)
     metrics = {
-        loop.id: region_metrics(subject, owned[loop.id]) | shapes[loop.id] | needed[loop.id]
+        loop.id: region_metrics(subject, owned[loop.id])
+        | shapes[loop.id]
+        | scratch[loop.id]
+        | needed[loop.id]
         for loop in function.loops
     }
     hot = hot_loops(function.loops, metrics)

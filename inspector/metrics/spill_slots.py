@@ -1,9 +1,7 @@
 """The places in scratch memory where values are parked, and where they are stored and reloaded.
 
-LLVM says of an access that it is a spill in a comment (`4-byte Folded Spill`, `Folded Reload`), of
-several in one clause at its `s_clause`. Where a text has no comments, as a disassembly, every
-access of scratch memory counts, unless the file states that nothing was spilled. Accesses that
-overlap are one slot.
+Which accesses of scratch memory are spills `scratch_use.py` tells; those that may be count as such.
+Accesses that overlap are one slot.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from kinspect.inspector.isa.mnemonics import access_bits
+from kinspect.inspector.metrics.scratch_use import Use, address_registers, scratch_accesses
 from kinspect.inspector.metrics.subject import Subject, innermost_loops
 from kinspect.inspector.model import (
     Function,
@@ -32,11 +31,7 @@ SPECS = (
     ),
 )
 
-_CLASSES = ("scratch_load", "scratch_store")
-_FOLDED = "Folded"
-_CLAUSE, _CLAUSE_BITS = "s_clause", 0x3F
 _OFFSET = re.compile(r"\boffset:(-?(?:0x[0-9A-Fa-f]+|\d+))")
-_BUFFER_BASE = re.compile(r"s\[\d+:\d+\],\s*(\w+)")  # the scalar operand behind the resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +49,7 @@ def spill_slots(function: Function, hot: Set[str] = frozenset()) -> tuple[SpillS
         function: the kernel.
         hot: ids of its hot loops.
     """
-    accesses = [_access(inst) for inst in _spills(function)]
+    accesses = [_access(inst) for inst, use in scratch_accesses(function) if use is not Use.PRIVATE]
     if not accesses:
         return ()
     owner = _owners(function, [one.inst.index for one in accesses])
@@ -80,50 +75,11 @@ def kernel_metrics(subject: Subject, slots: Sequence[SpillSlot], hot: Set[str]) 
     yield Metric(_HOT, in_hot, "slots", "derived")
 
 
-def _spills(function: Function) -> list[Instruction]:
-    scratch: list[Instruction] = []
-    marked: list[Instruction] = []
-    clause_end = 0
-    for inst in function.instructions:
-        folded = _FOLDED in inst.comment
-        if folded and inst.op.name == _CLAUSE:
-            clause_end = inst.index + 2 + _clause_length(inst)
-        elif inst.cls in _CLASSES:
-            scratch.append(inst)
-            if folded or inst.index < clause_end:
-                marked.append(inst)
-    if marked or function.resources.vgpr_spill_count == 0:
-        return marked
-    return scratch
-
-
-def _clause_length(inst: Instruction) -> int:
-    """What `s_clause N` says (RDNA3 ISA: bits 5:0): N + 1 instructions follow."""
-    try:
-        return int(inst.operands.strip(), 0) & _CLAUSE_BITS
-    except ValueError:
-        return 0
-
-
 def _access(inst: Instruction) -> _Access:
     found = _OFFSET.search(inst.operands)
     offset = int(found[1], 0) if found is not None else 0
     bits = access_bits(inst.op, inst.operands)
-    return _Access(inst, _base(inst), offset, (bits or 32) // 8)
-
-
-def _base(inst: Instruction) -> str:
-    """The register that says where the slot is, besides the stated offset; empty for none."""
-    operands = inst.operands
-    if "buffer" in inst.op.traits:
-        behind = _BUFFER_BASE.search(operands)
-        scalar = behind[1] if behind is not None and behind[1].startswith("s") else ""
-        lane = operands.split(",")[1].strip() if "offen" in operands else ""
-        return f"{lane}{scalar}"
-    parts = [part.split()[0] for part in operands.split(",") if part.strip()]  # no modifiers
-    # scratch_load DATA, VADDR, SADDR; scratch_store VADDR, DATA, SADDR
-    address = parts[1:] if inst.cls == "scratch_load" else [parts[0], *parts[2:]]
-    return "".join(part for part in address if part != "off")
+    return _Access(inst, "".join(address_registers(inst)), offset, (bits or 32) // 8)
 
 
 def _groups(accesses: Iterable[_Access]) -> Iterator[list[_Access]]:

@@ -83,7 +83,7 @@ def _message(group: Group, root: Path) -> str:
     if relative(group.place.file, root) is None:
         line = f":{group.place.line}" if group.place.line else ""
         text += f" at {group.place.file}{line}"
-    return f"{text}. Fix: {group.first.fix}" if group.first.fix else text
+    return f"{text}. Fix: {group.first.advice}" if group.first.fix else text
 
 
 def _place(group: Group, root: Path) -> dict[str, str]:

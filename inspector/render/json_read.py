@@ -19,6 +19,7 @@ from kinspect.inspector.model import (
     ErrorRecord,
     Finding,
     KernelReport,
+    LdsBuffer,
     Location,
     LoopReport,
     MeasuredLine,
@@ -27,6 +28,7 @@ from kinspect.inspector.model import (
     Report,
     SourceLoc,
     SpillSlot,
+    Trials,
     Unread,
     Variant,
     WaitOp,
@@ -256,6 +258,7 @@ def _read_kernel(k: dict[str, Any], artifacts: Mapping[str, Artifact]) -> Kernel
                 tuple(Location(x["kind"], x["line"], x["file"], x["text"]) for x in f["locations"]),
                 f["fix"],
                 f["fingerprint"],
+                _read_trials(f.get("fix_tried")),
             )
             for f in k["findings"]
         ),
@@ -271,6 +274,21 @@ def _read_kernel(k: dict[str, Any], artifacts: Mapping[str, Artifact]) -> Kernel
                 tuple(at for place in s["source"] if (at := _read_place(place)) is not None),
             )
             for s in k.get("spills", ())
+        ),
+        lds_buffers=tuple(
+            LdsBuffer(
+                b["name"],
+                b["kind"],
+                b["dtype"],
+                tuple(b["shape"]),
+                b["copies"],
+                b["bytes"],
+                b["line"],
+                _read_place(b["source"]),
+                b["in_loop"],
+                b["at_peak"],
+            )
+            for b in k.get("lds_buffers", ())
         ),
         measured_lines=tuple(
             MeasuredLine(
@@ -367,3 +385,7 @@ def _read_variant(v: dict[str, Any] | None, kernel: str, arch: str | None) -> Va
         launches=v.get("launches"),
         notes=tuple(v.get("notes", ())),
     )
+
+
+def _read_trials(t: dict[str, int] | None) -> Trials | None:
+    return Trials(t["helped"], t["nothing"], t["worse"]) if t is not None else None

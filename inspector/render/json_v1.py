@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, TextIO
 
 from kinspect.inspector.model import (
@@ -16,6 +17,7 @@ from kinspect.inspector.model import (
     ErrorRecord,
     Finding,
     KernelReport,
+    LdsBuffer,
     LoopReport,
     MeasuredLine,
     Metric,
@@ -111,6 +113,7 @@ def kernel_dict(k: KernelReport) -> dict[str, Any]:
             for w in k.waits
         ],
         "accesses": [_access(a) for a in k.accesses],
+        "lds_buffers": [_lds_buffer(b) for b in k.lds_buffers],
         "spills": [
             {
                 "offset": s.offset,
@@ -243,6 +246,21 @@ def _loop(loop: LoopReport) -> dict[str, Any]:
     }
 
 
+def _lds_buffer(b: LdsBuffer) -> dict[str, Any]:
+    return {
+        "name": b.name,
+        "kind": b.kind,
+        "dtype": b.dtype,
+        "shape": list(b.shape),
+        "copies": b.copies,
+        "bytes": b.size,
+        "line": b.line,
+        "source": _place(b.source),
+        "in_loop": b.in_loop,
+        "at_peak": b.at_peak,
+    }
+
+
 def _finding(f: Finding) -> dict[str, Any]:
     return {
         "rule": f.rule,
@@ -255,5 +273,6 @@ def _finding(f: Finding) -> dict[str, Any]:
             for at in f.locations
         ],
         "fix": f.fix,
+        "fix_tried": None if f.tried is None else asdict(f.tried),
         "fingerprint": f.fingerprint,
     }

@@ -144,7 +144,7 @@ def _finding(report: LintReport, kernel: CheckedKernel, finding: Finding) -> lis
     where = f"{at.file}:{at.line}" if at.line else at.file
     word = view.WORDS[finding.severity]
     lines = [f"{word} {view.title_of(report, finding.rule)} {where}", f"  {finding.message}"]
-    return [*lines, f"  fix: {finding.fix}"] if finding.fix else lines
+    return [*lines, f"  fix: {finding.advice}"] if finding.fix else lines
 
 
 def _where(file: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ Nothing is merged or left out: whatever the report holds is in it.
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any, TextIO
 
 from kinspect.inspector.lint.results import (
@@ -74,6 +75,9 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "message": text.message,
         "explain": text.explain,
         "fix": text.fix,
+        "fix_tried": None if text.tried is None else asdict(text.tried),
+        "superseded_by": list(text.superseded_by),
+        "prevents_launch": text.prevents_launch,
         "tags": list(text.tags),
         "references": [{"title": r.title, "url": r.url} for r in text.references],
     }
@@ -108,6 +112,7 @@ def finding_fields(finding: Finding) -> dict[str, Any]:
             for at in finding.locations
         ],
         "fix": finding.fix,
+        "fix_tried": None if finding.tried is None else asdict(finding.tried),
         "fingerprint": finding.fingerprint,
     }
 

@@ -99,7 +99,7 @@ def _kernel(report: LintReport, groups: list[Group]) -> list[str]:
         what = view.said(group, of_several=True)
         text = view.rule_of(report, group.first.rule)
         if text is not None and view.general_fix(text) != text.fix:
-            what = f"{what} → {group.first.fix}"  # it is another for each finding
+            what = f"{what} → {group.first.advice}"  # it is another for each finding
         place = group.place
         spot = f"{file_name(place.file)}:{place.line}" if place.line else file_name(place.file)
         cells = (

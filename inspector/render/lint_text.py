@@ -146,7 +146,7 @@ class _Page:
 
     def _advice(self, group: Group) -> None:
         """What to do, once for each rule and fix; with `details` why, too."""
-        rule, fix = group.first.rule, group.first.fix
+        rule, fix = group.first.rule, group.first.advice
         if (rule, fix) in self._said:
             return
         text = view.rule_of(self._report, rule)

@@ -95,7 +95,7 @@ def _kernel(kernel: KernelReport) -> list[str]:
         where = f" ({inline(where)})" if where else ""
         lines.append(f"- **{f.severity}** {inline(f.rule)}: {inline(f.message)}{where}")
         if f.fix:
-            lines.append(f"  {inline(f.fix)}")
+            lines.append(f"  {inline(f.advice)}")
     lines += [f"- note: {inline(note)}" for note in kernel.notes]
     return [*lines, ""]
 

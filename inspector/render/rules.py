@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, TextIO
 
 from kinspect.inspector.lint.catalogue import Catalogue
 from kinspect.inspector.lint.document import Fault
-from kinspect.inspector.lint.rule import Pack, Rule
+from kinspect.inspector.lint.rule import Pack, Rule, RuleText
 from kinspect.inspector.render.table import Column, rows_of
 from kinspect.inspector.render.view import plural
 
@@ -92,7 +92,7 @@ def write_one(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
     if names:
         stream.write("\nReads\n")
         stream.writelines(f"  {line}\n" for line in rows_of(_NAMES, names)[1:])
-    for title, prose in (("Why", text.explain), ("What to change", text.fix)):
+    for title, prose in (("Why", text.explain), ("What to change", _advice(text))):
         if prose:
             filled = textwrap.fill(
                 prose, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
@@ -115,7 +115,7 @@ def write_one_md(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
     if names:
         lines += ["", "| reads | unit | meaning |", "| --- | --- | --- |"]
         lines += [f"| `{name}` | {_cell(unit)} | {_cell(what)} |" for name, unit, what in names]
-    for title, prose in (("Why", text.explain), ("What to change", text.fix)):
+    for title, prose in (("Why", text.explain), ("What to change", _advice(text))):
         if prose:
             lines += ["", f"## {title}", "", prose.strip()]
     if text.references:
@@ -164,6 +164,17 @@ def write_checked_json(files: Sequence[Checked], stream: TextIO) -> None:
     _dump({"files": found}, stream)
 
 
+def _advice(text: RuleText) -> str:
+    """The fix, and what came of it on real kernels."""
+    tried = text.tried
+    if not text.fix or tried is None:
+        return text.fix
+    if not tried.count:
+        return f"{text.fix.rstrip()} (Not tried on real kernels yet.)"
+    outcome = f"helped {tried.helped}, did nothing for {tried.nothing}, made {tried.worse} worse"
+    return f"{text.fix.rstrip()} (Tried on {plural(tried.count, 'kernel')}: {outcome}.)"
+
+
 def _origin(listed: Listed) -> str:
     rule = listed.rule
     others = ", ".join(
@@ -186,6 +197,7 @@ def _conditions(rule: Rule) -> list[tuple[str, str]]:
         ("Only where", " ".join((text.when or "").split())),
         ("Requires", " ".join(text.require.split())),
         ("Else says", " ".join(text.message.split())),
+        ("Silent for", ", ".join(text.superseded_by)),
         ("Tags", ", ".join(text.tags)),
     ]
     return [(title, value) for title, value in found if value]
@@ -220,6 +232,9 @@ def _fields(listed: Listed) -> dict[str, Any]:
         "message": text.message,
         "explain": text.explain,
         "fix": text.fix,
+        "fix_tried": None if text.tried is None else asdict(text.tried),
+        "superseded_by": list(text.superseded_by),
+        "prevents_launch": text.prevents_launch,
         "tags": list(text.tags),
         "references": [{"title": r.title, "url": r.url} for r in text.references],
         "pack": rule.pack,

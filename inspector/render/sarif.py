@@ -190,7 +190,7 @@ def _result(
             "evidence": {
                 k: dict(v) if isinstance(v, Mapping) else v for k, v in finding.evidence.items()
             },
-            "fix": clean(finding.fix),
+            "fix": clean(finding.advice),
         },
     }
     if finding.rule in rules:

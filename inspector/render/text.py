@@ -231,7 +231,8 @@ def _findings(paper: Paper, kernel: KernelReport) -> None:
         _wrapped(paper, _finding(finding), "              ")
         last = [f for f in kernel.findings if (f.rule, f.fix) == (finding.rule, finding.fix)][-1]
         if finding is last and finding.fix:  # a fix that several findings share is said once
-            _wrapped(paper, Line(f"            → {finding.fix}", style="dim"), "              ")
+            advice = Line(f"            → {finding.advice}", style="dim")
+            _wrapped(paper, advice, "              ")
     for note in kernel.notes:
         _wrapped(paper, Line(f"  note: {note}", style="dim"), "    ")
 

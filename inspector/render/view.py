@@ -136,6 +136,13 @@ def occupancy_lines(kernel: KernelReport) -> list[str]:
     return lines
 
 
+def cannot_launch(kernel: KernelReport) -> bool:
+    """Whether it is known that not even one workgroup fits on a CU."""
+    lds, limit = integer(kernel.metrics, "lds_bytes"), integer(kernel.metrics, "lds_limit")
+    over = lds is not None and limit is not None and lds > limit
+    return over or integer(kernel.metrics, "occupancy.workgroups_per_cu") == 0
+
+
 def _unit(metrics: Mapping[str, Metric]) -> str:
     """What holds the workgroups: CU, or WGP."""
     return metrics["occupancy.workgroups_per_cu"].unit.rpartition("/")[2] or "CU"
@@ -328,8 +335,11 @@ def narrow_accesses(kernel: KernelReport, most: int = 3) -> list[str]:
     """Why accesses in hot loops are narrow, one line each, the narrowest first.
 
     What a finding says already is left out. Copies of one access in the source are one line; where
-    there are more than `most` lines, the last says how many.
+    there are more than `most` lines, the last says how many. Of a kernel that cannot be launched
+    none is worth a word.
     """
+    if cannot_launch(kernel):
+        return []
     hot = {loop.id for loop in kernel.loops if loop.hot}
     said = [finding.message for finding in kernel.findings]
     lines: dict[str, int] = {}

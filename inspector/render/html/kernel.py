@@ -71,7 +71,7 @@ def context(shown: Shown, anchor: str) -> dict[str, Any]:
                 "severity": finding.severity,
                 "message": finding.message,
                 "where": view.finding_place(finding),
-                "fix": finding.fix,
+                "fix": finding.advice,
             }
             for finding in kernel.findings
         ],

@@ -39,7 +39,7 @@ def of_item(item: Item, rule: Rule | None) -> Content:
         [(f"{' '.join(found.message.split())}\n", "")],
         _evidence(found),
         _places(item),
-        _prose("What to change", found.fix or _plain(rule.text.fix if rule else "")),
+        _prose("What to change", found.advice or _plain(rule.text.fix if rule else "")),
         _rule(rule),
     )
 
@@ -88,7 +88,7 @@ def _prose(title: str, text: str) -> Iterator[Part]:
 
 def _fixes(group: Group, written: str) -> Iterator[Part]:
     """What its findings propose: a rule's own words may leave that to each finding."""
-    fixes = dict.fromkeys(" ".join(item.finding.fix.split()) for item in group.items)
+    fixes = dict.fromkeys(" ".join(item.finding.advice.split()) for item in group.items)
     known = [fix for fix in fixes if fix] or [fix for fix in (_plain(written),) if fix]
     for number, fix in enumerate(known[:_MOST_FIXES]):
         yield _heading("What to change") if not number else ("\n", "")

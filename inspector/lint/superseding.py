@@ -1,0 +1,114 @@
+"""One fact, one finding: which matches of rules are silent because another rule says it better."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Literal
+
+from kinspect.inspector.lint.nodes import Values
+from kinspect.inspector.lint.rule import Rule
+from kinspect.inspector.lint.subjects import Place
+
+Severity = Literal["error", "warning", "info"]
+MEMORY_CLASSES = frozenset(
+    ("global_load", "global_store", "lds_read", "lds_write", "lds_direct", "atomic")
+)
+SEVERITY_RANK: Mapping[Severity, int] = MappingProxyType({"error": 0, "warning": 1, "info": 2})
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A place at which a rule is broken.
+
+    Args:
+        rule: the rule.
+        ordinal: of the loop among the kernel's loops; -1 for the kernel as a whole, and for what
+            stands in no loop.
+        alike: what the rule read there, the worst first, each with the accesses or waits it was
+            read of; a rule of scope kernel or loop has one, of no access.
+    """
+
+    rule: Rule
+    ordinal: int
+    alike: tuple[tuple[Values, Sequence[Place]], ...]
+
+
+def without_superseded(matches: Sequence[Match]) -> Iterator[tuple[Match, Severity]]:
+    """The matches that become findings, each with its severity.
+
+    A rule of the kernel as a whole is superseded wherever the other one is broken, and one of the
+    kernel as a whole supersedes everywhere. Else the loop must be the same, and between rules of
+    accesses or waits the very lines: what the other rule does not name stays. What supersedes a
+    graver match takes over its severity, so that no build passes for being told the cause.
+    """
+    of_rule: dict[str, list[int]] = {}
+    for index, match in enumerate(matches):
+        of_rule.setdefault(match.rule.text.id, []).append(index)
+    remaining: list[Match | None] = []
+    severity = [match.rule.text.severity for match in matches]
+    silenced_by: dict[int, list[int]] = {}
+    for index, match in enumerate(matches):
+        rest: Match | None = match
+        for other in match.rule.text.superseded_by:
+            for superior in of_rule.get(other, ()):
+                before = rest
+                rest = _rest(rest, matches[superior]) if rest is not None else None
+                if rest is not before:
+                    silenced_by.setdefault(index, []).append(superior)
+        remaining.append(rest)
+    for index, superiors in silenced_by.items():
+        for heir in _heirs(superiors, silenced_by):
+            severity[heir] = min(severity[heir], severity[index], key=SEVERITY_RANK.__getitem__)
+    for match_left, graded in zip(remaining, severity, strict=True):
+        if match_left is not None:
+            yield match_left, graded
+
+
+def _heirs(superiors: Sequence[int], silenced_by: Mapping[int, Sequence[int]]) -> set[int]:
+    """Those matches, and what supersedes them in turn."""
+    found: set[int] = set()
+    ahead = list(superiors)
+    while ahead:
+        index = ahead.pop()
+        if index not in found:
+            found.add(index)
+            ahead += silenced_by.get(index, ())
+    return found
+
+
+def _rest(match: Match, superior: Match) -> Match | None:
+    """What a match says besides the other one; itself where they are of different places."""
+    if "kernel" in (match.rule.text.scope, superior.rule.text.scope):
+        return None
+    if match.ordinal != superior.ordinal:
+        return match
+    if not match.alike[0][1]:  # it is about the loop as a whole
+        return None
+    if superior.rule.text.scope == "loop":
+        return _of_other_kinds(match, superior)
+    named = {(place.line, place.text) for _, places in superior.alike for place in places}
+    alike = []
+    for values, places in match.alike:
+        others = [place for place in places if (place.line, place.text) not in named]
+        if others:
+            alike.append((values, places if len(others) == len(places) else others))
+    if sum(len(p) for _, p in alike) == sum(len(p) for _, p in match.alike):
+        return match
+    return replace(match, alike=tuple(alike)) if alike else None
+
+
+def _of_other_kinds(match: Match, superior: Match) -> Match | None:
+    """The accesses of a match that a rule about the same loop says nothing of.
+
+    A requirement such as `vector_bits.lds_read.mean >= 48` names the class that it is about; one
+    that names none speaks of the loop as a whole.
+    """
+    parts = {part for name in superior.rule.require.names for part in name.name.split(".")}
+    kinds = {values.subject.get("op.kind") for values, _ in match.alike}
+    if kinds.isdisjoint(parts):
+        named_any = any(part in MEMORY_CLASSES for part in parts)
+        return match if named_any and kinds != {None} else None
+    alike = tuple(one for one in match.alike if one[0].subject.get("op.kind") not in parts)
+    return replace(match, alike=alike) if alike else None

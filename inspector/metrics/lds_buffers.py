@@ -1,0 +1,152 @@
+"""What holds a kernel's LDS: the buffers that are alive where most of it is needed.
+
+A limit that is exceeded, or an occupancy that LDS holds down, is cured at the largest of them:
+fewer stages free nothing where a tile that was put there before the loop takes the space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kinspect.inspector.metrics.places import named
+from kinspect.inspector.metrics.subject import Subject
+from kinspect.inspector.model import LdsBuffer, Metric, MetricSpec, Scalar, SourceLoc, TtgirModule
+
+_HOLDERS, _LARGEST = "lds.holders", "lds.largest"
+MOST_NAMED = 3
+
+SPECS = (
+    MetricSpec(
+        _HOLDERS,
+        "name",
+        "derived",
+        "kernel",
+        "The largest buffers among those that hold LDS where most of it is in use: name, shape, "
+        "type, line, bytes",
+    ),
+    MetricSpec(
+        _LARGEST,
+        "mapping",
+        "derived",
+        "kernel",
+        "The largest of them: `name`, `kind` (pipelined, operand, exchange), `copies`, `bytes` of "
+        "all copies without padding, `dtype`, `shape`, `at` which line, `fix`: what makes it "
+        "smaller",
+    ),
+)
+
+
+def lds_buffers(subject: Subject) -> tuple[LdsBuffer, ...]:
+    """The buffers that the kernel's TTGIR puts into LDS; none where there is no TTGIR for AMD."""
+    module = subject.ttgir
+    if module is None or not str(module.attributes.get("target", "hip:")).startswith("hip:"):
+        return ()
+    try:
+        return _of_module(module)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return ()  # the TTGIR is not as Triton prints it: an edited file
+
+
+def _of_module(module: TtgirModule) -> tuple[LdsBuffer, ...]:
+    # The algebra of layouts is loaded for Triton kernels alone.
+    from kinspect.inspector.ttgir.flow import flow_of
+    from kinspect.inspector.ttgir.shared_buffers import at_the_peak, shared_buffers
+
+    buffers = shared_buffers(flow_of(module))
+    peak = {id(one) for one in at_the_peak(buffers)}
+    found = [
+        LdsBuffer(
+            name=_name(one.op.results[0]),
+            kind=one.kind,
+            dtype=one.element,
+            shape=one.tile,
+            copies=one.copies,
+            size=one.size,
+            line=one.op.line,
+            source=_user_line(one.op.loc),
+            in_loop=one.in_loop,
+            at_peak=id(one) in peak,
+        )
+        for one in buffers
+    ]
+    return tuple(sorted(found, key=lambda b: (not b.at_peak, -(b.size or 0), b.line)))
+
+
+def kernel_metrics(
+    subject: Subject, buffers: tuple[LdsBuffer, ...], stages: int | None
+) -> Iterator[Metric]:
+    """The figures, from the buffers.
+
+    Args:
+        subject: the kernel.
+        buffers: what `lds_buffers` gave.
+        stages: num_stages of the compile.
+    """
+    holders = [one for one in buffers if one.at_peak and one.size]
+    if not holders:
+        note = "needs the kernel's TTGIR" if subject.ttgir is None else "no buffer is in LDS"
+        for spec in SPECS:
+            yield Metric(spec.name, None, spec.unit, spec.origin, note)
+        return
+    listed = [_told(one) for one in holders[:MOST_NAMED]]
+    rest = len(holders) - len(listed)
+    more = [f"{rest} more"] if rest else []
+    yield Metric(_HOLDERS, ", ".join((*listed, *more)), "name", "derived")
+    largest = holders[0]
+    value: dict[str, Scalar] = {
+        "name": largest.name,
+        "kind": largest.kind,
+        "copies": largest.copies,
+        "bytes": largest.size,
+        "dtype": largest.dtype,
+        "shape": _shape(largest),
+        "at": named(largest.source),
+        "fix": _fix(largest, stages),
+    }
+    yield Metric(_LARGEST, value, "mapping", "derived")
+
+
+def _name(result: str) -> str:
+    """The variable that a value's SSA name was made of: `%keys_19` is `keys`."""
+    plain = result.lstrip("%").partition(":")[0]
+    stem, _, number = plain.rpartition("_")
+    return stem if stem and number.isdigit() else plain
+
+
+def _user_line(loc: SourceLoc | None) -> SourceLoc | None:
+    if loc is None:
+        return None
+    user = loc.in_user_code
+    return SourceLoc(user.file, user.line)
+
+
+def _shape(one: LdsBuffer) -> str:
+    return "x".join(str(extent) for extent in one.shape)
+
+
+def _told(one: LdsBuffer) -> str:
+    copies = f"{one.copies} x " if one.copies > 1 else ""
+    at = f" at {named(one.source)}" if one.source is not None else ""
+    what = "an exchange of" if one.kind == "exchange" else one.name
+    return f"{what} {copies}{_shape(one)} {one.dtype}{at}: {one.size} bytes"
+
+
+def _fix(one: LdsBuffer, stages: int | None) -> str:
+    """What makes the largest buffer smaller; nothing that leaves it as it is."""
+    if one.kind == "pipelined" and one.copies > 1:
+        now = f" (now {stages})" if stages is not None else ""
+        less = (one.size or 0) // one.copies
+        return (
+            f"Lower num_stages{now}: each stage less frees {less} bytes of {one.name}, or make its"
+            f" tile of {_shape(one)} smaller."
+        )
+    if one.kind == "exchange":
+        return (
+            f"Exchange less at a time: the tile of {_shape(one)} {one.dtype} goes through LDS to"
+            " change its layout; narrow its type before, or make the tile smaller."
+        )
+    where = "made in the loop" if one.in_loop or one.kind == "pipelined" else "made before the loop"
+    return (
+        f"Make {one.name} smaller, {_shape(one)} {one.dtype}: it is {where}, and num_stages does"
+        " not change it."
+    )

@@ -1,0 +1,160 @@
+"""What scratch memory is used for: spilled registers, or private arrays of the source.
+
+Both are the same instructions. LLVM marks a spill in a comment (`4-byte Folded Spill`, `Folded
+Reload`), several in one clause at its `s_clause`, and states in the metadata how many registers it
+spilled. Spills stand at fixed offsets; an array indexed by a variable is addressed by a vector
+register, which a spill never is. What none of these tells is taken for neither.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+
+from kinspect.inspector.metrics.subject import Subject
+from kinspect.inspector.model import Function, Instruction, Metric, MetricSpec
+
+_UNIT = "instructions"
+_SPILLED: Mapping[str, str] = {
+    "scratch_load": "spills.reloads",
+    "scratch_store": "spills.stores",
+}
+_PRIVATE: Mapping[str, str] = {
+    "scratch_load": "private_arrays.loads",
+    "scratch_store": "private_arrays.stores",
+}
+_INDEXED = "private_arrays.indexed"
+
+SPECS = (
+    MetricSpec(
+        "spills.reloads",
+        _UNIT,
+        "derived",
+        "both",
+        "Loads of scratch that are not known to be of a private array: reloads of spilled "
+        "registers, where nothing says otherwise",
+    ),
+    MetricSpec("spills.stores", _UNIT, "derived", "both", "Stores to scratch, counted likewise"),
+    MetricSpec(
+        "private_arrays.loads",
+        _UNIT,
+        "derived",
+        "both",
+        "Loads of scratch that are no spill: of arrays that each work-item has for itself",
+    ),
+    MetricSpec(
+        "private_arrays.stores", _UNIT, "derived", "both", "Stores to scratch, counted likewise"
+    ),
+    MetricSpec(
+        _INDEXED,
+        _UNIT,
+        "derived",
+        "both",
+        "Those of both whose address is in a register: the index is known only at run time",
+    ),
+)
+
+_CLASSES = ("scratch_load", "scratch_store")
+_FOLDED = "Folded"
+_CLAUSE, _CLAUSE_BITS = "s_clause", 0x3F
+_BUFFER_BASE = re.compile(r"s\[\d+:\d+\],\s*(\w+)")  # the scalar operand behind the resource
+_VECTOR = re.compile(r"v(\d+|\[)")
+_STACK_POINTERS = frozenset(("s32", "s33"))
+"""Where LLVM's calling convention keeps the stack and the frame: offsets from them are fixed."""
+
+
+class Use(Enum):
+    """What an access of scratch is there for."""
+
+    SPILL = "spill"
+    PRIVATE = "private array"
+    UNKNOWN = "unknown"
+
+
+def scratch_accesses(function: Function) -> list[tuple[Instruction, Use]]:
+    """Every access of scratch memory in a kernel, and what it is there for."""
+    scratch: list[Instruction] = []
+    marked: set[int] = set()
+    clause_end = 0
+    for inst in function.instructions:
+        folded = _FOLDED in inst.comment
+        if folded and inst.op.name == _CLAUSE:
+            clause_end = inst.index + 2 + _clause_length(inst)
+        elif inst.cls in _CLASSES:
+            scratch.append(inst)
+            if folded or inst.index < clause_end:
+                marked.add(inst.index)
+    nothing_spilled = function.resources.vgpr_spill_count == 0
+    rest = Use.PRIVATE if marked or nothing_spilled else Use.UNKNOWN
+    return [(inst, _use(inst, inst.index in marked, rest)) for inst in scratch]
+
+
+def _use(inst: Instruction, marked: bool, rest: Use) -> Use:
+    if marked:
+        return Use.SPILL
+    return Use.PRIVATE if _is_indexed_by_lane(inst) else rest
+
+
+def _is_indexed_by_lane(inst: Instruction) -> bool:
+    return any(_VECTOR.match(register) for register in address_registers(inst))
+
+
+def _is_indexed(inst: Instruction) -> bool:
+    return any(register not in _STACK_POINTERS for register in address_registers(inst))
+
+
+def _clause_length(inst: Instruction) -> int:
+    """What `s_clause N` says (RDNA3 ISA: bits 5:0): N + 1 instructions follow."""
+    try:
+        return int(inst.operands.strip(), 0) & _CLAUSE_BITS
+    except ValueError:
+        return 0
+
+
+def address_registers(inst: Instruction) -> list[str]:
+    """The registers that say where a scratch access is, besides the stated offset."""
+    operands = inst.operands
+    if "buffer" in inst.op.traits:
+        behind = _BUFFER_BASE.search(operands)
+        scalar = behind[1] if behind is not None and behind[1].startswith("s") else ""
+        lane = operands.split(",")[1].strip() if "offen" in operands else ""
+        return [register for register in (lane, scalar) if register]
+    parts = [part.split()[0] for part in operands.split(",") if part.strip()]  # no modifiers
+    # scratch_load DATA, VADDR, SADDR; scratch_store VADDR, DATA, SADDR
+    address = parts[1:] if inst.cls == "scratch_load" else [parts[0], *parts[2:]]
+    return [part for part in address if part != "off"]
+
+
+def kernel_metrics(subject: Subject) -> Iterator[Metric]:
+    """The counts of the whole kernel."""
+    if not subject.function.instructions:
+        for spec in SPECS:
+            yield Metric(spec.name, None, _UNIT, "derived", "no code was read")
+        return
+    yield from _counts(scratch_accesses(subject.function))
+
+
+def loop_metrics(
+    function: Function, own: Mapping[str, Sequence[Instruction]]
+) -> dict[str, dict[str, Metric]]:
+    """Per loop the same, nested loops excluded.
+
+    Args:
+        function: the kernel.
+        own: per loop its instructions.
+    """
+    uses = {inst.index: (inst, use) for inst, use in scratch_accesses(function)}
+    return {
+        loop: {m.name: m for m in _counts(uses[i.index] for i in body if i.index in uses)}
+        for loop, body in own.items()
+    }
+
+
+def _counts(accesses: Iterable[tuple[Instruction, Use]]) -> Iterator[Metric]:
+    counts = {spec.name: 0 for spec in SPECS}
+    for inst, use in accesses:
+        counts[(_PRIVATE if use is Use.PRIVATE else _SPILLED)[inst.cls]] += 1
+        counts[_INDEXED] += use is Use.PRIVATE and _is_indexed(inst)
+    for name, count in counts.items():
+        yield Metric(name, count, _UNIT, "derived")

@@ -1,0 +1,159 @@
+"""What a module keeps in LDS: each buffer, its size, and where in the code it is alive.
+
+Triton gives an address to every `ttg.local_alloc` and a passing buffer to every conversion of
+layouts that goes through LDS, and lets buffers share addresses that are never alive together
+(Triton 3.9, lib/Analysis/Allocation.cpp). The TTGIR that it keeps has no addresses yet: what is
+alive at the same place adds up to at least what the kernel is given, but for padding and for the
+small exchanges of reductions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kinspect.inspector.model import TtgirOp, TtgirType
+from kinspect.inspector.ttgir.conversions import movements, tile_bytes
+from kinspect.inspector.ttgir.flow import Flow
+
+ALLOCATIONS = frozenset(("ttg.local_alloc", "triton_gpu.local_alloc"))
+_FREES = frozenset(("ttg.local_dealloc", "triton_gpu.local_dealloc"))
+Kind = Literal["pipelined", "operand", "exchange"]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedBuffer:
+    """A buffer in LDS.
+
+    Args:
+        op: the allocation, or the conversion that needs it.
+        kind: `pipelined` for one that a loop's stages take turns in, `operand` for a tile that is
+            put there as a whole, `exchange` for the passage of a conversion of layouts.
+        copies: of the tile that it holds, one for each stage that is under way.
+        tile: shape of one copy, in elements.
+        element: element type.
+        size: bytes of all copies, without padding; None where the element type is odd.
+        first: index of the operation from which it is alive.
+        last: index of the last operation at which it is.
+        in_loop: whether it is made anew in each iteration of a loop.
+    """
+
+    op: TtgirOp
+    kind: Kind
+    copies: int
+    tile: tuple[int, ...]
+    element: str
+    size: int | None
+    first: int
+    last: int
+    in_loop: bool
+
+
+def shared_buffers(flow: Flow) -> tuple[SharedBuffer, ...]:
+    """Every buffer of a module, in file order."""
+    users = _users(flow)
+    last_in_loop = _last_in_loop(flow)
+    through_lds = movements(flow)
+    found = []
+    for op in flow.module.ops:
+        in_loop = flow.loop[op.index] is not None
+        if op.name in ALLOCATIONS and op.result_types:
+            of = op.result_types[0]
+            mutable = not flow.operands[op.index]
+            copies, tile = _copies(of) if mutable else (1, of.shape)
+            last = _last_use(flow, op, users, last_in_loop)
+            kind: Kind = "pipelined" if mutable else "operand"
+            found.append(
+                SharedBuffer(
+                    op, kind, copies, tile, of.element, tile_bytes(of), op.index, last, in_loop
+                )
+            )
+        elif through_lds.get(op.index) == "lds":
+            of = op.result_types[0]
+            found.append(
+                SharedBuffer(
+                    *(op, "exchange", 1, of.shape, of.element, tile_bytes(of)),
+                    *(op.index, op.index, in_loop),
+                )
+            )
+    return tuple(found)
+
+
+def at_the_peak(buffers: Sequence[SharedBuffer]) -> tuple[SharedBuffer, ...]:
+    """Those that are alive where most bytes are, the largest first."""
+    starts = {buffer.first for buffer in buffers}
+    alive = ([one for one in buffers if one.first <= index <= one.last] for index in sorted(starts))
+    most = max(alive, key=lambda of: sum(one.size or 0 for one in of), default=[])
+    return tuple(sorted(most, key=lambda one: (-(one.size or 0), one.first)))
+
+
+def _copies(of: TtgirType) -> tuple[int, tuple[int, ...]]:
+    """How many tiles an allocation without a value holds, and the shape of one."""
+    rank = len(of.layout.params.get("order", ())) if of.layout is not None else 0
+    if rank and len(of.shape) == rank + 1:
+        return of.shape[0], of.shape[1:]
+    return (of.shape[0], of.shape[1:]) if len(of.shape) > 2 else (1, of.shape)
+
+
+def _users(flow: Flow) -> dict[int, list[int]]:
+    """Value -> indices of the operations that use it."""
+    users: dict[int, list[int]] = {}
+    for op in flow.module.ops:
+        for value in flow.operands[op.index]:
+            users.setdefault(value, []).append(op.index)
+    return users
+
+
+def _last_in_loop(flow: Flow) -> dict[int, int]:
+    """Loop -> index of the last operation in it."""
+    last: dict[int, int] = {}
+    for op in flow.module.ops:
+        around = flow.loop[op.index]
+        while around is not None:
+            last[around] = op.index
+            around = flow.loop[around]
+    return last
+
+
+def _last_use(
+    flow: Flow, made: TtgirOp, users: Mapping[int, Sequence[int]], last_in_loop: Mapping[int, int]
+) -> int:
+    """The last operation that uses a buffer or a view of it; a loop that uses it, to its end."""
+    last = made.index
+    for index in _uses(flow, flow.results[made.index][0], users):
+        if flow.module.ops[index].name in _FREES:
+            return index
+        last = max(last, _end(flow, made, index, last_in_loop))
+    return last
+
+
+def _uses(flow: Flow, buffer: int, users: Mapping[int, Sequence[int]]) -> Iterator[int]:
+    """Operations that use a buffer, or a view of it that other operations made."""
+    handed_to: dict[int, list[int]] = {}
+    for to, sources in flow.carried.items():
+        for source in sources:
+            handed_to.setdefault(source, []).append(to)
+    ahead, seen = [buffer], set[int]()
+    while ahead:
+        value = ahead.pop()
+        if value in seen or value < 0:
+            continue
+        seen.add(value)
+        ahead += handed_to.get(value, ())
+        for index in users.get(value, ()):
+            yield index
+            op = flow.module.ops[index]
+            views = zip(flow.results[index], op.result_types, strict=False)
+            ahead += [result for result, of in views if of.kind == "memdesc"]
+
+
+def _end(flow: Flow, made: TtgirOp, index: int, last_in_loop: Mapping[int, int]) -> int:
+    """The use itself, or the end of the outermost loop around it that is not around the buffer."""
+    end = index
+    own = flow.loop[made.index]
+    around = flow.loop[index]
+    while around is not None and around != own:
+        end = max(end, last_in_loop.get(around, end))
+        around = flow.loop[around]
+    return end

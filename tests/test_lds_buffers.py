@@ -1,0 +1,96 @@
+"""What holds LDS: the buffers of compiled kernels, and what is said where they are too large."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from kinspect.inspector.analysis import Context, analyze_ttgir
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.pipeline import collect
+from kinspect.inspector.render import json_read, json_v1
+from kinspect.inspector.runs.jobs import Request
+
+ROOT = Path(__file__).parent.parent
+FIXTURES = ROOT / "rules" / "fixtures"
+
+
+@pytest.fixture(scope="module")
+def kernels() -> Mapping[str, KernelReport]:
+    pytest.importorskip("triton")
+    targets = tuple(str(FIXTURES / name) for name in ("held.py", "product.py"))
+    report = collect(Request(targets, ("gfx942",), passes=False, jobs=2))
+    assert not report.errors
+    return {k.variant.case: k for k in report.kernels if k.variant and k.variant.case}
+
+
+def peak(kernel: KernelReport) -> list[tuple[object, ...]]:
+    return [(b.name, b.kind, b.shape, b.copies, b.size) for b in kernel.lds_buffers if b.at_peak]
+
+
+def test_a_tile_before_the_loop_holds_the_lds_whatever_the_stages(
+    kernels: Mapping[str, KernelReport],
+) -> None:
+    for case in ("fp32_128x256", "fp32_128x256_one_stage"):
+        kernel = kernels[case]
+        assert peak(kernel) == [("tile", "operand", (128, 256), 1, 131072)]
+        assert kernel.metrics["lds_bytes"].value == 131072
+        (finding,) = kernel.findings  # a kernel that cannot be launched is told nothing else
+        assert finding.rule == "KI005"
+        assert "held by tile 128x256 f32 at held.py:11: 131072 bytes" in finding.message
+        assert "num_stages does not change it" in finding.fix
+        assert "Lower num_stages" not in finding.fix
+        largest = finding.evidence["lds.holders"]
+        assert isinstance(largest, str)
+    assert kernels["fp32_128x128"].metrics["lds_bytes"].value == 65536  # the advice, followed
+    assert not any(f.rule == "KI005" for f in kernels["fp32_128x128"].findings)
+
+
+def test_stages_that_hold_the_lds_are_named_with_what_one_less_frees(
+    kernels: Mapping[str, KernelReport],
+) -> None:
+    kernel = kernels["too_much_lds"]
+    assert peak(kernel) == [
+        ("x", "pipelined", (128, 256), 2, 131072),
+        ("y", "pipelined", (256, 128), 2, 131072),
+    ]
+    (finding,) = kernel.findings
+    assert "x 2 x 128x256 f16 at product.py:17: 131072 bytes" in finding.message
+    assert "Lower num_stages (now 3): each stage less frees 65536 bytes of x" in finding.fix
+
+
+def test_the_buffers_add_up_to_what_triton_states(kernels: Mapping[str, KernelReport]) -> None:
+    """Swizzled layouts have no padding: what is alive at the peak is what the kernel is given."""
+    compared = 0
+    for kernel in kernels.values():
+        stated = kernel.metrics["lds_bytes"].value
+        sizes = [b.size for b in kernel.lds_buffers if b.at_peak]
+        assert None not in sizes
+        total = sum(size for size in sizes if size is not None)
+        if sizes and isinstance(stated, int):
+            assert total <= stated
+            compared += total == stated
+    assert compared >= 8
+
+
+def test_they_survive_a_saved_report(kernels: Mapping[str, KernelReport]) -> None:
+    pytest.importorskip("jsonschema")
+    import io
+
+    from kinspect.inspector.model import Report
+
+    kernel = kernels["too_much_lds"]
+    stream = io.StringIO()
+    json_v1.write(Report("t", {}, (kernel,), ()), stream)
+    (again,) = json_read.read(stream.getvalue(), "t").kernels
+    assert again.lds_buffers == kernel.lds_buffers
+    assert [f.tried for f in again.findings] == [f.tried for f in kernel.findings]
+    assert again.findings[0].advice == kernel.findings[0].advice
+
+
+def test_without_ttgir_nothing_is_claimed() -> None:
+    text = (FIXTURES / "ptx.ttgir").read_text("utf-8")
+    (kernel,) = analyze_ttgir(text.replace("hip:", "cuda:"), Context("k.ttgir"))
+    assert kernel.lds_buffers == ()
+    assert kernel.metrics["lds.holders"].value is None

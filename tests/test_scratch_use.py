@@ -1,0 +1,91 @@
+"""Scratch memory: spilled registers told from private arrays, and who says what of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kinspect.inspector.analysis import Context, analyze_text
+from kinspect.inspector.model import KernelReport, MetricValue
+
+FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
+ARRAYS = (FIXTURES / "hip_arrays_gfx942.s").read_text("utf-8")
+COUNTS = ("spills.reloads", "spills.stores", "private_arrays.loads", "private_arrays.stores")
+
+
+def reports(text: str) -> dict[str, KernelReport]:
+    return {kernel.name: kernel for kernel in analyze_text(text, Context("k.s"))}
+
+
+def in_hot_loop(kernel: KernelReport, *names: str) -> tuple[MetricValue, ...]:
+    (loop,) = (loop for loop in kernel.loops if loop.hot)
+    return tuple(loop.metrics[name].value for name in names)
+
+
+def test_an_array_that_data_indexes_is_no_spill() -> None:
+    """What clang 22 makes of `bins[in[i] & 63] += 1`: scratch, and no register spilled."""
+    kernel = reports(ARRAYS)["counts_by_value"]
+    assert kernel.metrics["vgpr_spill_count"].value == 0
+    assert in_hot_loop(kernel, "count.scratch_load", "count.scratch_store") == (1, 1)
+    assert in_hot_loop(kernel, *COUNTS) == (0, 0, 1, 1)
+    assert in_hot_loop(kernel, "private_arrays.indexed") == (2,)
+    (finding,) = kernel.findings
+    assert finding.rule == "KI039"
+    assert "no register is spilled" in finding.message
+    assert "LDS" in finding.fix
+    assert "tile" not in finding.fix
+    # It points at the accesses themselves.
+    assert [at.text for at in finding.locations][:2] == [
+        "scratch_load_dword",
+        "scratch_store_dword",
+    ]
+    assert reports(ARRAYS)["counts_in_lds"].findings == ()
+
+
+def test_marked_accesses_are_spills_and_the_others_beside_them_are_not() -> None:
+    assert "Folded" not in ARRAYS
+    load = next(line for line in ARRAYS.splitlines() if "scratch_load" in line)
+    spilling = "\tscratch_load_dword v9, off, off offset:4 ; 4-byte Folded Reload"
+    text = ARRAYS.replace(load, f"{load}\n{spilling}", 1)
+    kernel = reports(text)["counts_by_value"]
+    assert in_hot_loop(kernel, *COUNTS) == (1, 0, 1, 1)
+    assert len(kernel.spills) == 1
+
+
+@pytest.mark.parametrize(
+    ("access", "expected"),
+    [
+        # Without marks, with spills somewhere: a fixed place may be either, and counts as one.
+        ("scratch_load_dword v9, off, off offset:4", (1, 0, 1, 1)),
+        ("scratch_load_dword v9, off, s33 offset:4", (1, 0, 1, 1)),
+        # A lane's own address is an index.
+        ("scratch_load_dword v9, v3, off", (0, 0, 2, 1)),
+        ("scratch_load_dword v9, v3, s2 offset:4", (0, 0, 2, 1)),
+    ],
+)
+def test_without_marks_the_address_decides(access: str, expected: tuple[int, ...]) -> None:
+    load = next(line for line in ARRAYS.splitlines() if "scratch_load" in line)
+    text = ARRAYS.replace(load, f"{load}\n\t{access}", 1)
+    text = text.replace(".vgpr_spill_count: 0", ".vgpr_spill_count: 3")
+    found = in_hot_loop(reports(text)["counts_by_value"], *COUNTS)
+    assert found == expected
+
+
+def test_where_nothing_is_known_no_array_is_claimed() -> None:
+    """A text without metadata and marks: scratch at fixed places may be spills."""
+    kernel = reports(
+        "\n".join(
+            (
+                '\t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"',
+                "k:",
+                ".L1:",
+                "\tscratch_load_dword v1, off, off offset:16",
+                "\ts_waitcnt vmcnt(0)",
+                "\tv_add_u32_e32 v1, 1, v1",
+                "\tscratch_store_dword off, v1, off offset:16",
+                "\ts_cbranch_scc1 .L1",
+                "\ts_endpgm",
+            )
+        )
+    )["k"]
+    assert in_hot_loop(kernel, *COUNTS) == (1, 1, 0, 0)
