@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,25 @@ def _private_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     os.environ["KINSPECT_CACHE_DIR"] = str(shared / "kinspect-cache")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signals_as_in_the_foreground() -> Iterator[None]:
+    """A shell starts what runs in the background with SIGINT ignored, nohup with SIGHUP, and every
+    process below inherits that. Tests send these signals to commands that they start.
+    """
+    heeded = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGQUIT: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+        signal.SIGTERM: signal.SIG_DFL,
+    }
+    ignored = [number for number in heeded if signal.getsignal(number) == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, heeded[number])
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture(scope="session")

@@ -85,7 +85,7 @@ ATTACKS: Mapping[str, Attack] = {
     ),
     "open": Attack("open('{canary}', 'w')", said="open is not defined"),
     "a builtin as a global": Attack(
-        "eval(\"" + RUN + "\")",
+        'eval("' + RUN + '")',
         names={"eval": {"library": {"module": "builtins", "qualname": "eval"}}},
         said="builtins",
     ),
@@ -154,9 +154,7 @@ ATTACKS: Mapping[str, Attack] = {
         specialization={"constexprs": [[[1], {"torch": "load"}]]},
         said="torch.load",
     ),
-    "a default": Attack(
-        f"def k(x_ptr, N: tl.constexpr, D={RUN}):\n    n = D\n", said="__import__"
-    ),
+    "a default": Attack(f"def k(x_ptr, N: tl.constexpr, D={RUN}):\n    n = D\n", said="__import__"),
     "a default of a helper": Attack(
         "def k(x_ptr, N: tl.constexpr, D=subprocess.getoutput('touch {canary}')):\n"
         "    if N > 1:\n        k(x_ptr, N - 1)\n    n = D\n",
@@ -571,7 +569,7 @@ def other_targets(folder: Path, run: str) -> dict[str, str]:
         "entry/__init__.py": run,
         "report.json": json.dumps({"schema_version": 1, "tool": run, "kernels": [], **graph}),
         "x.kinspect": "PK\x03\x04" + run,
-        "k.s": f".include \"{folder}/evil.s\"\n; {run}\n",
+        "k.s": f'.include "{folder}/evil.s"\n; {run}\n',
         "torch_compile_debug/run/model/output_code.py": INDUCTOR.format(**PLAIN),
         "torch_compile_debug/run/model/output_code.best_config": json.dumps(choice),
         "torch_compile_debug/run/model/fx_graph_runnable.py": f"{run}\n@triton.jit\ndef k(): pass",

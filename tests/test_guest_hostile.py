@@ -154,9 +154,7 @@ def test_what_was_launched_is_kept_whatever_becomes_of_the_guest(
         "sys.modules['json'] = sys.modules['json.encoder'] = None",
     ],
 )
-def test_patches_of_the_scripts_lose_no_launch(
-    worker: Worker, tmp_path: Path, patch: str
-) -> None:
+def test_patches_of_the_scripts_lose_no_launch(worker: Worker, tmp_path: Path, patch: str) -> None:
     variants, errors = capture(worker, tmp_path, f"{patch}\nlaunch(128)\n")
     assert not errors
     assert blocks(variants) == [64, 128]

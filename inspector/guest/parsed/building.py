@@ -164,7 +164,9 @@ def _code(node: ast.FunctionDef, file: str, line: int) -> types.CodeType:
     )
     code = compile(ast.Module([bare], []), file, "exec", dont_inherit=True)
     return next(
-        one for one in code.co_consts if isinstance(one, types.CodeType) and one.co_name == node.name
+        one
+        for one in code.co_consts
+        if isinstance(one, types.CodeType) and one.co_name == node.name
     )
 
 

@@ -23,7 +23,20 @@ LITERALS = (bool, int, float, complex, str, bytes, tuple, list, dict, set, froze
 METHODS_THAT_REACH = frozenset({"format", "format_map"})
 """Methods of text that follow attributes by name."""
 LANGUAGE_CLASSES = ("range", "static_range", "condition", "slice", "const")
-PYTHON_BUILTINS = (len, list, range, float, int, bool, isinstance, getattr, hasattr, min, max, print)
+PYTHON_BUILTINS = (
+    len,
+    list,
+    range,
+    float,
+    int,
+    bool,
+    isinstance,
+    getattr,
+    hasattr,
+    min,
+    max,
+    print,
+)
 
 
 def module_named(name: str) -> Any:

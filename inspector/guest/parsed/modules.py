@@ -85,9 +85,7 @@ class Module:
         first: line of the file that the text begins at.
     """
 
-    def __init__(
-        self, modules: Modules, name: str, file: str, text: str, first: int = 1
-    ) -> None:
+    def __init__(self, modules: Modules, name: str, file: str, text: str, first: int = 1) -> None:
         self.name = name
         self.file = file
         self.first = first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+
 class RefusedError(BaseException):
     """Something that compiling a kernel would run, or that this interpreter lacks.
 
@@ -20,9 +21,7 @@ class RefusedError(BaseException):
         self.missing = missing
 
 
-REFUSED = (
-    "kernel {name} is not compiled, since that would run more than Triton's language: {what}"
-)
+REFUSED = "kernel {name} is not compiled, since that would run more than Triton's language: {what}"
 MISSING = "kernel {name} needs {what}, of the libraries of {executable}"
 
 
