@@ -42,15 +42,16 @@ def save(report: Report, path: Path) -> None:
         ) from None
     try:
         with os.fdopen(handle, "wb") as raw, zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as out:
-            out.writestr(_REPORT, text.getvalue())
+            out.writestr(_REPORT, text.getvalue().encode("utf-8", "backslashreplace"))
             for digest in sorted(artifacts):
                 out.write(artifacts[digest].path, _ARTIFACTS + digest)
         Path(temporary).replace(path)
     except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
         raise KinspectError(
             f"{path}: cannot be written ({error})", "run again, or free space"
         ) from None
+    finally:
+        Path(temporary).unlink(missing_ok=True)
 
 
 def load(path: Path, cache: Path) -> Report:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 import click
+from kinspect.inspector.cli.options import UNENCODABLE
 from kinspect.inspector.errors import KinspectError, unforeseen
 from kinspect.inspector.version import VERSION
 
@@ -92,6 +94,9 @@ def cli() -> None:
 
 def run(args: Sequence[str]) -> int:
     """Runs the group on `args` and turns every way out into an exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # file names may be no text
+            stream.reconfigure(errors=UNENCODABLE)
     try:
         status: Any = cli.main(args=list(args), prog_name="kinspect", standalone_mode=False)
     except KinspectError as error:

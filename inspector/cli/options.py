@@ -61,6 +61,12 @@ def compile_options(function: F) -> F:
     return function
 
 
+UNENCODABLE = "backslashreplace"
+"""What becomes of half a surrogate, as Python spells bytes of file names that are not UTF-8: text
+that everyone can read, and in JSON the escape of the very same.
+"""
+
+
 def launch_options(function: F) -> F:
     """What the user states of a launch that the file does not: `lds`, `waves`."""
     waves = click.option(
@@ -82,12 +88,12 @@ def result_stream(output: Path | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     if output.exists() and not output.is_file():
-        with output.open("w", encoding="utf-8") as stream:
+        with output.open("w", encoding="utf-8", errors=UNENCODABLE) as stream:
             yield stream
         return
     partial = output.with_name(f".{output.name}.partial")
     try:
-        with partial.open("w", encoding="utf-8") as stream:
+        with partial.open("w", encoding="utf-8", errors=UNENCODABLE) as stream:
             yield stream
         partial.replace(output)
     except OSError as error:

@@ -200,7 +200,7 @@ def write(baseline: Baseline, path: Path) -> None:
     temporary = None
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as out:
             out.write(render(baseline))
         os.chmod(temporary, path.stat().st_mode & 0o777 if path.exists() else 0o644)
         Path(temporary).replace(path)
