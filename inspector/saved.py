@@ -35,7 +35,7 @@ def save(report: Report, path: Path) -> None:
     artifacts = {a.sha256: a for k in report.kernels for a in k.artifacts.values()}
     try:
         with replacing(path) as raw, zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as out:
-            out.writestr(_REPORT, text.getvalue())
+            out.writestr(_REPORT, text.getvalue().encode("utf-8", "backslashreplace"))
             for digest in sorted(artifacts):
                 out.writestr(_ARTIFACTS + digest, _content(artifacts[digest]))
     except OSError as error:

@@ -79,13 +79,15 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replacing_text(path: Path, *, private: bool = False) -> Iterator[TextIO]:
-    """The same for UTF-8 text.
+    """The same for UTF-8 text; what no UTF-8 can hold (of a file's name, say) is spelled out.
 
     Raises:
         OSError: it cannot be written.
     """
     with replacing(path, private=private) as stream:
-        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+        text = io.TextIOWrapper(
+            stream, encoding="utf-8", errors="backslashreplace", newline=""
+        )
         try:
             yield text
             text.flush()

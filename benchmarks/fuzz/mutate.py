@@ -27,7 +27,8 @@ _NUMBERS = (
 )  # fmt: skip
 _WORDS = (
     b"\x00", b"\xff\xfe", b"\xed\xa0\x80", b"\x1b]0;x\x07", b"\r", b"\r\n", b"\t",
-    b"\"", b"'", b"\\", b"#", b"//", b"/*", b"*/", b";", b"(", b")", b"[", b"]", b"{", b"}", b"<", b">", b",", b":", b"=",
+    b"\"", b"'", b"\\", b"#", b"//", b"/*", b"*/", b";", b"(", b")",
+    b"[", b"]", b"{", b"}", b"<", b">", b",", b":", b"=",
     b"&a ", b"*a", b"<<: ", b"!!int ", b"!!timestamp ", b"- ", b"? ", b"%", b"@", b"$", b"$0",
     b"\\@",
     b"null", b"true", b"\xe2\x80\xae", "\u2028".encode(),

@@ -187,7 +187,7 @@ def _sizes(case: Path) -> str:
     (path,) = case.iterdir()
     read = read_tune_gemm if path.suffix == ".yaml" else read_gpumode
     known = [{"m": 64, "n": 64, "k": 128, "seed": 1}]
-    for given in read(path.read_text("utf-8"), path.name)[:100]:
+    for given in read(path.read_text("utf-8", "replace"), path.name)[:100]:
         fitted(given, known, "gemm")
     return ""
 

@@ -319,7 +319,7 @@ def _assigns(source: bytes, name: str) -> bool:
     """Whether a module assigns or imports the name at its top level."""
     try:
         body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # MemoryError: nested too deeply
         return False
     return any(name in _names(statement) for statement in body)
 

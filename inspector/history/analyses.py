@@ -179,9 +179,9 @@ def insert(connection: sqlite3.Connection, number: int, analysis: Analysis) -> N
         (
             number,
             analysis.date,
-            analysis.label,
-            analysis.command,
-            analysis.target,
+            _text(analysis.label),
+            _text(analysis.command),
+            _text(analysis.target),
             json.dumps(dict(analysis.versions), sort_keys=True),
             json.dumps(dict(analysis.units), sort_keys=True),
         ),
@@ -191,10 +191,10 @@ def insert(connection: sqlite3.Connection, number: int, analysis: Analysis) -> N
         [
             (
                 number,
-                k.kernel,
-                k.identity,
+                _text(k.kernel),
+                _text(k.identity),
                 k.arch,
-                k.name,
+                _text(k.name),
                 json.dumps(dict(k.config), sort_keys=True, default=str),
                 json.dumps(dict(k.figures), sort_keys=True),
                 None if k.findings is None else json.dumps(dict(k.findings), sort_keys=True),
@@ -202,6 +202,11 @@ def insert(connection: sqlite3.Connection, number: int, analysis: Analysis) -> N
             for k in analysis.kernels
         ],
     )
+
+
+def _text(value: str | None) -> str | None:
+    """As SQLite takes it: names of files that are not UTF-8 with those bytes spelt out."""
+    return None if value is None else value.encode("utf-8", "backslashreplace").decode()
 
 
 def typed(kind: Any, values: Sequence[Any]) -> Any:

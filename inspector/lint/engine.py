@@ -248,7 +248,7 @@ def fingerprint(rule: str, kernel_id: str, ordinal: int, source_line: str) -> st
     parts = (rule, _LINE_AFTER_FILE.sub(r"\1", kernel_id), str(ordinal), source_line.strip())
     import hashlib  # loads OpenSSL: only where there is a finding
 
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 def _locations(

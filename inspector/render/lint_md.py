@@ -74,7 +74,7 @@ class _Page:
 
     def add(self, lines: list[str], share: float = 1.0) -> bool:
         """Adds lines if all of them fit into this share of the page."""
-        size = sum(len(line.encode()) + 1 for line in lines)
+        size = sum(len(line.encode("utf-8", "backslashreplace")) + 1 for line in lines)
         if self._used + size > self._most * share:
             return False
         self._used += size

@@ -9,6 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 import yaml
+from kinspect.inspector.documents import check_yaml, yaml_loader
+from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.isa.arguments import DYNAMIC_LDS_KINDS
 
 # Kernel arguments are most of the text, and all that is needed of them is whether one means dynamic
@@ -19,12 +21,6 @@ _DYNAMIC_LDS = re.compile(
     rf"({'|'.join(sorted(DYNAMIC_LDS_KINDS))})['\"]?[ \t]*\r?$",
     re.MULTILINE,
 )
-# libyaml builds nested nodes recursively in C: some ten thousand levels overflow its stack and take
-# the process down. Real metadata nests five deep and has no flow collections worth mentioning.
-_MAX_FLOW = 2_000
-_MAX_NESTED_ITEMS = 200
-_MAX_INDENT = 2_000
-_ITEMS = re.compile(rf"(?:[-?:] +){{{_MAX_NESTED_ITEMS}}}|^[ \t]{{{_MAX_INDENT}}}", re.MULTILINE)
 
 # Code object v2 names its figures differently (AMDGPUUsage, "Code Object V2 Metadata").
 _V2_NAMES: Mapping[str, str] = MappingProxyType(
@@ -84,15 +80,16 @@ def read_metadata(text: str) -> Metadata:
 
 
 def _load(text: str) -> tuple[Any, str]:
-    if text.count("[") + text.count("{") > _MAX_FLOW or _ITEMS.search(text):
-        return None, "it is nested too deeply"
+    short = _without_arguments(text)
     try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        return yaml.load(_without_arguments(text), Loader=loader), ""
+        check_yaml(short, "it")
+        return yaml.load(short, Loader=yaml_loader()), ""
+    except KinspectError:
+        return None, "it is nested too deeply, or repeats itself without end"
     except yaml.MarkedYAMLError as error:
         return None, " ".join((error.problem or "it is not YAML").split())
-    # ValueError: PyYAML's constructors on impossible dates and numbers.
-    except (yaml.YAMLError, ValueError, RecursionError, KeyError, OverflowError):
+    except Exception:
+        # PyYAML's constructors raise what their conversions of dates and numbers raise.
         return None, "it is not YAML"
 
 

@@ -1,0 +1,361 @@
+"""Files of strangers: whatever is in one, it is one line and the others are reported."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import struct
+import subprocess
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kinspect.inspector import pipeline, saved
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.lint import baseline
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.render import json_v1
+from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.runs.reading import Work, read_target
+
+Tool = Callable[..., subprocess.CompletedProcess[str]]
+GOOD = Path(__file__).parent / "data" / "small_gfx942.s"
+MOST_SECONDS = 20
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    return json_v1.to_dict(pipeline.collect(Request((str(GOOD),))))
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    place = tmp_path_factory.mktemp("saved") / "a.kinspect"
+    saved.save(pipeline.collect(Request((str(GOOD),))), place)
+    return place.read_bytes()
+
+
+# --------------------------------------------------------------------------- damage
+
+
+def _zip(method: int, name: str = "report.json", data: bytes = b"{}") -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as packed:
+        packed.writestr(name, data)
+    return out.getvalue()
+
+
+def _lying_zip() -> bytes:
+    """Says that it unpacks to 100 bytes; it unpacks to as much as its 2 MB can."""
+    data = bytearray(_zip(zipfile.ZIP_DEFLATED, data=b" " * (1 << 30)))
+    for signature, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        struct.pack_into("<I", data, data.rfind(signature) + at, 100)
+    return bytes(data)
+
+
+def _patched(data: bytes, after: bytes, offset: int, new: bytes) -> bytes:
+    at = data.rfind(after) + offset
+    return data[:at] + new + data[at + len(new) :]
+
+
+def _bundle_bomb(shift: int) -> bytes:
+    """Eight entries over the same 900 MB, which a megabyte inflates to."""
+    triple, size, count = b"hip-amdgcn-amd-amdhsa--gfx942", 900 << 20, 8
+    head = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", count)
+    head += b"".join(
+        struct.pack("<QQQ", 4096 + n * shift, size, len(triple)) + triple for n in range(count)
+    )
+    squeeze = zlib.compressobj(9)
+    body = squeeze.compress(head.ljust(4096, b"\0"))
+    for _ in range(900):
+        body += squeeze.compress(bytes(1 << 20))
+    body += squeeze.compress(bytes(8 * shift)) + squeeze.flush()
+    plain = 4096 + size + 8 * shift
+    return struct.pack("<4sHHQQ8x", b"CCOB", 3, 0, 32 + len(body), plain) + body
+
+
+def _with(report: dict[str, Any], change: Callable[[dict[str, Any]], object]) -> bytes:
+    copy = json.loads(json.dumps(report))
+    change(copy)
+    return json.dumps(copy).encode()
+
+
+def _deep(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+REPORTS: dict[str, Callable[[dict[str, Any]], bytes]] = {
+    "a list in waits": lambda r: _with(r, lambda d: d["kernels"][0].update(waits=[[1]])),
+    "text for tool": lambda r: _with(r, lambda d: d.update(tool="kinspect")),
+    "text for notes": lambda r: _with(r, lambda d: d.update(notes="x")),
+    "numbers for errors": lambda r: _with(r, lambda d: d.update(errors=[1])),
+    "text for a line": lambda r: _with(
+        r, lambda d: d["kernels"][0]["memory_ops"][0].update(line="7")
+    ),
+    "an endless line": lambda r: _with(
+        r, lambda d: d["kernels"][0]["loops"][0].update(lines=[[1, 10**18]])
+    ),
+    "metrics as a list": lambda r: _with(r, lambda d: d["kernels"][0].update(metrics=[])),
+    "a list for a figure": lambda r: _with(
+        r, lambda d: d["kernels"][0]["metrics"]["vgpr_count"].update(value=[1])
+    ),
+    "a digest that is a path": lambda r: _with(
+        r, lambda d: d["kernels"][0].update(artifacts={"amdgcn": {"sha256": "../x", "bytes": 1}})
+    ),
+    "5,000 digits": lambda r: json.dumps(r).replace('"schema_version": 1', f'"x": {"9" * 5000}, "schema_version": 1').encode(),  # noqa: E501
+    "nested 100,000 deep": lambda r: b"[" * 100_000,
+    "places within places": lambda r: b'{"schema_version": 1, "target": "", "tool": {}, "errors": [], "kernels": [' + b'{"source":' * 900 + b"1" + b"}" * 900 + b"]}",  # noqa: E501
+}  # fmt: skip
+
+ARCHIVES: dict[str, Callable[[bytes], bytes]] = {
+    "a damaged byte": lambda a: _patched(a, b"PK\x03\x04", 120, b"\xff\x00\xff\x13"),
+    "an unknown method": lambda a: _patched(a, b"PK\x01\x02", 10, b"\x63\x00"),
+    "encrypted": lambda a: _patched(a, b"PK\x01\x02", 8, b"\x01\x00"),
+    "lzma": lambda a: _zip(zipfile.ZIP_LZMA),
+    "bzip2": lambda a: _zip(zipfile.ZIP_BZIP2),
+    "without a report": lambda a: _zip(zipfile.ZIP_DEFLATED, "x"),
+    "a bomb": lambda a: _zip(zipfile.ZIP_DEFLATED, data=b" " * (1 << 30)),
+    "a size that is a lie": lambda a: _lying_zip(),
+    "cut off": lambda a: a[: len(a) // 2],
+}
+
+OTHERS: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "a bundle of one image": ("b.co", lambda: _bundle_bomb(0)),
+    "a bundle that overlaps": ("b.co", lambda: _bundle_bomb(4096)),
+    "sexagesimal metadata": (
+        "m.s",
+        lambda: (
+            GOOD.read_bytes()
+            + b"\n.amdgpu_metadata\n---\nx: 1"
+            + b":1" * 200_000
+            + b"\n...\n.end_amdgpu_metadata\n"
+        ),
+    ),
+    "no UTF-8": ("u.s", lambda: b"\xff\xfe\x00" * 50),
+}
+
+
+def _one_line(done: subprocess.CompletedProcess[str], bad: str) -> None:
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert done.returncode == 2, done.stderr
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("kinspect: error: ")
+    assert bad in lines[0]
+    assert "internal error" not in lines[0]
+    assert "small" in done.stdout  # the good one is reported
+
+
+def _limited() -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS + 5, MOST_SECONDS + 5))
+    resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, 2 << 30))
+
+
+def _both(folder: Path, name: str, data: bytes, *more: str) -> subprocess.CompletedProcess[str]:
+    import sys
+
+    shutil.copy(GOOD, folder / "small.s")
+    (folder / name).write_bytes(data)
+    return subprocess.run(
+        [sys.executable, "-m", "kinspect.inspector.cli", "analyze", "small.s", name, *more],
+        cwd=folder, capture_output=True, text=True, preexec_fn=_limited, timeout=120,
+        env={**os.environ, "KINSPECT_CACHE_DIR": str(folder / "cache")},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", REPORTS)
+def test_a_damaged_report_leaves_the_others(
+    tmp_path: Path, report: dict[str, Any], damage: str
+) -> None:
+    _one_line(_both(tmp_path, "bad.json", REPORTS[damage](report)), "bad.json")
+
+
+@pytest.mark.parametrize("damage", ARCHIVES)
+def test_a_damaged_archive_leaves_the_others(tmp_path: Path, archive: bytes, damage: str) -> None:
+    _one_line(_both(tmp_path, "bad.kinspect", ARCHIVES[damage](archive)), "bad.kinspect")
+
+
+@pytest.mark.parametrize("damage", ["a bundle of one image", "a bundle that overlaps", "no UTF-8"])
+def test_other_damage_leaves_the_others(tmp_path: Path, damage: str) -> None:
+    name, make = OTHERS[damage]
+    _one_line(_both(tmp_path, name, make()), name)
+
+
+def test_sexagesimal_metadata_costs_nothing_but_itself(tmp_path: Path) -> None:
+    name, make = OTHERS["sexagesimal metadata"]
+    done = _both(tmp_path, name, make())
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("what", ["nope.s", "none", "x.unknown", "a\x00b.s"])
+def test_a_target_that_is_none_leaves_the_others(tmp_path: Path, what: str) -> None:
+    shutil.copy(GOOD, tmp_path / "small.s")
+    (tmp_path / "none").mkdir()
+    (tmp_path / "x.unknown").write_text("x")
+    paths = str(tmp_path / "small.s"), what if "\x00" in what else str(tmp_path / what)
+    found = pipeline.collect(Request(paths))
+    assert [k.name for k in found.kernels] == ["small"]
+    (error,) = found.errors
+    assert "internal error" not in error.message
+    assert error.hint
+    with pytest.raises(KinspectError):
+        pipeline.collect(Request(paths[1:]))
+
+
+# --------------------------------------------------------------------------- bugs of ours
+
+
+BUGS: tuple[BaseException, ...] = (
+    KeyError("x"),
+    RecursionError("deep"),
+    MemoryError(),
+    UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"),
+    zlib.error("x"),
+    AssertionError(),
+)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda b: type(b).__name__)
+def test_a_bug_in_one_target_is_its_error_record(bug: BaseException, tmp_path: Path) -> None:
+    names = [str(shutil.copy(GOOD, tmp_path / f"{n}.s")) for n in range(3)]
+
+    def then(report: KernelReport) -> str:
+        if "1.s" in report.id:
+            raise bug
+        return report.name
+
+    found = list(pipeline.each(Request(tuple(names)), then))
+    made = [e.value for e in found if hasattr(e, "value")]
+    (failed,) = [e.error for e in found if hasattr(e, "error")]
+    assert made == ["small", "small"]
+    assert failed.file == names[1]
+    if not isinstance(bug, MemoryError):  # which has a limit's own words
+        assert failed.message.startswith(f"internal error of kinspect: {type(bug).__name__}")
+        assert "test_hostile_files.py:" in failed.message
+        assert "report it" in failed.hint
+
+
+def test_a_bug_in_a_capture_is_an_error_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kinspect.inspector.capture.targets import Target
+    from kinspect.inspector.runs import capturing
+
+    def broken(*args: object) -> None:
+        raise LookupError("on purpose")
+
+    monkeypatch.setattr(capturing, "_of_ttir", broken)
+
+    class Nothing:
+        def toolchain(self) -> Any:
+            return type("T", (), {"triton_version": "3.9"})
+
+    target = Target(tmp_path / "k.ttir", "ttir")
+    variants, (error,) = capturing.variants_of(target, Request(()), Nothing())  # type: ignore[arg-type]
+    assert not variants
+    assert error.message.startswith("internal error of kinspect: LookupError: on purpose")
+
+
+def test_limits_hold_for_one_target_not_for_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kinspect.inspector.capture.targets import resolve_all
+
+    monkeypatch.setenv("KINSPECT_READ_SECONDS", "0.3")
+    targets = resolve_all([str(shutil.copy(GOOD, tmp_path / f"{n}.s")) for n in range(2)])
+
+    def then(report: KernelReport) -> str:
+        while "0.s" in report.id:
+            with contextlib.suppress(Exception):  # nothing on the way may keep it
+                sum(range(1000))
+        return report.name
+
+    work = Work(Request(()), then)
+    first, second = ([*read_target(n, target, work)] for n, target in enumerate(targets))
+    assert "takes more than" in first[0].error.message  # type: ignore[union-attr]
+    assert second[0].value == "small"  # type: ignore[union-attr]
+
+
+# --------------------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(("analyze", "--format", form) for form in ("text", "json", "md")),
+        *(("lint", "--fail-on", "never", "--format", form)
+          for form in ("text", "json", "sarif", "junit", "github", "md")),
+        ("analyze", "--save", "s.kinspect"),
+        ("analyze", "--history"),
+        ("report", "-o", "page.html"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_file_name_that_is_not_utf_8(
+    tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("KINSPECT_DATA_DIR", str(tmp_path / "data"))
+    name = os.fsdecode(b"b\xffd.s")
+    shutil.copy(GOOD, tmp_path / name)
+    done = tool(*command, name)
+    assert done.returncode == 0, done.stderr
+    if "json" in command or "sarif" in command:
+        assert isinstance(json.loads(done.stdout), dict)
+    elif command[0] != "report" and command[-1] != "junit":
+        assert "small" in done.stdout or "finding" in done.stdout
+    missing = tool(*command, os.fsdecode(b"n\xff.s"))
+    assert missing.returncode == 2
+    assert missing.stderr.count("\n") == 1
+    assert "no such file" in missing.stderr
+
+
+def test_a_report_of_such_a_file_is_read_back(tool: Tool, tmp_path: Path) -> None:
+    name = os.fsdecode(b"b\xffd.s")
+    shutil.copy(GOOD, tmp_path / name)
+    (tmp_path / "r.json").write_text(tool("analyze", name, "--format", "json").stdout)
+    assert tool("analyze", name, "--save", "r.kinspect").returncode == 0
+    for again in ("r.json", "r.kinspect"):
+        done = tool("analyze", again)
+        assert done.returncode == 0, done.stderr
+        assert "small" in done.stdout
+
+
+# --------------------------------------------------------------------------- other files
+
+
+def test_a_baseline_of_absurd_counts(tmp_path: Path) -> None:
+    entry = {"kernel": "k", "rule": "r", "message": "m", "fingerprint": "f", "count": 10**18}
+    text = json.dumps({"schema_version": 1, "findings": [entry]})
+    with pytest.raises(KinspectError, match="over 1,000,000 findings"):
+        baseline.parse(text, "b.json")
+
+
+@pytest.mark.parametrize(
+    "text", ["- " * 100_000, "[" * 100_000, "- {M: " + "1:1" * 100_000 + "}", "- !!timestamp x"]
+)
+def test_gemm_sizes_that_end_other_tools(tmp_path: Path, text: str) -> None:
+    from kinspect.inspector.suite.case_files import read_tune_gemm
+
+    with pytest.raises(KinspectError) as caught:
+        read_tune_gemm(text, "sizes.yaml")
+    assert "sizes.yaml" in str(caught.value)
+    assert caught.value.hint
+
+
+def test_settings_with_a_key_of_100_000_parts(tmp_path: Path) -> None:
+    from kinspect.inspector import settings
+
+    file = tmp_path / "pyproject.toml"
+    file.write_text("# kinspect\n" + "a." * 100_000 + "a = 1\n")
+    with pytest.raises(KinspectError, match=r"pyproject.toml:2: .*over 100 parts"):
+        settings.load(start=tmp_path)

@@ -1,0 +1,284 @@
+"""The bounds on what a file may take, and documents within them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kinspect.inspector import limits
+from kinspect.inspector.documents import json_value, toml_value, yaml_loader, yaml_value
+from kinspect.inspector.errors import KinspectError, unforeseen
+from kinspect.inspector.limits import LimitError
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(limits.SECONDS_VARIABLE, "0.3")
+
+
+def _endless() -> Iterator[int]:
+    yield 1
+    while True:
+        with contextlib.suppress(Exception):  # nothing on the way may keep the end of time
+            sum(range(1000))
+
+
+def _in_an_expression() -> Iterator[int]:
+    yield 1
+    re.match(r"(a+)+b", "a" * 60)
+
+
+@pytest.mark.usefixtures("hurry")
+@pytest.mark.parametrize("steps", [_endless, _in_an_expression])
+def test_time_ends_what_works_on(steps: Any) -> None:
+    found = limits.within("f.s", 10, steps())
+    assert next(found) == 1
+    with pytest.raises(LimitError, match=r"f\.s: reading it takes more than 0 s"):
+        next(found)
+    assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
+
+
+@pytest.mark.usefixtures("hurry")
+def test_time_ends_what_works_in_a_thread() -> None:
+    caught: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            list(limits.within("f.s", 10, _endless()))
+        except LimitError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(30)
+    assert "takes more than" in str(caught[0])
+    assert threading.active_count() == 1
+
+
+@pytest.mark.usefixtures("hurry")
+def test_the_callers_own_time_and_sleep_do_not_count() -> None:
+    for _ in limits.within("f.s", 10, range(3)):
+        end = time.process_time() + 0.2
+        while time.process_time() < end:
+            pass
+    with limits.reading("f.s", 10):
+        time.sleep(0.6)
+
+
+def test_memory_is_given_back_and_its_end_is_one_line() -> None:
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    with pytest.raises(LimitError, match="MiB of memory"), limits.reading("f.s", 10):
+        bytearray(limits.BASE_MEMORY + (1 << 28))
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+    with limits.reading("f.s", 1 << 30):  # a large file may take more
+        del before
+
+
+def test_bounds_grow_with_the_file() -> None:
+    small, large = limits.Reading("a", 1 << 20), limits.Reading("a", 100 << 20)
+    assert large.seconds > small.seconds + 80
+    assert large.memory > 5 * small.memory
+    assert large.inflated.left > 10 * small.inflated.left
+
+
+def test_one_budget_for_all_that_a_target_holds() -> None:
+    body = zlib.compress(bytes(100 << 20), 9)
+    with limits.reading("f.co", len(body)):
+        limits.inflate(body, 1 << 30, "f.co")
+        with pytest.raises(LimitError, match="inflates to far more"):
+            limits.inflate(body, 1 << 30, "f.co")
+    limits.inflate(body, 1 << 30, "f.co")  # another target
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (zlib.compress(bytes(5000)), "more than the 100 bytes"),
+        (zlib.compress(bytes(50))[:-6], "cut off"),
+        (b"junk", "does not inflate"),
+    ],
+)
+def test_damaged_streams(data: bytes, message: str) -> None:
+    with pytest.raises(KinspectError, match=message):
+        limits.inflate(data, 100, "f")
+
+
+# --------------------------------------------------------------------------- documents
+
+
+LAUGHS = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [{','.join(['*' + chr(97 + n)] * 10)}]\n" for n in range(9)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 100_000, "f:1: YAML nested over 200 deep"),
+        ("- " * 100_000 + "a", "f:1: YAML nested over 200 deep"),
+        ("-\t" * 100_000 + "a", "f:1: "),
+        ("? " * 100_000 + "a", "f:1: YAML nested over 200 deep"),
+        ("\n".join(" " * n + "a:" for n in range(3000)), "f:201: YAML nested"),
+        ("{a: " * 300 + "1" + "}" * 300, "nested over 200 deep"),
+        (LAUGHS, "f:6: YAML whose aliases repeat without end"),
+        ("&a [*a]", "aliases repeat without end"),
+        ("a: " + "1" * 5000, "f:1: .*over 100 digits"),
+        ("a: 0x" + "f" * 5000, "f:1: .*over 100 digits"),
+        ("a: 2001-99-99", "month must be"),
+        ("!!int ''", "not readable YAML"),
+        ("!!bool x", "not readable YAML"),
+        ("!!timestamp x", "not readable YAML"),
+        ("!!python/object:os.system x", "f:1: not valid YAML"),
+        ("[1, 2", "f:2: not valid YAML"),
+        ("? [a]\n: b", "f:1: not valid YAML"),
+    ],
+    ids=str,
+)
+def test_hostile_yaml(text: str, message: str) -> None:
+    began = time.process_time()
+    with pytest.raises(KinspectError, match=message) as caught:
+        yaml_value(text, "f", "mend it")
+    assert caught.value.hint == "mend it"
+    assert time.process_time() - began < 5
+
+
+def test_sexagesimal_yaml_is_text() -> None:
+    text = "1" + ":1" * 100_000
+    assert yaml_value(f"a: {text}\nb: 1:30\nc: 190:20:30.15", "f") == {
+        "a": text,
+        "b": "1:30",
+        "c": "190:20:30.15",
+    }
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("inspector/**/*.yaml")), ids=lambda p: p.name)
+def test_other_yaml_is_as_pyyaml_has_it(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert yaml_value(text, path.name) == yaml.safe_load(text)
+
+
+def test_scalars_are_as_pyyaml_has_them() -> None:
+    texts = "0x1F 017 1_000 1.5e3 1.5e+3 1e3 -.inf 0b11 2001-01-01 0 -0 +1 08 0. 1. .5 ~ yes"
+    for text in texts.split():
+        assert repr(yaml.load(text, Loader=yaml_loader())) == repr(yaml.safe_load(text)), text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a." * 100_000 + "a=1", "f:1: .*a key of over 100 parts"),
+        ("\n[" + "a." * 100_000 + "a]", "f:2: .*a key of over 100 parts"),
+        ("x = {" + '"a" . ' * 1000 + "a=1}", "f:1: .*a key of over 100 parts"),
+        ("a=" + "[" * 100_000, "nested too deeply"),
+        ("a=" + "1" * 5000, "a number of thousands of digits"),
+        ("a=", "not valid TOML"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_hostile_toml(text: str, message: str) -> None:
+    with pytest.raises(KinspectError, match=message):
+        toml_value(text, "f")
+
+
+def test_prose_in_toml_is_no_key() -> None:
+    prose = "Why not. It is so. " * 500
+    assert toml_value(f'a = "{prose}"\nb = """\n{prose}"""\n', "f") == {"a": prose, "b": prose}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ("1" * 5000, "a number of thousands of digits"),
+        (b"\xff", "not valid JSON"),
+        ("{", "not valid JSON"),
+    ],
+    ids=lambda text: str(text)[:20],
+)
+def test_hostile_json(text: str | bytes, message: str) -> None:
+    with pytest.raises(KinspectError, match=message):
+        json_value(text, "f")
+
+
+def test_an_unforeseen_error_says_where() -> None:
+    try:
+        yaml_loader().nothing()
+    except AttributeError as error:
+        said = unforeseen(error)
+    assert said.message.startswith("internal error of kinspect: AttributeError: ")
+    assert "(tests/test_limits.py:" in said.message
+    assert "\n" not in said.message
+
+
+# --------------------------------------------------------------------------- fuzzing
+
+
+def _fuzzed(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.fuzz", *arguments],
+        cwd=ROOT, capture_output=True, text=True, timeout=600,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_fuzz_driver_sees_what_it_is_to_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that crashes, hangs in C, raises and is well, by what the file says."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.fuzz import driver
+    from benchmarks.fuzz.readers import Reader
+
+    monkeypatch.setattr(driver, "MOST_SECONDS", 0.5)
+    monkeypatch.setattr(driver, "mutated", lambda files, rng, *rest: {"f": rng.choice(WAYS)})
+    ways = (b"crash", b"hang", b"raise", b"refuse", b"read")
+    monkeypatch.setitem(globals(), "WAYS", ways)
+
+    def run(case: Path) -> str:
+        way = (case / "f").read_bytes()
+        if way == b"crash":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if way == b"hang":
+            sum(range(10**11))
+        if way == b"raise":
+            raise LookupError("on purpose")
+        if way == b"refuse":
+            raise KinspectError("no")
+        return ""
+
+    reader = Reader("made_up", run, lambda: [{"f": b"read"}], {"": "bytes"})
+    tally = driver.fuzz(reader, 8, 1, tmp_path)
+    assert tally.refused
+    assert tally.cases > tally.refused
+    kinds = {what.split(" at ")[0] for what in tally.faults}
+    assert kinds == {
+        f"the process ended by signal {signal.SIGSEGV.value}",
+        "over 0 s",
+        "LookupError",
+    }
+    assert all(place.is_dir() for place in tally.kept.values())
+
+
+WAYS: tuple[bytes, ...] = ()
+
+
+@pytest.mark.slow
+def test_a_minute_of_fuzzing_every_reader(tmp_path: Path) -> None:
+    print(_fuzzed("--minutes", "1", "--keep", str(tmp_path)))  # noqa: T201 - figures to quote
