@@ -229,6 +229,9 @@ def _falls_into_next(raw: RawFunction, next_start: int) -> bool:
         last -= 1
     if last < 0:
         return True
+    begin = rows[0][ADDRESS] if last == 0 and rows[0][MNEMONIC] == "s_trap" else None
+    if begin is not None and next_start == begin + PRELOAD_HEADER_BYTES:
+        return True  # a header, and the code behind it begins with a label
     flow = flow_of(rows[last][OP], rows[last][OPERANDS])
     if not flow.falls_through:
         return False

@@ -18,6 +18,7 @@ _WORD = 4
 # Direct branches and calls: a signed 16-bit distance in words from the next instruction.
 _BRANCH = re.compile(r"s_(?:c?branch|call|subvector_loop)\w*(?: .*,)? (\d+)$")
 _ADDRESS = re.compile(r"// ([0-9A-F]{12,16}):")
+_LABEL = re.compile(r"([0-9a-f]{16}) <(.+)>:$")
 _GLUED = re.compile(r"(\S)// (?=[0-9A-F]{12,16}:)")
 _SECTION = re.compile(r"Disassembly of section (.*):$")
 _DATA = re.compile(r"\t\.(?:long|byte)\b")
@@ -139,8 +140,11 @@ def trim_listing(text: str, code: CodeObject) -> str:
 
     Symbols say where functions end; a section that has a function of unknown size stays whole. A
     blank is put before the comments of long instructions, which llvm-objdump leaves out
-    (`v83 /*v339*/// 000000001760:`).
+    (`v83 /*v339*/// 000000001760:`). Where a label stands at a kernel's beginning, llvm-objdump may
+    name the code after that: it gets the kernel's name.
     """
+    linked = len({s.address for s in code.elf.sections if s.executable}) == 1
+    named = {f.address: f.name for f in code.functions if f.name in code.kernels and linked}
     kept: list[str] = []
     extents: _Extents | None = None
     inside = True
@@ -149,6 +153,9 @@ def trim_listing(text: str, code: CodeObject) -> str:
         if section:
             extents = _extents(code, section[1])
             inside = True
+        label = _LABEL.match(line) if named else None
+        if label:
+            line = f"{label[1]} <{named.get(int(label[1], 16), label[2])}>:"
         match = _ADDRESS.search(line) if line.startswith("\t") else None
         if match and extents is not None:
             inside = extents.hold(int(match[1], 16))
