@@ -363,7 +363,7 @@ def _narrow(access: Access) -> str:
     layout = access.layout.partition(" of ")[0]
     return (
         f"{access.op}{where} ({layout}): {show(access.bits)} of {show(access.widest)} bits –"
-        f" {access.reason} → {access.fix}"
+        f" {access.reason}{f' → {access.fix}' if access.fix else ''}"
     )
 
 

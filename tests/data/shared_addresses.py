@@ -89,6 +89,34 @@ def unpacked_advised(p, y, stride_n, K: tl.constexpr, N: tl.constexpr):
 
 
 @triton.jit
+def in_runs(x, y, stride, RUN: tl.constexpr, BLOCK: tl.constexpr):
+    """Runs of neighbours; no two elements have one address."""
+    at = tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + (at // RUN * stride + at % RUN)))
+
+
+@triton.jit
+def in_steps(x, y, BLOCK: tl.constexpr):
+    """Two steps forward, and one every other time."""
+    at = tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + (at * 2 + at % 2)))
+
+
+@triton.jit
+def around(x, y, BLOCK: tl.constexpr):
+    """Groups that come again."""
+    at = tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at // 2 % 4))
+
+
+@triton.jit
+def chosen(x, y, n, BLOCK: tl.constexpr):
+    """Groups, or neighbours."""
+    at = tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + tl.where(at < n, at // 2, at)))
+
+
+@triton.jit
 def shifted(x, y, BLOCK: tl.constexpr):
     """A shift in place of a division."""
     at = tl.arange(0, BLOCK)
@@ -220,6 +248,10 @@ KINSPECT_CASES = [
     _case("rows_only", "rows_only", _COPY, {"M": 64, "N": 64}),
     _case("unpacked", "unpacked", _PACKED, {"K": 64, "N": 64}),
     _case("unpacked_advised", "unpacked_advised", _PACKED, {"K": 64, "N": 64}),
+    _case("in_runs", "in_runs", {**_COPY, "stride": "i32:16"}, {"RUN": 4, "BLOCK": 2048}),
+    _case("in_steps", "in_steps", _COPY, {"BLOCK": 4096}),
+    _case("around", "around", _COPY, {"BLOCK": 4096}),
+    _case("chosen", "chosen", {**_COPY, "n": "i32"}, {"BLOCK": 4096}),
     _case("shifted", "shifted", _COPY, {"BLOCK": 16384}),
     _case("cleared", "cleared", _COPY, {"BLOCK": 16384}),
     _case("swizzled", "swizzled", _COPY, {"BLOCK": 2048}),

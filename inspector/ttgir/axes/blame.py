@@ -40,6 +40,7 @@ remainder that may wrap around."""
 
 _MOST_STEPS = 200
 _LONGEST_SHIFT = 31
+_OF_ALL_NEIGHBOURS: frozenset[Kind] = frozenset(("divided", "factor", "repeated", "shared"))
 # Comparisons of a range with a bound that change at multiples if the bound is one; the range stands
 # on the left, or on the right.
 _BEFORE_MULTIPLES = frozenset(("slt", "ult", "sge", "uge"))
@@ -139,7 +140,10 @@ class _Walk:
         op = self._next(name)
         if source is not None:
             self.seen.add(name)
-            return self.contiguity(source, dim, need)
+            cause = self.contiguity(source, dim, need)
+            if cause.kind in _OF_ALL_NEIGHBOURS and not self.moves_as_one(name, dim):
+                return Blame("value", name, op)
+            return cause
         if op is None or name in self.axes.graph.merged:
             return self._end(name)
         through = dimension_before(op, dim)
@@ -153,18 +157,44 @@ class _Walk:
         rule = _CONTIGUITY.get(op.name)
         return self._end(name) if rule is None else rule(self, op, dim, need)
 
+    def moves_as_one(self, name: str, dim: int) -> bool:
+        """Whether a loop only adds to a carried value what is the same for all its elements."""
+        argument = self.axes.graph.carried.get(name)
+        if argument is None or argument.owner.name != "scf.for" or not argument.sources:
+            return False
+        op = self.axes.graph.made.get(argument.sources[-1])
+        if op is None or op.name not in ("arith.addi", "tt.addptr") or name not in op.operands:
+            return False
+        return any(self.is_uniform(op, n, dim) for n in op.operands[:2] if n != name)
+
     def sum_contiguity(self, op: TtgirOp, dim: int, need: int) -> Blame:
         """A sum: the operand that neither stays the same nor steps by one."""
         for name in op.operands[:2]:
             facts = self._of(name, dim)
             if facts.contiguity[dim] < need and facts.constancy[dim] < need:
-                return self.contiguity(name, dim, need)
+                others = [n for n in op.operands[:2] if n != name]
+                alone = all(self.is_uniform(op, other, dim) for other in others)
+                return self.of_operand(op, name, dim, need, alone=alone)
         moving = [n for n in op.operands[:2] if not self.is_uniform(op, n, dim)]
         if not moving:
             return Blame("repeated", op.results[0], op)
         if all(self._of(n, dim).constancy[dim] >= need for n in moving):
-            return self.contiguity(moving[0], dim, need)  # neighbours are equal in groups
+            alone = len(moving) == 1  # neighbours are equal in groups
+            return self.of_operand(op, moving[0], dim, need, alone=alone)
         return self._end(op.results[0])
+
+    def of_operand(
+        self, op: TtgirOp, name: str, dim: int, need: int, *, alone: bool = False
+    ) -> Blame:
+        """An operand's cause, if it holds of the operation's result as well.
+
+        How far neighbours are apart, or that they are equal, does so only where the operand alone
+        changes from neighbour to neighbour.
+        """
+        cause = self.contiguity(name, dim, need)
+        if cause.kind in _OF_ALL_NEIGHBOURS and not alone:
+            return Blame("value", op.results[0], op)
+        return cause
 
     def is_uniform(self, op: TtgirOp, name: str, dim: int) -> bool:
         """Whether an operand of an elementwise operation is the same along a whole dimension."""
@@ -207,7 +237,7 @@ class _Walk:
         a, b = op.operands[:2]
         ranged, by = self._of(a, dim), self._of(b, dim)
         if ranged.contiguity[dim] < need and by.constant != 1:
-            return self.contiguity(a, dim, need)
+            return self.of_operand(op, a, dim, need)
         if "div" in op.name:
             known = by.constant is not None or self._of(op.results[0], dim).constancy[dim] > 1
             return Blame("shared" if known else "divided", self.scalar(b), op, by.constant)
@@ -225,7 +255,7 @@ class _Walk:
         if amount is None or not 0 < amount < _LONGEST_SHIFT:
             return self._end(op.results[0])
         if self._of(a, dim).contiguity[dim] < need:
-            return self.contiguity(a, dim, need)
+            return self.of_operand(op, a, dim, need)
         kind: Kind = "factor" if op.name == "arith.shli" else "shared"
         return Blame(kind, self.scalar(b), op, 1 << amount)
 
@@ -236,14 +266,14 @@ class _Walk:
         if kept is None or kept >= -1 or -kept & (-kept - 1):
             return self._end(op.results[0])
         if self._of(a, dim).contiguity[dim] < need:
-            return self.contiguity(a, dim, need)
+            return self.of_operand(op, a, dim, need)
         return Blame("shared", self.scalar(b), op, -kept, factor=self.scalar(b))
 
     def choice(self, op: TtgirOp, dim: int, need: int) -> Blame:
         first = 1 if op.name == "arith.select" else 0
         for name in op.operands[first:]:
             if self._of(name, dim).contiguity[dim] < need:
-                return self.contiguity(name, dim, need)
+                return self.of_operand(op, name, dim, need)
         return self._end(op.results[0])
 
     # ------------------------------------------------------------------ divisibility
