@@ -111,14 +111,12 @@ def loop_basis(
         waves: of a workgroup, on each side.
         same_tiles: the constexprs are the same.
     """
-    iterations = _iterations(left), _iterations(right)
-    if same_tiles and iterations[0] and iterations[1]:
+    one, other = _iterations(left), _iterations(right)
+    if same_tiles and one and other:
         if waves[0] != waves[1]:
-            per = (iterations[0] / waves[0], iterations[1] / waves[1])
+            per = (one / waves[0], other / waves[1])
             return per, "per source iteration, all waves of the workgroup together"
-        if iterations == (1, 1):
-            return (1, 1), "per iteration"
-        return (iterations[0], iterations[1]), "per source iteration"
+        return (one, other), "per iteration" if one == other == 1 else "per source iteration"
     return basis(left.metrics, right.metrics, waves)
 
 
