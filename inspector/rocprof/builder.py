@@ -135,11 +135,11 @@ class Builder:
         """Makes its columns of one length again, after reading was ended between two of them."""
         table, values = self.dispatches, self.values
         columns = (table.shape, table.number, table.start, table.end, table.queue, table.part)
-        rows = min(map(len, columns))
+        rows = min(len(column) for column in columns)
         for column in columns:
             del column[rows:]
         counted = (values.dispatch, values.counter, values.value)
-        whole = min(map(len, counted))
+        whole = min(len(column) for column in counted)
         if whole and max(values.dispatch[:whole]) >= rows:
             whole = next(at for at, row in enumerate(values.dispatch) if row >= rows)
         for part in counted:

@@ -91,7 +91,7 @@ def _are_whole(numbers: Sequence[Any]) -> bool:
     """Whether they are machine numbers, of which sums are still some that can be printed."""
     if set(map(type, numbers)) != _INTEGERS:
         return False
-    return min(numbers) >= -LARGEST and max(numbers) <= LARGEST
+    return bool(min(numbers) >= -LARGEST and max(numbers) <= LARGEST)
 
 
 def occupancy(

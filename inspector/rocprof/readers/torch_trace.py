@@ -19,7 +19,7 @@ from kinspect.inspector.recording import Agent, KernelShape, Part
 from kinspect.inspector.rocprof.builder import Builder
 from kinspect.inspector.rocprof.readers.json_files import head, open_plain
 from kinspect.inspector.rocprof.readers.json_twins import is_twin
-from kinspect.inspector.rocprof.readers.numbers import LARGEST, is_whole, whole
+from kinspect.inspector.rocprof.readers.numbers import LARGEST, whole
 from kinspect.inspector.rocprof.readers.streams import DamagedError, JsonStream
 from kinspect.inspector.rocprof.reading import Group
 
@@ -231,7 +231,7 @@ def _torch_shape(name: str, args: dict[str, Any], in_items: bool) -> KernelShape
         workgroup_size=None if block is None else block[0] * block[1] * block[2],
         grid=grid,
         grid_size=None if grid is None else grid[0] * grid[1] * grid[2],
-        lds_bytes=shared if is_whole(shared) and shared >= 0 else None,
+        lds_bytes=shared if isinstance(shared, int) and 0 <= shared <= LARGEST else None,
         vgpr=_count(args.get("registers per thread")),  # 0 where it is not known, as on ROCm
     )
 
@@ -260,8 +260,8 @@ def _whole(value: object) -> int | None:
         return None
 
 
-def _count(value: Any) -> int | None:
-    return value if is_whole(value) and value > 0 else None
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and 0 < value <= LARGEST else None
 
 
 def _triple(value: object) -> tuple[int, int, int] | None:
