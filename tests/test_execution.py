@@ -1,7 +1,7 @@
 """What is executed of a target: nothing but of .py targets. Hostile files of every kind try.
 
-Each attack would leave a file of its own in a folder of canaries. That the attacks are ones is shown
-by those that do run where the user trusts the trace.
+Each attack would leave a file of its own in a folder of canaries. That the attacks are ones is
+shown by those that do run where the user trusts the trace.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ ATTACKS: Mapping[str, Attack] = {
     "a function inside": Attack(f"def f():\n        {RUN}\n    f()"),
     "lambda": Attack(f"(lambda: {RUN})()"),
     "a comprehension": Attack(f"n = [{RUN} for i in (1, 2)]", said="__import__"),
-    "with": Attack(f"with tl.core.knobs.os.popen('touch {{canary}}'):\n        pass"),
+    "with": Attack("with tl.core.knobs.os.popen('touch {canary}'):\n        pass"),
     "an f-string": Attack("n = f'{{tl.core.knobs.os}}'", said="the module triton.knobs"),
     "the function of a kernel": Attack("k.fn()", names={"k": {"jitted": 0}}),
     "the launch of a kernel": Attack("k[(1,)](x_ptr, N)", names={"k": {"jitted": 0}}),

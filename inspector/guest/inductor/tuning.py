@@ -277,8 +277,9 @@ def _real(value: Any, hints: Any) -> Any:
     """Members of torch's enumerations for the names of them; unknown ones become None."""
     if isinstance(value, Symbol):
         owner = getattr(hints, value.name.split(".")[-2], None) if "." in value.name else None
-        is_enumeration = isinstance(owner, type) and issubclass(owner, enum.Enum)
-        return owner.__members__.get(value.last) if is_enumeration else None
+        if isinstance(owner, type) and issubclass(owner, enum.Enum):
+            return owner.__members__.get(value.last)
+        return None
     if isinstance(value, (set, frozenset)):
         return {real for real in (_real(v, hints) for v in value) if real is not None}
     return value

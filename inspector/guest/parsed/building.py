@@ -1,4 +1,4 @@
-"""Makes JITFunctions of sources (`record/contents.py`). No `def` is run for it, no default, no decorator.
+"""Makes JITFunctions of sources (`record/contents.py`): no `def`, default or decorator is run.
 
 A Python function is made of the code object alone: its globals are the values that the source
 holds, its annotations are text.

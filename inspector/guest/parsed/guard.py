@@ -43,7 +43,8 @@ class Guard:
     def install(self) -> None:
         """From now on every kernel of `add` is compiled under guard, in this process."""
         module: Any = importlib.import_module("triton.compiler.code_generator")
-        guard, original = self, module.CodeGenerator
+        guard = self
+        original: Any = module.CodeGenerator
 
         class CodeGenerator(original):  # type: ignore[misc]
             def __init__(self, *args: Any, **kwargs: Any) -> None:

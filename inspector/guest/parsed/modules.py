@@ -1,4 +1,4 @@
-"""Reads what a kernel is made of out of a file's syntax tree: `record/contents.py` says in which form.
+"""Reads what a kernel is made of out of a file's syntax tree, in the form of `record/contents.py`.
 
 For files that no recorder has looked into. A name whose value is not plain to see there (a call, a
 condition) is noted as what would have to run for it.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ast
 import inspect
-import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..record.contents import TORCH_HELPERS, is_library
+from .literals import NotLiteralError, literal
 from .refusals import RefusedError
 
 INDUCTOR = "torch._inductor"
@@ -21,21 +21,9 @@ OF_TRITON = {"libdevice": "triton.language.extra.libdevice", "math": "triton.lan
 """What kernels import by way of torch but is Triton's own, and where it is."""
 CONSTEXPR = frozenset({"constexpr"})
 MOST_BYTES = 16 << 20
-MOST_BITS = 4096
-"""Of an integer that arithmetic in a file may come to."""
 MOST_TEXT = 120
 JIT_ARGUMENTS = "noinline"
 Block = (ast.If, ast.Try, ast.With)
-
-_ARITHMETIC: Mapping[type, Callable[[Any, Any], Any]] = {
-    ast.Add: lambda x, y: x + y,
-    ast.Sub: lambda x, y: x - y,
-    ast.Mult: lambda x, y: x * y,
-    ast.Div: lambda x, y: x / y,
-    ast.FloorDiv: lambda x, y: x // y,
-    ast.Mod: lambda x, y: x % y,
-    ast.LShift: lambda x, y: x << y if y < MOST_BITS else None,
-}
 
 
 class Modules:
@@ -116,7 +104,7 @@ class Module:
         return node if isinstance(node, ast.FunctionDef) else None
 
     def source(self, qualname: str) -> list[dict[str, Any]]:
-        """A function with all jitted functions that it reaches, as `record/contents.py` describes them.
+        """A function with all jitted functions that it reaches: see `record/contents.py`.
 
         Raises:
             RefusedError: there is no such function, or it is one inside of another.
@@ -158,9 +146,9 @@ class Module:
             return self._imported_from(statement, name, reached, used)
         if isinstance(statement, ast.FunctionDef) and jit_of(statement) is not None:
             return {"jitted": reached.number(self, statement, name)}
-        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
-            if _is_name(statement, name):
-                return self.value(statement.value, reached, used)
+        is_assignment = isinstance(statement, (ast.Assign, ast.AnnAssign))
+        if is_assignment and statement.value is not None and _is_name(statement, name):
+            return self.value(statement.value, reached, used)
         return self._host(statement)
 
     def value(
@@ -180,8 +168,8 @@ class Module:
                     return {"value": {"constexpr": inner["value"]}}
             return self._host(node)
         try:
-            return {"value": _literal(node)}
-        except (_NotLiteralError, ArithmeticError, ValueError, TypeError):
+            return {"value": literal(node)}
+        except (NotLiteralError, ArithmeticError, ValueError, TypeError):
             return self._host(node)
 
     def _attribute(self, node: ast.Attribute, reached: _Reached) -> dict[str, Any]:
@@ -315,10 +303,6 @@ class _Within:
         self._stack.pop()
 
 
-class _NotLiteralError(Exception):
-    """An expression that is more than a literal."""
-
-
 def used_names(node: ast.FunctionDef) -> frozenset[str]:
     """Names and attributes in a function's body."""
     parts = [part for statement in node.body for part in ast.walk(statement)]
@@ -398,47 +382,6 @@ def _names_of(statement: ast.stmt) -> Iterator[str]:
 def _is_name(statement: ast.Assign | ast.AnnAssign, name: str) -> bool:
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     return any(isinstance(target, ast.Name) and target.id == name for target in targets)
-
-
-def _literal(node: ast.expr) -> Any:
-    """A literal, or arithmetic on literals, as `record/values.py` would write its value.
-
-    Raises:
-        _NotLiteralError: it is neither.
-    """
-    if isinstance(node, ast.Constant):
-        if node.value is None or isinstance(node.value, (bool, int, str)):
-            return node.value
-        if isinstance(node.value, float):
-            return _number(node.value)
-    if isinstance(node, ast.Tuple):
-        return {"tuple": [_literal(one) for one in node.elts]}
-    if isinstance(node, ast.List):
-        return {"list": [_literal(one) for one in node.elts]}
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        operand = _literal(node.operand)
-        if isinstance(operand, (int, float)):
-            return _number(-operand)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float":
-        if len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
-            return _number(float(node.args[0].value))  # type: ignore[arg-type]
-    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-        left, right = _literal(node.left), _literal(node.right)
-        if _is_number(left) and _is_number(right):
-            return _number(_ARITHMETIC[type(node.op)](left, right))
-    raise _NotLiteralError
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= MOST_BITS)
-
-
-def _number(value: Any) -> Any:
-    if value is None:
-        raise _NotLiteralError
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": str(value)}
-    return value
 
 
 def _shortened(node: ast.AST) -> str:

@@ -1,5 +1,6 @@
 """Types of arguments as a file states them. Triton evaluates part of a tensor descriptor's type
-(`str_to_ty` in triton/language/__init__.py), so only what is nothing but a type passes."""
+(`str_to_ty` in triton/language/__init__.py), so only what is nothing but a type passes.
+"""
 
 from __future__ import annotations
 

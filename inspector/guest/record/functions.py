@@ -166,7 +166,7 @@ def _holds(data: Any, kinds: tuple[str, ...]) -> bool:
 
 
 def _file(function: Any) -> str:
-    return os.path.abspath(function.__code__.co_filename)
+    return str(os.path.abspath(function.__code__.co_filename))
 
 
 def _place(value: Any) -> str:

@@ -103,7 +103,7 @@ class Kernels:
     def _make(self, kernel: Mapping[str, Any]) -> list[Any]:
         qualname = str(kernel["qualname"])
         name = kernel.get("source")
-        functions = self._sources.get(str(name)) if name is not None else self._read(kernel)
+        functions: Any = self._sources.get(str(name)) if name is not None else self._read(kernel)
         if not is_source(functions) or (name is not None and content_hash(functions) != name):
             raise MissingKernelError(
                 f"kernel {qualname}: its source in the trace has not the recorded hash",
@@ -176,7 +176,7 @@ class Kernels:
         """A class of named tuples or an enumeration, made again of its names and values."""
         name = str(path["qualname"]).rpartition(".")[2]
         if "fields" in path:
-            return collections.namedtuple(name, [str(f) for f in path["fields"]])  # noqa: PYI024
+            return collections.namedtuple(name, [str(f) for f in path["fields"]])
         members = [(str(n), decode(v, self._resolved)) for n, v in path["members"]]
         mixin = {"int": int, "str": str}.get(str(path.get("mixin")))
         return enum.Enum(name, members[:MOST_MEMBERS], type=mixin)

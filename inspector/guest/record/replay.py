@@ -22,10 +22,10 @@ from ..failures import front_end_error
 from ..frontend import definition, lower, plain
 from ..launches.capture import Names
 from ..lowering import target
-from ..records import Emit, error, note
-from ..world.device import Device
 from ..parsed.refusals import RefusedError, message_of
 from ..parsed.types import check_type
+from ..records import Emit, error, note
+from ..world.device import Device
 from .definitions import Definitions, MissingKernelError, extend_path
 from .kernels import Kernels
 from .values import Resolve, UnknownValueError, decode
