@@ -46,7 +46,7 @@ class KernelFile:
             raise KinspectError(
                 f"{self.path} cannot be read: {error.strerror}", "name a kernel file"
             ) from None
-        except (SyntaxError, ValueError) as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
             raise KinspectError(f"{self.path}{line}: not Python: {error}", "mend it") from None
 

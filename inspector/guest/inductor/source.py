@@ -97,7 +97,8 @@ def parsed(text: str, path: str, line: int) -> ast.Module:
     """
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        # MemoryError: brackets or operators nested beyond what the parser goes down.
         at = (getattr(error, "lineno", None) or 1) + line - 1
         raise SourceError(
             f"{path}:{at}: {type(error).__name__}: {getattr(error, 'msg', error)}", "mend the file"
