@@ -37,24 +37,25 @@ def save(report: Report, path: Path) -> None:
         with replacing(path) as raw, zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as out:
             out.writestr(_REPORT, text.getvalue().encode("utf-8", "backslashreplace"))
             for digest in sorted(artifacts):
-                out.writestr(_ARTIFACTS + digest, _content(artifacts[digest]))
+                out.writestr(_ARTIFACTS + digest, _content(artifacts[digest], path))
     except OSError as error:
         raise unwritable(path, error, "check --save") from None
 
 
-def _content(artifact: Artifact) -> bytes:
+def _content(artifact: Artifact, archive: Path) -> bytes:
     """An artifact as it was when it was reported on.
 
     Raises:
         KinspectError: it has gone since, or has changed.
     """
+    failed = f"{archive}: cannot be written: {artifact.path}"
     try:
         data = artifact.path.read_bytes()
     except OSError as error:
         reason = error.strerror or str(error)
-        raise KinspectError(f"{artifact.path}: cannot be read ({reason})", "run again") from None
+        raise KinspectError(f"{failed} cannot be read ({reason})", "run again") from None
     if hashlib.sha256(data).hexdigest() != artifact.sha256:
-        raise KinspectError(f"{artifact.path}: it has changed since it was read", "run again")
+        raise KinspectError(f"{failed} has changed since it was read", "run again")
     return data
 
 

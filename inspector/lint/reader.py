@@ -299,7 +299,7 @@ def _is_pack(root: yaml.Node | None) -> bool:
     if isinstance(root, yaml.SequenceNode):
         return any(_names(item) >= _STATED_BY_RULES for item in root.value)
     names = _names(root)
-    if "rules" not in names:
+    if not isinstance(root, yaml.MappingNode) or "rules" not in names:
         return bool(names & {"extends", "override"})
     rules = next(value for key, value in root.value if key.value == "rules")
     if not isinstance(rules, yaml.SequenceNode) or not rules.value:
