@@ -278,7 +278,7 @@ def _finish(
     return finish(raw, branches, Resources(), entry_points=entry_points)
 
 
-def _behind_preload_header(raw: RawFunction, row_at: Mapping[int | None, int]) -> int:
+def _behind_preload_header(raw: RawFunction, row_at: Mapping[int, int]) -> int:
     """The row behind LLVM's header for kernel argument preloading, 0 where there is none."""
     first = raw.rows[0]
     if first[MNEMONIC] != "s_trap" or first[ADDRESS] is None:

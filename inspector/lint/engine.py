@@ -171,12 +171,18 @@ class _Judge:
             severity=severity,
             confidence=rule.text.confidence,
             message=rule.message.render(values),
-            evidence={**count, **{r.name: r.evaluate(values) for r in rule.names}},
+            evidence={**count, **_evidence(rule, values)},
             locations=at,
             fix=rule.fix.render(values),
             fingerprint=fingerprint(rule.text.id, self._kernel.id, match.ordinal, text),
             tried=rule.text.tried,
         )
+
+
+def _evidence(rule: Rule, values: Values) -> dict[str, MetricValue]:
+    """The figures that the rule reads; as they were counted, not as bounds."""
+    found = {r.name: r.evaluate(values) for r in rule.names}
+    return {name: value for name, value in found.items() if not isinstance(value, Interval)}
 
 
 def _by_cause(

@@ -8,7 +8,7 @@ line that its first word stands on.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -136,7 +136,8 @@ def decode(functions: Sequence[RawFunction], decoder: Decode) -> None:
         for (function, run), wanted in zip(work, reached, strict=True)
     ]
     unknown = [text for text in texts if not FILLER_WORDS.keys() >= set(text)]
-    results = iter((decoder(unknown) if unknown else None) or [None] * len(unknown))
+    answers = decoder(unknown) if unknown else None
+    results: Iterator[Sequence[tuple[int, str]] | None] = iter(answers or [None] * len(unknown))
     decoded: dict[int, list[tuple[_Run, Sequence[tuple[int, str]] | None]]] = {}
     for (function, run), text in zip(work, texts, strict=True):
         is_filler = FILLER_WORDS.keys() >= set(text)

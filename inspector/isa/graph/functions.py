@@ -72,8 +72,8 @@ def finish(
         *_unread("jump", [raw.rows[i][LINE] for i in (*branches.numeric, *unknown)]),
     ]
     if raw.undecoded:
-        lines = [row[LINE] for row in raw.rows if row[CLS] == "unknown"]
-        unread.append(Unread("words", raw.undecoded, tuple(lines[:_FEW_LINES])))
+        words = [row[LINE] for row in raw.rows if row[CLS] == "unknown"]
+        unread.append(Unread("words", raw.undecoded, tuple(words[:_FEW_LINES])))
     raw, moved = raw.without_padding((raw.real_entry, *branches.targets.values()))
     targets = {moved[i]: moved[target] for i, target in branches.targets.items()}
     # A row holds the fields of an instruction, but for the index, in their order.
