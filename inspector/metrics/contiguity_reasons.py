@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from kinspect.inspector.metrics.mask_reasons import with_mask
 from kinspect.inspector.metrics.reasons import ALIGNED, Reason, count, line_of, name_of
-from kinspect.inspector.ttgir.axes.blame import Blame, Kind, not_contiguous
+from kinspect.inspector.ttgir.axes.blame import not_contiguous
+from kinspect.inspector.ttgir.axes.cause import Blame, Kind
 from kinspect.inspector.ttgir.axes.flow import Axes
 from kinspect.inspector.ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, distinct_addresses
 
