@@ -24,7 +24,8 @@ def explain_contiguity(tile: Tile, limits: Limits, axes: Axes, need: int) -> Rea
     else:
         name = name_of(axes, blame, at)
         text, fix, widest = _CONTIGUITY.get(blame.kind, _other)(name, blame, limits, need)
-        found = Reason("contiguity", text, fix, widest)
+        bounded = blame.kind in _CONTIGUITY or widest is not None
+        found = Reason("contiguity", text, fix, widest, bounded)
     if found.fix and tile.mask is not None and axes.of(tile.mask).constancy[limits.dim] == 1:
         return with_mask(found, tile, limits, axes, need)
     return found
