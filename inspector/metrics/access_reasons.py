@@ -8,7 +8,8 @@ from kinspect.inspector.metrics.contiguity_reasons import explain_contiguity
 from kinspect.inspector.metrics.mask_reasons import masked, with_mask
 from kinspect.inspector.metrics.reasons import ALIGNED, Reason, count, line_of, name_of
 from kinspect.inspector.model import SourceLoc
-from kinspect.inspector.ttgir.axes.blame import Blame, not_divisible
+from kinspect.inspector.ttgir.axes.blame import not_divisible
+from kinspect.inspector.ttgir.axes.cause import Blame
 from kinspect.inspector.ttgir.axes.flow import Axes
 from kinspect.inspector.ttgir.axes.names import words
 from kinspect.inspector.ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, distinct_addresses

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from kinspect.inspector.metrics.mask_reasons import with_mask
 from kinspect.inspector.metrics.reasons import ALIGNED, Reason, count, line_of, name_of
-from kinspect.inspector.ttgir.axes.blame import Blame, Kind, not_contiguous
+from kinspect.inspector.ttgir.axes.blame import not_contiguous
+from kinspect.inspector.ttgir.axes.cause import Blame, Kind
 from kinspect.inspector.ttgir.axes.flow import Axes
 from kinspect.inspector.ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, distinct_addresses
 
@@ -23,7 +24,8 @@ def explain_contiguity(tile: Tile, limits: Limits, axes: Axes, need: int) -> Rea
     else:
         name = name_of(axes, blame, at)
         text, fix, widest = _CONTIGUITY.get(blame.kind, _other)(name, blame, limits, need)
-        found = Reason("contiguity", text, fix, widest)
+        bounded = blame.kind in _CONTIGUITY or widest is not None
+        found = Reason("contiguity", text, fix, widest, bounded)
     if found.fix and tile.mask is not None and axes.of(tile.mask).constancy[limits.dim] == 1:
         return with_mask(found, tile, limits, axes, need)
     return found

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from kinspect.inspector.metrics.reasons import ALIGNED, Reason, line_of, name_of
 from kinspect.inspector.model import SourceLoc, TtgirOp
-from kinspect.inspector.ttgir.axes.blame import Blame, not_constant
+from kinspect.inspector.ttgir.axes.blame import not_constant
+from kinspect.inspector.ttgir.axes.cause import Blame
 from kinspect.inspector.ttgir.axes.flow import Axes
 from kinspect.inspector.ttgir.axes.names import words
 from kinspect.inspector.ttgir.axes.tiles import Limits, Tile

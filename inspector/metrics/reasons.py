@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kinspect.inspector.model import SourceLoc
-from kinspect.inspector.ttgir.axes.blame import Blame
+from kinspect.inspector.ttgir.axes.cause import Blame
 from kinspect.inspector.ttgir.axes.flow import Axes
 from kinspect.inspector.ttgir.axes.names import words
 

@@ -7,36 +7,15 @@ that could have had it. Nothing is recorded while facts are computed: few access
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 from kinspect.inspector.model import TtgirOp
+from kinspect.inspector.ttgir.axes.cause import Blame, Kind
 from kinspect.inspector.ttgir.axes.facts import Facts
 from kinspect.inspector.ttgir.axes.flow import Axes
 from kinspect.inspector.ttgir.axes.reshaping import SPREADS, dimension_before
 from kinspect.inspector.ttgir.axes.transfer import pointee_bytes
 from kinspect.inspector.ttgir.opforms import FUNCTIONS
-
-Kind = Literal[
-    "argument",
-    "constant",
-    "divided",
-    "factor",
-    "loaded",
-    "predicate",
-    "program",
-    "range",
-    "repeated",
-    "shared",
-    "shift",
-    "value",
-    "wrap",
-]
-"""What is at fault: an argument of the kernel of which the fact is not known; a number; a divisor
-of which nothing is known; a factor that neighbours are multiplied by; a value from memory; a
-comparison that may change at any element; the program's index; a range that is too short; one
-element for all neighbours; one for some of them; a number that is added; any other operation; a
-remainder that may wrap around."""
 
 _MOST_STEPS = 200
 _LONGEST_SHIFT = 31
@@ -45,27 +24,6 @@ _OF_ALL_NEIGHBOURS: frozenset[Kind] = frozenset(("divided", "factor", "repeated"
 # on the left, or on the right.
 _BEFORE_MULTIPLES = frozenset(("slt", "ult", "sge", "uge"))
 _AFTER_MULTIPLES = frozenset(("sgt", "ugt", "sle", "ule"))
-
-
-@dataclass(frozen=True, slots=True)
-class Blame:
-    """Where a fact was lost.
-
-    Attributes:
-        kind: see `Kind`.
-        value: the SSA value at fault, e.g. `%stride_bk`.
-        op: the operation that makes it, or that loses the fact with it; None for an argument.
-        constant: the number, for `constant` and a `factor` that is one; for `shared` how many
-            numbers in a row give one quotient.
-        factor: for `shared`, the value that the quotients are multiplied by; None where they are
-            the addresses' steps themselves.
-    """
-
-    kind: Kind
-    value: str
-    op: TtgirOp | None = None
-    constant: int | None = None
-    factor: str | None = None
 
 
 def not_contiguous(axes: Axes, value: str, dim: int, need: int) -> Blame:

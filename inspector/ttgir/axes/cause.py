@@ -1,0 +1,50 @@
+"""What a fact of some addresses or of a mask was lost to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kinspect.inspector.model import TtgirOp
+
+Kind = Literal[
+    "argument",
+    "constant",
+    "divided",
+    "factor",
+    "loaded",
+    "predicate",
+    "program",
+    "range",
+    "repeated",
+    "shared",
+    "shift",
+    "value",
+    "wrap",
+]
+"""What is at fault: an argument of the kernel of which the fact is not known; a number; a divisor
+of which nothing is known; a factor that neighbours are multiplied by; a value from memory; a
+comparison that may change at any element; the program's index; a range that is too short; one
+element for all neighbours; one for some of them; a number that is added; any other operation; a
+remainder that may wrap around."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Where a fact was lost.
+
+    Attributes:
+        kind: see `Kind`.
+        value: the SSA value at fault, e.g. `%stride_bk`.
+        op: the operation that makes it, or that loses the fact with it; None for an argument.
+        constant: the number, for `constant` and a `factor` that is one; for `shared` how many
+            numbers in a row give one quotient.
+        factor: for `shared`, the value that the quotients are multiplied by; None where they are
+            the addresses' steps themselves.
+    """
+
+    kind: Kind
+    value: str
+    op: TtgirOp | None = None
+    constant: int | None = None
+    factor: str | None = None
