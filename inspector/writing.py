@@ -85,9 +85,7 @@ def replacing_text(path: Path, *, private: bool = False) -> Iterator[TextIO]:
         OSError: it cannot be written.
     """
     with replacing(path, private=private) as stream:
-        text = io.TextIOWrapper(
-            stream, encoding="utf-8", errors="backslashreplace", newline=""
-        )
+        text = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", newline="")
         try:
             yield text
             text.flush()
