@@ -137,7 +137,8 @@ def decode(functions: Sequence[RawFunction], decoder: Decode) -> None:
     ]
     unknown = [text for text in texts if not FILLER_WORDS.keys() >= set(text)]
     answers = decoder(unknown) if unknown else None
-    results: Iterator[Sequence[tuple[int, str]] | None] = iter(answers or [None] * len(unknown))
+    none: list[Sequence[tuple[int, str]] | None] = [None] * len(unknown)
+    results: Iterator[Sequence[tuple[int, str]] | None] = iter(none if answers is None else answers)
     decoded: dict[int, list[tuple[_Run, Sequence[tuple[int, str]] | None]]] = {}
     for (function, run), text in zip(work, texts, strict=True):
         is_filler = FILLER_WORDS.keys() >= set(text)
