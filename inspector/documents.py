@@ -145,8 +145,8 @@ def _follow(text: str, name: str, hint: str) -> None:
     for event in yaml.parse(text, Loader=yaml_loader()):
         if isinstance(event, yaml.CollectionStartEvent):
             if len(open_sizes) > MOST_NESTED:
-                line = event.start_mark.line + 1
-                raise LimitError(f"{name}:{line}: YAML nested over {MOST_NESTED} deep", hint)
+                at = _at(event)
+                raise LimitError(f"{name}{at}: YAML nested over {MOST_NESTED} deep", hint)
             anchors.pop(event.anchor or "", None)
             open_sizes.append(1)
             named.append(event.anchor)
@@ -157,15 +157,21 @@ def _follow(text: str, name: str, hint: str) -> None:
             size, anchor = 1, event.anchor
         elif isinstance(event, yaml.AliasEvent):
             # One that is not known yet names what it stands in: a value that holds itself.
-            size, anchor = anchors.get(event.anchor, MOST_YAML_NODES), None
+            size, anchor = anchors.get(event.anchor or "", MOST_YAML_NODES), None
         else:
             continue
         if anchor is not None:
             anchors[anchor] = size
         open_sizes[-1] += size
         if open_sizes[-1] > MOST_YAML_NODES and anchors:
-            line = event.start_mark.line + 1
-            raise LimitError(f"{name}:{line}: YAML whose aliases repeat without end", hint)
+            at = _at(event)
+            raise LimitError(f"{name}{at}: YAML whose aliases repeat without end", hint)
+
+
+def _at(event: Any) -> str:
+    """Where an event of the YAML parser is, as `:LINE`; empty where the parser does not say."""
+    mark = event.start_mark
+    return "" if mark is None else f":{mark.line + 1}"
 
 
 @cache

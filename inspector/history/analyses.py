@@ -268,36 +268,13 @@ def sightings(
         f" WHERE {condition} ORDER BY analysis.id, analysed.rowid",
         tuple(values),
     ).fetchall()
-    return [
-        Sighting(
-            *typed(
-                tuple[int, str, str | None, dict[str, str]],
-                (number, date, label, json.loads(units)),
-            ),
-            typed(
-                AnalysedKernel,
-                (
-                    kernel,
-                    identity,
-                    arch,
-                    name,
-                    json.loads(config),
-                    json.loads(figures),
-                    None if findings is None else json.loads(findings),
-                ),
-            ),
-        )
-        for (
-            number,
-            date,
-            label,
-            units,
-            kernel,
-            identity,
-            arch,
-            name,
-            config,
-            figures,
-            findings,
-        ) in rows
-    ]
+    return [_sighting(row) for row in rows]
+
+
+def _sighting(row: tuple[Any, ...]) -> Sighting:
+    number, date, label, units, kernel, identity, arch, name, config, figures, findings = row
+    run = (number, date, label, json.loads(units))
+    counts = None if findings is None else json.loads(findings)
+    analysed = (kernel, identity, arch, name, json.loads(config), json.loads(figures), counts)
+    head = typed(tuple[int, str, str | None, dict[str, str]], run)
+    return Sighting(head[0], head[1], head[2], head[3], typed(AnalysedKernel, analysed))

@@ -42,7 +42,7 @@ SourceText = Callable[[SourceLoc], "str | None"]
 # Figures that more instructions make larger, and those that they may move either way.
 _COUNTED = (
     *("count.", "bytes.", "cycles.", "convert.", "pack.", "remainder."),
-    *("waits.", "full_waits.", "spills.", "private_arrays.", "instruction_count"),
+    *("waits.", "full_waits.", "spills.", "private_arrays.", "narrow.", "instruction_count"),
 )
 _AVERAGED = ("vector_bits.", "vectorized.", "matrix.share", "loop.code_bytes")
 CORRECTNESS = "correctness"

@@ -146,10 +146,11 @@ class Module:
             return self._imported_from(statement, name, reached, used)
         if isinstance(statement, ast.FunctionDef) and jit_of(statement) is not None:
             return {"jitted": reached.number(self, statement, name)}
-        is_assignment = isinstance(statement, (ast.Assign, ast.AnnAssign))
-        if is_assignment and statement.value is not None and _is_name(statement, name):
-            return self.value(statement.value, reached, used)
-        return self._host(statement)
+        if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
+            return self._host(statement)
+        if not _is_name(statement, name):
+            return self._host(statement)
+        return self.value(statement.value, reached, used)
 
     def value(
         self, node: ast.expr, reached: _Reached, used: frozenset[str] = frozenset()

@@ -177,6 +177,8 @@ class FindingsPage(Page):
             return "no findings so far"
         if not self.session.entries:
             return "no kernel is open"
+        if any(entry.report.unread for entry in self.session.entries.values()):
+            return "no finding in what was read"
         return "nothing looks wrong"
 
     @property
