@@ -146,9 +146,9 @@ class Module:
             return self._imported_from(statement, name, reached, used)
         if isinstance(statement, ast.FunctionDef) and jit_of(statement) is not None:
             return {"jitted": reached.number(self, statement, name)}
-        is_assignment = isinstance(statement, (ast.Assign, ast.AnnAssign))
-        if is_assignment and statement.value is not None and _is_name(statement, name):
-            return self.value(statement.value, reached, used)
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and _is_name(statement, name):
+            given = statement.value
+            return self.value(given, reached, used) if given else self._host(statement)
         return self._host(statement)
 
     def value(
