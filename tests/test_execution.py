@@ -526,14 +526,16 @@ def test_nothing_of_inductors_files_is_run(
 def test_inductors_files_run_where_they_are_trusted(tmp_path: Path, worker: Worker) -> None:
     """The control for the tests above."""
     (tmp_path / "canaries").mkdir()
-    changes = {"module": f"import subprocess\nX = tl.constexpr({GETS})", "body": "n = X == ''"}
+    changes = {"module": "import subprocess", "default": f", D={GETS}", "body": "n = D == ''"}
     text = INDUCTOR.format(**{**PLAIN, **changes})
     path = tmp_path / "output_code.py"
     path.write_text(text.replace("{canary}", str(tmp_path / "canaries" / "one")))
     none, (error,) = capture(worker, path, "inductor")
     assert not none
-    assert "--trust-trace" in error.hint
+    assert "--trust-trace runs the module" in error.hint
     assert not canaries(tmp_path)
+    capture(worker, path, "inductor", trust=True)
+    assert canaries(tmp_path) == ["one"]
 
 
 # ------------------------------------------------------------------------- every other kind

@@ -146,11 +146,10 @@ class Module:
             return self._imported_from(statement, name, reached, used)
         if isinstance(statement, ast.FunctionDef) and jit_of(statement) is not None:
             return {"jitted": reached.number(self, statement, name)}
-        if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
-            return self._host(statement)
-        if not _is_name(statement, name):
-            return self._host(statement)
-        return self.value(statement.value, reached, used)
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and _is_name(statement, name):
+            given = statement.value
+            return self.value(given, reached, used) if given else self._host(statement)
+        return self._host(statement)
 
     def value(
         self, node: ast.expr, reached: _Reached, used: frozenset[str] = frozenset()
