@@ -209,21 +209,22 @@ def _text(value: str | None) -> str | None:
     return None if value is None else value.encode("utf-8", "backslashreplace").decode()
 
 
-def typed(kind: Any, values: Sequence[Any]) -> Any:
-    """A row of the file as what it should be: SQLite keeps any value in any column.
+def typed(kind: Any, value: Any) -> Any:
+    """A value or row of the file as what it should be: SQLite keeps any value in any column.
 
     Args:
-        kind: a dataclass, or a tuple's type.
-        values: its fields, in order.
+        kind: a type, or a dataclass.
+        value: of that type, or the fields in order.
 
     Raises:
         ValueError: one is of another type.
     """
     from msgspec import ValidationError, convert
 
-    names = [one.name for one in fields(kind)] if is_dataclass(kind) else None
+    if is_dataclass(kind):
+        value = dict(zip((one.name for one in fields(kind)), value, strict=True))
     try:
-        return convert(dict(zip(names, values, strict=True)) if names else values, kind)
+        return convert(value, kind)
     except ValidationError as error:
         raise ValueError(str(error)) from None
 
@@ -270,10 +271,10 @@ def sightings(
     ).fetchall()
     return [
         Sighting(
-            *typed(
-                tuple[int, str, str | None, dict[str, str]],
-                (number, date, label, json.loads(units)),
-            ),
+            typed(int, number),
+            typed(str, date),
+            typed(str | None, label),
+            typed(dict[str, str], json.loads(units)),
             typed(
                 AnalysedKernel,
                 (
