@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -142,8 +143,10 @@ def _follow(text: str, name: str, hint: str) -> None:
     open_sizes = [0]  # of each open collection: nodes in it, aliases counted as what they repeat
     anchors: dict[str, int] = {}
     named: list[str | None] = [None]
-    for event in yaml.parse(text, Loader=yaml_loader()):
-        if isinstance(event, yaml.CollectionStartEvent):
+    events: Iterator[Any] = yaml.parse(text, Loader=yaml_loader())
+    for event in events:
+        kind = type(event)  # told by its type, which leaves its fields untyped
+        if issubclass(kind, yaml.CollectionStartEvent):
             if len(open_sizes) > MOST_NESTED:
                 at = _at(event)
                 raise LimitError(f"{name}{at}: YAML nested over {MOST_NESTED} deep", hint)
@@ -151,11 +154,11 @@ def _follow(text: str, name: str, hint: str) -> None:
             open_sizes.append(1)
             named.append(event.anchor)
             continue
-        if isinstance(event, yaml.CollectionEndEvent):
+        if issubclass(kind, yaml.CollectionEndEvent):
             size, anchor = open_sizes.pop(), named.pop()
-        elif isinstance(event, yaml.ScalarEvent):
+        elif issubclass(kind, yaml.ScalarEvent):
             size, anchor = 1, event.anchor
-        elif isinstance(event, yaml.AliasEvent):
+        elif issubclass(kind, yaml.AliasEvent):
             # One that is not known yet names what it stands in: a value that holds itself.
             size, anchor = anchors.get(event.anchor or "", MOST_YAML_NODES), None
         else:

@@ -30,9 +30,9 @@ T = TypeVar("T")
 
 BASE_BYTES = 16 << 20
 """Files up to here share one bound on seconds and memory; beyond, both grow with the size."""
-BASE_SECONDS = 15.0
+BASE_SECONDS = 18.0
 """Of processor time: a loaded machine, or one that sleeps, fails no honest file."""
-SECONDS_PER_MIB = 1.0
+SECONDS_PER_MIB = 1.5
 """Beyond `BASE_BYTES`: twice what the slowest reader takes of honest text."""
 BASE_MEMORY = 1600 << 20
 """Bytes on top of what the process held when it began to read."""

@@ -69,7 +69,9 @@ def fuzz(reader: Reader, seconds: float, seed: int, keep: Path) -> Tally:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(dir=_shared_memory()) as name:
         folder = Path(name)
-        for number, files in enumerate(reader.seeds()):  # what is read once, the forks have then
+        for number, files in enumerate(
+            reader.seeds()[:2]
+        ):  # what is read once, the forks have then
             said = _outcome(reader, _laid_out(files, folder / "case"))
             if said.startswith(_INTERNAL):
                 print(f"  {reader.name}: seed {number} undamaged: {said}", flush=True)

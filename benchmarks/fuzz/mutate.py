@@ -116,19 +116,17 @@ def _word(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
 
 
 def _number(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
-    places = list(_TEXT_NUMBER.finditer(data))
-    if not places:
+    one = _TEXT_NUMBER.search(data, _at(data, rng))
+    if one is None:
         return data
-    one = rng.choice(places)
     return data[: one.start()] + rng.choice(_NUMBERS) + data[one.end() :]
 
 
 def _token(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
-    places = list(_TOKEN.finditer(data))
-    if not places:
+    one, another = (_TOKEN.search(data, _at(data, rng)) for _ in range(2))
+    if one is None or another is None:
         return data
-    one = rng.choice(places)
-    other = rng.choice((rng.choice(places)[0], rng.choice((*_WORDS, *words)), b""))
+    other = rng.choice((another[0], rng.choice((*_WORDS, *words)), b""))
     return data[: one.start()] + other + data[one.end() :]
 
 

@@ -209,21 +209,22 @@ def _text(value: str | None) -> str | None:
     return None if value is None else value.encode("utf-8", "backslashreplace").decode()
 
 
-def typed(kind: Any, values: Sequence[Any]) -> Any:
-    """A row of the file as what it should be: SQLite keeps any value in any column.
+def typed(kind: Any, value: Any) -> Any:
+    """A value or row of the file as what it should be: SQLite keeps any value in any column.
 
     Args:
-        kind: a dataclass, or a tuple's type.
-        values: its fields, in order.
+        kind: a type, or a dataclass.
+        value: of that type, or the fields in order.
 
     Raises:
         ValueError: one is of another type.
     """
     from msgspec import ValidationError, convert
 
-    names = [one.name for one in fields(kind)] if is_dataclass(kind) else None
+    if is_dataclass(kind):
+        value = dict(zip((one.name for one in fields(kind)), value, strict=True))
     try:
-        return convert(dict(zip(names, values, strict=True)) if names else values, kind)
+        return convert(value, kind)
     except ValidationError as error:
         raise ValueError(str(error)) from None
 
@@ -268,13 +269,36 @@ def sightings(
         f" WHERE {condition} ORDER BY analysis.id, analysed.rowid",
         tuple(values),
     ).fetchall()
-    return [_sighting(row) for row in rows]
-
-
-def _sighting(row: tuple[Any, ...]) -> Sighting:
-    number, date, label, units, kernel, identity, arch, name, config, figures, findings = row
-    run = (number, date, label, json.loads(units))
-    counts = None if findings is None else json.loads(findings)
-    analysed = (kernel, identity, arch, name, json.loads(config), json.loads(figures), counts)
-    head = typed(tuple[int, str, str | None, dict[str, str]], run)
-    return Sighting(head[0], head[1], head[2], head[3], typed(AnalysedKernel, analysed))
+    return [
+        Sighting(
+            typed(int, number),
+            typed(str, date),
+            typed(str | None, label),
+            typed(dict[str, str], json.loads(units)),
+            typed(
+                AnalysedKernel,
+                (
+                    kernel,
+                    identity,
+                    arch,
+                    name,
+                    json.loads(config),
+                    json.loads(figures),
+                    None if findings is None else json.loads(findings),
+                ),
+            ),
+        )
+        for (
+            number,
+            date,
+            label,
+            units,
+            kernel,
+            identity,
+            arch,
+            name,
+            config,
+            figures,
+            findings,
+        ) in rows
+    ]
