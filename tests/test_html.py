@@ -13,6 +13,7 @@ from kinspect.inspector import analysis
 from kinspect.inspector.analysis import Context, Overrides
 from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Report, SourceLoc
 from kinspect.inspector.render.html import svg
+from kinspect.inspector.render.html.data import MOST_IN_FULL
 from kinspect.inspector.render.html.page import write_profile, write_report
 from kinspect.inspector.render.stalls import stalls
 from kinspect.inspector.runs.picturing import levels, shown
@@ -176,3 +177,13 @@ def test_a_profiles_page_links_measured_kernels_to_analysed_ones(attend: KernelR
 def test_errors_are_said(attend: KernelReport) -> None:
     error = ErrorRecord("y.py", None, "compile", "it is broken", "mend it")
     assert "y.py : it is broken mend it" in texts(page_of(attend, errors=(error,)))
+
+
+def test_the_code_of_a_file_of_many_kernels_is_held_once() -> None:
+    """A library's file with a thousand kernels once took gigabytes: each kept all of its lines."""
+    path = Path(__file__).parent / "data" / "small_gfx942.s"
+    (report,) = analysis.analyze_text(path.read_text(), Context(str(path)))
+    pictures = shown([report] * (MOST_IN_FULL + 20))
+    assert pictures[0].code
+    assert all(picture.code is pictures[0].code for picture in pictures[:MOST_IN_FULL])
+    assert not any(picture.code for picture in pictures[MOST_IN_FULL:])

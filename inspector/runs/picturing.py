@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kinspect.inspector import machines
@@ -11,16 +11,23 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.metrics.asked import demand_of
 from kinspect.inspector.metrics.occupancy import occupancy
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.render.html.data import Level, Shown
+from kinspect.inspector.render.html.data import MOST_IN_FULL, Level, Shown
 
 _MOST_BYTES = 64 << 20
 
 
 def shown(reports: Iterable[KernelReport]) -> list[Shown]:
-    """The kernels with what is drawn of them; what has gone from the disk is left out."""
+    """The kernels with what is drawn of them; what has gone from the disk is left out.
+
+    Only those that the page shows in full have code: a library's file may hold thousands of them.
+    """
     read = source_reader()
     found = []
-    for report in reports:
+    files: dict[Path, Mapping[int, str]] = {}  # many kernels stand in one
+    for number, report in enumerate(reports):
+        if number >= MOST_IN_FULL:
+            found.append(Shown(report))
+            continue
         places = {
             (line.source.file, line.source.line): line.source
             for line in report.measured_lines
@@ -31,7 +38,7 @@ def shown(reports: Iterable[KernelReport]) -> list[Shown]:
             Shown(
                 report,
                 levels(report),
-                _code(report),
+                _code(report, files),
                 {key: text for key, text in texts.items() if text is not None},
             )
         )
@@ -50,11 +57,17 @@ def levels(report: KernelReport) -> tuple[Level, ...]:
     return tuple(Level(one.waves_per_eu, one.vgprs, one.lds_bytes) for one in found.levels)
 
 
-def _code(report: KernelReport) -> dict[int, str]:
+def _code(report: KernelReport, files: dict[Path, Mapping[int, str]]) -> Mapping[int, str]:
     artifact = report.artifacts.get("amdgcn")
     path = artifact.path if artifact is not None else Path(report.id.partition("::")[0])
     if artifact is None and path.suffix not in (".s", ".asm", ".amdgcn"):
         return {}
+    if path not in files:
+        files[path] = _lines(path)
+    return files[path]
+
+
+def _lines(path: Path) -> Mapping[int, str]:
     try:
         if path.stat().st_size > _MOST_BYTES:
             return {}

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from kinspect.inspector.model import KernelReport
 
+MOST_IN_FULL = 60
+"""Kernels beyond this are in the table alone: a page of thousands opens in no browser."""
+
 
 @dataclass(frozen=True, slots=True)
 class Level:

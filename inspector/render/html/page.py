@@ -10,15 +10,13 @@ from kinspect.inspector.recording import Profile
 from kinspect.inspector.render import profile_view as words
 from kinspect.inspector.render import view
 from kinspect.inspector.render.html import svg
-from kinspect.inspector.render.html.data import Shown
+from kinspect.inspector.render.html.data import MOST_IN_FULL, Shown
 from kinspect.inspector.render.html.kernel import context
 from kinspect.inspector.version import VERSION
 
 MOST_SAMPLES = 40
 MOST_NAME = 84
 """Of a measured kernel's name: the whole one is its tooltip."""
-MOST_IN_FULL = 60
-"""Kernels beyond this are in the table alone: a page of thousands opens in no browser."""
 
 
 def write_report(report: Report, shown: Sequence[Shown], stream: TextIO) -> None:
