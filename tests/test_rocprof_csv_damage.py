@@ -77,6 +77,16 @@ def test_damaged_cells_cost_their_row_alone(tmp_path: Path) -> None:
     assert "Start_Timestamp is not a number" in error.message
 
 
+def test_a_cell_beyond_what_csv_takes_costs_its_row_alone(tmp_path: Path) -> None:
+    """Python's csv takes 128 KiB a cell; the rows of a known layout are not cut by it."""
+    rows = [traced(1), traced(2, name="k" * 140_000), traced(3)]
+    write(tmp_path / "7_kernel_trace.csv", TRACE, rows)
+    found = get(tmp_path)
+    assert len(found.dispatches) == 2
+    (error,) = found.errors
+    assert "1 of 3 rows could not be read" in error.message
+
+
 def test_a_run_killed_while_it_wrote(tmp_path: Path) -> None:
     path = tmp_path / "7_counter_collection.csv"
     write(path, COUNTED, [counted(n, "SQ_WAVES", n) for n in range(1, 4000)])

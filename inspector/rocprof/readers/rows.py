@@ -235,7 +235,8 @@ class Table:
                 first_text = False
             numbers: Sequence[int] = range(first, number + 1)
             lines = text.split("\n")
-            groups = None if self.layout is None or "\r" in text else self.layout.groups(lines)
+            as_usual = "\r" not in text and max(map(len, lines)) <= csv.field_size_limit()
+            groups = self.layout.groups(lines) if self.layout is not None and as_usual else None
             if groups is not None:
                 self.good += len(lines)
                 yield Block(self, numbers, lines, groups=groups)
