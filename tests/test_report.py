@@ -14,7 +14,7 @@ import pytest
 from kinspect.inspector import saved
 from kinspect.inspector.model import Report
 from kinspect.inspector.pipeline import collect
-from kinspect.inspector.render import json_v1
+from kinspect.inspector.render import json_v1, report_types
 from kinspect.inspector.runs.jobs import Request
 
 HERE = Path(__file__).parent
@@ -39,6 +39,29 @@ def report(small_asm: Path) -> Report:
 def test_golden(name: str) -> None:
     """Made by `python tests/golden/regenerate.py`; every figure follows from small_gfx942.s."""
     assert golden().reports()[name] == (HERE / "golden" / name).read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("error", report_types.Failure),
+        ("place", report_types.Place),
+        ("metric", report_types.Metric),
+        ("variant", report_types.Variant),
+        ("kernel", report_types.Kernel),
+        ("loop", report_types.Loop),
+        ("memory_op", report_types.MemoryOp),
+        ("wait", report_types.Wait),
+        ("access", report_types.Access),
+        ("lds_buffer", report_types.LdsBuffer),
+        ("spill", report_types.Spill),
+        ("measured_line", report_types.MeasuredLine),
+        ("finding", report_types.Finding),
+    ],
+)
+def test_what_the_schema_names_is_read_back(name: str, kind: type) -> None:
+    """A key that the types lack would be dropped without a word when a report is read."""
+    assert set(SCHEMA["$defs"][name]["properties"]) == set(kind.__annotations__)
 
 
 def test_the_report_keeps_its_schema(report: Report) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypedDict
 
+from kinspect.inspector.model import UnreadKind
 from msgspec import Meta
 
 Count = Annotated[int, Meta(ge=0, lt=1 << 53)]
@@ -91,9 +92,7 @@ class Header(TypedDict):
     label: str | None
 
 
-class Loop(TypedDict):
-    """A loop."""
-
+class _Loop(TypedDict):
     id: str
     depth: Annotated[int, Meta(ge=1, lt=1 << 31)]
     parent: str | None
@@ -103,6 +102,12 @@ class Loop(TypedDict):
     hot: bool
     unroll: Count | None
     metrics: dict[str, Metric]
+
+
+class Loop(_Loop, total=False):
+    """A loop."""
+
+    irreducible: bool
 
 
 _MemoryOp = TypedDict(  # a key is a word of Python's
@@ -168,6 +173,37 @@ Access = TypedDict(
 )
 
 
+class LdsBuffer(TypedDict):
+    """A buffer that the TTGIR puts into LDS."""
+
+    name: str
+    kind: Literal["pipelined", "operand", "exchange"]
+    dtype: str
+    shape: list[Count]
+    copies: Count
+    bytes: Count | None
+    line: Line
+    source: Place | None
+    in_loop: bool
+    at_peak: bool
+
+
+class Unread(TypedDict):
+    """What was not read or followed."""
+
+    kind: UnreadKind
+    count: Count
+    lines: list[Line]
+
+
+class Trials(TypedDict):
+    """What came of a fix on real kernels."""
+
+    helped: Count
+    nothing: Count
+    worse: Count
+
+
 class Spill(TypedDict):
     """A place in scratch memory."""
 
@@ -205,9 +241,7 @@ class Location(TypedDict):
     text: str
 
 
-class Finding(TypedDict):
-    """A finding."""
-
+class _Finding(TypedDict):
     rule: str
     severity: Literal["error", "warning", "info"]
     confidence: Literal["certain", "likely", "possible"]
@@ -216,6 +250,12 @@ class Finding(TypedDict):
     locations: list[Location]
     fix: str
     fingerprint: str
+
+
+class Finding(_Finding, total=False):
+    """A finding."""
+
+    fix_tried: Trials | None
 
 
 class _Kernel(TypedDict):
@@ -238,5 +278,7 @@ class Kernel(_Kernel, total=False):
     """A kernel's report."""
 
     accesses: list[Access]
+    lds_buffers: list[LdsBuffer]
+    unread: list[Unread]
     spills: list[Spill]
     measured_lines: list[MeasuredLine]
