@@ -141,6 +141,10 @@ OTHERS: dict[str, tuple[str, Callable[[], bytes]]] = {
         ),
     ),
     "no UTF-8": ("u.s", lambda: b"\xff\xfe\x00" * 50),
+    "half a surrogate": (
+        "t.kitrace",
+        lambda: b'{"trace": {"version": 2, "tool": "\\ud800", "argv": "\\ud800"}}\n',
+    ),
 }
 
 

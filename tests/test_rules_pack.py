@@ -263,7 +263,7 @@ CASES = (
     # The waves that were asked for do not come: that is another rule's word, and the only one.
     fail(
         "KI038",
-        "waves that do not come: the occupancy is 1 all the same (limited by lds; LDS of 32,768 bytes",
+        "that do not come: the occupancy is 1 all the same (limited by lds; LDS of 32,768 bytes",
         kernel={**SPILLS, **KEPT_OUT},
         loop=spilled(120, 54),
     ),

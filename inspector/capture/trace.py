@@ -457,7 +457,7 @@ def _read(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
 def _convert(content: Any, kind: type[S], path: Path, line: int) -> S:
     try:
         return msgspec.convert(content, kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeError) as error:  # a text with half a surrogate
         raise _damaged(path, line, str(error)) from None
 
 

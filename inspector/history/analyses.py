@@ -225,7 +225,7 @@ def typed(kind: Any, value: Any) -> Any:
         value = dict(zip((one.name for one in fields(kind)), value, strict=True))
     try:
         return convert(value, kind)
-    except ValidationError as error:
+    except (ValidationError, UnicodeError) as error:  # a text with half a surrogate
         raise ValueError(str(error)) from None
 
 

@@ -219,5 +219,5 @@ def top_kernels(summary: list[Domain]) -> list[TopKernel]:
 def _statistics(about: object) -> Statistics | None:
     try:
         return msgspec.convert(about, Statistics)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeError):  # a text with half a surrogate
         return None
