@@ -143,7 +143,10 @@ OTHERS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "no UTF-8": ("u.s", lambda: b"\xff\xfe\x00" * 50),
     "half a surrogate": (
         "t.kitrace",
-        lambda: b'{"trace": {"version": 2, "tool": "\\ud800", "argv": "\\ud800"}}\n',
+        lambda: (
+            b'{"trace": {"schema_version": 2, "kinspect": "0", "command": [], "cwd": "/",'
+            b' "status": 0, "\\ud800": 1}}\n'
+        ),
     ),
 }
 
