@@ -192,7 +192,7 @@ def test_a_damaged_archive_leaves_the_others(tmp_path: Path, archive: bytes, dam
     _one_line(_both(tmp_path, "bad.kinspect", ARCHIVES[damage](archive)), "bad.kinspect")
 
 
-@pytest.mark.parametrize("damage", ["a bundle of one image", "a bundle that overlaps", "no UTF-8"])
+@pytest.mark.parametrize("damage", sorted(OTHERS.keys() - {"sexagesimal metadata"}))
 def test_other_damage_leaves_the_others(tmp_path: Path, damage: str) -> None:
     name, make = OTHERS[damage]
     _one_line(_both(tmp_path, name, make()), name)
