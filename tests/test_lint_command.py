@@ -237,7 +237,11 @@ def test_one_id_for_two_rules_is_refused(lint: Lint, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bad", ["none.s", "none.json"])
 def test_a_target_that_is_not_there(lint: Lint, bad: str) -> None:
-    refused(lint("small.s", bad), f"{bad}: no such file")
+    done = lint("small.s", bad, "--fail-on", "never")
+    assert (done.status, done.found()) == (2, [("KI001", "error")])
+    (line,) = done.err.splitlines()
+    assert line.startswith("kinspect: error: ")
+    assert f"{bad}: no such file" in line
 
 
 def test_a_failed_target_is_2_and_the_others_are_still_reported(lint: Lint, tmp_path: Path) -> None:

@@ -363,7 +363,7 @@ def test_every_name_has_a_value_where_the_model_has_one(scope: str) -> None:
         ),
         (
             {"require": 'op.hot and "zzz" == access.limited_by'},
-            "(it is contiguity, divisibility, dtype, layout, mask, order, tile)",
+            "(it is broadcast, contiguity, divisibility, dtype, layout, mask, order, tile)",
         ),
         ({"require": 'op.kind == "global_laod"'}, "(did you mean global_load?)"),
         ({"fix": '"{op.bit} bits"'}, "unknown metric op.bit (did you mean op.bits?)"),

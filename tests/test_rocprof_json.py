@@ -310,7 +310,7 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"void copy<float>", b"v\xffid \x01copy"))
     recording = imported(path)
     assert recording.errors == ()
-    assert recording.shapes[2].name == "v\ufffdid \x01copy(float*, int)"
+    assert recording.shapes[2].name == "v\ufffdid \\u0001copy(float*, int)"
 
 
 def test_a_cut_anywhere_keeps_what_stands_before(tmp_path: Path) -> None:

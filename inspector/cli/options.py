@@ -84,7 +84,9 @@ def result_stream(output: Path | None, *, log: bool = True) -> Iterator[TextIO]:
         log: whether a CI runner may come to read the result as its log.
     """
     if output is None:
-        yield plain(sys.stdout, log=log)
+        stream = plain(sys.stdout, log=log)
+        yield stream
+        stream.flush()  # it holds lines back until there are many
         return
     try:
         if output.exists() and not output.is_file():

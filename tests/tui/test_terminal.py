@@ -249,7 +249,7 @@ def test_a_fault_in_the_first_page_is_one_line(start: Start) -> None:
     terminal.wait("a page that fails")
     terminal.press("m")
     screen = terminal.ended(2)
-    assert "kinspect: error: internal error of kinspect: ValueError: in a message (" in screen
+    assert "kinspect: error: internal error: ValueError: in a message; please report" in screen
     assert "Traceback" not in screen
 
 
