@@ -219,6 +219,27 @@ def test_a_target_that_is_none_leaves_the_others(tmp_path: Path, what: str) -> N
         pipeline.collect(Request(paths[1:]))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "v_mov_b32 v[{}], v{}",
+        "s_waitcnt vmcnt({})",
+        "s_mov_b32 s0, {}",
+        "s_branch {}",
+        "s_setpc_b64 s[{}:{}]",
+        "global_load_dword v1, v[2:3], off offset:{}",
+    ],
+)
+def test_numbers_of_thousands_of_digits_are_read_past(tmp_path: Path, line: str) -> None:
+    text = GOOD.read_text()
+    place = text.index("s_endpgm")
+    damaged = f"{text[:place]}{line.replace('{}', '9' * 5000)}\n\t{text[place:]}"
+    (tmp_path / "x.s").write_text(damaged)
+    report = pipeline.collect(Request((str(tmp_path / "x.s"),)))
+    assert not report.errors
+    assert [kernel.name for kernel in report.kernels] == ["small"]
+
+
 # --------------------------------------------------------------------------- bugs of ours
 
 

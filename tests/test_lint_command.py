@@ -241,7 +241,7 @@ def test_a_target_that_is_not_there(lint: Lint, bad: str) -> None:
     assert (done.status, done.found()) == (2, [("KI001", "error")])
     (line,) = done.err.splitlines()
     assert line.startswith("kinspect: error: ")
-    assert f"{bad}: no such file" in line
+    assert f"{bad}: read: no such file" in line
 
 
 def test_a_failed_target_is_2_and_the_others_are_still_reported(lint: Lint, tmp_path: Path) -> None:

@@ -294,7 +294,7 @@ def scalar(text: str) -> Value:
     word = text.strip()
     if word.lower() in ("true", "false"):
         return word.lower() == "true"
-    if _INTEGER.fullmatch(word):
+    if _INTEGER.fullmatch(word) and len(word) <= limits.MOST_DIGITS:
         return int(word)
     return float(word) if _FLOAT.fullmatch(word) else word
 

@@ -15,9 +15,9 @@ from kinspect.inspector.isa.flow import Flow, flow_of
 
 _SYMBOL = re.compile(r"(?<![\w.$])[A-Za-z_.$][\w.$]*")
 _LAST_OPERAND = re.compile(r"([^\s,]+)\s*$")
-_NUMBERED = re.compile(r"(\d+)([bf])$")
-_PAIR = re.compile(r"s\[(\d+):(\d+)\]")
-_SINGLE = re.compile(r"s(\d+)$|s\[(\d+)\]$")
+_NUMBERED = re.compile(r"(\d{1,18})([bf])$")
+_PAIR = re.compile(r"s\[(\d{1,9}):(\d{1,9})\]")
+_SINGLE = re.compile(r"s(\d{1,9})$|s\[(\d{1,9})\]$")
 _ENCODING = re.compile(r"[0-9A-Fa-f]{8}")
 _EXPLICIT_LITERAL = re.compile(r"lit(?:64)?\(([^()]*)\)$")
 # What may stand between s_getpc and the jump in a long branch; LLVM emits two to four.

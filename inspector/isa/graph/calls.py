@@ -16,8 +16,8 @@ from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
 from kinspect.inspector.isa.graph.branches import add_to_pair
 from kinspect.inspector.model import Block, Instruction
 
-_WRITTEN = re.compile(r"s(?:\[(\d+):(\d+)\]|(\d+)\b)")
-_PAIRS = re.compile(r"s\[(\d+):(\d+)\]")
+_WRITTEN = re.compile(r"s(?:\[(\d{1,9}):(\d{1,9})\]|(\d{1,9})\b)")
+_PAIRS = re.compile(r"s\[(\d{1,9}):(\d{1,9})\]")
 _RELOCATED = re.compile(r"([\w.$]+)@(gotpcrel32|rel32|gotpcrel|rel64)(@(?:lo|hi))?")
 _LOADS = frozenset({"s_load_dwordx2", "s_load_b64"})
 _MOVES = frozenset({"s_mov_b64"})

@@ -15,7 +15,8 @@ _WIDEST = 64
 """Registers that one operand names at most (32 are known); damaged text may say any number."""
 _VCC_HALVES = {"vcc": VCC, "vcc_lo": VCC[:1], "vcc_hi": VCC[1:]}
 _REGISTER = re.compile(
-    r"(?<![\w.])(?:(vcc(?:_lo|_hi)?)\b|(acc|ttmp|[vas])(?:(\d+)\b|\[(\d+)(?::(\d+))?\]))"
+    r"(?<![\w.])(?:(vcc(?:_lo|_hi)?)\b"
+    r"|(acc|ttmp|[vas])(?:(\d{1,9})\b|\[(\d{1,9})(?::(\d{1,9}))?\]))"
 )
 # Branches and VALU operations that read VCC without naming it.
 _READS_VCC = re.compile(r"s_cbranch_vcc|s_cbranch_cdbg|v_div_fmas")
