@@ -662,3 +662,9 @@ def test_the_json(tmp_path: Path) -> None:
     assert stop["suspects"][0]["code"]["text"] == "global_load_ushort v5, v[2:3], off offset:256"
     assert stop["suspects"][0]["code"]["source"]["line"] == 16
     assert stop["registers"]["s1"] == "00000001"
+
+
+def test_a_line_of_blanks_takes_no_time() -> None:
+    """`^\\s*` before a lazy pattern took minutes on a hundred thousand of them."""
+    report = parse_report([" " * 200_000 + "x", "wave_1: pc=0x10 (running)" + " " * 200_000])
+    assert [wave.pc for wave in report.waves] == [16]

@@ -33,6 +33,8 @@ _CODE = re.compile(
 _SOURCE_FILE = re.compile(r"^(?P<file>\S.*):$")
 _SOURCE = re.compile(r"^(?P<number>\d+)(?P<text>\s.*)?$")
 _END = re.compile(r"\bEnd of disassembly\b")
+_BLANKS = " " * 64
+_MANY_BLANKS = re.compile(r"\s{65,}")
 _MOST_JOINED = 12  # lines over which a wave's line may be broken by what carries it
 
 _FAULT = re.compile(
@@ -66,7 +68,8 @@ def parse_report(lines: Iterable[str]) -> AgentReport:
     """
     reader = _Reader()
     for line in lines:
-        reader.take(line.rstrip("\r\n"))
+        # Patterns that begin with any number of blanks take time quadratic in them.
+        reader.take(_MANY_BLANKS.sub(_BLANKS, line.rstrip("\r\n")))
     return reader.result()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kinspect.inspector import machines
+from kinspect.inspector import limits, machines
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.fault.addresses import asked_by
 from kinspect.inspector.fault.objects import CODE_LIMIT, Held, Objects, find
@@ -52,7 +52,9 @@ def read_reports(paths: Sequence[Path]) -> AgentReport:
     Raises:
         KinspectError: a file can't be read, or none says anything of a fault.
     """
-    report = parse_report(_lines(paths))
+    size = sum(path.stat().st_size for path in paths if path.is_file())
+    with limits.reading(", ".join(map(str, paths)), size):
+        report = parse_report(_lines(paths))
     if not report.waves and not report.messages and not report.excerpts:
         names = ", ".join(map(str, paths))
         raise KinspectError(

@@ -331,9 +331,9 @@ class _Process:
                 whole(offset) or 0,
                 mask=_mask(mask),
                 issued=None if issued is None else bool(whole(issued)),
-                why=why,
-                text=text,
-                comment=comment,
+                why=why if isinstance(why, str | int) else None,
+                text=_text(text),
+                comment=_text(comment),
             )
         self.builder.samples.extend(places.samples())
 
@@ -378,3 +378,8 @@ def _mask(value: object) -> int | None:
         return int(value, 16) if isinstance(value, str) else None
     except ValueError:
         return None
+
+
+def _text(value: object) -> str | None:
+    """A cell that is to hold text; SQLite keeps any type in any column."""
+    return value if isinstance(value, str) else None
