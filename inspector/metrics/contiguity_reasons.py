@@ -31,7 +31,9 @@ def explain_contiguity(tile: Tile, limits: Limits, axes: Axes, need: int) -> Rea
         bounded = blame.kind in _CONTIGUITY or widest is not None
         found = Reason("contiguity", text, fix, widest, bounded)
     if found.fix or blame.kind == "reversed":
-        found = with_alignment(found, tile, limits, axes, need)
+        if blame.kind != "factor" or blame.constant is not None:
+            # Another stride is another address: what the start would be then is not known.
+            found = with_alignment(found, tile, limits, axes, need)
         if tile.mask is not None and axes.of(tile.mask).constancy[limits.dim] == 1:
             return with_mask(found, tile, limits, axes, need)
     return found

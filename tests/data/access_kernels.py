@@ -70,6 +70,7 @@ def counted_down(x, y, pitch, n, BLOCK: tl.constexpr):
 def one_column(x, y, pitch, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """A pitch that is a multiple of 16 is not 1."""
     rows, columns = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    columns += tl.program_id(0) * COLUMNS
     tile = tl.load(x + rows[:, None] * pitch + columns[None, :])
     tl.store(y + columns, tl.sum(tile.to(tl.float32), 0).to(tl.float16))
 
@@ -78,6 +79,7 @@ def one_column(x, y, pitch, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 def one_column_turned(x, y, pitch, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """As one_column, of a tensor that is stored the other way round."""
     rows, columns = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    columns += tl.program_id(0) * COLUMNS
     tile = tl.load(x + rows[:, None] + columns[None, :] * pitch)
     tl.store(y + columns, tl.sum(tile.to(tl.float32), 0).to(tl.float16))
 
