@@ -89,6 +89,54 @@ def test_a_planted_reason_is_named(
     assert access.source.file == str(FILE)
 
 
+def test_neighbours_that_count_down_get_no_hint_that_would_be_false(run: Report) -> None:
+    """Each element lies before the one before it: what else is in the way is named beside it."""
+    access = one(case(run, "counted_down"), "global_load")
+    assert (access.bits, access.limited_by) == (16, "contiguity")
+    assert "back falls by one from element to element along dim 0" in access.reason
+    assert "the alignment limits as well: pitch is not known to be divisible by 8" in access.reason
+    assert "the mask allows no more: the elements that it compares fall by one" in access.reason
+    assert "step by one" not in access.reason
+    assert (access.fix, access.widest) == ("", 16)
+    assert "KI024" not in {finding.rule for finding in case(run, "counted_down").findings}
+
+
+def test_a_stride_that_cannot_be_one_is_not_called_unknown(run: Report) -> None:
+    """What is advised instead is compiled beside it."""
+    load = one(case(run, "one_column"), "global_load")
+    assert load.reason == "neighbouring elements along dim 0 lie pitch apart"
+    assert "constexpr" not in load.fix
+    assert "the other way round" in load.fix
+    assert (len(load.lines), load.bits) == (8, 16)
+    for name, loads in (("one_column_turned", 1), ("eight_columns", 8)):
+        better = one(case(run, name), "global_load")
+        assert (len(better.lines), better.bits) == (loads, 128)
+    store = one(case(run, "one_column_written"), "global_store")
+    assert store.reason == "neighbouring elements along dim 0 lie pitch apart"
+    assert "load" not in store.fix
+
+
+def test_loads_and_stores_of_one_cause_are_counted_and_advised_apart(run: Report) -> None:
+    kernel = case(run, "turned_pairs")
+    classes = {op.line: op.cls for op in kernel.memory_ops}
+    seen = {}
+    for finding in kernel.findings:
+        if finding.rule == "KI024":
+            lines = [at.line for at in finding.locations if at.kind == "amdgcn"]
+            (cls,) = {classes[line] for line in lines}
+            assert finding.evidence["matches"] == len(lines)
+            seen[cls] = finding
+    assert set(seen) == {"global_load", "global_store"}
+    assert "tl.split" in seen["global_load"].fix
+    assert "tl.join" not in seen["global_load"].fix
+    assert "tl.join" in seen["global_store"].fix
+    for words in ("Load", "loads", "tl.split"):
+        assert words not in seen["global_store"].fix
+    for cls in seen:
+        (joined,) = [a for a in case(run, "joined_pairs").accesses if a.cls == cls]
+        assert joined.bits == 128
+
+
 def test_a_gather_names_the_load_of_its_indices(run: Report) -> None:
     index, gather = (a for a in case(run, "gathered").accesses if a.cls == "global_load")
     assert index.limited_by is None

@@ -252,6 +252,26 @@ def test_the_int4_case_of_flash_decode_passes_lds_twice() -> None:
     assert plain["values"] == 0
 
 
+def test_a_tile_converted_to_the_layout_of_another_is_no_second_trip() -> None:
+    """Scales and zeros are exchanged to fit the weights, which themselves pass LDS once."""
+    from kinspect.inspector.pipeline import collect
+    from kinspect.inspector.runs.jobs import Request
+
+    pytest.importorskip("triton")
+    path = DATA / "dequantised_kernels.py"
+    kernels = collect(Request((str(path),), ("gfx1100",), passes=False, jobs=2)).kernels
+    assert len(kernels) == 2
+    for kernel in kernels:
+        trips, moved = (kernel.metrics[name].value for name in ("lds_trips", "layout.converts"))
+        assert isinstance(trips, Mapping)
+        assert isinstance(moved, Mapping)
+        assert (trips["values"], trips["most"]) == (0, 0)
+        assert moved["lds"] == 2
+        rules = {finding.rule for finding in kernel.findings}
+        assert "KI030" in rules
+        assert "KI029" not in rules
+
+
 # ------------------------------------------------------------------ buffer operations
 
 

@@ -57,8 +57,9 @@ def evaluate(
 
     A rule whose conditions cannot be decided, because a metric they need is unknown, says nothing.
     Where part of the code was not read, a rule speaks only if it would whatever that part holds.
-    What an instruction or wait rule finds in one loop for one cause is one finding; its message
-    speaks of the worst, its locations list them all. A kernel without loops counts as one.
+    What an instruction or wait rule finds in one loop for one cause among loads, or among stores,
+    is one finding; its message speaks of the worst, its locations list them all. A kernel without
+    loops counts as one.
 
     One fact is one finding: a rule is silent where a rule that supersedes it finds something, and
     of a kernel that cannot be launched only that is said, and what makes its results wrong.
@@ -188,10 +189,15 @@ def _evidence(rule: Rule, values: Values) -> dict[str, MetricValue]:
 def _by_cause(
     matches: Sequence[tuple[Values, Sequence[Place]]],
 ) -> Iterable[Sequence[tuple[Values, Sequence[Place]]]]:
-    """The matches of one loop apart by what made them so: each cause has a remedy of its own."""
-    found: dict[str, list[tuple[Values, Sequence[Place]]]] = {}
+    """The matches of one loop apart by what made them so: each cause has a remedy of its own.
+
+    Loads and stores are told apart as well: what widens the ones does nothing for the others, and
+    their number is the number of one class of instructions.
+    """
+    found: dict[tuple[MetricValue | Interval, ...], list[tuple[Values, Sequence[Place]]]] = {}
     for match in matches:
-        found.setdefault(str(match[0].subject.get("access.reason")), []).append(match)
+        cause = tuple(match[0].subject.get(name) for name in ("access.reason", "op.kind"))
+        found.setdefault(cause, []).append(match)
     return found.values()
 
 

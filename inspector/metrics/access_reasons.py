@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
+from kinspect.inspector.metrics.alignment_reasons import not_aligned
 from kinspect.inspector.metrics.contiguity_reasons import explain_contiguity
 from kinspect.inspector.metrics.mask_reasons import masked, with_mask
-from kinspect.inspector.metrics.reasons import ALIGNED, Reason, count, line_of, name_of
-from kinspect.inspector.model import SourceLoc
-from kinspect.inspector.ttgir.axes.blame import not_divisible
-from kinspect.inspector.ttgir.axes.cause import Blame
+from kinspect.inspector.metrics.reasons import Reason, count, is_store
 from kinspect.inspector.ttgir.axes.flow import Axes
-from kinspect.inspector.ttgir.axes.names import words
 from kinspect.inspector.ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, distinct_addresses
 
 
@@ -38,7 +35,7 @@ def explain_global(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
             return _wrong_order(limits, other)
         return explain_contiguity(tile, limits, axes, need)
     if aligned == facts:
-        found = _not_aligned(tile, limits, axes, need)
+        found = not_aligned(tile, limits, axes, need)
         return with_mask(found, tile, limits, axes, need) if limits.mask == facts else found
     return masked(tile, limits, axes, need)
 
@@ -97,7 +94,12 @@ def short_run(tile: Tile, limits: Limits, need: int) -> Reason:
         f"the layout gives a thread {count(limits.per_thread, 'neighbour')} along dim {limits.dim}"
         f" where memory would allow {need}",
         "Another access or a product fixes this layout: make the block larger along the contiguous"
-        " dimension, use fewer waves, or load the tile by itself.",
+        " dimension"
+        + (
+            " or use fewer waves."
+            if is_store(tile)
+            else ", use fewer waves, or load the tile by itself."
+        ),
     )
 
 
@@ -126,74 +128,4 @@ def _wrong_order(limits: Limits, other: int) -> Reason:
         f" lie along dim {dim}",
         f"Make dim {other} the fastest of the tile: swap the block's dimensions, or transpose the"
         " tile before the access (tl.trans).",
-    )
-
-
-# --------------------------------------------------------------------------- alignment
-
-
-def _not_aligned(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
-    size = limits.bits // 8
-    gives = f"the address is known to be aligned to {count(limits.divisibility or 1, 'byte')} only"
-    if tile.offsets is not None:
-        base = axes.of(tile.pointer or "").divisibility[0]
-        if base <= (limits.divisibility or 1):
-            return _pointer(axes, tile.pointer or "", gives)
-        blame = not_divisible(axes, tile.offsets, limits.dim, need)
-    else:
-        blame = not_divisible(axes, tile.pointer or "", limits.dim, need * size)
-        if blame.kind == "argument" and _is_pointer(axes, blame):
-            return _pointer(axes, blame.value, gives)
-    text, fix = _indivisible(axes, blame, tile.op.loc, need)
-    return Reason("divisibility", f"{text}: {gives}", fix)
-
-
-def _is_pointer(axes: Axes, blame: Blame) -> bool:
-    return any(
-        of.kind == "ptr"
-        for op in axes.graph.ops
-        for name, of in zip(op.operands, op.operand_types, strict=False)
-        if name == blame.value
-    )
-
-
-def _pointer(axes: Axes, value: str, gives: str) -> Reason:
-    name = words(axes, value, None)
-    return Reason(
-        "divisibility",
-        f"{name} is not known to be aligned to {ALIGNED} bytes: {gives}",
-        f"Pass a tensor that begins at a multiple of {ALIGNED} bytes (a view may begin anywhere);"
-        " Triton notes of each pointer argument whether it does.",
-    )
-
-
-def _indivisible(axes: Axes, blame: Blame, at: SourceLoc | None, need: int) -> tuple[str, str]:
-    name = name_of(axes, blame, at)
-    if blame.kind == "argument":
-        return (
-            f"{name} is not known to be divisible by {need}",
-            f"Pad it to a multiple of {ALIGNED}, which Triton then notes of the argument; where it"
-            f" always is one, compute with {name} // {ALIGNED} * {ALIGNED} (tl.multiple_of of an"
-            " argument is lost).",
-        )
-    if blame.kind == "constant":
-        return f"{name} is not divisible by {need}", f"Use a multiple of {need}."
-    if blame.kind == "loaded":
-        return (
-            f"a value loaded from memory{line_of(blame)} is not known to be divisible by {need}",
-            "",
-        )
-    if blame.op is not None and blame.op.name == "tt.int_to_ptr":
-        return (
-            f"{name} is a pointer made of a number, of which no alignment is known{line_of(blame)}",
-            f"Where it always begins at a multiple of {ALIGNED} bytes, say so of the tensor of"
-            f" pointers: tl.multiple_of(pointers, [{ALIGNED}, {ALIGNED}]).",
-        )
-    if blame.kind == "shift":
-        return f"the addresses are shifted by {name}{line_of(blame)}", ""
-    if blame.kind in ("program", "range"):
-        return f"{name} is not divisible by {need}{line_of(blame)}", ""
-    return (
-        f"{name} is not known to be divisible by {need}{line_of(blame)}",
-        f"Where it always is, compute with {name} // {need} * {need}.",
     )

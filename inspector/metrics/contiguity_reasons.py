@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from kinspect.inspector.metrics.alignment_reasons import with_alignment
 from kinspect.inspector.metrics.mask_reasons import with_mask
-from kinspect.inspector.metrics.reasons import ALIGNED, Reason, count, line_of, name_of
+from kinspect.inspector.metrics.reasons import ALIGNED, Reason, count, is_store, line_of, name_of
 from kinspect.inspector.ttgir.axes.blame import not_contiguous
 from kinspect.inspector.ttgir.axes.cause import Blame, Kind
 from kinspect.inspector.ttgir.axes.flow import Axes
@@ -23,12 +24,24 @@ def explain_contiguity(tile: Tile, limits: Limits, axes: Axes, need: int) -> Rea
         found = _broadcast(tile, limits, axes, blame)
     else:
         name = name_of(axes, blame, at)
-        text, fix, widest = _CONTIGUITY.get(blame.kind, _other)(name, blame, limits, need)
+        explain = _CONTIGUITY.get(blame.kind, _other)
+        if blame.kind == "factor" and blame.constant is None and _is_not_one(axes, blame.value):
+            explain = _apart
+        text, fix, widest = explain(name, blame, tile, limits, need)
         bounded = blame.kind in _CONTIGUITY or widest is not None
         found = Reason("contiguity", text, fix, widest, bounded)
-    if found.fix and tile.mask is not None and axes.of(tile.mask).constancy[limits.dim] == 1:
-        return with_mask(found, tile, limits, axes, need)
+    if found.fix or blame.kind == "reversed":
+        if blame.kind != "factor" or blame.constant is not None:
+            # Another stride is another address: what the start would be then is not known.
+            found = with_alignment(found, tile, limits, axes, need)
+        if tile.mask is not None and axes.of(tile.mask).constancy[limits.dim] == 1:
+            return with_mask(found, tile, limits, axes, need)
     return found
+
+
+def _is_not_one(axes: Axes, value: str) -> bool:
+    """Whether a factor is known to be a multiple of more than 1."""
+    return axes.of(value).divisibility[0] > 1
 
 
 def _meant(tile: Tile, limits: Limits, axes: Axes, blame: Blame, need: int) -> tuple[Limits, Blame]:
@@ -46,22 +59,34 @@ def _meant(tile: Tile, limits: Limits, axes: Axes, blame: Blame, need: int) -> t
     return limits, blame
 
 
-_Words = Callable[[str, Blame, Limits, int], tuple[str, str, int | None]]
+_Words = Callable[[str, Blame, Tile, Limits, int], tuple[str, str, int | None]]
 """What is said of a cause, what to change, and `Reason.widest`."""
 
 
-def _factor(name: str, blame: Blame, limits: Limits, need: int) -> tuple[str, str, int | None]:
+def _factor(
+    name: str, blame: Blame, tile: Tile, limits: Limits, need: int
+) -> tuple[str, str, int | None]:
     dim = limits.dim
     if blame.constant is not None:
         text = f"neighbouring elements along dim {dim} lie {blame.constant} apart"
         if blame.constant != _PAIR:
             return text, "", limits.width
+        widest = min(WIDEST_BITS, _PAIR * need * limits.bits)
+        if is_store(tile):
+            return (
+                text,
+                "Where the kernel stores the elements between as well, interleave both in registers"
+                " and store them at once: tl.store(pointers, tl.reshape(tl.join(lo, hi), (..., 2 *"
+                " N))). (Tried: 16 stores of 16 bits became 2 of 128, 130 instructions 101; in"
+                " another kernel 8 of 32 bits became 128 bits wide, 249 instructions 91.)",
+                widest,
+            )
         return (
             text,
             "Load the elements between as well, with a tile that is twice as long, and take the"
             " pairs apart in registers: tl.split(tl.reshape(both, (..., 2))). They must be inside"
             " of the tensor, or masked. (Tried: a quarter of the loads, for one trip through LDS.)",
-            min(WIDEST_BITS, _PAIR * need * limits.bits),
+            widest,
         )
     apart = f"neighbouring elements along dim {dim} lie {name} apart"
     if _STRIDE_OF_DESCRIPTOR in name:
@@ -69,7 +94,8 @@ def _factor(name: str, blame: Blame, limits: Limits, need: int) -> tuple[str, st
             f"{name} is not known to be 1: this target has no tensor descriptors, and what Triton"
             " makes of one that the host passes forgets that its last stride is 1",
             "Make the descriptor in the kernel, with the last stride written as 1"
-            " (tl.make_tensor_descriptor), or load through pointers.",
+            " (tl.make_tensor_descriptor), or "
+            f"{'store' if is_store(tile) else 'load'} through pointers.",
             None,
         )
     return (
@@ -80,7 +106,38 @@ def _factor(name: str, blame: Blame, limits: Limits, need: int) -> tuple[str, st
     )
 
 
-def _loaded(name: str, blame: Blame, limits: Limits, need: int) -> tuple[str, str, int | None]:
+def _apart(
+    name: str, blame: Blame, tile: Tile, limits: Limits, need: int
+) -> tuple[str, str, int | None]:
+    """A factor that is known not to be 1: no hint can be right."""
+    if is_store(tile):
+        tried = turned = "not tried for stores"
+    else:
+        tried = "tried: 8 loads of 16 bits became one of 128, in another kernel 10 loads became 3"
+        turned = "tried: 8 columns in place of 1 are read with 128 bits"
+    return (
+        f"neighbouring elements along dim {limits.dim} lie {name} apart",
+        f"Keep the tensor in memory the other way round, contiguous along this dimension ({tried});"
+        " or, where another dimension is contiguous, turn the tile: a longer block along that one"
+        f" ({turned}).",
+        None,
+    )
+
+
+def _reversed(
+    name: str, blame: Blame, tile: Tile, limits: Limits, need: int
+) -> tuple[str, str, int | None]:
+    """Nothing is advised: turned around in registers (tl.flip), 43 instructions became 232."""
+    if blame.factor is None:
+        text = f"{name} falls by one from element to element along dim {limits.dim}"
+    else:
+        text = f"{name}, which is multiplied, falls from element to element along dim {limits.dim}"
+    return f"{text}{line_of(blame)}", "", limits.width
+
+
+def _loaded(
+    name: str, blame: Blame, tile: Tile, limits: Limits, need: int
+) -> tuple[str, str, int | None]:
     return (
         f"the addresses along dim {limits.dim} rest on values loaded from memory"
         f"{line_of(blame)}: whether neighbours lie side by side is not known",
@@ -102,7 +159,9 @@ def _broadcast(tile: Tile, limits: Limits, axes: Axes, blame: Blame) -> Reason:
             "broadcast",
             f"the offsets along dim {dim} are taken // {name}, of which nothing is known: unless it"
             " is 1, neighbours share addresses",
-            f"Pass {name} as tl.constexpr: each address that a lane needs is then loaded once"
+            ""
+            if is_store(tile)
+            else f"Pass {name} as tl.constexpr: each address that a lane needs is then loaded once"
             " (tried: 16 loads became 8 for 2, 2 for 8 and more).",
             is_bounded=False,
         )
@@ -116,7 +175,7 @@ def _broadcast(tile: Tile, limits: Limits, axes: Axes, blame: Blame) -> Reason:
         f" {'' if exact else 'at most '}{count(distinct, 'different address', 'es')} for {size}"
         " elements"
     )
-    if not exact:
+    if not exact or is_store(tile):
         return Reason("broadcast", text, "", limits.width)
     return Reason(
         "broadcast",
@@ -134,7 +193,9 @@ def _same(tile: Tile, axes: Axes, dim: int) -> int:
     return shape[dim] // distinct_addresses(axes.of(tile.addresses or "", len(shape)), shape)[dim]
 
 
-def _wrap(name: str, blame: Blame, limits: Limits, need: int) -> tuple[str, str, int | None]:
+def _wrap(
+    name: str, blame: Blame, tile: Tile, limits: Limits, need: int
+) -> tuple[str, str, int | None]:
     if blame.constant is not None:
         return (
             f"the offsets are taken % {name}, which is not divisible by {need}: they jump"
@@ -153,7 +214,9 @@ def _wrap(name: str, blame: Blame, limits: Limits, need: int) -> tuple[str, str,
     )
 
 
-def _other(name: str, blame: Blame, limits: Limits, need: int) -> tuple[str, str, int | None]:
+def _other(
+    name: str, blame: Blame, tile: Tile, limits: Limits, need: int
+) -> tuple[str, str, int | None]:
     text = (
         f"{name} is not known to step by one from element to element along dim {limits.dim}"
         f"{line_of(blame)}"
@@ -167,6 +230,7 @@ def _other(name: str, blame: Blame, limits: Limits, need: int) -> tuple[str, str
 _CONTIGUITY: Mapping[Kind, _Words] = {
     "factor": _factor,
     "loaded": _loaded,
+    "reversed": _reversed,
     "wrap": _wrap,
 }
 _STRIDE_OF_DESCRIPTOR = ".stride."

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from kinspect.inspector.metrics.reasons import ALIGNED, Reason, line_of, name_of
-from kinspect.inspector.model import SourceLoc, TtgirOp
+from kinspect.inspector.metrics.reasons import ALIGNED, Reason, is_store, line_of, name_of
+from kinspect.inspector.model import TtgirOp
 from kinspect.inspector.ttgir.axes.blame import not_constant
-from kinspect.inspector.ttgir.axes.cause import Blame
+from kinspect.inspector.ttgir.axes.cause import Blame, Kind
 from kinspect.inspector.ttgir.axes.flow import Axes
 from kinspect.inspector.ttgir.axes.names import words
 from kinspect.inspector.ttgir.axes.tiles import Limits, Tile
@@ -16,12 +17,12 @@ from kinspect.inspector.ttgir.axes.tiles import Limits, Tile
 def with_mask(found: Reason, tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
     """The mask is in the way as well."""
     blame = not_constant(axes, tile.mask or "", limits.dim, need)
-    cause, fix = _mask_cause(axes, blame, tile.op.loc, need)
+    cause, fix = _mask_cause(axes, blame, tile, need)
     if cause in found.text:
         return replace(found, text=f"{found.text}; the mask allows no more")
     also = f"; the mask allows no more: {cause}"
     return replace(
-        found, text=found.text + also, fix=found.fix and f"{found.fix} For the mask: {fix}"
+        found, text=found.text + also, fix=found.fix and fix and f"{found.fix} For the mask: {fix}"
     )
 
 
@@ -33,7 +34,7 @@ def masked(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
     every = "from element to element" if shared == 1 else f"after every {shared} elements"
     said = words(axes, _varying(axes, mask, limits.dim, need), tile.op.loc)
     what = "the mask" if said in ("…", "mask") else f"the mask {said}"
-    cause, fix = _mask_cause(axes, blame, tile.op.loc, need)
+    cause, fix = _mask_cause(axes, blame, tile, need)
     return Reason("mask", f"{what} may change {every} along dim {limits.dim}: {cause}", fix)
 
 
@@ -49,33 +50,43 @@ def _varying(axes: Axes, mask: str, dim: int, need: int) -> str:
     return mask
 
 
-_UNMASKED = (
-    "or load without a mask where none is needed (a tl.constexpr that says the size is even, the"
-    " last iteration apart)."
-)
+# What keeps the compared elements from counting up by one: no divisibility helps there.
+_NO_STEPS: Mapping[Kind, str] = {
+    "divided": "are not known to count up by one",
+    "factor": "are not known to count up by one",
+    "repeated": "do not count up by one",
+    "reversed": "fall by one from element to element",
+    "shared": "do not count up by one",
+}
 
 
-def _mask_cause(axes: Axes, blame: Blame, at: SourceLoc | None, need: int) -> tuple[str, str]:
+def _mask_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, str]:
     if blame.kind == "predicate" and blame.op is not None:
         return _at_any_element(blame.op, need)
-    name = name_of(axes, blame, at)
+    if blame.kind in _NO_STEPS:
+        return f"the elements that it compares {_NO_STEPS[blame.kind]}{line_of(blame)}", ""
+    name = name_of(axes, blame, tile.op.loc)
+    unmasked = (
+        f"or {'store' if is_store(tile) else 'load'} without a mask where none is needed (a"
+        " tl.constexpr that says the size is even, the last iteration apart)."
+    )
     if blame.kind == "argument":
         return (
             f"{name} is not known to be divisible by {need}",
             f"Pad {name} to a multiple of {ALIGNED}, which Triton then notes of the argument,"
-            f" {_UNMASKED}",
+            f" {unmasked}",
         )
     if blame.kind == "constant":
-        return f"{name} is not divisible by {need}", f"Use a multiple of {need}, {_UNMASKED}"
+        return f"{name} is not divisible by {need}", f"Use a multiple of {need}, {unmasked}"
     if blame.kind == "loaded":
         return (
             f"it rests on a value loaded from memory{line_of(blame)}",
             f"Where that is always a multiple of {need}, compute with x // {need} * {need},"
-            f" {_UNMASKED}",
+            f" {unmasked}",
         )
     return (
         f"{name} is not known to be divisible by {need}{line_of(blame)}",
-        f"Where it always is, compute with {name} // {need} * {need}, {_UNMASKED}",
+        f"Where it always is, compute with {name} // {need} * {need}, {unmasked}",
     )
 
 

@@ -8,6 +8,7 @@ from kinspect.inspector.model import SourceLoc
 from kinspect.inspector.ttgir.axes.cause import Blame
 from kinspect.inspector.ttgir.axes.flow import Axes
 from kinspect.inspector.ttgir.axes.names import words
+from kinspect.inspector.ttgir.axes.tiles import Tile
 
 ALIGNED = 16
 """Triton notes of an argument whether it is divisible by this; 16 bytes are the widest access."""
@@ -32,6 +33,11 @@ class Reason:
 def count(n: int, what: str = "element", plural: str = "s") -> str:
     """A number with what it counts: `1 element`, `2 elements`."""
     return f"{n} {what}" if n == 1 else f"{n} {what}{plural}"
+
+
+def is_store(tile: Tile) -> bool:
+    """Whether an access writes memory: what widens loads does nothing for it."""
+    return tile.cls == "global_store"
 
 
 def name_of(axes: Axes, blame: Blame, at: SourceLoc | None) -> str:

@@ -33,7 +33,8 @@ from kinspect.inspector.ttgir.conversions import (
 )
 from kinspect.inspector.ttgir.flow import Flow, flow_of
 from kinspect.inspector.ttgir.lowered import element_bits
-from kinspect.inspector.ttgir.trips import Staging, described, repeated, staging
+from kinspect.inspector.ttgir.repeated_trips import described, repeated
+from kinspect.inspector.ttgir.trips import Staging, staging
 
 # Triton 3.9's amd/compiler.py, is_async_copy_enabled: on by default for these. Other targets copy
 # 32 bits per lane at most (gfx942's global_load_lds_dword, CDNA3 ISA), which Triton does not use.

@@ -2,7 +2,9 @@
 
 A *trip* is a write to LDS and the read back: `local_alloc` or `local_store` with its `local_load`,
 a copy from memory straight to LDS with its `local_load`, or a `convert_layout` that goes through
-LDS. One trip is how an operand normally gets into the dot's layout.
+LDS. One trip is how an operand normally gets into the dot's layout. A loaded tile that is converted
+to the layout of another one, to be computed with it, makes no trip of the operand: the other one
+has passed LDS no more often for it. `conversions.py` speaks of those.
 """
 
 from __future__ import annotations
@@ -14,8 +16,6 @@ from kinspect.inspector.model import TtgirOp
 from kinspect.inspector.ttgir.conversions import (
     CONVERSIONS,
     Movements,
-    layout_name,
-    tile_bytes,
 )
 from kinspect.inspector.ttgir.flow import UNKNOWN, Flow
 from kinspect.inspector.ttgir.queries import DOTS, LOADS
@@ -45,6 +45,14 @@ TO_LOCAL = _in_dialects(
 """Loads that write LDS without passing registers."""
 
 _REGISTER_LOADS = LOADS - TO_LOCAL
+_ELEMENTWISE = (
+    "arith.",
+    "math.",
+    "tt.bitcast",
+    "tt.clampf",
+    "tt.extern_elementwise",
+    "tt.fp_to_fp",
+)
 _UNCHANGED = CONVERSIONS | _in_dialects("in_thread_transpose")
 
 
@@ -126,8 +134,10 @@ class _Walk:
     """One pass over the operations, carrying for each value the loads it is made of."""
 
     __slots__ = (
+        "fitted",
         "flow",
         "holds",
+        "in_shape",
         "movements",
         "products",
         "roots",
@@ -147,12 +157,15 @@ class _Walk:
         self.holds: dict[int, dict[int, _State]] = {}  # allocation -> writer -> what it wrote
         self.unchanged: dict[int, int] = {}  # value -> the load whose very value it is
         self.stored_unchanged: set[int] = set()
+        self.in_shape: set[int] = set()  # loaded values that nothing but arithmetic has changed
+        self.fitted: dict[int, int] = {}  # such a value -> the conversion that it came through
         self.ways: dict[tuple[int, int], _Steps] = {}
 
     def run(self) -> None:
         flow = self.flow
         for value, sources in flow.carried.items():
             self._carry(value, sources)
+        self._carry_shapes()
         for op in flow.module.ops:
             self._visit(op, flow.operands[op.index], flow.results[op.index])
 
@@ -165,6 +178,19 @@ class _Walk:
         for source in known:
             if source in self.unchanged:
                 self.unchanged[value] = self.unchanged[source]
+
+    def _carry_shapes(self) -> None:
+        """Which carried values are loaded tiles; a loop of several stages hands them on in turn."""
+        waiting = {
+            value: [source for source in sources if source != UNKNOWN]
+            for value, sources in self.flow.carried.items()
+        }
+        before = -1
+        while before != len(self.in_shape):
+            before = len(self.in_shape)
+            for value, sources in waiting.items():
+                if sources and self.in_shape.issuperset(sources):
+                    self.in_shape.add(value)
 
     def _visit(self, op: TtgirOp, operands: Sequence[int], results: Sequence[int]) -> None:
         name = op.name
@@ -183,6 +209,7 @@ class _Walk:
             return
         elif name in _REGISTER_LOADS:
             self.states[results[0]] = {op.index: ()}
+            self.in_shape.add(results[0])
             self.unchanged[results[0]] = op.index
         elif name in LOCAL_ALLOC:
             self.roots[results[0]] = frozenset((op.index,))
@@ -202,7 +229,7 @@ class _Walk:
     def _compute(self, op: TtgirOp, operands: Sequence[int], results: Sequence[int]) -> None:
         if op.result_types[0].kind != "tensor":
             return
-        state = _merged([self._state(value) for value in operands])
+        state = _merged(self._computed_with(op, operands, results))
         if not self.products.isdisjoint(operands):
             self.products.update(results)
             if len(operands) > 1:  # combined with a product, it is no loaded tile any more
@@ -210,10 +237,40 @@ class _Walk:
         if state and self.movements.get(op.index) == "lds":
             step = (op.index, op.index)
             state = {load: (*steps, step) for load, steps in state.items()}
+            if op.name in CONVERSIONS and operands[0] in self.in_shape:
+                self.fitted[results[0]] = op.index
         for value in results:
             self.states[value] = state
         if op.name in _UNCHANGED and operands[0] in self.unchanged:
             self.unchanged[results[0]] = self.unchanged[operands[0]]
+
+    def _computed_with(
+        self, op: TtgirOp, operands: Sequence[int], results: Sequence[int]
+    ) -> list[_State]:
+        """The operands' loads, without the conversion of one tile to the layout of another."""
+        states = [self._state(value) for value in operands]
+        if op.name not in CONVERSIONS and not op.name.startswith(_ELEMENTWISE):
+            return states
+        loaded = [k for k, state in enumerate(states) if state]
+        if loaded and all(operands[k] in self.in_shape for k in loaded):
+            self.in_shape.update(results)
+        fitted = [k for k in loaded if operands[k] in self.fitted]
+        others = [k for k in loaded if k not in fitted and any(map(self._is_of_tile, states[k]))]
+        for k in fitted:
+            conversion = self.fitted[operands[k]]
+            if any(states[k].keys() != states[other].keys() for other in others):
+                step = (conversion, conversion)
+                states[k] = {
+                    load: tuple(pair for pair in steps if pair != step)
+                    for load, steps in states[k].items()
+                }
+            elif len(loaded) == 1:
+                self.fitted.update(dict.fromkeys(results, conversion))
+        return states
+
+    def _is_of_tile(self, load: int) -> bool:
+        op = self.flow.module.ops[load]
+        return bool(op.result_types) and is_tile(op)
 
     def _arrive(self, op: TtgirOp, operands: Sequence[int]) -> None:
         for position, value in enumerate(operands):
@@ -311,54 +368,6 @@ def _same_iteration(flow: Flow) -> set[int]:
     return found
 
 
-def repeated(flow: Flow, found: Staging) -> tuple[Way, ...]:
-    """The ways with more than one trip, one for each load of the source, the worst first.
-
-    Only trips of tiles count, and only those inside of loops where the dot is in one: rows and
-    columns are small beside them. Copies of a load that pipelining makes stand at the same place in
-    the source.
-    """
-    worst: dict[object, Way] = {}
-    for way in found.ways:
-        if flow.loop[way.dot.index] is None:
-            if flow.dot_loops:  # a peeled copy of what is in a loop
-                continue
-            trips = way.trips
-        else:
-            trips = tuple(pair for pair in way.trips if flow.loop[pair[1].index] is not None)
-        trips = tuple(pair for pair in trips if _is_tile(pair[1]))
-        if len(trips) < 2:
-            continue
-        key = way.load.loc if way.load.loc is not None else way.load.index
-        known = worst.get(key)
-        if known is None or len(trips) > len(known.trips):
-            worst[key] = Way(way.load, way.dot, trips)
-    return tuple(sorted(worst.values(), key=_cost, reverse=True))
-
-
-def _is_tile(read: TtgirOp) -> bool:
+def is_tile(read: TtgirOp) -> bool:
+    """Whether an operation yields more than a row or a column."""
     return sum(size > 1 for size in read.result_types[0].shape) > 1
-
-
-def _cost(way: Way) -> tuple[int, int]:
-    results = way.load.result_types
-    return len(way.trips), (tile_bytes(results[0]) or 0) if results else 0
-
-
-def described(way: Way) -> str:
-    """A way in one line: `tt.load → convert_layout #blocked→#linear → local_alloc/local_load`."""
-    parts = [way.load.name]
-    for write, read in way.trips:
-        if write is read:
-            source = layout_name(write.operand_types[0].layout)
-            target = layout_name(write.result_types[0].layout)
-            parts.append(f"{_short(write)} {source}→{target}")
-        elif write.index == way.load.index:  # a copy straight to LDS: the load is the write
-            parts.append(_short(read))
-        else:
-            parts.append(f"{_short(write)}/{_short(read)}")
-    return " → ".join((*parts, way.dot.name))
-
-
-def _short(op: TtgirOp) -> str:
-    return op.name.partition(".")[2]

@@ -59,6 +59,56 @@ def every_second(x, y, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def counted_down(x, y, pitch, n, BLOCK: tl.constexpr):
+    """Neighbours lie side by side, the last one first; rows and mask are in the way as well."""
+    at = tl.arange(0, BLOCK)
+    back = BLOCK - 1 - at
+    tl.store(y + at, tl.load(x + tl.program_id(0) * pitch + back, mask=back < n))
+
+
+@triton.jit
+def one_column(x, y, pitch, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A pitch that is a multiple of 16 is not 1."""
+    rows, columns = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    columns += tl.program_id(0) * COLUMNS
+    tile = tl.load(x + rows[:, None] * pitch + columns[None, :])
+    tl.store(y + columns, tl.sum(tile.to(tl.float32), 0).to(tl.float16))
+
+
+@triton.jit
+def one_column_turned(x, y, pitch, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """As one_column, of a tensor that is stored the other way round."""
+    rows, columns = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    columns += tl.program_id(0) * COLUMNS
+    tile = tl.load(x + rows[:, None] + columns[None, :] * pitch)
+    tl.store(y + columns, tl.sum(tile.to(tl.float32), 0).to(tl.float16))
+
+
+@triton.jit
+def one_column_written(x, y, pitch, ROWS: tl.constexpr):
+    """As one_column, of a store."""
+    rows = tl.arange(0, ROWS)
+    tl.store(y + rows * pitch, tl.load(x + rows))
+
+
+@triton.jit
+def turned_pairs(x, y, BLOCK: tl.constexpr):
+    """Complex numbers: real and imaginary parts beside each other are read and written apart."""
+    at = tl.arange(0, BLOCK)
+    real, imaginary = tl.load(x + at * 2), tl.load(x + at * 2 + 1)
+    tl.store(y + at * 2, real - imaginary)
+    tl.store(y + at * 2 + 1, imaginary + real)
+
+
+@triton.jit
+def joined_pairs(x, y, BLOCK: tl.constexpr):
+    """As turned_pairs, read and written as one."""
+    at = tl.arange(0, 2 * BLOCK)
+    real, imaginary = tl.split(tl.reshape(tl.load(x + at), (BLOCK, 2)))
+    tl.store(y + at, tl.reshape(tl.join(real - imaginary, imaginary + real), (2 * BLOCK,)))
+
+
+@triton.jit
 def unaligned(x, y, BLOCK: tl.constexpr):
     """x begins anywhere."""
     at = tl.arange(0, BLOCK)
@@ -123,13 +173,23 @@ def _tile(kernel, more, kind="fp16", m=64, n=64, warps=4, **constexprs):
 
 
 KINSPECT_CASES = [
-    _tile("unknown_stride", {"stride_row": "i32:16", "stride_col": "i32:16"}),
+    _tile("unknown_stride", {"stride_row": "i32:16", "stride_col": "i32"}),
     _tile("indivisible_pitch", {"K": "i32"}),
     _tile("masked_by_element", {"n": "i32"}, BLOCK=2048),
     _tile("gathered", {"index": "*i32:16"}, BLOCK=2048),
     _tile("wrapped", {"n": "i32"}, BLOCK=2048),
     _tile("told_of_range", {"n": "i32"}, BLOCK=2048),
     _tile("every_second", {}, BLOCK=2048),
+    _tile("counted_down", {"pitch": "i32", "n": "i32"}, BLOCK=2048),
+    _tile("one_column", {"pitch": "i32:16"}, warps=1, ROWS=512, COLUMNS=1),
+    {
+        **_tile("one_column", {"pitch": "i32:16"}, warps=1, ROWS=512, COLUMNS=8),
+        "name": "eight_columns",
+    },
+    _tile("one_column_turned", {"pitch": "i32:16"}, warps=1, ROWS=512, COLUMNS=1),
+    _tile("one_column_written", {"pitch": "i32:16"}, ROWS=2048),
+    _tile("turned_pairs", {}, BLOCK=1024),
+    _tile("joined_pairs", {}, BLOCK=1024),
     _tile("unaligned", {"x": "*fp16"}, BLOCK=2048),
     _tile("told", {"K": "i32"}),
     _tile("told_of_argument", {"K": "i32"}),

@@ -19,7 +19,9 @@ from kinspect.inspector.ttgir.opforms import FUNCTIONS
 
 _MOST_STEPS = 200
 _LONGEST_SHIFT = 31
-_OF_ALL_NEIGHBOURS: frozenset[Kind] = frozenset(("divided", "factor", "repeated", "shared"))
+_OF_ALL_NEIGHBOURS: frozenset[Kind] = frozenset(
+    ("divided", "factor", "repeated", "reversed", "shared")
+)
 # Comparisons of a range with a bound that change at multiples if the bound is one; the range stands
 # on the left, or on the right.
 _BEFORE_MULTIPLES = frozenset(("slt", "ult", "sge", "uge"))
@@ -139,6 +141,8 @@ class _Walk:
         if all(self._of(n, dim).constancy[dim] >= need for n in moving):
             alone = len(moving) == 1  # neighbours are equal in groups
             return self.of_operand(op, moving[0], dim, need, alone=alone)
+        if op.name == "arith.subi" and moving == [op.operands[1]]:
+            return Blame("reversed", op.results[0], op)
         return self._end(op.results[0])
 
     def of_operand(
@@ -169,7 +173,7 @@ class _Walk:
                     return self.contiguity(moving, dim, need)
                 if steps.contiguity[dim] < need:
                     cause = self.contiguity(moving, dim, need)
-                    if cause.kind == "shared":
+                    if cause.kind in ("shared", "reversed"):
                         return replace(cause, factor=self.scalar(factor))
                     if cause.kind in ("divided", "loaded") or facts.constant is not None:
                         return cause  # a factor of 1 would not help

@@ -17,6 +17,7 @@ Kind = Literal[
     "program",
     "range",
     "repeated",
+    "reversed",
     "shared",
     "shift",
     "value",
@@ -25,8 +26,8 @@ Kind = Literal[
 """What is at fault: an argument of the kernel of which the fact is not known; a number; a divisor
 of which nothing is known; a factor that neighbours are multiplied by; a value from memory; a
 comparison that may change at any element; the program's index; a range that is too short; one
-element for all neighbours; one for some of them; a number that is added; any other operation; a
-remainder that may wrap around."""
+element for all neighbours; elements that count down; one element for some neighbours; a number that
+is added; any other operation; a remainder that may wrap around."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,8 @@ class Blame:
         op: the operation that makes it, or that loses the fact with it; None for an argument.
         constant: the number, for `constant` and a `factor` that is one; for `shared` how many
             numbers in a row give one quotient.
-        factor: for `shared`, the value that the quotients are multiplied by; None where they are
-            the addresses' steps themselves.
+        factor: for `shared` and `reversed`, the value that the quotients or elements are multiplied
+            by; None where they are the addresses' steps themselves.
     """
 
     kind: Kind

@@ -1,0 +1,111 @@
+"""What keeps an access from being known to be aligned, in words, and what to change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kinspect.inspector.metrics.reasons import ALIGNED, Reason, count, line_of, name_of
+from kinspect.inspector.model import SourceLoc
+from kinspect.inspector.ttgir.axes.blame import not_divisible
+from kinspect.inspector.ttgir.axes.cause import Blame
+from kinspect.inspector.ttgir.axes.flow import Axes
+from kinspect.inspector.ttgir.axes.names import words
+from kinspect.inspector.ttgir.axes.starts import unaligned_start
+from kinspect.inspector.ttgir.axes.tiles import Limits, Tile
+
+
+def not_aligned(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
+    """Why the first of the neighbours is not known to be aligned for `need` of them."""
+    size = limits.bits // 8
+    gives = f"the address is known to be aligned to {count(limits.divisibility or 1, 'byte')} only"
+    if tile.offsets is not None:
+        base = axes.of(tile.pointer or "").divisibility[0]
+        if base <= (limits.divisibility or 1):
+            return _pointer(axes, tile.pointer or "", gives)
+        blame = not_divisible(axes, tile.offsets, limits.dim, need)
+    else:
+        blame = not_divisible(axes, tile.pointer or "", limits.dim, need * size)
+        if blame.kind == "argument" and _is_pointer(axes, blame):
+            return _pointer(axes, blame.value, gives)
+    text, fix = _indivisible(axes, blame, tile.op.loc, need)
+    return Reason("divisibility", f"{text}: {gives}", fix)
+
+
+def with_alignment(found: Reason, tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
+    """The start of the run is in the way as well, if it is.
+
+    Where neighbours are not contiguous, `Limits.aligned` is about each element by itself.
+    """
+    size, at = limits.bits // 8, tile.op.loc
+    text = fix = ""
+    if tile.offsets is None:
+        blame = unaligned_start(axes, tile.pointer or "", limits.dim, need * size)
+    else:
+        base = tile.pointer or ""
+        if axes.of(base).divisibility[0] < need * size:
+            blame = not_divisible(axes, base, 0, need * size)
+        else:
+            blame = unaligned_start(axes, tile.offsets, limits.dim, need)
+    if blame is None:
+        return found
+    if blame.kind == "argument" and _is_pointer(axes, blame):
+        pointer = _pointer(axes, blame.value, "")
+        text, fix = f"{words(axes, blame.value, None)} is not known to be aligned", pointer.fix
+    else:
+        text, fix = _indivisible(axes, blame, at, need)
+    return replace(
+        found,
+        text=f"{found.text}; the alignment limits as well: {text}",
+        fix=found.fix and fix and f"{found.fix} For the alignment: {fix}",
+    )
+
+
+def _is_pointer(axes: Axes, blame: Blame) -> bool:
+    return any(
+        of.kind == "ptr"
+        for op in axes.graph.ops
+        for name, of in zip(op.operands, op.operand_types, strict=False)
+        if name == blame.value
+    )
+
+
+def _pointer(axes: Axes, value: str, gives: str) -> Reason:
+    name = words(axes, value, None)
+    return Reason(
+        "divisibility",
+        f"{name} is not known to be aligned to {ALIGNED} bytes: {gives}",
+        f"Pass a tensor that begins at a multiple of {ALIGNED} bytes (a view may begin anywhere);"
+        " Triton notes of each pointer argument whether it does.",
+    )
+
+
+def _indivisible(axes: Axes, blame: Blame, at: SourceLoc | None, need: int) -> tuple[str, str]:
+    name = name_of(axes, blame, at)
+    if blame.kind == "argument":
+        return (
+            f"{name} is not known to be divisible by {need}",
+            f"Pad it to a multiple of {ALIGNED}, which Triton then notes of the argument; where it"
+            f" always is one, compute with {name} // {ALIGNED} * {ALIGNED} (tl.multiple_of of an"
+            " argument is lost).",
+        )
+    if blame.kind == "constant":
+        return f"{name} is not divisible by {need}", f"Use a multiple of {need}."
+    if blame.kind == "loaded":
+        return (
+            f"a value loaded from memory{line_of(blame)} is not known to be divisible by {need}",
+            "",
+        )
+    if blame.op is not None and blame.op.name == "tt.int_to_ptr":
+        return (
+            f"{name} is a pointer made of a number, of which no alignment is known{line_of(blame)}",
+            f"Where it always begins at a multiple of {ALIGNED} bytes, say so of the tensor of"
+            f" pointers: tl.multiple_of(pointers, [{ALIGNED}, {ALIGNED}]).",
+        )
+    if blame.kind == "shift":
+        return f"the addresses are shifted by {name}{line_of(blame)}", ""
+    if blame.kind in ("program", "range"):
+        return f"{name} is not divisible by {need}{line_of(blame)}", ""
+    return (
+        f"{name} is not known to be divisible by {need}{line_of(blame)}",
+        f"Where it always is, compute with {name} // {need} * {need}.",
+    )

@@ -1,0 +1,81 @@
+"""What is added to a run of addresses as a whole and leaves the place where it begins unaligned.
+
+Where neighbours are not known to be contiguous, the facts of the sum say nothing of the alignment
+that the run would have: it rests on the parts that are the same for all neighbours.
+"""
+
+from __future__ import annotations
+
+from kinspect.inspector.ttgir.axes.blame import not_divisible
+from kinspect.inspector.ttgir.axes.cause import Blame
+from kinspect.inspector.ttgir.axes.flow import Axes
+from kinspect.inspector.ttgir.axes.reshaping import dimension_before
+from kinspect.inspector.ttgir.axes.transfer import pointee_bytes
+
+_SUMS = frozenset(("arith.addi", "arith.subi", "tt.addptr"))
+
+
+def unaligned_start(axes: Axes, value: str, dim: int, need: int) -> Blame | None:
+    """Why runs along a dimension do not begin at a multiple; None where nothing is seen.
+
+    Args:
+        axes: the facts.
+        value: a tensor of offsets or pointers.
+        dim: the dimension of the run.
+        need: what the start is to be a multiple of; bytes for pointers, elements for offsets.
+    """
+    return _start(axes, value, dim, need, set())
+
+
+def _start(axes: Axes, name: str, dim: int, need: int, seen: set[str]) -> Blame | None:
+    if name in seen:
+        return None
+    seen.add(name)
+    graph = axes.graph
+    argument = graph.carried.get(name)
+    sources = argument.sources if argument is not None else graph.merged.get(name, ())
+    op = graph.made.get(name)
+    if sources:
+        return _first(axes, [(source, need) for source in sources], dim, seen)
+    if op is None or not op.operands:
+        return None
+    through = dimension_before(op, dim)
+    if through is not None:
+        of = op.operand_types[0]
+        if not of.shape or through < 0 or of.shape[through] == 1:
+            return _uniform(axes, op.operands[0], need)
+        return _start(axes, op.operands[0], through, need, seen)
+    if op.name not in _SUMS:
+        return None
+    scale = pointee_bytes(op.operand_types[0]) if op.name == "tt.addptr" else 1
+    needs = (need, max(1, need // scale))
+    shape = op.result_types[0].shape
+    if not shape:
+        return _uniform(axes, name, need)
+    parts = list(zip(op.operands[:2], needs, strict=True))
+    for part, wanted in parts:
+        if axes.of(part, dim + 1).constancy[dim] >= shape[dim]:
+            found = _uniform(axes, part, wanted)
+            if found is not None:
+                return found
+    moving = [p for p in parts if axes.of(p[0], dim + 1).constancy[dim] < shape[dim]]
+    return _first(axes, moving, dim, seen)
+
+
+def _first(axes: Axes, values: list[tuple[str, int]], dim: int, seen: set[str]) -> Blame | None:
+    for name, need in values:
+        found = _start(axes, name, dim, need, seen)
+        if found is not None:
+            return found
+    return None
+
+
+def _uniform(axes: Axes, name: str, need: int) -> Blame | None:
+    """Of a value that is the same for all neighbours; numbers are left out.
+
+    `arange(0, 64) + 1` and `63 - arange(0, 64)` differ in what a number does to the start.
+    """
+    facts = axes.of(name)
+    if facts.constant is not None or facts.divisibility[0] >= need:
+        return None
+    return not_divisible(axes, name, 0, need)

@@ -1,0 +1,57 @@
+"""Tiles that pass through LDS more than once on their way to a dot, and that way in words."""
+
+from __future__ import annotations
+
+from kinspect.inspector.model import TtgirOp
+from kinspect.inspector.ttgir.conversions import layout_name, tile_bytes
+from kinspect.inspector.ttgir.flow import Flow
+from kinspect.inspector.ttgir.trips import Staging, Way, is_tile
+
+
+def repeated(flow: Flow, found: Staging) -> tuple[Way, ...]:
+    """The ways with more than one trip, one for each load of the source, the worst first.
+
+    Only trips of tiles count, and only those inside of loops where the dot is in one: rows and
+    columns are small beside them. Copies of a load that pipelining makes stand at the same place in
+    the source.
+    """
+    worst: dict[object, Way] = {}
+    for way in found.ways:
+        if flow.loop[way.dot.index] is None:
+            if flow.dot_loops:  # a peeled copy of what is in a loop
+                continue
+            trips = way.trips
+        else:
+            trips = tuple(pair for pair in way.trips if flow.loop[pair[1].index] is not None)
+        trips = tuple(pair for pair in trips if is_tile(pair[1]))
+        if len(trips) < 2:
+            continue
+        key = way.load.loc if way.load.loc is not None else way.load.index
+        known = worst.get(key)
+        if known is None or len(trips) > len(known.trips):
+            worst[key] = Way(way.load, way.dot, trips)
+    return tuple(sorted(worst.values(), key=_cost, reverse=True))
+
+
+def _cost(way: Way) -> tuple[int, int]:
+    results = way.load.result_types
+    return len(way.trips), (tile_bytes(results[0]) or 0) if results else 0
+
+
+def described(way: Way) -> str:
+    """A way in one line: `tt.load → convert_layout #blocked→#linear → local_alloc/local_load`."""
+    parts = [way.load.name]
+    for write, read in way.trips:
+        if write is read:
+            source = layout_name(write.operand_types[0].layout)
+            target = layout_name(write.result_types[0].layout)
+            parts.append(f"{_short(write)} {source}→{target}")
+        elif write.index == way.load.index:  # a copy straight to LDS: the load is the write
+            parts.append(_short(read))
+        else:
+            parts.append(f"{_short(write)}/{_short(read)}")
+    return " → ".join((*parts, way.dot.name))
+
+
+def _short(op: TtgirOp) -> str:
+    return op.name.partition(".")[2]
