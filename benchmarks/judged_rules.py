@@ -60,8 +60,8 @@ projects. Reasons stand with each in [judged/](judged).
 - *Fix*: the kernel was changed as the rule advises and compiled: what was found is gone or less
   (helped), as before (nothing), or more was lost elsewhere (worse). Figures are the compiler's,
   nothing was timed. A rule without a trial prints its fix as *not tried*.
-- *Since changed*: judged findings that failed or were of no use, and for which the rule was changed.
-  *Withdrawn* is advice that it no longer gives, *renamed* a wrong cause where its text now names the
+- *Since changed*: judged findings that failed or were of no use, for which the rule was changed.
+  *Withdrawn* is advice that it no longer gives, *renamed* a wrong cause whose text now names the
   right one, *silenced* a finding that it no longer makes: trial, cause and all of it do not count.
   A rule that was changed for a finding has not been judged anew on others.
 
