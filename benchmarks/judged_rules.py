@@ -8,8 +8,12 @@ The judgements stand in rules/judged/*.yaml, one entry for each finding that was
     cause   whether what the rule names as the reason is the reason
     fix     helped, nothing or worse where the advice was followed and compiled; else untried
 
-null says that nobody judged it. `withdrawn: true` marks a trial of advice that the rule no longer
-gives; `tried` says what was changed.
+null says that nobody judged it; `tried` says what was changed. Three marks say that a rule was
+changed for a finding. Such rows stay in the file and are counted in a column of their own:
+
+    withdrawn   the rule no longer gives the advice that was tried: the trial does not count
+    renamed     the rule's text now names the cause that was found: the cause does not count
+    silenced    the rule no longer makes this finding: nothing of it counts, for or against
 """
 
 from __future__ import annotations
@@ -55,8 +59,11 @@ projects. Reasons stand with each in [judged/](judged).
   out: by taking it away.
 - *Fix*: the kernel was changed as the rule advises and compiled: what was found is gone or less
   (helped), as before (nothing), or more was lost elsewhere (worse). Figures are the compiler's,
-  nothing was timed. Advice that the rule no longer gives is not counted. A rule without a trial
-  prints its fix as *not tried*.
+  nothing was timed. A rule without a trial prints its fix as *not tried*.
+- *Since changed*: judged findings that failed or were of no use, for which the rule was changed.
+  *Withdrawn* is advice that it no longer gives, *renamed* a wrong cause whose text now names the
+  right one, *silenced* a finding that it no longer makes: trial, cause and all of it do not count.
+  A rule that was changed for a finding has not been judged anew on others.
 
 A rule may be stable only if its claims proved true (ten judged, at most one in ten false, or
 certain by construction), its cause is not known to be wrong in more than one of ten, and its fix
@@ -65,8 +72,8 @@ for a fix three trials or more: all three, or the claim alone, and then cause an
 as their explanation. Made by `python -m benchmarks.judged_rules`.
 
 | rule | name | pack | status | claim: judged | false | cause: right | wrong \
-| fix: helped | nothing | worse | rests on |
-|---|---|---|---|--:|--:|--:|--:|--:|--:|--:|---|
+| fix: helped | nothing | worse | since changed: withdrawn | renamed | silenced | rests on |
+|---|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|
 """
 
 
@@ -79,6 +86,9 @@ class Record:
     causes_right: int
     causes_wrong: int
     tried: Trials
+    withdrawn: int
+    renamed: int
+    silenced: int
 
     @property
     def claim_holds(self) -> bool:
@@ -119,15 +129,20 @@ def judged(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 def record(entries: Sequence[Mapping[str, Any]]) -> Record:
     """The counts of one rule's entries."""
-    claims = [entry["claim"] for entry in entries if entry["claim"] is not None]
-    causes = [entry["cause"] for entry in entries if entry["cause"] is not None]
-    fixes = [entry["fix"] for entry in entries if not entry.get("withdrawn")]
+    made = [entry for entry in entries if not entry.get("silenced")]
+    claims = [entry["claim"] for entry in made if entry["claim"] is not None]
+    named = [entry for entry in made if not entry.get("renamed")]
+    causes = [entry["cause"] for entry in named if entry["cause"] is not None]
+    fixes = [entry["fix"] for entry in made if not entry.get("withdrawn")]
     return Record(
         claims=len(claims),
         false=claims.count(False),
         causes_right=causes.count(True),
         causes_wrong=causes.count(False),
         tried=Trials(*(fixes.count(outcome) for outcome in ("helped", "nothing", "worse"))),
+        withdrawn=len(made) - len(fixes),
+        renamed=len(made) - len(named),
+        silenced=len(entries) - len(made),
     )
 
 
@@ -154,6 +169,7 @@ def summary(folder: Path, rules: Iterable[Rule]) -> str:
         figures = (
             *(found.claims, found.false, found.causes_right, found.causes_wrong),
             *(tried.helped, tried.nothing, tried.worse),
+            *(found.withdrawn, found.renamed, found.silenced),
         )
         lines.append(
             f"| {rule.text.id} | {rule.text.name} | {rule.pack} | {rule.text.status}"

@@ -70,6 +70,15 @@ def test_a_fix_that_fails_more_often_than_it_helps_is_refuted() -> None:
     assert not judged_rules.record([entry("untried", claim=False)] * 12).claim_holds
 
 
+def test_findings_that_a_rule_was_changed_for_stay_in_the_record() -> None:
+    entry = {"claim": False, "cause": False, "fix": "worse"}
+    silenced = judged_rules.record([{**entry, "silenced": True}])
+    assert silenced == judged_rules.Record(0, 0, 0, 0, Trials(), 0, 0, silenced=1)
+    # A new text can mend the cause that was named; that claim and fix failed stays true.
+    renamed = judged_rules.record([{**entry, "renamed": True}])
+    assert renamed == judged_rules.Record(1, 1, 0, 0, Trials(worse=1), 0, renamed=1, silenced=0)
+
+
 def test_entries_are_complete() -> None:
     for rule, entries in JUDGED.items():
         assert rule in RULES
@@ -79,6 +88,8 @@ def test_entries_are_complete() -> None:
             assert entry["fix"] in judged_rules.OUTCOMES, entry
             assert len(str(entry["reason"]).split()) >= 3, entry
             assert entry["kernel"], entry
+            marks = [entry.get(mark, True) for mark in ("withdrawn", "renamed", "silenced")]
+            assert all(mark is True for mark in marks), entry
 
 
 def test_the_summary_is_up_to_date() -> None:

@@ -39,6 +39,7 @@ KERNEL: Mapping[str, MetricValue] = {
     **NO_ASSEMBLY,
     "empty": False,
     "vgpr_allocated": 128,
+    "vgpr_count": 128,
     "vgpr_limit": 512,
     "vgpr_pool": 512,
     "lds_bytes": 32768,
@@ -193,6 +194,7 @@ CASES = (
     ok("KI003", kernel=SPILLS, loop=SPILLS),
     fail("KI004", "compiled to nothing", kernel={"empty": True}),
     ok("KI004", kernel={"empty": None}),
+    ok("KI004", kernel={"empty": True, "vgpr_count": None}),  # code without a descriptor
     fail("KI005", "98,304 bytes of LDS per workgroup, 65,536", kernel={"lds_bytes": 98304}),
     ok("KI005", kernel={"lds_bytes": 65536}),
     ok("KI005", kernel={"lds_bytes": None}),
@@ -263,7 +265,7 @@ CASES = (
     # The waves that were asked for do not come: that is another rule's word, and the only one.
     fail(
         "KI038",
-        "that do not come: the occupancy is 1 all the same (limited by lds; LDS of 32,768 bytes",
+        "waves that do not come: the occupancy is 1 all the same (limited by lds; LDS of 32,768",
         kernel={**SPILLS, **KEPT_OUT},
         loop=spilled(120, 54),
     ),
