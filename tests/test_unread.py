@@ -11,7 +11,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from kinspect.inspector.analysis import Context, Overrides, analyze_code_object, analyze_text
+from kinspect.inspector.cli.group import cli
 from kinspect.inspector.isa.asm.foreign import is_binary
 from kinspect.inspector.isa.asm.includes import beside
 from kinspect.inspector.isa.objects import disasm
@@ -145,6 +147,14 @@ def test_many_omissions_are_told_by_count() -> None:
     assert sum(one.count for one in found.unread) == 40
     assert "40 conditions that cannot be evaluated" in as_text(found)
     assert sum("cannot be evaluated" in note for note in found.notes) == 3
+
+
+def test_lint_says_of_what_it_did_not_see_all(tmp_path: Path) -> None:
+    body, _ = HIDDEN["condition"][:2]
+    (tmp_path / "part.s").write_text(source(body))
+    result = CliRunner().invoke(cli, ["lint", str(tmp_path / "part.s"), "--format", "json"])
+    (note,) = json.loads(result.stdout)["notes"]
+    assert note.startswith("not all of the code was read of k")
 
 
 def test_unread_code_survives_a_saved_report() -> None:

@@ -66,6 +66,7 @@ class CheckedKernel:
         findings: new ones, which count for the exit status.
         known: those that the baseline holds.
         suppressed: those that a comment or setting leaves out.
+        all_read: whether all of its code was read; what rules do not say proves nothing where not.
     """
 
     id: str
@@ -78,6 +79,7 @@ class CheckedKernel:
     findings: tuple[Finding, ...]
     known: tuple[Finding, ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
+    all_read: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,7 @@ def _checked(report: KernelReport) -> CheckedKernel:
         source=report.source,
         artifact=listing,
         findings=(),
+        all_read=not report.unread,
     )
 
 

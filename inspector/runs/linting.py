@@ -112,6 +112,9 @@ def _compared(
     return _accepted(report, compared), updated(known, compared)
 
 
+_MOST_NAMED = 5
+
+
 class _Gathered:
     """What is kept of the kernels as they come."""
 
@@ -136,6 +139,13 @@ class _Gathered:
         for (metric, label), n in sorted(self._unknown.items()):
             of = "1 kernel" if n == 1 else f"{n} kernels"
             yield f"{metric} is not known of {of}: the budget of {label} was not checked there"
+        partly = [kernel.name for _, kernel in self._kernels if not kernel.all_read]
+        if partly:
+            listed = ", ".join(partly[:_MOST_NAMED]) + (", …" if len(partly) > _MOST_NAMED else "")
+            yield (
+                f"not all of the code was read of {listed}: nothing is concluded from the rest"
+                " (`kinspect analyze` says what it is)"
+            )
         idle = [o.settings for n, o in enumerate(self._plan.overrides) if n not in self._met]
         if idle and self._kernels:
             listed = ", ".join(f"{o.label} (match = {o.match!r})" for o in idle)
