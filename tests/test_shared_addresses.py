@@ -279,6 +279,13 @@ def test_a_mask_is_printed_in_the_source_s_words(run: Report, name: str, mask: s
     assert all(f"the mask {mask} may change" in reason for reason in masked)
 
 
+def test_a_number_that_divides_nothing_is_not_to_be_rounded(run: Report) -> None:
+    """`7 // 4 * 4` in place of 7 would let three more elements through."""
+    (access,) = [a for a in loads(case(run, "all_but_seven")) if a.limited_by == "mask"]
+    assert "7 is not divisible by" in access.reason
+    assert access.fix == ""
+
+
 def test_a_variable_of_the_source_keeps_its_name(run: Report) -> None:
     rest = [a for a in loads(case(run, "summed_advised")) if a.limited_by == "mask"]
     assert "the mask (whole + arange(0, 2048)) < K may" in rest[0].reason

@@ -78,6 +78,9 @@ def _mask_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, s
         )
     if blame.kind == "constant":
         return f"{name} is not divisible by {need}", f"Use a multiple of {need}, {unmasked}"
+    if blame.kind in ("shift", "program", "range"):
+        # A number, or what counts by one: rounding it would let other elements through.
+        return f"{name} is not divisible by {need}{line_of(blame)}", ""
     if blame.kind == "loaded":
         return (
             f"it rests on a value loaded from memory{line_of(blame)}",

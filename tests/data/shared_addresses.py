@@ -170,6 +170,13 @@ def summed_to_last(x, y, K, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def all_but_seven(x, y, n, BLOCK: tl.constexpr):
+    """A bound that no padding makes a multiple of anything."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n - 7, other=0.0))
+
+
+@triton.jit
 def counted_down(x, y, K, BLOCK: tl.constexpr):
     """A bound that a loop carries."""
     rk = tl.arange(0, BLOCK)
@@ -258,6 +265,7 @@ KINSPECT_CASES = [
     _case("summed", "summed", _SUM, {"BLOCK": 2048}),
     _case("summed_advised", "summed_advised", _SUM, {"BLOCK": 2048}),
     _case("summed_to_last", "summed_to_last", {**_SUM, "K": "i32:16"}, {"BLOCK": 2048}),
+    _case("all_but_seven", "all_but_seven", {**_COPY, "n": "i32:16"}, {"BLOCK": 4096}),
     _case("counted_down", "counted_down", _SUM, {"BLOCK": 2048}),
     _case(
         "product", "product",
