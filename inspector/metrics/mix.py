@@ -69,7 +69,7 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     code = subject.function.instructions
     vector = [code[i] for i in region.indices if code[i].cls in VALU_CLASSES]
     slow = sum("transcendental" in inst.op.traits for inst in vector)
-    slot, slower = _clocks(subject)
+    slot, slower = rates(subject)
     note = "" if slot is not None else "the target's rate is unknown"
     cycles = None if slot is None else (len(vector) - slow) * slot
     if slow and cycles is not None:
@@ -85,7 +85,7 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     yield Metric("pack.instructions", packing, "instructions", "derived")
 
 
-def _clocks(subject: Subject) -> tuple[int | None, int | None]:
+def rates(subject: Subject) -> tuple[int | None, int | None]:
     """Clocks of a full-rate and of a transcendental vector operation for the kernel's wave size."""
     machine = subject.machine
     if machine is None:

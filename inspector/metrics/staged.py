@@ -14,6 +14,7 @@ from kinspect.inspector.metrics.staging import (
     CONVERTS,
     DIRECT,
     EPILOGUE,
+    NARROW_OPERANDS,
     PLAIN,
     TRIPS,
     UNPIPELINED,
@@ -34,7 +35,23 @@ from kinspect.inspector.ttgir.conversions import (
 from kinspect.inspector.ttgir.flow import Flow, flow_of
 from kinspect.inspector.ttgir.lowered import element_bits
 from kinspect.inspector.ttgir.repeated_trips import described, repeated
-from kinspect.inspector.ttgir.trips import Staging, staging
+from kinspect.inspector.ttgir.trips import LOCAL_LOAD, Staging, staging
+from kinspect.inspector.ttgir.unpipelined import Cause, cause
+
+_UNPIPELINED: Mapping[Cause, tuple[str, str]] = {
+    Cause.WHILE: (
+        "Triton pipelines `for` loops alone, and this is a `while`",
+        "Write the loop as `for … in tl.range(…)`.",
+    ),
+    Cause.CONDITIONAL: (
+        "the load or its dot stands under an `if` in the loop",
+        "Take the load and the dot out of the `if`: mask the load, or split the loop in two.",
+    ),
+    Cause.NARROW: (
+        "it moves fewer than 32 bits per lane, and such loads Triton leaves where they are",
+        "Make the load at least 32 bits wide: a contiguous dimension that Triton can prove.",
+    ),
+}
 
 # Triton 3.9's amd/compiler.py, is_async_copy_enabled: on by default for these. Other targets copy
 # 32 bits per lane at most (gfx942's global_load_lds_dword, CDNA3 ISA), which Triton does not use.
@@ -54,6 +71,7 @@ def facts(subject: Subject, module: TtgirModule) -> Iterator[Metric]:
     yield _metric(UNPIPELINED, _unpipelined(subject, flow, found))
     yield _metric(CONVERTS, _converts(flow, moves))
     yield _metric(TRIPS, _trips(flow, found))
+    yield _metric(NARROW_OPERANDS, _narrow_operands(flow, found))
     yield _metric(EPILOGUE, _epilogue(flow, moves))
     yield _metric(PLAIN, _plain(flow))
     arch = subject.machine.arch if subject.machine is not None else "an unknown target"
@@ -72,11 +90,18 @@ def _unpipelined(subject: Subject, flow: Flow, found: Staging) -> dict[str, Scal
     # A loop may ask for no pipelining itself: tl.range(..., num_stages=1).
     loads = [op for op in found.unpipelined if (flow.loop_stages(op) or 2) > 1]
     stages = (flow.loop_stages(loads[0]) if loads else None) or option(subject, "num_stages")
+    first, why = loads[0] if loads else None, None
+    arch = subject.machine.arch if subject.machine is not None else ""
+    causes = ((op, cause(flow, found, op, arch)) for op in loads)
+    first, why = next((known for known in causes if known[1] is not None), (first, None))
     return {
         "loads": len(loads),
         "of": len(found.in_loop),
-        "at": of_op(loads[0]) if loads else None,
+        "at": of_op(first),
         "stages": stages,
+        "cause": None if why is None else why.value,
+        "reason": _UNPIPELINED[why][0] if why is not None else None,
+        "fix": _UNPIPELINED[why][1] if why is not None else None,
     }
 
 
@@ -106,11 +131,20 @@ def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
 
 def _narrow_reads(conversion: Conversion) -> int:
     """Reads of less than 32 bits per lane by which a tile comes back from its buffer."""
-    reads = [tile_of(op) for op in conversion.reads]
-    limits = [limits_of(tile, None, Layouts()) for tile in reads if tile is not None]
-    return sum(
-        its.held // its.elements for its in limits if its is not None and its.width < NARROW_BITS
-    )
+    return sum(map(_narrow, conversion.reads))
+
+
+def _narrow(read: TtgirOp) -> int:
+    """Accesses of less than 32 bits per lane that a read of a tile in LDS becomes."""
+    tile = tile_of(read)
+    its = None if tile is None else limits_of(tile, None, Layouts())
+    return its.held // its.elements if its is not None and its.width < NARROW_BITS else 0
+
+
+def _narrow_operands(flow: Flow, found: Staging) -> dict[str, Scalar]:
+    reads = [op for op in flow.module.ops if op.name in LOCAL_LOAD and flow.in_dot_loop(op)]
+    computed = sum(map(_narrow, found.computed))
+    return {"loaded": sum(map(_narrow, reads)) - computed, "computed": computed}
 
 
 def _trips(flow: Flow, found: Staging) -> dict[str, Scalar]:
@@ -157,17 +191,21 @@ def _plain(flow: Flow) -> dict[str, Scalar]:
 
 def _missed(subject: Subject, found: Staging, widths: Sequence[int]) -> dict[str, Scalar]:
     loads = found.through_registers
-    first = loads[0] if loads else None
+    reasons = ((op, _why_not_direct(subject, found, op, widths)) for op in loads)
+    known = next((its for its in reasons if its[1] is not None), None)
+    first, reason = known or (loads[0] if loads else None, None)
     return {
         "loads": len(loads),
         "of": len(found.in_loop),
         "at": of_op(first),
-        "reason": _why_not_direct(subject, found, first, widths) if first else None,
+        "reason": reason,
     }
 
 
-def _why_not_direct(subject: Subject, found: Staging, load: TtgirOp, widths: Sequence[int]) -> str:
-    """What keeps a load from being a copy, as far as it can be told."""
+def _why_not_direct(
+    subject: Subject, found: Staging, load: TtgirOp, widths: Sequence[int]
+) -> str | None:
+    """What keeps a load from being a copy; None where that cannot be told."""
     if load in found.unpipelined:
         stages = option(subject, "num_stages")
         return "the loop is not pipelined" + (f" (num_stages={stages})" if stages else "")
@@ -175,7 +213,7 @@ def _why_not_direct(subject: Subject, found: Staging, load: TtgirOp, widths: Seq
     bits = element_bits(load.result_types[0].element) if load.result_types else None
     if isinstance(contiguity, int) and bits and contiguity * bits not in widths:
         return f"a lane reads {contiguity * bits} neighbouring bits, no width that can be copied"
-    return "Triton kept it in registers"
+    return None
 
 
 def _largest_first(conversions: Sequence[Conversion]) -> list[Conversion]:

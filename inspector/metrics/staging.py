@@ -17,10 +17,12 @@ TRIPS = "lds_trips"
 EPILOGUE = "epilogue.converts"
 PLAIN = "buffer.plain"
 DIRECT = "lds_direct.missed"
+NARROW_OPERANDS = "narrow_operands"
 _ABOUT: Mapping[str, str] = {
     UNPIPELINED: "Global loads in the innermost loop of a dot whose value is multiplied in the "
     "same iteration, so that it waits for memory: `loads` of the `of` that feed the dots, `at` "
-    "which line, num_`stages`",
+    "which line, num_`stages`; what keeps one of them there is its `cause` (while, conditional, "
+    "narrow; None: not known), in words the `reason`, and the `fix`",
     CONVERTS: "convert_layout in the loop with dots that moves most with them, and tiles of one "
     "dot that reach another dot through a buffer: `lds` of `of` move data through LDS, the largest "
     "`at` which line, `before` and `after` in which layout, `bytes` of all their tiles, "
@@ -34,6 +36,9 @@ _ABOUT: Mapping[str, str] = {
     PLAIN: "Tiles read or written through 64-bit pointers that could be buffer operations: "
     "`accesses` of `of`, `hot` in the loops with dots (in any loop where no loop has one), `at` "
     "which line, the `reason`",
+    NARROW_OPERANDS: "Reads of less than 32 bits per lane by which operands of dots come from "
+    "LDS, in the loops with dots: `loaded` of tiles that hold loaded elements, in whatever type, "
+    "`computed` of tiles that were worked out from them",
     DIRECT: "Loads in the loops with dots that are stored to LDS as they are, through registers, "
     "on a target that copies memory straight to LDS: `loads` of the `of` that feed the dots, `at` "
     "which line, the `reason`",

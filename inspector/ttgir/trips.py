@@ -54,6 +54,21 @@ _ELEMENTWISE = (
     "tt.fp_to_fp",
 )
 _UNCHANGED = CONVERSIONS | _in_dialects("in_thread_transpose")
+_SAME_ELEMENTS = _UNCHANGED | frozenset(
+    (
+        "arith.bitcast",
+        "arith.extf",
+        "arith.extsi",
+        "arith.extui",
+        "arith.sitofp",
+        "arith.truncf",
+        "arith.trunci",
+        "arith.uitofp",
+        "tt.bitcast",
+        "tt.fp_to_fp",
+        "tt.trans",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +96,8 @@ class Staging:
         unpipelined: those of them that reach a dot of the same iteration.
         through_registers: those that are stored to LDS as they were loaded.
         direct: those that write LDS without passing registers.
+        computed: reads of LDS tiles in those loops that hold more than loaded elements in another
+            type or order: unpacked integers, a product.
     """
 
     ways: tuple[Way, ...]
@@ -88,6 +105,7 @@ class Staging:
     unpipelined: tuple[TtgirOp, ...]
     through_registers: tuple[TtgirOp, ...]
     direct: tuple[TtgirOp, ...]
+    computed: tuple[TtgirOp, ...]
 
 
 _Steps = tuple[tuple[int, int], ...]
@@ -103,7 +121,7 @@ def staging(flow: Flow, movements: Movements) -> Staging:
         movements: `conversions.movements` of the same.
     """
     if not any(op.name in DOTS for op in flow.module.ops):
-        return Staging((), (), (), (), ())
+        return Staging((), (), (), (), (), ())
     walk = _Walk(flow, movements)
     walk.run()
     walk.run()  # again, now that what loops hand to their next iteration is known
@@ -127,6 +145,7 @@ def staging(flow: Flow, movements: Movements) -> Staging:
         listed(_same_iteration(flow) & feeding),
         listed(walk.stored_unchanged & feeding),
         listed(index for index in feeding if ops[index].name in TO_LOCAL),
+        listed(index for index in walk.computed_reads if flow.in_dot_loop(ops[index])),
     )
 
 
@@ -134,10 +153,13 @@ class _Walk:
     """One pass over the operations, carrying for each value the loads it is made of."""
 
     __slots__ = (
+        "computed",
+        "computed_reads",
         "fitted",
         "flow",
         "holds",
         "in_shape",
+        "loaded",
         "movements",
         "products",
         "roots",
@@ -157,12 +179,17 @@ class _Walk:
         self.holds: dict[int, dict[int, _State]] = {}  # allocation -> writer -> what it wrote
         self.unchanged: dict[int, int] = {}  # value -> the load whose very value it is
         self.stored_unchanged: set[int] = set()
+        self.loaded: set[int] = set()  # loaded elements, in whatever type and order
+        self.computed: set[int] = set()  # allocations that hold something else
+        self.computed_reads: set[int] = set()  # operations that read those
         self.in_shape: set[int] = set()  # loaded values that nothing but arithmetic has changed
         self.fitted: dict[int, int] = {}  # such a value -> the conversion that it came through
         self.ways: dict[tuple[int, int], _Steps] = {}
 
     def run(self) -> None:
         flow = self.flow
+        self.computed.clear()
+        self.computed_reads.clear()
         for value, sources in flow.carried.items():
             self._carry(value, sources)
         self._carry_shapes()
@@ -175,6 +202,8 @@ class _Walk:
         self.roots[value] = frozenset().union(*(self.roots[source] for source in known))
         if not self.products.isdisjoint(known):
             self.products.add(value)
+        if not self.loaded.isdisjoint(known):
+            self.loaded.add(value)
         for source in known:
             if source in self.unchanged:
                 self.unchanged[value] = self.unchanged[source]
@@ -204,22 +233,27 @@ class _Walk:
         elif name in LOCAL_STORE:
             if len(operands) > 1:
                 self._write(op, operands[1], self._state(operands[0]))
-                self._note_stored(operands[0])
+                self._note_stored(operands[0], self._roots(operands[1]))
         elif not results:
             return
         elif name in _REGISTER_LOADS:
             self.states[results[0]] = {op.index: ()}
             self.in_shape.add(results[0])
+            self.loaded.add(results[0])
             self.unchanged[results[0]] = op.index
         elif name in LOCAL_ALLOC:
             self.roots[results[0]] = frozenset((op.index,))
             if operands:
                 self.holds.setdefault(op.index, {})[op.index] = self._state(operands[0])
-                self._note_stored(operands[0])
+                self._note_stored(operands[0], self.roots[results[0]])
         elif name in VIEWS:
             self.roots[results[0]] = self._roots(operands[0])
         elif name in LOCAL_LOAD:
             self.states[results[0]] = self._read(op, operands[0])
+            if self.computed.isdisjoint(self._roots(operands[0])):
+                self.loaded.add(results[0])
+            else:
+                self.computed_reads.add(op.index)
         elif results[0] in self.flow.carried:  # a loop's or branch's results
             for value in results:
                 self._carry(value, self.flow.carried.get(value, ()))
@@ -243,6 +277,14 @@ class _Walk:
             self.states[value] = state
         if op.name in _UNCHANGED and operands[0] in self.unchanged:
             self.unchanged[results[0]] = self.unchanged[operands[0]]
+        if self._is_loaded(op, operands):
+            self.loaded.add(results[0])
+
+    def _is_loaded(self, op: TtgirOp, operands: Sequence[int]) -> bool:
+        """Whether a result has the elements of a loaded tile, or what stands in for masked ones."""
+        if op.name == "arith.select":
+            return not self.loaded.isdisjoint(operands[1:])
+        return op.name in _SAME_ELEMENTS and operands[0] in self.loaded
 
     def _computed_with(
         self, op: TtgirOp, operands: Sequence[int], results: Sequence[int]
@@ -293,9 +335,11 @@ class _Walk:
                 found.append({load: (*steps, step) for load, steps in state.items()})
         return _merged(found)
 
-    def _note_stored(self, value: int) -> None:
+    def _note_stored(self, value: int, roots: frozenset[int]) -> None:
         if value in self.unchanged:
             self.stored_unchanged.add(self.unchanged[value])
+        if value not in self.loaded:
+            self.computed.update(roots)
 
     def _state(self, value: int) -> _State:
         return _NOTHING if value == UNKNOWN else self.states[value]
