@@ -129,6 +129,10 @@ def _run_child(
                     tally.worst_seconds = max(tally.worst_seconds, used)
                     at_work = False
                     break
+            elif time.monotonic() - since > MOST_WALL:  # no case: the maker of inputs hangs
+                os.kill(pid, signal.SIGKILL)
+                print(f"  {reader.name}: no input was made for {MOST_WALL:.0f} s", flush=True)
+                break
     finally:
         os.close(ours)
         _, status = os.waitpid(pid, 0)

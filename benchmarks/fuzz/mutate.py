@@ -220,10 +220,17 @@ def _json(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
 
 
 def _dumped(value: Any, otherwise: bytes) -> bytes:
+    """The document, or what it was: a part repeated within its repetition grows without end."""
+    parts, size = [], 0
     try:
-        return json.dumps(value).encode()
+        for part in json.JSONEncoder().iterencode(value):
+            parts.append(part)
+            size += len(part)
+            if size > 2 * _USUAL_BYTES:
+                return otherwise
     except (ValueError, RecursionError, TypeError):
         return otherwise
+    return "".join(parts).encode()
 
 
 def _json_lines(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
