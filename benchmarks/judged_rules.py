@@ -65,11 +65,10 @@ projects. Reasons stand with each in [judged/](judged).
   right one, *silenced* a finding that it no longer makes: trial, cause and all of it do not count.
   A rule that was changed for a finding has not been judged anew on others.
 
-A rule may be stable only if its claims proved true (ten judged, at most one in ten false, or
-certain by construction), its cause is not known to be wrong in more than one of ten, and its fix
-did not fail in more trials than it helped. *Rests on* says for which of the three there is proof,
-for a fix three trials or more: all three, or the claim alone, and then cause and fix are as good
-as their explanation. Made by `python -m benchmarks.judged_rules`.
+A rule is stable only by all three: its claims proved true (ten judged, at most one in ten false, or
+certain by construction), its cause right (three found out, at most one in ten wrong), and its fix
+helped in more than half of three trials or more. *Rests on* says for which of the three there is
+proof. Made by `python -m benchmarks.judged_rules`.
 
 | rule | name | pack | status | claim: judged | false | cause: right | wrong \
 | fix: helped | nothing | worse | since changed: withdrawn | renamed | silenced | rests on |
@@ -96,20 +95,11 @@ class Record:
         return self.claims >= FEWEST_CLAIMS and self.false <= MOST_FALSE * self.claims
 
     @property
-    def cause_refuted(self) -> bool:
-        """Whether the cause is known to be wrong too often."""
-        known = self.causes_right + self.causes_wrong
-        return self.causes_wrong > MOST_FALSE * known
-
-    @property
-    def fix_refuted(self) -> bool:
-        """Whether the fix failed more often than it helped."""
-        return self.tried.count > 0 and self.tried.helped * 2 < self.tried.count
-
-    @property
     def cause_holds(self) -> bool:
-        """Whether the cause was found right, and hardly ever wrong."""
-        return self.causes_right > 0 and not self.cause_refuted
+        """Whether the cause was found right often enough, and hardly ever wrong."""
+        known = self.causes_right + self.causes_wrong
+        enough = self.causes_right >= FEWEST_TRIALS
+        return enough and self.causes_wrong <= MOST_FALSE * known
 
     @property
     def fix_holds(self) -> bool:

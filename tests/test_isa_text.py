@@ -15,6 +15,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.isa.asm.metadata import read_metadata
+from kinspect.inspector.isa.asm.operands import with_commas
 from kinspect.inspector.isa.asm.symbols import SymbolTable
 from kinspect.inspector.isa.asm.target import Target
 from kinspect.inspector.isa.text import parse_text, parse_texts
@@ -507,6 +508,39 @@ def test_line_ends_and_blanks_do_not_matter() -> None:
     assert equal_code(plain, parse_text(text.replace("\n", "\r\n"), "x"))
     assert equal_code(plain, parse_text(text.rstrip("\n"), "x"))
     assert equal_code(plain, parse_text(text.replace("\t", "    "), "x"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "calls.llvm22.gfx90a.s",
+        "calls.triton39.gfx942.amdgcn",
+        "attend.triton39.gfx1201.amdgcn",
+        "attend.triton39.gfx950.amdgcn",
+    ],
+)
+def test_operands_need_no_commas(name: str) -> None:
+    """As for the assembler, which eats a comma "if there is one"; generated macros have none."""
+    text = (DATA / name).read_text()
+    bare = re.sub(r"(?m)^(\s+[a-z]\w+ [^;\n]*)", lambda line: line[1].replace(", ", " "), text)
+    assert bare.count(", ") < text.count(", ")
+    assert equal_code(parse_text(text, "x"), parse_text(bare, "x"))
+
+
+def test_commas_are_those_that_llvm_prints() -> None:
+    """The right-hand side is what llvm-mc 22 makes of the left-hand one, for gfx1100."""
+    for bare, printed in (
+        ("s[24:39] s[0:1] 0x8 glc", "s[24:39], s[0:1], 0x8 glc"),
+        ("v0 -v1 |v2|", "v0, -v1, |v2|"),
+        ("v0 v1 row_shr:1 row_mask:0xf", "v0, v1 row_shr:1 row_mask:0xf"),
+        ("v4 off s[0:3] 0 offset:16", "v4, off, s[0:3], 0 offset:16"),
+        ("v1 v2 v3 vcc_lo", "v1, v2, v3, vcc_lo"),
+        ("v0 v1 0x40400000 v3", "v0, v1, 0x40400000, v3"),
+        ("s0 -1", "s0, -1"),
+        ("vmcnt(0) lgkmcnt(0)", "vmcnt(0) lgkmcnt(0)"),
+    ):
+        assert with_commas(bare) == printed
+        assert with_commas(printed) == printed
 
 
 def test_comments_of_every_kind() -> None:

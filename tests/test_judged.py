@@ -36,14 +36,13 @@ JUDGED: dict[str, list[dict[str, Any]]] = judged_rules.judged(ROOT / "rules" / "
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
-def test_stable_rules_proved_true(rule: Rule) -> None:
-    """By the claim at least; cause and fix may be unproved, but not refuted."""
+def test_stable_rules_are_proved_by_claim_cause_and_fix(rule: Rule) -> None:
     found = judged_rules.record(JUDGED.get(rule.text.id, []))
     if rule.text.status != "stable":
         return
     assert found.claim_holds or judged_rules.is_certain(rule.text.id), found
-    assert not found.cause_refuted, found
-    assert not found.fix_refuted, found
+    assert found.cause_holds, found
+    assert found.fix_holds, found
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
@@ -52,21 +51,25 @@ def test_a_rule_says_of_its_fix_what_the_trials_showed(rule: Rule) -> None:
     assert rule.text.tried == found.tried
 
 
-def test_a_fix_that_fails_more_often_than_it_helps_is_refuted() -> None:
+def test_what_counts_as_proof() -> None:
     def entry(fix: str, *, claim: bool = True, **more: object) -> dict[str, object]:
         return {"claim": claim, "cause": None, "fix": fix, **more}
 
     helped, worse = entry("helped"), entry("worse")
-    assert judged_rules.record([helped, worse, worse]).fix_refuted
-    assert not judged_rules.record([helped, helped, worse]).fix_refuted
+    assert judged_rules.record([helped, helped, worse]).fix_holds
+    assert not judged_rules.record([helped, helped]).fix_holds, "two trials are too few"
+    assert not judged_rules.record([helped, helped, worse, worse]).fix_holds, "half is not more"
     # Advice that is no longer given does not count against the rule, nor for it.
     withdrawn = entry("worse", withdrawn=True)
     assert judged_rules.record([helped, withdrawn]).tried == Trials(helped=1)
     untried = judged_rules.record([entry("untried")] * 12)
-    assert (untried.claim_holds, untried.fix_holds, untried.fix_refuted) == (True, False, False)
+    assert (untried.claim_holds, untried.cause_holds, untried.fix_holds) == (True, False, False)
     assert judged_rules.rests_on("KX001", untried) == "claim"
-    wrong = {"claim": True, "cause": False, "fix": "untried"}
-    assert judged_rules.record([wrong]).cause_refuted
+    right, wrong = ({"claim": True, "cause": cause, "fix": "untried"} for cause in (True, False))
+    assert judged_rules.record([right] * 3).cause_holds
+    assert not judged_rules.record([right] * 2).cause_holds
+    assert not judged_rules.record([right] * 8 + [wrong]).cause_holds
+    assert judged_rules.record([right] * 9 + [wrong]).cause_holds
     assert not judged_rules.record([entry("untried", claim=False)] * 12).claim_holds
 
 

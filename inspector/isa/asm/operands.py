@@ -14,6 +14,25 @@ _TERM = r"(?:0[xX][0-9a-fA-F]+|\d+)"
 _ARITHMETIC = re.compile(
     rf"(?<![\w.\])]) *(?P<sum>\(*{_TERM}\)*(?:\s*(?:[-+*/&|^]|<<|>>)\s*\(*{_TERM}\)*)+)(?![\w.])"
 )
+# An operand with a blank behind it and another operand next: the assembler wants no comma there
+# (AMDGPUAsmParser::parseInstruction eats one "if there is one"). What has a name is a modifier.
+_OPERAND = (
+    r"(?:[-|]*(?:[vsa]|acc|ttmp)(?:\d+(?:\.[lh])?|\[[^\]]*\])\|?"
+    r"|-?(?:0[xX][0-9a-fA-F]+|\d+(?:\.\d+)?)"
+    r"|(?:vcc|exec|flat_scratch)(?:_lo|_hi)?|m0|null|off|scc)"
+)
+_SEPARATED = re.compile(
+    rf"(?<![\w.:\[|(-])({_OPERAND})\s+(?={_OPERAND}(?![\w:(.])|[A-Za-z_.$][\w.$]*@)"
+)
+
+
+def with_commas(operands: str) -> str:
+    """The operands with a comma between each two, where blanks alone separate them.
+
+    >>> with_commas("s[24:39] s[0:1] 0x8 glc")
+    's[24:39], s[0:1], 0x8 glc'
+    """
+    return _SEPARATED.sub(r"\1, ", operands)
 
 
 def substitute(operands: str, symbols: SymbolTable, *, names: bool) -> str:
