@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import counter_machine
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kinspect.inspector import machines
@@ -45,7 +46,7 @@ def judged(
         return waits.get(inst.index, {})
 
     steps: Steps = steps_of(function, maxima, known)
-    found = judge(steps, function.blocks, maxima)
+    found = judge(steps, function, maxima)
     return found.waits, {(m.index, m.producer) for m in found.missing}
 
 
@@ -82,6 +83,70 @@ def test_a_drained_counter_says_what_would_do() -> None:
     v_add_f32_e32 v5, v1, v1
     """
     assert verdicts_of("gfx942", body) == [("vmcnt", 0, "over-strict", 1)]
+
+
+SKIPPED_TWICE = """
+    s_cmp_eq_u32 s4, 0
+    s_cbranch_scc1 .Lmul
+    global_load_dword v1, v[2:3], off
+.Lmul:
+    v_mul_f32_e32 v9, v9, v9
+    {between}
+    s_cmp_{second} s4, 0
+    s_cbranch_scc{taken} .Lstore
+    global_load_dword v4, v[2:3], off
+.Lstore:
+    s_waitcnt vmcnt(1)
+    v_add_f32_e32 v5, v1, v1
+"""
+
+
+def missing_in(arch: str, body: str) -> set[str]:
+    """Lines of the function that touch a register too early."""
+    function = function_of(arch, body)
+    _, missing = judged(function, arch, waits_in(function, arch))
+    return {function.instructions[index].operands for index, _ in missing}
+
+
+@pytest.mark.parametrize(("second", "taken"), [("eq_u32", 1), ("lg_u32", 0), ("lg_i32", 0)])
+def test_what_is_skipped_under_one_condition_is_skipped_together(second: str, taken: int) -> None:
+    body = SKIPPED_TWICE.format(between="", second=second, taken=taken)
+    assert missing_in("gfx942", body) == set()
+
+
+@pytest.mark.parametrize(
+    ("between", "second", "taken"),
+    [
+        ("", "eq_u32", 0),  # the other way round
+        ("", "gt_u32", 1),  # another condition
+        ("s_sub_u32 s4, s4, 1", "eq_u32", 1),  # another value
+        ("s_load_dword s4, s[0:1], 0x0", "eq_u32", 1),
+        ("v_readfirstlane_b32 s4, v9", "eq_u32", 1),
+        ("s_swappc_b64 s[30:31], s[6:7]\nglobal_load_dword v1, v[2:3], off", "eq_u32", 1),
+    ],
+)
+def test_a_condition_that_changed_joins_nothing(between: str, second: str, taken: int) -> None:
+    body = SKIPPED_TWICE.format(between=between, second=second, taken=taken)
+    assert missing_in("gfx942", body) == {"v5, v1, v1"}
+
+
+def test_a_flat_load_is_over_when_memory_says_so() -> None:
+    """Whoever writes assembly knows that the address does not lie in LDS."""
+    body = "flat_load_dword v1, v[2:3]\n{wait}\nv_add_f32_e32 v5, v1, v1\n"
+    assert missing_in("gfx942", body.format(wait="s_waitcnt vmcnt(0)")) == set()
+    assert missing_in("gfx942", body.format(wait="s_waitcnt lgkmcnt(0)")) == {"v5, v1, v1"}
+    assert missing_in("gfx942", body.format(wait="s_nop 0")) == {"v5, v1, v1"}
+
+
+def test_far_away_registers_may_count_what_is_outstanding() -> None:
+    ladder = "".join(
+        f"s_cmp_eq_u32 s{8 + k}, 0\ns_cbranch_scc1 .L{k}\nv_mov_b32_e32 v9, 0\n.L{k}:\n"
+        for k in range(40)
+    )
+    near = "".join(ladder.partition(".L9:\n")[:2])
+    body = "global_load_dword v1, v[2:3], off\n{}v_add_f32_e32 v5, v1, v1\n"
+    assert missing_in("gfx942", body.format(near)) == {"v5, v1, v1"}
+    assert missing_in("gfx942", body.format(ladder)) == set()
 
 
 def test_nothing_outstanding_is_idle() -> None:

@@ -41,7 +41,7 @@ def measured(
 ) -> list[tuple[Judged, Slack | None]]:
     waits = waits_in(function, arch)
     steps = steps_of(function, limits, lambda inst: waits.get(inst.index, {}))
-    found = judge(steps, function.blocks, limits).waits
+    found = judge(steps, function, limits).waits
     cycles = {
         inst.index: cycles_on(arch, inst)
         for inst in function.instructions

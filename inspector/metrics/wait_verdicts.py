@@ -47,7 +47,7 @@ def _synchronisation(subject: Subject) -> Synchronisation:
         return Synchronisation(undecided, False, None)
     assert machine is not None
     steps = steps_of(function, machine.counters, partial(wait_counts, machine=machine))
-    verdicts = judge(steps, function.blocks, machine.counters)
+    verdicts = judge(steps, function, machine.counters)
     cycles = {
         inst.index: matrix_cycles(machine, inst.op.name, inst.operands)
         for inst in function.instructions

@@ -49,7 +49,7 @@ def outstanding(steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]
         maxima: counter -> its largest value. Issue stalls there, so that an older event is over
             without any wait; LLVM relies on that.
     """
-    ceilings = tuple(maxima.get(event.counter, CAP) for event in steps.events)
+    most = ceilings(steps, maxima)
     before: dict[int, Ages] = {0: {}} if blocks else {}
     seen: dict[int, Outstanding] = {}  # what the last visit found: nothing changes after it
     visits = dict.fromkeys(range(len(blocks)), 0)
@@ -58,10 +58,10 @@ def outstanding(steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]
         index = heappop(waiting)  # blocks stand in program order: loops settle before what follows
         visits[index] += 1
         seen[index] = Outstanding()
-        after = _through(steps, steps.blocks[index], before[index], ceilings, seen[index])
+        after = through(steps, steps.blocks[index], before[index], most, seen[index])
         for successor in blocks[index].successors:
             known = before.get(successor)
-            joined = _join(known, after, visits[successor] > _PATIENCE)
+            joined = join(known, after, visits[successor] > _PATIENCE)
             if joined != known:
                 before[successor] = joined
                 if successor not in waiting:
@@ -73,7 +73,13 @@ def outstanding(steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]
     return result
 
 
-def _join(known: Ages | None, new: Ages, hurry: bool) -> Ages:
+def ceilings(steps: Steps, maxima: Mapping[str, int]) -> tuple[int, ...]:
+    """By event id the largest value of its counter: an older event is over."""
+    return tuple(maxima.get(event.counter, CAP) for event in steps.events)
+
+
+def join(known: Ages | None, new: Ages, hurry: bool) -> Ages:
+    """What may be outstanding where two paths meet; `hurry`: rising ages go to CAP at once."""
     if known is None:
         return new
     joined = dict(known)
@@ -86,11 +92,11 @@ def _join(known: Ages | None, new: Ages, hurry: bool) -> Ages:
     return joined
 
 
-def _through(
+def through(
     steps: Steps,
     block: Sequence[Step],
     entry: Ages,
-    ceilings: Sequence[int],
+    most: Sequence[int],
     record: Outstanding,
 ) -> Ages:
     """One block: the ages at its end. Ages are kept as `clock - age` while it runs."""
@@ -117,7 +123,7 @@ def _through(
                 alive &= ~met
                 for number in members(met):
                     newest, _ = live.pop(number)
-                    if (now := age(number, newest)) < ceilings[number]:
+                    if (now := age(number, newest)) < most[number]:
                         record.early[index, number] = now
         if step.clears:
             live.clear()

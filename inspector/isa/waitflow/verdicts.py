@@ -8,14 +8,16 @@ was needed says how large the wait's n could be.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Literal
 
+from kinspect.inspector.isa.waitflow.feasible import confirmed
 from kinspect.inspector.isa.waitflow.pending import CAP, Outstanding, outstanding
 from kinspect.inspector.isa.waitflow.steps import Step, Steps, members
-from kinspect.inspector.model import Block
+from kinspect.inspector.model import Block, Function
 
 Verdict = Literal["needed", "over-strict", "ordering", "idle"]
 
@@ -77,14 +79,15 @@ class Verdicts:
     ends: Mapping[int, frozenset[int]]
 
 
-def judge(steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]) -> Verdicts:
+def judge(steps: Steps, function: Function, maxima: Mapping[str, int]) -> Verdicts:
     """What every wait of a function is there for, and where one is missing.
 
     Args:
-        steps: the function.
-        blocks: its control flow.
+        steps: the function's instructions reduced.
+        function: the same with its control flow.
         maxima: the machine's counters -> largest value, which means "do not wait".
     """
+    blocks = function.blocks
     found = outstanding(steps, blocks, maxima)
     uses = _Uses(steps, found, maxima)
     uses.run(blocks)
@@ -96,8 +99,9 @@ def judge(steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]) -> V
         for counter, n in (step.waits or {}).items()
     ]
     missing = dict.fromkeys(
-        Missing(index, steps.producers[number], steps.events[number].counter, age)
-        for (index, number), age in found.early.items()
+        Missing(index, steps.producers[number], steps.events[number].counter, found.early[place])
+        for place in _too_early(steps, function, maxima, found)
+        for index, number in (place,)
     )
     ends = {
         index: frozenset(
@@ -106,6 +110,31 @@ def judge(steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]) -> V
         for index, ended in found.at_wait.items()
     }
     return Verdicts(tuple(judged), tuple(missing), ends)
+
+
+def _too_early(
+    steps: Steps, function: Function, maxima: Mapping[str, int], found: Outstanding
+) -> list[tuple[int, int]]:
+    """Where a register is touched too early for certain: (instruction's index, event id).
+
+    A flat load counts as one of memory and as one of LDS. Who writes assembly knows where the
+    address lies, so that a wait for memory alone may do.
+    """
+    if not found.early:
+        return []
+    places = confirmed(function, steps, maxima, found)
+    fetched = {
+        (index, steps.producers[number])
+        for index, number in places
+        if steps.events[number].effect != "lds"
+    }
+    flat = Counter(steps.producers)
+    return [
+        (index, number)
+        for index, number in found.early
+        if (index, number) in places
+        and (flat[steps.producers[number]] == 1 or (index, steps.producers[number]) in fetched)
+    ]
 
 
 class _Uses:

@@ -1,0 +1,183 @@
+"""Which registers touched too early are so on a path that the code can take.
+
+Hand-written kernels test the same condition at several places: loads of C and, further on, more of
+them are skipped where beta is 0, and what waits for them counts on both or none. A dataflow over
+all paths sees the path that skips one of the two, which no wave takes. Here the outcome of a scalar
+comparison is remembered for as long as its registers keep their values, and an edge that
+contradicts it is not followed. What is far away is left out: hand-written code counts loads in
+registers there, which no comparison tells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kinspect.inspector.isa.flow import Flow, flow_of
+from kinspect.inspector.isa.waitflow.pending import Ages, Outstanding, ceilings, join, through
+from kinspect.inspector.isa.waitflow.registers import named, split
+from kinspect.inspector.isa.waitflow.steps import Steps
+from kinspect.inspector.model import Function, Instruction
+
+MOST_STATES = 48
+"""Sets of assumptions that one block is looked at under; beyond that nothing is assumed there."""
+MOST_BLOCKS = 32
+"""Blocks between an operation and what touches its registers, on the shortest way."""
+_PATIENCE = 4
+
+_COMPARE = re.compile(r"s_cmpk?_(eq|lg|lt|ge|gt|le)_([iuf]\d+)$")
+_OPPOSITE = {"lg": "eq", "ge": "lt", "gt": "le"}
+"""Each comparison is told as the one that it is the opposite of: SOPC in the ISA documents."""
+_BRANCHES = {"s_cbranch_scc0": False, "s_cbranch_scc1": True}
+# Scalar operations that leave SCC alone (ISA documents: no "SCC = ..." stands with them).
+_KEEPS_SCC = re.compile(
+    r"s_(mov|cmov|movk|cselect|mul_i32|mul_hi|pack|getpc|load|buffer_load|waitcnt|wait|nop|barrier|"
+    r"setprio|sleep|brev|ff1|flbit|sext|bitset|getreg|setreg|delay|clause|mulk|memtime|inst_prefetch)"
+)
+
+Condition = tuple[str, str]
+"""Comparison and operands: `("eq", "s41, 0")`."""
+Assumed = frozenset[tuple[Condition, bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """How a block ends: under which condition which successor is next."""
+
+    condition: Condition
+    when_true: int
+    when_false: int
+
+
+def confirmed(
+    function: Function, steps: Steps, maxima: Mapping[str, int], found: Outstanding
+) -> set[tuple[int, int]]:
+    """Those of `found.early` that remain where contradictions are left out.
+
+    Args:
+        function: the code.
+        steps: the same for the dataflow.
+        maxima: the machine's counters -> largest value.
+        found: what the dataflow over all paths says.
+    """
+    near = _near(function, steps, found)
+    endings = _endings(function)
+    if not endings or not near:
+        return near
+    kept = {ending.condition for ending in endings.values()}
+    lost = [_lost(function.instructions[b.start : b.stop], kept) for b in function.blocks]
+    most = ceilings(steps, maxima)
+    start: Assumed = frozenset()
+    before: dict[tuple[int, Assumed], Ages] = {(0, start): {}}
+    states: dict[int, set[Assumed]] = {0: {start}}
+    early: dict[tuple[int, Assumed], Outstanding] = {}
+    visits: dict[tuple[int, Assumed], int] = {}
+    waiting = [(0, start)]
+    while waiting:
+        here = waiting.pop()
+        index, assumed = here
+        visits[here] = visits.get(here, 0) + 1
+        early[here] = Outstanding()
+        after = through(steps, steps.blocks[index], before[here], most, early[here])
+        still = frozenset(one for one in assumed if one[0] not in lost[index])
+        for successor, then in _onwards(
+            function.blocks[index].successors, endings.get(index), still
+        ):
+            known = states.setdefault(successor, set())
+            if then not in known and len(known) >= MOST_STATES:
+                then = start
+            known.add(then)
+            there = (successor, then)
+            joined = join(before.get(there), after, visits.get(there, 0) > _PATIENCE)
+            if joined != before.get(there):
+                before[there] = joined
+                if there not in waiting:
+                    waiting.append(there)
+    return {place for one in early.values() for place in one.early} & near
+
+
+def _near(function: Function, steps: Steps, found: Outstanding) -> set[tuple[int, int]]:
+    """What is touched too early within MOST_BLOCKS of the operation."""
+    block_of = {i: b.index for b in function.blocks for i in range(b.start, b.stop)}
+    reached: dict[int, set[int]] = {}
+    kept = set()
+    for index, number in found.early:
+        start = block_of[steps.producers[number]]
+        if start not in reached:
+            reached[start] = edge = {start}
+            for _ in range(MOST_BLOCKS):
+                edge = {n for b in edge for n in function.blocks[b].successors} - reached[start]
+                reached[start] |= edge
+        if block_of[index] in reached[start]:
+            kept.add((index, number))
+    return kept
+
+
+def _onwards(
+    successors: Sequence[int], ending: _Ending | None, assumed: Assumed
+) -> list[tuple[int, Assumed]]:
+    if ending is None:
+        return [(successor, assumed) for successor in successors]
+    known = dict(assumed).get(ending.condition)
+    return [
+        (successor, assumed | {(ending.condition, outcome)})
+        for outcome, successor in ((True, ending.when_true), (False, ending.when_false))
+        if known is None or known == outcome
+    ]
+
+
+def _endings(function: Function) -> dict[int, _Ending]:
+    """Blocks that end in a branch on a comparison that another block ends in as well."""
+    found: dict[int, _Ending] = {}
+    for block in function.blocks:
+        code = function.instructions[block.start : block.stop]
+        ending = _ending(code, block.index, block.successors)
+        if ending is not None:
+            found[block.index] = ending
+    conditions = [ending.condition for ending in found.values()]
+    return {i: ending for i, ending in found.items() if conditions.count(ending.condition) > 1}
+
+
+def _ending(code: Sequence[Instruction], index: int, successors: Sequence[int]) -> _Ending | None:
+    taken = _BRANCHES.get(code[-1].op.name) if code else None
+    others = [one for one in successors if one != index + 1]
+    if taken is None or len(others) != 1 or index + 1 not in successors:
+        return None
+    for inst in reversed(code[:-1]):
+        name = inst.op.name
+        match = _COMPARE.match(name)
+        if match is not None:
+            kind = _OPPOSITE.get(match[1], match[1])
+            operands = " ".join(inst.operands.replace(",", ", ").split())
+            after = code[inst.index - code[0].index + 1 :]
+            if not _written(after).isdisjoint(named(operands)) or not named(operands):
+                return None
+            typed = kind if kind == "eq" and match[2][0] != "f" else f"{kind}_{match[2]}"
+            holds = taken == (kind == match[1])  # the branch is taken where `kind` holds
+            target, next_ = others[0], index + 1
+            return _Ending((typed, operands), *((target, next_) if holds else (next_, target)))
+        if name.startswith("s_") and not _KEEPS_SCC.match(name):
+            return None
+    return None
+
+
+def _lost(code: Sequence[Instruction], kept: set[Condition]) -> frozenset[Condition]:
+    """The conditions of which nothing is known any more behind some code."""
+    if any(flow_of(inst.op, inst.operands) is Flow.CALL for inst in code):
+        return frozenset(kept)
+    written = _written(code)
+    return frozenset(one for one in kept if not written.isdisjoint(named(one[1])))
+
+
+def _written(code: Sequence[Instruction]) -> frozenset[int]:
+    """Registers that instructions may write: of vector ones the first two operands'."""
+    found: set[int] = set()
+    for inst in code:
+        if _COMPARE.match(inst.op.name):
+            continue
+        first, rest = split(inst.operands)
+        found.update(named(first))
+        if not inst.op.name.startswith("s_"):
+            found.update(named(split(rest)[0]))
+    return frozenset(found)
