@@ -7,6 +7,7 @@ takes minutes for one key, and a number of 5,000 digits is an error here or ther
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
@@ -219,3 +220,25 @@ def yaml_loader() -> Any:
     loader.add_constructor(integer, number("construct_yaml_int"))
     loader.add_constructor(real, number("construct_yaml_float"))
     return loader
+
+
+# Parts of a dotted name; see guest/syntax.py, which the host does not import.
+_DOTTED = r"(?:\.[\s\\]*\w+[\s\\]*){1000}"
+
+
+def python_tree(source: str | bytes) -> ast.Module:
+    """The syntax tree of a Python module.
+
+    Raises:
+        SyntaxError: it is not Python, or has a dotted name of 1,000 parts and more, for which
+            CPython's parser may need gigabytes.
+        ValueError, RecursionError, MemoryError: as `ast.parse`, for NULs and deep nesting.
+    """
+    is_long = (
+        re.search(_DOTTED.encode(), source)
+        if isinstance(source, bytes)
+        else re.search(_DOTTED, source)
+    )
+    if is_long:
+        raise SyntaxError("a dotted name of 1,000 parts or more")
+    return ast.parse(source)

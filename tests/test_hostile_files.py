@@ -9,6 +9,7 @@ import os
 import shutil
 import struct
 import subprocess
+import time
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -17,7 +18,9 @@ from typing import Any
 
 import pytest
 from kinspect.inspector import pipeline, saved
+from kinspect.inspector.documents import python_tree
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.guest import syntax
 from kinspect.inspector.lint import baseline
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.render import json_v1
@@ -359,6 +362,22 @@ def test_a_report_of_such_a_file_is_read_back(tool: Tool, tmp_path: Path) -> Non
 
 
 # --------------------------------------------------------------------------- other files
+
+
+@pytest.mark.parametrize("name", ["output_code.py", "kernel.py"])
+def test_a_name_of_thousands_of_parts(name: str, tmp_path: Path) -> None:
+    """CPython's parser takes memory by the square of them: 4 GB for 20,000."""
+    text = "# AOT ID: ['0_inference']\nfrom torch" + "._inductor" * 20_000 + " x\n"
+    (tmp_path / name).write_text(text)
+    begun = time.process_time()
+    with pytest.raises(SyntaxError, match=r"a dotted name of 1,?000 parts or more"):
+        python_tree(text)
+    with pytest.raises(SyntaxError, match=r"a dotted name of 1,?000 parts or more"):
+        syntax.parse(text.encode())
+    report = pipeline.collect(Request((str(tmp_path / name),), ("gfx942",)))
+    assert report.errors
+    assert not report.kernels
+    assert time.process_time() - begun < 5
 
 
 def test_a_baseline_of_absurd_counts(tmp_path: Path) -> None:

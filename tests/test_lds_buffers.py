@@ -57,7 +57,19 @@ def test_stages_that_hold_the_lds_are_named_with_what_one_less_frees(
     ]
     (finding,) = kernel.findings
     assert "x 2 x 128x256 f16 at product.py:17: 131072 bytes" in finding.message
-    assert "Lower num_stages (now 3): each stage less frees 65536 bytes of x" in finding.fix
+    assert "Lower num_stages (now 3): each stage less frees 131072 bytes, or" in finding.fix
+
+
+def test_buffers_of_two_stages_may_be_shared_by_one(kernels: Mapping[str, KernelReport]) -> None:
+    two, one = kernels["wide_two_stages"], kernels["wide_one_stage"]
+    assert peak(two) == [
+        ("y", "pipelined", (128, 256), 1, 65536),
+        ("x", "pipelined", (128, 128), 1, 32768),
+    ]
+    (finding,) = two.findings
+    assert "or set num_stages to 1: tiles that are not loaded ahead may share LDS" in finding.fix
+    held = [kernel.metrics["lds_bytes"].value for kernel in (two, one)]
+    assert held == [98304, 65536]  # the advice, followed
 
 
 def test_the_buffers_add_up_to_what_triton_states(kernels: Mapping[str, KernelReport]) -> None:

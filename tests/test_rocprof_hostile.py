@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import gzip
+import io
+import json
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from kinspect.inspector import limits
+from kinspect.inspector.pipeline import collect
 from kinspect.inspector.recording import Recording
+from kinspect.inspector.render import profile_json
 from kinspect.inspector.rocprof import reading
 from kinspect.inspector.rocprof.builder import Builder
 from kinspect.inspector.rocprof.readers import rocpd
 from kinspect.inspector.rocprof.readers.json_bases import opened
 from kinspect.inspector.rocprof.readers.json_rows import Rows
+from kinspect.inspector.runs import profiling
 from profile_bases import write_rocpd
 from profile_files import program, write_results
 
@@ -133,6 +138,26 @@ def test_text_is_bounded_by_the_size_of_the_file(
 ) -> None:
     monkeypatch.setattr("kinspect.inspector.rocprof.readers.json_bases._SCANS", 0)
     assert "has more text than can be in it" in said(reading.read(base))
+
+
+@pytest.mark.parametrize(
+    ("table", "columns"),
+    [
+        ("info_code_object", ["uri", "load_base", "pid"]),
+        ("info_kernel_symbol", ["display_name", "kernel_name"]),
+        ("info_process", ["pid", "command"]),
+        ("info_agent", ["name", "type"]),
+        ("info_pmc", ["name"]),
+    ],
+)
+@pytest.mark.parametrize("value", ["x'00ff'", "7", "1.5"])
+def test_a_cell_of_another_type(base: Path, table: str, columns: Sequence[str], value: str) -> None:
+    """SQLite keeps any type in any column."""
+    cells = ", ".join(f'"{column}" = {value}' for column in columns)
+    changed(base, f'UPDATE "rocpd_{table}{UUID}" SET {cells}')
+    shown = io.StringIO()
+    profile_json.write(profiling.profiled(base.parent, profiling.Options(), collect), shown)
+    assert json.loads(shown.getvalue())["kernels"]
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"cu_count": ' + "9" * 5000 + "}", "{", "[1]"])

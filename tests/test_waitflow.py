@@ -120,7 +120,7 @@ def test_what_is_skipped_under_one_condition_is_skipped_together(second: str, ta
         ("", "eq_u32", 0),  # the other way round
         ("", "gt_u32", 1),  # another condition
         ("s_sub_u32 s4, s4, 1", "eq_u32", 1),  # another value
-        ("s_load_dword s4, s[0:1], 0x0", "eq_u32", 1),
+        ("s_load_dword s4, s[0:1], 0x0\ns_waitcnt lgkmcnt(0)", "eq_u32", 1),
         ("v_readfirstlane_b32 s4, v9", "eq_u32", 1),
         ("s_swappc_b64 s[30:31], s[6:7]\nglobal_load_dword v1, v[2:3], off", "eq_u32", 1),
     ],

@@ -20,6 +20,7 @@ from kinspect.inspector.capture import stated
 from kinspect.inspector.capture.labels import labelled
 from kinspect.inspector.capture.options import CaptureOptions, physical_memory
 from kinspect.inspector.capture.refusals import Refusal, joined, lost, refusal
+from kinspect.inspector.documents import python_tree
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, SourceLoc, Variant
 from kinspect.inspector.sweep.axes import BACKEND_ONLY
@@ -318,7 +319,7 @@ def _launched(variant: Variant, facts: Mapping[str, Any] | None) -> Variant:
 def _assigns(source: bytes, name: str) -> bool:
     """Whether a module assigns or imports the name at its top level."""
     try:
-        body = ast.parse(source).body
+        body = python_tree(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # MemoryError: nested too deeply
         return False
     return any(name in _names(statement) for statement in body)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
+from kinspect.inspector.documents import python_tree
 from kinspect.inspector.lint.results import Suppression
 
 MARK = "kinspect:"
@@ -193,7 +194,7 @@ def _split(line: str, in_block: bool) -> tuple[str, str, bool]:
 
 def _functions(text: str) -> tuple[Span, ...]:
     try:
-        tree = ast.parse(text)
+        tree = python_tree(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     return tuple(

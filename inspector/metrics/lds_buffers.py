@@ -6,7 +6,7 @@ fewer stages free nothing where a tile that was put there before the loop takes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kinspect.inspector.metrics.places import named
 from kinspect.inspector.metrics.subject import Subject
@@ -101,7 +101,7 @@ def kernel_metrics(
         "dtype": largest.dtype,
         "shape": _shape(largest),
         "at": named(largest.source),
-        "fix": _fix(largest, stages),
+        "fix": _fix(largest, holders, stages),
     }
     yield Metric(_LARGEST, value, "mapping", "derived")
 
@@ -131,14 +131,20 @@ def _told(one: LdsBuffer) -> str:
     return f"{what} {copies}{_shape(one)} {one.dtype}{at}: {one.size} bytes"
 
 
-def _fix(one: LdsBuffer, stages: int | None) -> str:
+def _fix(one: LdsBuffer, holders: Sequence[LdsBuffer], stages: int | None) -> str:
     """What makes the largest buffer smaller; nothing that leaves it as it is."""
     if one.kind == "pipelined" and one.copies > 1:
         now = f" (now {stages})" if stages is not None else ""
-        less = (one.size or 0) // one.copies
+        turning = [its for its in holders if its.kind == "pipelined" and its.copies > 1]
+        less = sum((its.size or 0) // its.copies for its in turning)
         return (
-            f"Lower num_stages{now}: each stage less frees {less} bytes of {one.name}, or make its"
-            f" tile of {_shape(one)} smaller."
+            f"Lower num_stages{now}: each stage less frees {less} bytes, or make the tile of"
+            f" {one.name}, {_shape(one)}, smaller."
+        )
+    if one.kind == "pipelined" and one.in_loop is False and (stages or 0) > 1:
+        return (
+            f"Make {one.name} smaller, {_shape(one)} {one.dtype}, or set num_stages to 1: tiles"
+            " that are not loaded ahead may share LDS."
         )
     if one.kind == "exchange":
         return (

@@ -5,6 +5,7 @@ Facts of Triton's passes stand in `ttgir/trips.py`, `ttgir/conversions.py` and `
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from kinspect.inspector.metrics.memory import NARROW_BITS
@@ -32,12 +33,13 @@ from kinspect.inspector.ttgir.conversions import (
     movements,
     tile_bytes,
 )
-from kinspect.inspector.ttgir.flow import Flow, flow_of
+from kinspect.inspector.ttgir.flow import Flow, flow_of, rests_on_loads
 from kinspect.inspector.ttgir.lowered import element_bits
 from kinspect.inspector.ttgir.repeated_trips import described, repeated
 from kinspect.inspector.ttgir.trips import LOCAL_LOAD, Staging, staging
 from kinspect.inspector.ttgir.unpipelined import Cause, cause
 
+_MATRIX = frozenset(("amd_mfma", "amd_wmma"))
 _UNPIPELINED: Mapping[Cause, tuple[str, str]] = {
     Cause.WHILE: (
         "Triton pipelines `for` loops alone, and this is a `while`",
@@ -118,7 +120,14 @@ def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
         default=([], []),
     )
     worst = through[0] if through else None
+    products = [its for its in through if its.source.layout and its.source.layout.kind in _MATRIX]
+    product = products[0] if products else None
     return {
+        "products": len(products),
+        "product_at": of_op(product.op) if product else None,
+        "product_before": layout_name(product.source.layout) if product else None,
+        "product_after": layout_name(product.target.layout) if product else None,
+        "product_bytes": _bytes([its.source for its in products]),
         "lds": len(through),
         "of": len(every),
         "at": of_op(worst.op) if worst else None,
@@ -142,9 +151,32 @@ def _narrow(read: TtgirOp) -> int:
 
 
 def _narrow_operands(flow: Flow, found: Staging) -> dict[str, Scalar]:
-    reads = [op for op in flow.module.ops if op.name in LOCAL_LOAD and flow.in_dot_loop(op)]
-    computed = sum(map(_narrow, found.computed))
-    return {"loaded": sum(map(_narrow, reads)) - computed, "computed": computed}
+    loads: dict[int, list[TtgirOp]] = {}  # read of LDS -> where its tile comes from
+    for way in found.ways:
+        for _, read in way.trips:
+            loads.setdefault(read.index, []).append(way.load)
+    computed = {op.index for op in found.computed}
+    counts: Counter[str] = Counter()
+    for op in flow.module.ops:
+        if op.name in LOCAL_LOAD and flow.in_dot_loop(op) and (reads := _narrow(op)):
+            if op.index in computed:
+                kind = "computed"
+            elif _is_narrow_by_nature(op):
+                kind = "apart"
+            elif any(rests_on_loads(flow, load) for load in loads.get(op.index, ())):
+                kind = "indexed"
+            else:
+                kind = "loaded"
+            counts[kind] += reads
+    return {kind: counts[kind] for kind in ("loaded", "indexed", "apart", "computed")}
+
+
+def _is_narrow_by_nature(read: TtgirOp) -> bool:
+    """Whether the dot takes fewer neighbours along K from a lane than 32 bits hold."""
+    of = read.result_types[0]
+    width = of.layout.params.get("kWidth") if of.layout is not None else None
+    bits = element_bits(of.element)
+    return isinstance(width, int) and bits is not None and width * bits < NARROW_BITS
 
 
 def _trips(flow: Flow, found: Staging) -> dict[str, Scalar]:

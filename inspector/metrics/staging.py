@@ -26,7 +26,8 @@ _ABOUT: Mapping[str, str] = {
     CONVERTS: "convert_layout in the loop with dots that moves most with them, and tiles of one "
     "dot that reach another dot through a buffer: `lds` of `of` move data through LDS, the largest "
     "`at` which line, `before` and `after` in which layout, `bytes` of all their tiles, "
-    "`narrow_reads` of less than 32 bits per lane from the buffers; loaded operands on their way "
+    "`narrow_reads` of less than 32 bits per lane from the buffers; `products`: those of them that "
+    "begin in the layout of a dot's result, with the same figures; loaded operands on their way "
     "to a dot and tiles that are only stored are left out",
     TRIPS: "Values that pass through LDS more than once between a global load and a dot: how many "
     "`values`, `most` trips, the worst one's load (`at`), `path` and where its `first_at` and "
@@ -37,8 +38,10 @@ _ABOUT: Mapping[str, str] = {
     "`accesses` of `of`, `hot` in the loops with dots (in any loop where no loop has one), `at` "
     "which line, the `reason`",
     NARROW_OPERANDS: "Reads of less than 32 bits per lane by which operands of dots come from "
-    "LDS, in the loops with dots: `loaded` of tiles that hold loaded elements, in whatever type, "
-    "`computed` of tiles that were worked out from them",
+    "LDS, in the loops with dots: `loaded` of tiles that hold loaded elements, in whatever type; "
+    "`indexed`: the same, loaded where other loads say (pages, starts of sequences), so that "
+    "another order in memory is not known to be aligned; `apart`: the dot takes less than 32 bits "
+    "of neighbours from a lane; `computed` of tiles that were worked out from what was loaded",
     DIRECT: "Loads in the loops with dots that are stored to LDS as they are, through registers, "
     "on a target that copies memory straight to LDS: `loads` of the `of` that feed the dots, `at` "
     "which line, the `reason`",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kinspect.inspector.model import SourceLoc, TtgirModule, TtgirOp
 from kinspect.inspector.ttgir.opforms import FUNCTIONS
-from kinspect.inspector.ttgir.queries import DOTS, LOOPS
+from kinspect.inspector.ttgir.queries import DOTS, LOADS, LOOPS
 
 UNKNOWN = -1
 """The value of a name that no operation before its use defines."""
@@ -62,6 +62,23 @@ class Flow:
         around = self.loop[op.index]
         stated = None if around is None else self.module.ops[around].attributes.get(_STAGES)
         return stated if isinstance(stated, int) else None
+
+
+def rests_on_loads(flow: Flow, op: TtgirOp) -> bool:
+    """Whether the operands of an operation are worked out from values that were loaded."""
+    ahead, seen = list(flow.operands[op.index]), set[int]()
+    while ahead:
+        value = ahead.pop()
+        if value in seen or value == UNKNOWN:
+            continue
+        seen.add(value)
+        maker = flow.op(value)
+        if maker is not None and maker.name in LOADS:
+            return True
+        ahead += flow.carried.get(value, ())
+        if maker is not None and value not in flow.carried:
+            ahead += flow.operands[maker.index]
+    return False
 
 
 def flow_of(module: TtgirModule) -> Flow:

@@ -16,6 +16,7 @@ from ..lowering import UnknownOptionError, target
 from ..parsed.refusals import RefusedError
 from ..parsed.types import check_type
 from ..records import Emit, error, note
+from ..syntax import parse
 from ..world.device import Device
 from ..world.driver import activate
 from .calls import Launch, launches_of, numels, sizes_of
@@ -228,7 +229,7 @@ class _Work:
 def _definition(kernel: KernelSource) -> ast.FunctionDef:
     return next(
         node
-        for node in ast.parse(kernel.text).body
+        for node in parse(kernel.text).body
         if isinstance(node, ast.FunctionDef) and node.name == kernel.function
     )
 

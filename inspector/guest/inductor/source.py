@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..syntax import parse
 from .literals import Construction, UnreadableError, dotted, read
 
 HEURISTICS = frozenset(
@@ -96,7 +97,7 @@ def parsed(text: str, path: str, line: int) -> ast.Module:
         SourceError: it is not Python.
     """
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         # MemoryError: brackets or operators nested beyond what the parser goes down.
         at = (getattr(error, "lineno", None) or 1) + line - 1

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..record.contents import Function, Value
+from ..syntax import parse
 from . import library
 from .guard import Guard, check_names
 from .refusals import RefusedError, Unavailable
@@ -136,7 +137,7 @@ def parsed_function(text: str, qualname: str) -> ast.FunctionDef:
         SyntaxError: it is not Python.
     """
     try:
-        body = ast.parse(textwrap.dedent(text)).body
+        body = parse(textwrap.dedent(text)).body
     except (RecursionError, MemoryError, ValueError) as error:
         raise RefusedError(f"a source that cannot be parsed: {type(error).__name__}") from None
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef):

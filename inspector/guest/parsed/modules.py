@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..record.contents import TORCH_HELPERS, is_library
+from ..syntax import parse
 from .literals import NotLiteralError, literal
 from .refusals import RefusedError
 
@@ -79,7 +80,7 @@ class Module:
         self.first = first
         self._modules = modules
         self._lines = text.splitlines(keepends=True)
-        self._tree = ast.parse(text)
+        self._tree = parse(text)
         self._bound: dict[str, list[ast.stmt]] = {}
         for statement in _statements(self._tree.body):
             for bound in _names_of(statement):

@@ -196,7 +196,7 @@ class _Process:
             if tag == "schema_version":
                 self.builder.tool.setdefault("rocpd schema", str(value))
         for number, pid, command in self._rows("info_process", "id", "pid", "command"):
-            self.pids[number] = pid
+            self.pids[number] = whole(pid) or 0
             if command and not self.builder.command:
                 self.builder.command = tuple(str(command).split())
 
@@ -226,7 +226,7 @@ class _Process:
         for number, pid, uri, low, size, delta in self._rows("info_code_object", *columns):
             low, size = whole(low), whole(size)
             moved = 0 if low is None or size is None else shift(low, size, whole(delta) or 0)
-            found = CodeObject(number, self._pid(pid), uri or None, low, size)
+            found = CodeObject(number, self._pid(pid), _text(uri) or None, low, size)
             self.objects[number] = (found, moved)
             self.builder.code_objects.append(found)
 

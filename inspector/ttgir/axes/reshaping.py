@@ -9,7 +9,16 @@ _SAME = frozenset(("convert_layout", "extsi", "extui", "trunci", "broadcast", "i
 
 
 def dimension_before(op: TtgirOp, dim: int) -> int | None:
-    """The dimension of the operand that an operation only reshapes; -1 where it had none."""
+    """The dimension of the operand that an operation only reshapes; -1 where it had none.
+
+    None for other operations, and where the operand has fewer dimensions than that (edited text).
+    """
+    through = _before(op, dim)
+    rank = len(op.operand_types[0].shape) if op.operand_types else 0
+    return None if through is not None and through >= max(rank, 1) else through
+
+
+def _before(op: TtgirOp, dim: int) -> int | None:
     short = op.name.rpartition(".")[2]
     if short in _SAME:
         return dim
