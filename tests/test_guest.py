@@ -597,3 +597,25 @@ def test_guest_does_not_import_torch(worker: Worker, tmp_path: Path) -> None:
     KINSPECT_CASES = [case()]
     """
     assert not capture(worker, tmp_path, body)[1]
+
+
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        (
+            "k.py:187: Both operands must be same dtype: tl.dot(k, v) # v_block_ptr",
+            "mend the kernel",
+        ),
+        (
+            "Block pointers have been removed in favor of the tensor descriptor API",
+            "block pointers",
+        ),
+        ("p = tl.make_block_ptr(base=a, shape=(M,))", "block pointers"),
+        ("desc = tl.make_tensor_descriptor(a, [M, N], [N, 1], [8, 8])", "tensor descriptors"),
+    ],
+)
+def test_hints_go_by_what_is_called_not_by_names_of_variables(said: str, hint: str) -> None:
+    pytest.importorskip("triton")
+    from kinspect.inspector.guest.failures import hint_for
+
+    assert hint_for(said).startswith(hint)

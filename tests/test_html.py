@@ -24,7 +24,9 @@ ISA = Path(__file__).parent / "data" / "isa" / "attend.triton39.gfx950.amdgcn"
 
 @pytest.fixture(scope="module")
 def attend() -> KernelReport:
-    context = Context(str(ISA), overrides=Overrides(lds_bytes=32768, waves_per_workgroup=4))
+    overrides = Overrides(lds_bytes=32768, waves_per_workgroup=4)
+    # The rules in preview too, so that there are findings.
+    context = Context(str(ISA), overrides=overrides, rules=analysis.recommended_pack())
     (report,) = analysis.analyze_text(ISA.read_text(), context)
     return report
 

@@ -13,7 +13,7 @@ from .records import error, one_line
 
 HINTS = (
     (
-        r"make_block_ptr|block_ptr|\btl\.advance\b|attribute 'advance'",
+        r"\bmake_block_ptr\b|[Bb]lock pointers have been|\btl\.advance\b|attribute 'advance'",
         "block pointers were removed from Triton: name an interpreter with an older one by "
         "--python (3.5 has them), or write the kernel with tensor descriptors",
     ),
@@ -31,7 +31,10 @@ HINTS = (
         r"has no attribute|unexpected keyword|cannot import name",
         "it may be written for another Triton: name an interpreter that has it with --python",
     ),
-    (r"TMA|tma_|descriptor", "tensor descriptors of this kind may need another target or Triton"),
+    (
+        r"\bTMA\b|\btma_|[Tt]ensor[ _]?desc|descriptor_",
+        "tensor descriptors of this kind may need another target or Triton",
+    ),
 )
 UNKNOWN = re.compile(r"module 'triton\.language' has no attribute '(\w+)'")
 MEND = "mend the kernel at that line, or look at it in another Triton with --python"

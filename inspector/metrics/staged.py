@@ -120,7 +120,9 @@ def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
         default=([], []),
     )
     worst = through[0] if through else None
-    products = [its for its in through if its.source.layout and its.source.layout.kind in _MATRIX]
+    # What stands under an `if` is seldom done: the epilogue of a persistent loop.
+    always = [its for its in through if its.op.parent == flow.loop[its.op.index]]
+    products = [its for its in always if its.source.layout and its.source.layout.kind in _MATRIX]
     product = products[0] if products else None
     return {
         "products": len(products),
@@ -152,16 +154,18 @@ def _narrow(read: TtgirOp) -> int:
 
 def _narrow_operands(flow: Flow, found: Staging) -> dict[str, Scalar]:
     loads: dict[int, list[TtgirOp]] = {}  # read of LDS -> where its tile comes from
+    dots: dict[int, list[TtgirOp]] = {}  # and where it goes
     for way in found.ways:
         for _, read in way.trips:
             loads.setdefault(read.index, []).append(way.load)
+            dots.setdefault(read.index, []).append(way.dot)
     computed = {op.index for op in found.computed}
     counts: Counter[str] = Counter()
     for op in flow.module.ops:
         if op.name in LOCAL_LOAD and flow.in_dot_loop(op) and (reads := _narrow(op)):
             if op.index in computed:
                 kind = "computed"
-            elif _is_narrow_by_nature(op):
+            elif _is_narrow_by_nature(op, dots.get(op.index, ())):
                 kind = "apart"
             elif any(rests_on_loads(flow, load) for load in loads.get(op.index, ())):
                 kind = "indexed"
@@ -171,12 +175,16 @@ def _narrow_operands(flow: Flow, found: Staging) -> dict[str, Scalar]:
     return {kind: counts[kind] for kind in ("loaded", "indexed", "apart", "computed")}
 
 
-def _is_narrow_by_nature(read: TtgirOp) -> bool:
-    """Whether the dot takes fewer neighbours along K from a lane than 32 bits hold."""
-    of = read.result_types[0]
-    width = of.layout.params.get("kWidth") if of.layout is not None else None
-    bits = element_bits(of.element)
-    return isinstance(width, int) and bits is not None and width * bits < NARROW_BITS
+def _is_narrow_by_nature(read: TtgirOp, dots: Sequence[TtgirOp]) -> bool:
+    """Whether the dot takes fewer neighbours along K from a lane than 32 bits hold.
+
+    A tile that is widened between LDS and the dot has fewer: of its layout the dot's operand tells.
+    """
+    bits = element_bits(read.result_types[0].element)
+    taken = [*read.result_types, *(of for dot in dots for of in dot.operand_types[:2])]
+    widths = [of.layout.params.get("kWidth") for of in taken if of.layout is not None]
+    known = [width for width in widths if isinstance(width, int)]
+    return bits is not None and bool(known) and min(known) * bits < NARROW_BITS
 
 
 def _trips(flow: Flow, found: Staging) -> dict[str, Scalar]:
