@@ -484,3 +484,16 @@ def test_the_report_holds_verdicts_and_what_is_missing(small_asm: Path) -> None:
 def test_damaged_operands_cost_nothing() -> None:
     body = "global_load_dword v[0:999999999], v[2:3], off\ns_waitcnt vmcnt(0)\n" * 2
     assert len(verdicts_of("gfx942", body)) == 2
+
+
+def test_a_mask_of_32_lanes_leaves_the_upper_half_of_vcc_alone() -> None:
+    body = "s_load_b32 vcc_hi, s[0:1], 0x0\nv_div_fmas_f32 v1, v2, v3, v4\ns_wait_kmcnt 0x0\n"
+    tail = "s_mov_b32 s2, vcc_hi\n"
+    kernel = ".rodata\n.amdhsa_kernel k\n.amdhsa_next_free_vgpr 8\n.amdhsa_next_free_sgpr 8\n{}"
+    kernel += ".end_amdhsa_kernel\n"
+    for wave32, missing in ((1, set()), (0, {"v1, v2, v3, v4"})):
+        text = HEAD.format(arch="gfx1201") + body + tail + TAIL
+        text += kernel.format(f".amdhsa_wavefront_size32 {wave32}\n")
+        function = parse_text(text, "k.s").functions[0]
+        _, found = judged(function, "gfx1201", waits_in(function, "gfx1201"))
+        assert {function.instructions[index].operands for index, _ in found} == missing

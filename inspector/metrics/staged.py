@@ -155,10 +155,12 @@ def _narrow(read: TtgirOp) -> int:
 def _narrow_operands(flow: Flow, found: Staging) -> dict[str, Scalar]:
     loads: dict[int, list[TtgirOp]] = {}  # read of LDS -> where its tile comes from
     dots: dict[int, list[TtgirOp]] = {}  # and where it goes
+    reads_of: dict[int, set[int]] = {}  # load -> its reads: two for one tile in both orders
     for way in found.ways:
         for _, read in way.trips:
             loads.setdefault(read.index, []).append(way.load)
             dots.setdefault(read.index, []).append(way.dot)
+            reads_of.setdefault(way.load.index, set()).add(read.index)
     computed = {op.index for op in found.computed}
     counts: Counter[str] = Counter()
     for op in flow.module.ops:
@@ -169,10 +171,12 @@ def _narrow_operands(flow: Flow, found: Staging) -> dict[str, Scalar]:
                 kind = "apart"
             elif any(rests_on_loads(flow, load) for load in loads.get(op.index, ())):
                 kind = "indexed"
+            elif any(len(reads_of[load.index]) > 1 for load in loads.get(op.index, ())):
+                kind = "twice"
             else:
                 kind = "loaded"
             counts[kind] += reads
-    return {kind: counts[kind] for kind in ("loaded", "indexed", "apart", "computed")}
+    return {kind: counts[kind] for kind in ("loaded", "twice", "indexed", "apart", "computed")}
 
 
 def _is_narrow_by_nature(read: TtgirOp, dots: Sequence[TtgirOp]) -> bool:

@@ -40,6 +40,7 @@ _ABOUT: Mapping[str, str] = {
     "which line, the `reason`",
     NARROW_OPERANDS: "Reads of less than 32 bits per lane by which operands of dots come from "
     "LDS, in the loops with dots: `loaded` of tiles that hold loaded elements, in whatever type; "
+    "`twice`: the same, of tiles that are read by two dots or in two orders; "
     "`indexed`: the same, loaded where other loads say (pages, starts of sequences), so that "
     "another order in memory is not known to be aligned; `apart`: the dot takes less than 32 bits "
     "of neighbours from a lane; `computed` of tiles that were worked out from what was loaded",

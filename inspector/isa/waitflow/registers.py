@@ -42,9 +42,14 @@ def named(text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def unnamed_of(name: str) -> tuple[int, ...]:
-    """Registers that an instruction of this name reads without naming them."""
-    return VCC if _READS_VCC.match(name) is not None else ()
+def unnamed_of(name: str, wave: int | None = None) -> tuple[int, ...]:
+    """Registers that an instruction of this name reads without naming them.
+
+    A mask of 32 lanes is VCC_LO alone; VCC_HI is a scalar like any other then (RDNA ISA, "VCC").
+    """
+    if _READS_VCC.match(name) is None:
+        return ()
+    return VCC[:1] if wave == 32 else VCC
 
 
 def split(operands: str) -> tuple[str, str]:

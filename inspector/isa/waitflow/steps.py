@@ -121,7 +121,8 @@ def steps_of(
     counts: dict[str, tuple[int, ...]] = {}
     for (counter, _), number in numbers.items():
         counts[counter] = (*counts.get(counter, ()), number)
-    maker = _Maker(raised, writers, events, channels, waits_of, counters.flat_in_order)
+    wave = function.resources.wave_size
+    maker = _Maker(raised, writers, events, channels, waits_of, counters.flat_in_order, wave)
     blocks = tuple(
         tuple(maker.steps(function.instructions[block.start : block.stop]))
         for block in function.blocks
@@ -151,6 +152,7 @@ class _Maker:
         channels: by id.
         waits_of: what a wait instruction waits for.
         halves: whether a load into half a register leaves the other half alone.
+        wave: lanes of a wave.
     """
 
     def __init__(
@@ -161,6 +163,7 @@ class _Maker:
         channels: Sequence[int],
         waits_of: Callable[[Instruction], Mapping[str, int]],
         halves: bool,
+        wave: int | None,
     ) -> None:
         self._halves = halves
         self._raised = raised
@@ -177,7 +180,7 @@ class _Maker:
         # Few different words make up all operands, and no register's name goes over two of them.
         self._of_word = _Memo(lambda word: self._written(named(word)))
         # What an instruction touches without naming it.
-        self._of_op = _Memo(lambda name: self._written(unnamed_of(name)))
+        self._of_op = _Memo(lambda name: self._written(unnamed_of(name, wave)))
 
     def steps(self, instructions: Sequence[Instruction]) -> list[Step]:
         found: list[Step] = []
