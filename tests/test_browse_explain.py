@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector import machines
-from kinspect.inspector.analysis import Context, analyze_text, catalogue
+from kinspect.inspector.analysis import Context, analyze_text, catalogue, recommended_pack
 from kinspect.inspector.browse.explain import explain_finding, explain_instruction
 from kinspect.inspector.browse.meanings import meaning
 from kinspect.inspector.isa.mnemonics import CLASSES, lookup
@@ -33,7 +33,7 @@ ATTEND = DATA / "attend.triton39.gfx90a.amdgcn"
 @functools.cache
 def attend() -> tuple[KernelReport, Function]:
     text = ATTEND.read_text("utf-8")
-    report = analyze_text(text, Context(str(ATTEND)))[0]
+    report = analyze_text(text, Context(str(ATTEND), rules=recommended_pack()))[0]
     return report, parse_text(text, "k").functions[0]
 
 

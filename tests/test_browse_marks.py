@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector import machines
-from kinspect.inspector.analysis import Context, analyze_text
+from kinspect.inspector.analysis import Context, analyze_text, recommended_pack
 from kinspect.inspector.browse.marks import Marks
 from kinspect.inspector.browse.reading import Reading, kernel_of, reading_of
 from kinspect.inspector.browse.texts import Texts, lines_of
@@ -38,7 +38,7 @@ def reading_of_text(text: str, report: KernelReport | None = None) -> Reading:
 @functools.cache
 def opened(path: Path) -> tuple[KernelReport, Reading]:
     text = path.read_text("utf-8")
-    report = analyze_text(text, Context(str(path)))[0]
+    report = analyze_text(text, Context(str(path), rules=recommended_pack()))[0]
     return report, reading_of_text(text, report)
 
 

@@ -634,9 +634,9 @@ def test_a_launch_costs_little(machine: Machine) -> None:
     import time
     x, y, best = Tensor(), Tensor(), []
     for _ in range(10):
-        start = time.perf_counter()
+        start = time.process_time()
         for _ in range(500): copy[(4,)](x, y, 100, BLOCK=128)
-        best.append(time.perf_counter() - start)
+        best.append(time.process_time() - start)
     print(min(best) / 500 * 1e6)
     """
     text = COPY + textwrap.dedent(body)

@@ -8,7 +8,7 @@ such loads were issued ahead on gfx942, gfx950 and gfx1100, over one and two loa
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Enum
 
 from kinspect.inspector.model import TtgirModule, TtgirOp
 from kinspect.inspector.ttgir.axes.flow import analyze, functions
@@ -21,7 +21,7 @@ KEEPS_NARROW = frozenset(("gfx908", "gfx90a", "gfx942"))
 """Targets on which narrow loads are not issued ahead (ScheduleLoops.cpp, filterSmallVectors)."""
 
 
-class Cause(StrEnum):
+class Cause(Enum):
     """Why a load stays in the iteration of its dot."""
 
     WHILE = "while"
