@@ -20,15 +20,9 @@ def parse(source: str | bytes, filename: str = "<unknown>") -> ast.Module:
         SyntaxError: it is not Python, or has a dotted name of LONGEST_NAME parts and more.
         ValueError, RecursionError, MemoryError: as `ast.parse`, for NULs and deep nesting.
     """
-    if isinstance(source, bytes):
-        place = _IN_BYTES.search(source)
-        before = 0 if place is None else source[: place.start()].count(b"\n")
-        found = place is not None
-    else:
-        at = _IN_TEXT.search(source)
-        before = 0 if at is None else source[: at.start()].count("\n")
-        found = at is not None
-    if found:
+    found = _IN_BYTES.search(source) if isinstance(source, bytes) else _IN_TEXT.search(source)
+    if found is not None:
+        line = len(source[: found.start()].splitlines())
         message = f"a dotted name of {LONGEST_NAME} parts or more"
-        raise SyntaxError(message, (filename, before + 1, None, None))
+        raise SyntaxError(message, (filename, line, None, None))
     return ast.parse(source, filename)

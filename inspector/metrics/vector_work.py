@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from kinspect.inspector.metrics.mix import VALU_CLASSES, rates
 from kinspect.inspector.metrics.places import named
 from kinspect.inspector.metrics.subject import Subject, Tally
-from kinspect.inspector.model import Instruction, Metric, MetricSpec
+from kinspect.inspector.model import Instruction, Metric, MetricSpec, SourceLoc
 
 OVERHEAD = "vector_overhead"
 KINDS = ("integer", "select", "convert", "move")
@@ -44,12 +44,18 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
         yield Metric(OVERHEAD, None, "mapping", "derived", "the target's rate is unknown")
         return
     kinds: Counter[str] = Counter()
-    places: Counter[str | None] = Counter()
+    here: Counter[int] = Counter()
+    locs: dict[int, SourceLoc | None] = {}  # the same place is the same object, many times over
     for index in region.indices:
-        if code[index].cls in VALU_CLASSES and (kind := kind_of(code[index])) is not None:
+        inst = code[index]
+        if inst.cls in VALU_CLASSES and (kind := kind_of(inst)) is not None:
             kinds[kind] += slot
-            places[named(code[index].loc)] += slot
-    del places[None]
+            here[id(inst.loc)] += slot
+            locs[id(inst.loc)] = inst.loc
+    places: Counter[str] = Counter()
+    for key, cycles in here.items():
+        if (name := named(locs[key])) is not None:
+            places[name] += cycles
     at, most = max(places.items(), key=lambda place: place[1], default=(None, None))
     value = {"cycles": kinds.total(), **{kind: kinds[kind] for kind in KINDS}}
     yield Metric(OVERHEAD, {**value, "at": at, "at_cycles": most}, "mapping", "derived")
