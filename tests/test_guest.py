@@ -17,6 +17,8 @@ from kinspect.inspector.compiler.toolchain import ask
 from kinspect.inspector.compiler.worker import BOOTSTRAP, Worker
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, Variant
+from kinspect.inspector.pipeline import collect
+from kinspect.inspector.runs.jobs import Request
 
 pytest.importorskip("triton")
 DATA = Path(__file__).parent / "data"
@@ -619,3 +621,15 @@ def test_hints_go_by_what_is_called_not_by_names_of_variables(said: str, hint: s
     from kinspect.inspector.guest.failures import hint_for
 
     assert hint_for(said).startswith(hint)
+
+
+@pytest.mark.parametrize("name", ["torch", "numpy", "triton"])
+def test_what_the_guest_stands_on_is_asked_for_not_stood_in_for(name: str, tmp_path: Path) -> None:
+    """Without it nothing can be captured: a stand-in failed with "torch cannot be stubbed"."""
+    script = tmp_path / "k.py"
+    script.write_text(f'raise ModuleNotFoundError("No module named {name}", name="{name}")\n')
+    report = collect(Request((str(script),), ("gfx942",)))
+    (record,) = report.errors
+    assert f"No module named {name}" in record.message
+    assert "stub" not in record.message + str(record.hint)
+    assert "install" in str(record.hint)

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..missing import install_hint, missing_module
 from ..records import error, one_line
+from ..world.stubs import PROTECTED
 from .project import Project
 
 MOST_TEXT = 300
@@ -43,7 +44,7 @@ def retry_after(failure: BaseException, project: Project, stubs: list[str]) -> R
     while cause is not None:
         if isinstance(cause, ModuleNotFoundError) and cause.name:
             top = cause.name.partition(".")[0]
-            if top not in stubs and not _is_there(project.path, top):
+            if top not in (*PROTECTED, *stubs) and not _is_there(project.path, top):
                 return Retry(stub=top)
         if isinstance(cause, FileNotFoundError) and isinstance(cause.filename, (str, os.PathLike)):
             name = os.fspath(cause.filename)
@@ -70,7 +71,7 @@ def ending(
     if isinstance(failure, (ModuleNotFoundError, ImportError)):
         name = (missing_module(failure) or failure.name or "").partition(".")[0]
         hint = install_hint(failure, name or "package")
-        if name:
+        if name and name not in PROTECTED:
             hint += f", or let a stand-in take its place: --stub {name}"
         return _record(f"{type(failure).__name__}{so_far}: {failure}", hint, place)
     if isinstance(failure, EOFError):
