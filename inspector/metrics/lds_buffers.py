@@ -7,6 +7,7 @@ fewer stages free nothing where a tile that was put there before the loop takes 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from kinspect.inspector.metrics.places import named
 from kinspect.inspector.metrics.subject import Subject
@@ -42,9 +43,26 @@ def lds_buffers(subject: Subject) -> tuple[LdsBuffer, ...]:
     if module is None or not str(module.attributes.get("target", "hip:")).startswith("hip:"):
         return ()
     try:
-        return _of_module(module)
+        found = _of_module(module)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return ()  # the TTGIR is not as Triton prints it: an edited file
+    return _as_allocated(found, subject.facts.lds_bytes)
+
+
+def _as_allocated(buffers: Sequence[LdsBuffer], total: int | None) -> tuple[LdsBuffer, ...]:
+    """Exchanges no larger than what the others leave of the kernel's LDS.
+
+    A tile that is exchanged may pass in parts, whose number the lowering alone decides.
+    """
+    exchanges = [one for one in buffers if one.at_peak and one.kind == "exchange"]
+    others = sum(one.size or 0 for one in buffers if one.at_peak and one.kind != "exchange")
+    if total is None or len(exchanges) != 1 or not others < total:
+        return tuple(buffers)
+    most = total - others
+    return tuple(
+        replace(one, size=min(one.size, most)) if one is exchanges[0] and one.size else one
+        for one in buffers
+    )
 
 
 def _of_module(module: TtgirModule) -> tuple[LdsBuffer, ...]:
@@ -101,7 +119,7 @@ def kernel_metrics(
         "dtype": largest.dtype,
         "shape": _shape(largest),
         "at": named(largest.source),
-        "fix": _fix(largest, holders, stages),
+        "fix": _fix(largest, holders, stages, _last_loop(subject.ttgir)),
     }
     yield Metric(_LARGEST, value, "mapping", "derived")
 
@@ -131,7 +149,14 @@ def _told(one: LdsBuffer) -> str:
     return f"{what} {copies}{_shape(one)} {one.dtype}{at}: {one.size} bytes"
 
 
-def _fix(one: LdsBuffer, holders: Sequence[LdsBuffer], stages: int | None) -> str:
+def _last_loop(module: TtgirModule | None) -> int:
+    """The line at which a module's last loop begins; 0 where it has none."""
+    from kinspect.inspector.ttgir.queries import LOOPS
+
+    return max((op.line for op in module.ops if op.name in LOOPS), default=0) if module else 0
+
+
+def _fix(one: LdsBuffer, holders: Sequence[LdsBuffer], stages: int | None, last_loop: int) -> str:
     """What makes the largest buffer smaller; nothing that leaves it as it is."""
     if one.kind == "pipelined" and one.copies > 1:
         now = f" (now {stages})" if stages is not None else ""
@@ -151,8 +176,9 @@ def _fix(one: LdsBuffer, holders: Sequence[LdsBuffer], stages: int | None) -> st
             f"Exchange less at a time: the tile of {_shape(one)} {one.dtype} goes through LDS to"
             " change its layout; narrow its type before, or make the tile smaller."
         )
-    where = "made in the loop" if one.in_loop or one.kind == "pipelined" else "made before the loop"
-    return (
-        f"Make {one.name} smaller, {_shape(one)} {one.dtype}: it is {where}, and num_stages does"
-        " not change it."
-    )
+    smaller = f"Make {one.name} smaller, {_shape(one)} {one.dtype}"
+    if one.in_loop or one.kind == "pipelined":
+        return f"{smaller}: it is made in the loop, and num_stages does not change it."
+    if one.line < last_loop:
+        return f"{smaller}: it is made before the loop, and num_stages does not change it."
+    return f"{smaller}."  # a loop of a few iterations that pipelining dissolved has its tiles here

@@ -5,10 +5,9 @@ Facts of Triton's passes stand in `ttgir/trips.py`, `ttgir/conversions.py` and `
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from kinspect.inspector.metrics.memory import NARROW_BITS
+from kinspect.inspector.metrics.narrow_operands import narrow_accesses, narrow_operands
 from kinspect.inspector.metrics.options import option
 from kinspect.inspector.metrics.places import of_op
 from kinspect.inspector.metrics.staging import (
@@ -22,7 +21,6 @@ from kinspect.inspector.metrics.staging import (
 )
 from kinspect.inspector.metrics.subject import Subject
 from kinspect.inspector.model import Metric, Scalar, TtgirModule, TtgirOp, TtgirType
-from kinspect.inspector.ttgir.axes.tiles import Layouts, limits_of, tile_of
 from kinspect.inspector.ttgir.buffers import PlainAccess, plain_accesses
 from kinspect.inspector.ttgir.conversions import (
     Conversion,
@@ -33,10 +31,10 @@ from kinspect.inspector.ttgir.conversions import (
     movements,
     tile_bytes,
 )
-from kinspect.inspector.ttgir.flow import Flow, flow_of, rests_on_loads
+from kinspect.inspector.ttgir.flow import Flow, flow_of
 from kinspect.inspector.ttgir.lowered import element_bits
 from kinspect.inspector.ttgir.repeated_trips import described, repeated
-from kinspect.inspector.ttgir.trips import LOCAL_LOAD, Staging, staging
+from kinspect.inspector.ttgir.trips import Staging, staging
 from kinspect.inspector.ttgir.unpipelined import Cause, cause
 
 _MATRIX = frozenset(("amd_mfma", "amd_wmma"))
@@ -73,7 +71,7 @@ def facts(subject: Subject, module: TtgirModule) -> Iterator[Metric]:
     yield _metric(UNPIPELINED, _unpipelined(subject, flow, found))
     yield _metric(CONVERTS, _converts(flow, moves))
     yield _metric(TRIPS, _trips(flow, found))
-    yield _metric(NARROW_OPERANDS, _narrow_operands(flow, found))
+    yield _metric(NARROW_OPERANDS, narrow_operands(flow, found))
     yield _metric(EPILOGUE, _epilogue(flow, moves))
     yield _metric(PLAIN, _plain(flow))
     arch = subject.machine.arch if subject.machine is not None else "an unknown target"
@@ -142,53 +140,7 @@ def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
 
 def _narrow_reads(conversion: Conversion) -> int:
     """Reads of less than 32 bits per lane by which a tile comes back from its buffer."""
-    return sum(map(_narrow, conversion.reads))
-
-
-def _narrow(read: TtgirOp) -> int:
-    """Accesses of less than 32 bits per lane that a read of a tile in LDS becomes."""
-    tile = tile_of(read)
-    its = None if tile is None else limits_of(tile, None, Layouts())
-    return its.held // its.elements if its is not None and its.width < NARROW_BITS else 0
-
-
-def _narrow_operands(flow: Flow, found: Staging) -> dict[str, Scalar]:
-    loads: dict[int, list[TtgirOp]] = {}  # read of LDS -> where its tile comes from
-    dots: dict[int, list[TtgirOp]] = {}  # and where it goes
-    reads_of: dict[int, set[int]] = {}  # load -> its reads: two for one tile in both orders
-    for way in found.ways:
-        for _, read in way.trips:
-            loads.setdefault(read.index, []).append(way.load)
-            dots.setdefault(read.index, []).append(way.dot)
-            reads_of.setdefault(way.load.index, set()).add(read.index)
-    computed = {op.index for op in found.computed}
-    counts: Counter[str] = Counter()
-    for op in flow.module.ops:
-        if op.name in LOCAL_LOAD and flow.in_dot_loop(op) and (reads := _narrow(op)):
-            if op.index in computed:
-                kind = "computed"
-            elif _is_narrow_by_nature(op, dots.get(op.index, ())):
-                kind = "apart"
-            elif any(rests_on_loads(flow, load) for load in loads.get(op.index, ())):
-                kind = "indexed"
-            elif any(len(reads_of[load.index]) > 1 for load in loads.get(op.index, ())):
-                kind = "twice"
-            else:
-                kind = "loaded"
-            counts[kind] += reads
-    return {kind: counts[kind] for kind in ("loaded", "twice", "indexed", "apart", "computed")}
-
-
-def _is_narrow_by_nature(read: TtgirOp, dots: Sequence[TtgirOp]) -> bool:
-    """Whether the dot takes fewer neighbours along K from a lane than 32 bits hold.
-
-    A tile that is widened between LDS and the dot has fewer: of its layout the dot's operand tells.
-    """
-    bits = element_bits(read.result_types[0].element)
-    taken = [*read.result_types, *(of for dot in dots for of in dot.operand_types[:2])]
-    widths = [of.layout.params.get("kWidth") for of in taken if of.layout is not None]
-    known = [width for width in widths if isinstance(width, int)]
-    return bits is not None and bool(known) and min(known) * bits < NARROW_BITS
+    return sum(map(narrow_accesses, conversion.reads))
 
 
 def _trips(flow: Flow, found: Staging) -> dict[str, Scalar]:

@@ -42,8 +42,10 @@ _ABOUT: Mapping[str, str] = {
     "LDS, in the loops with dots: `loaded` of tiles that hold loaded elements, in whatever type; "
     "`twice`: the same, of tiles that are read by two dots or in two orders; "
     "`indexed`: the same, loaded where other loads say (pages, starts of sequences), so that "
-    "another order in memory is not known to be aligned; `apart`: the dot takes less than 32 bits "
-    "of neighbours from a lane; `computed` of tiles that were worked out from what was loaded",
+    "another order in memory is not known to be aligned; `masked`: in another order the mask would "
+    "split the loads, too; `unshared`: each workgroup reads a part of its own, so that writing "
+    "another order costs what it saves; `apart`: the dot takes less than 32 bits of neighbours "
+    "from a lane; `computed` of tiles that were worked out from what was loaded",
     DIRECT: "Loads in the loops with dots that are stored to LDS as they are, through registers, "
     "on a target that copies memory straight to LDS: `loads` of the `of` that feed the dots, `at` "
     "which line, the `reason`",

@@ -18,6 +18,24 @@ UNKNOWN = -1
 
 
 _STAGES = "tt.num_stages"
+_KEEPS_APART = frozenset(
+    (
+        "amdg.extract_slice",
+        "arith.addi",
+        "arith.extsi",
+        "arith.extui",
+        "arith.index_cast",
+        "arith.muli",
+        "arith.subi",
+        "arith.trunci",
+        "tt.addptr",
+        "tt.broadcast",
+        "tt.expand_dims",
+        "tt.get_program_id",
+        "tt.splat",
+        "ttg.convert_layout",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +97,44 @@ def rests_on_loads(flow: Flow, op: TtgirOp) -> bool:
         if maker is not None and value not in flow.carried:
             ahead += flow.operands[maker.index]
     return False
+
+
+def program_axes(module: TtgirModule) -> frozenset[str]:
+    """The axes of the grid (`x`, `y`, `z`) that a module asks for its program's place on."""
+    return frozenset(axis for op in module.ops if (axis := _program_axis(op)) is not None)
+
+
+def distinct_program_axes(flow: Flow, values: Sequence[int]) -> frozenset[str]:
+    """Axes of the grid along which every program has values of its own, as far as the text tells.
+
+    Sums and products keep programs apart; a quotient, a remainder, a comparison or anything else
+    may give several of them the same.
+
+    Args:
+        flow: the module's values.
+        values: numbers of some of them, addresses say.
+    """
+    apart, together = set[str](), set[str]()
+    ahead, seen = [(value, True) for value in values], set[tuple[int, bool]]()
+    while ahead:
+        value, keeps = ahead.pop()
+        if (value, keeps) in seen or value == UNKNOWN:
+            continue
+        seen.add((value, keeps))
+        ahead += [(source, keeps) for source in flow.carried.get(value, ())]
+        maker = flow.op(value)
+        if maker is None or value in flow.carried:
+            continue
+        axis = _program_axis(maker)
+        if axis is not None:
+            (apart if keeps else together).add(axis)
+        keeps = keeps and maker.name in _KEEPS_APART
+        ahead += [(source, keeps) for source in flow.operands[maker.index]]
+    return frozenset(apart - together)
+
+
+def _program_axis(op: TtgirOp) -> str | None:
+    return str(op.attributes.get("axis")) if op.name == "tt.get_program_id" else None
 
 
 def flow_of(module: TtgirModule) -> Flow:
