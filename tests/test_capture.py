@@ -279,7 +279,8 @@ def test_missing_modules_and_files_beside_the_script(capture: Any, tmp_path: Pat
     report, stderr = capture(body)
     assert not report["errors"], stderr
     assert len(report["kernels"]) == 2
-    assert "no_such_plotting_library cannot be imported: a stand-in" in stderr
+    assert "no_such_plotting_library is not installed: stand-ins that do nothing" in stderr
+    assert "-m pip install no_such_plotting_library" in stderr
     assert (tmp_path / "sizes.txt").read_text() == "2048"  # the script wrote to its own copy
 
 

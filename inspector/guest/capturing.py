@@ -18,6 +18,7 @@ from typing import Any
 from . import lowering
 from .channel import Channel
 from .forked import Outcome, run_forked, tail_of
+from .missing import stood_in
 from .records import writer
 
 MODES: Mapping[str, str] = {
@@ -48,6 +49,7 @@ class Capturing:
         self._request = request
         self._folder = str(request["folder"])
         self._output = os.path.join(self._folder, "output.txt")
+        self._stood_in: list[str] = []
         self.heavy = False
 
     def run(self) -> dict[str, Any]:
@@ -62,6 +64,8 @@ class Capturing:
                 self._target(f"-{arch}", {"archs": [arch], "arch": arch, "device": device})
         else:
             self._target("", {})
+        if self._stood_in:
+            self._send({"note": stood_in(self._stood_in)})
         return {"output": tail_of(self._output), "heavy": self.heavy}
 
     def _target(self, suffix: str, special: Mapping[str, Any]) -> None:
@@ -69,7 +73,7 @@ class Capturing:
         deadline = time.monotonic() + float(self._request["time_limit"])
         request = {**self._request, **special, "finished": [], "home": os.getcwd()}
         request["deadline"] = deadline
-        request["stubs"] = list(self._request.get("stubs") or ())
+        request["stubs"] = [*(self._request.get("stubs") or ()), *self._stood_in]
         request["scratch"] = not self._request.get("cwd")
         work = os.path.join(self._folder, f"work{suffix}")
         os.makedirs(work, exist_ok=True)
@@ -118,7 +122,7 @@ class Capturing:
     def _prepare(self, request: dict[str, Any], retry: Mapping[str, str]) -> None:
         if "stub" in retry:
             request["stubs"].append(retry["stub"])
-            self._send({"note": f"{retry['stub']} cannot be imported: a stand-in takes its place"})
+            self._stood_in.append(retry["stub"])
         else:
             _copy(retry["from"], os.path.join(request["cwd"], retry["copy"]))
         # It will be imported a second time: rather once, for all that follow.

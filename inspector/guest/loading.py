@@ -13,6 +13,8 @@ import sys
 import traceback
 from types import ModuleType
 
+from . import checkout
+from .checkout import Checkout
 from .missing import install_hint
 
 MAIN_GUARD = 'put what should run only as a script under `if __name__ == "__main__":`'
@@ -35,9 +37,9 @@ def import_file(path: str) -> ModuleType:
         BaseException: whatever the file itself raises.
     """
     sys.argv = [path]
-    sys.path.insert(0, os.path.dirname(path))
-    if imports_relatively(path):
-        return _load_in_package(path)
+    around = enter(path)
+    if relative_levels(path):
+        return _load_in_package(path, around)
     name = os.path.splitext(os.path.basename(path))[0]
     if name in sys.modules:  # a file named after a module that Triton itself may yet import
         name = "_kinspect_target"
@@ -78,28 +80,39 @@ def load(path: str) -> ModuleType:
         raise LoadError(message, f"the file must load without a GPU; {MAIN_GUARD}") from error
 
 
-def imports_relatively(path: str) -> bool:
-    """Whether a file has `from . import`, which only works inside its package."""
+def enter(path: str) -> Checkout:
+    """Makes importable what a file may import: its siblings, and its checkout's packages."""
+    around = checkout.install(path)
+    if around.package is None:
+        sys.path.insert(0, os.path.dirname(path))
+    # In a package the siblings come last: one named `types` is not meant by `import types`.
+    return around
+
+
+def relative_levels(path: str) -> int:
+    """How many packages up a file's relative imports reach; 0 where it has none."""
     with open(path, "rb") as stream:
         tree = ast.parse(stream.read(), filename=path)
-    return any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))
+    return max((n.level for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)), default=0)
 
 
-def _load_in_package(path: str) -> ModuleType:
-    """Imports the file under its dotted name: only there do its relative imports resolve."""
-    sys.path[0], package = package_of(path)
-    name = os.path.splitext(os.path.basename(path))[0]
-    return importlib.import_module(f"{package}.{name}" if package else name)
-
-
-def package_of(path: str) -> tuple[str, str]:
-    """The folder that holds a file's outermost package, and the dotted name of its package."""
-    folder = os.path.dirname(path)
-    parts: list[str] = []
-    while os.path.exists(os.path.join(folder, "__init__.py")) or not parts:
+def package_of(path: str, around: Checkout) -> str:
+    """The dotted name of the package in which a file's relative imports resolve."""
+    if around.package is not None:
+        return around.package
+    # A folder without __init__.py is a package too: as many of them as the imports reach up.
+    folder, parts = os.path.dirname(path), list[str]()
+    for _ in range(max(1, relative_levels(path))):
         folder, part = os.path.split(folder)
-        parts.insert(0, part)  # a folder without __init__.py is a package too: a namespace
-    return folder, ".".join(parts)
+        parts.insert(0, part)
+    sys.path.insert(0, folder)
+    return ".".join(parts)
+
+
+def _load_in_package(path: str, around: Checkout) -> ModuleType:
+    """Imports the file under its dotted name: only there do its relative imports resolve."""
+    name = os.path.splitext(os.path.basename(path))[0]
+    return importlib.import_module(f"{package_of(path, around)}.{name}")
 
 
 def _place(path: str, error: BaseException) -> str:

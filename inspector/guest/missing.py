@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Sequence
 
 # Names on the package index, where they are others than the module's.
 DISTRIBUTIONS = {
@@ -61,6 +62,33 @@ def install_hint(failure: BaseException, wanted: str) -> str:
     package = DISTRIBUTIONS.get(top, top)
     quoted = f"'{package}'" if "[" in package else package
     return f"{sys.executable} -m pip install {quoted}, {other}"
+
+
+def stood_in(names: Sequence[str]) -> str:
+    """What is said, once, of modules that a stand-in took the place of.
+
+    Args:
+        names: in dots; those below a package are what its build would have made.
+    """
+    missing = [name for name in names if "." not in name]
+    unbuilt = [name for name in names if "." in name]
+    said = []
+    if missing:
+        packages = " ".join(dict.fromkeys(DISTRIBUTIONS.get(name, name) for name in missing))
+        said.append(
+            f"{_listed(missing)} not installed: stand-ins that do nothing take the place;"
+            f" {sys.executable} -m pip install {packages}, or name an interpreter with --python"
+        )
+    if unbuilt:
+        said.append(
+            f"{_listed(unbuilt)} not built: stand-ins that do nothing take the place; build the"
+            " package, or name an interpreter that has it with --python"
+        )
+    return ". ".join(said)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def _is_there(name: str) -> bool:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
+import re
 import sys
 from dataclasses import dataclass
 from typing import Any
 
+from ..checkout import PROTECTED
 from ..missing import install_hint, missing_module
 from ..records import error, one_line
-from ..world.stubs import PROTECTED
 from .project import Project
 
 MOST_TEXT = 300
+CANNOT_IMPORT = re.compile(r"cannot import name '(\w+)'")
 
 
 class IdleError(BaseException):
@@ -29,7 +32,8 @@ class Retry:
     """What would let the script come further in another run.
 
     Args:
-        stub: top-level module to stand in for.
+        stub: module to stand in for: one that is not installed, or a part of the user's own
+            packages that is only there once they are built.
         copy: file to bring into the scratch folder, relative to where the user stands or to the
             script.
     """
@@ -42,10 +46,10 @@ def retry_after(failure: BaseException, project: Project, stubs: list[str]) -> R
     """What another run should do differently; None where nothing would help."""
     cause: BaseException | None = failure
     while cause is not None:
-        if isinstance(cause, ModuleNotFoundError) and cause.name:
-            top = cause.name.partition(".")[0]
-            if top not in (*PROTECTED, *stubs) and not _is_there(project.path, top):
-                return Retry(stub=top)
+        if isinstance(cause, ImportError):
+            stub = _lacking(cause, project)
+            if stub is not None and stub not in stubs:
+                return Retry(stub=stub)
         if isinstance(cause, FileNotFoundError) and isinstance(cause.filename, (str, os.PathLike)):
             name = os.fspath(cause.filename)
             if isinstance(name, str) and not os.path.isabs(name):
@@ -103,9 +107,55 @@ def place_in(failure: BaseException, project: Project) -> str | None:
     return found
 
 
+BUILT = re.compile(
+    r"(_[A-Z]\w*|\w*(_C|_cuda|_hip|_rocm|_ext|_ops|_kernels|_lib)|_?version|_version_\w+)"
+)
+"""Names of modules that a build makes: compiled extensions and generated files."""
+
+
+def _lacking(failure: ImportError, project: Project) -> str | None:
+    """The module that a failed import wants a stand-in for; None where none would be right.
+
+    Of a package that is there, only what a build would have made is stood in for.
+    """
+    if not isinstance(failure, ModuleNotFoundError):
+        wanted = getattr(failure, "name_from", None)  # Python 3.12; else as the message has it
+        found = CANNOT_IMPORT.match(str(failure))
+        wanted = wanted or (found[1] if found else None)
+        package = failure.name
+        if not wanted or not package or not BUILT.fullmatch(wanted):
+            return None
+        return f"{package}.{wanted}" if _is_own_package(package, project) else None
+    if isinstance(failure, importlib.metadata.PackageNotFoundError) or not failure.name:
+        return None
+    name = failure.name
+    top, *parts = name.split(".")
+    if top in PROTECTED:
+        return None
+    if not _is_there(project.path, top):
+        return top
+    for part in parts:
+        if not _is_own_package(top, project):
+            return None  # another version of an installed package
+        top = f"{top}.{part}"
+        if not _is_there(project.path, top):
+            return top
+    return None
+
+
+def _is_own_package(name: str, project: Project) -> bool:
+    module = sys.modules.get(name)
+    try:
+        spec = getattr(module, "__spec__", None) or importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return False
+    folders = getattr(spec, "submodule_search_locations", None)
+    return bool(folders) and all(project.owns(os.path.join(folder, "x.py")) for folder in folders)
+
+
 def _is_there(path: str, name: str) -> bool:
     """Whether a module of that name can be found: then something in it is missing, not it."""
-    stem = os.path.join(os.path.dirname(path), name)
+    stem = os.path.join(os.path.dirname(path), *name.split("."))
     if os.path.isdir(stem) or os.path.exists(stem + ".py") or name in sys.modules:
         return True
     try:

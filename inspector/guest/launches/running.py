@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
-from ..loading import import_file, imports_relatively, package_of
+from ..loading import enter, import_file, package_of, relative_levels
 from ..records import Emit, error
 from .calls import make_calls, stated_calls
 from .endings import place_in
@@ -117,11 +117,11 @@ class Script:
         _ignore_breakpoints()
         path = self._project.path
         sys.argv = [path, *self._argv]
-        sys.path.insert(0, os.path.dirname(path))
+        around = enter(path)
         module = self._module = ModuleType("__main__")
         module.__file__ = path
-        if imports_relatively(path):  # as `python -m package.module` would
-            sys.path[0], module.__package__ = package_of(path)
+        if relative_levels(path):  # as `python -m package.module` would
+            module.__package__ = package_of(path, around)
             importlib.import_module(module.__package__)
         module.__dict__["__builtins__"] = __builtins__
         sys.modules["__main__"] = module
@@ -129,7 +129,7 @@ class Script:
 
     def _test(self) -> None:
         sys.argv = [self._project.path]
-        sys.path.insert(0, os.path.dirname(self._project.path))
+        enter(self._project.path)
         run_tests(self._project.path, self._emit)
 
     def _call(self, calls: Sequence[str]) -> None:

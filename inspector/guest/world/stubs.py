@@ -12,8 +12,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-PROTECTED = frozenset(("triton", "torch", "numpy"))
-"""Never stubbed: without them nothing that a script does means anything."""
+from ..checkout import PROTECTED
+
 NOWHERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "not installed")
 """Where the stubs would lie: scripts ask for a package's folder to look into it."""
 

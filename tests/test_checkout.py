@@ -1,0 +1,234 @@
+"""What a file may import of the checkout around it, by layout, and what is said of what lacks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kinspect.inspector.guest.checkout import Checkout, declarations
+
+Tool = Callable[..., subprocess.CompletedProcess[str]]
+Analyzed = Callable[[Path], tuple[dict[str, Any], str]]
+KERNEL = """\
+import torch, triton, triton.language as tl
+{imports}
+
+@triton.jit
+def copy(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, at < n), at < n)
+
+def run():
+    x = torch.zeros(4096, device="cuda")
+    copy[(16,)](x, torch.empty_like(x), 4096, BLOCK=BLOCK)
+
+if __name__ == "__main__":
+    run()
+"""
+SIZES = "BLOCK = 256\n"
+TEST = """\
+from {module} import run
+
+def test_it():
+    run()
+"""
+OTHER = "from {module} import run\nrun()\n"
+
+
+def write(top: Path, files: Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return top
+
+
+@pytest.fixture
+def analyzed(tool: Tool) -> Callable[[Path], tuple[dict[str, Any], str]]:
+    """Analyses a file where it lies; gives the report and what was said on stderr."""
+    pytest.importorskip("torch")
+
+    def run(file: Path, cwd: Path | None = None) -> tuple[dict[str, Any], str]:
+        done = tool("analyze", str(file), "--no-passes", "--format", "json", cwd=cwd)
+        return json.loads(done.stdout), done.stderr
+
+    return run
+
+
+def blocks(report: Mapping[str, Any]) -> list[int]:
+    return [kernel["variant"]["constexprs"]["BLOCK"] for kernel in report["kernels"]]
+
+
+PYPROJECT = '[project]\nname = "my-kernels"\nversion = "1"\n'
+LAYOUTS: Mapping[str, tuple[Mapping[str, str], str]] = {
+    "flat": (
+        {
+            "pyproject.toml": PYPROJECT,
+            "mine/__init__.py": "",
+            "mine/sizes.py": SIZES,
+            "mine/ops/__init__.py": "",
+            "mine/ops/twins.py": KERNEL.format(imports="from mine.sizes import BLOCK"),
+        },
+        "mine/ops/twins.py",
+    ),
+    "src, relative imports, a folder without __init__": (
+        {
+            "pyproject.toml": PYPROJECT,
+            "src/mine/__init__.py": "",
+            "src/mine/sizes.py": SIZES,
+            "src/mine/ops/twins.py": KERNEL.format(imports="from ..sizes import BLOCK"),
+        },
+        "src/mine/ops/twins.py",
+    ),
+    "package_dir of setup.py": (
+        {
+            "setup.py": "from setuptools import setup\n"
+            "setup(name='mine', package_dir={'': 'code/py'})\n",
+            "code/py/mine/__init__.py": "",
+            "code/py/mine/sizes.py": SIZES,
+            "benchmarks/twins.py": KERNEL.format(imports="from mine.sizes import BLOCK"),
+        },
+        "benchmarks/twins.py",
+    ),
+    "where of setup.cfg": (
+        {
+            "setup.cfg": "[metadata]\nname = mine\n[options.packages.find]\nwhere = code\n",
+            "code/mine/__init__.py": "",
+            "code/mine/sizes.py": SIZES,
+            "tools/twins.py": KERNEL.format(imports="from mine.sizes import BLOCK"),
+        },
+        "tools/twins.py",
+    ),
+    "a project within the checkout": (
+        {
+            ".git/HEAD": "ref: refs/heads/main\n",
+            "parts/kernels/pyproject.toml": PYPROJECT,
+            "parts/kernels/torch-ext/mine/__init__.py": "",
+            "parts/kernels/torch-ext/mine/sizes.py": SIZES,
+            "scripts/twins.py": KERNEL.format(imports="from mine.sizes import BLOCK"),
+        },
+        "scripts/twins.py",
+    ),
+    "helpers of the tests": (
+        {
+            "pyproject.toml": PYPROJECT + '[tool.pytest.ini_options]\npythonpath = ["helpers"]\n',
+            "helpers/sizes_for_tests.py": SIZES,
+            "tests/shared.py": "from sizes_for_tests import BLOCK\n",
+            "tests/copies/twins.py": KERNEL.format(imports="from tests.shared import BLOCK"),
+            "tests/copies/test_twins.py": TEST.format(module="tests.copies.twins"),
+        },
+        "tests/copies/test_twins.py",
+    ),
+    "no project at all, one package": (
+        {
+            "mine/__init__.py": "",
+            "mine/sizes.py": SIZES,
+            "mine/deep/__init__.py": "",
+            "mine/deep/twins.py": KERNEL.format(imports="from mine.sizes import BLOCK"),
+        },
+        "mine/deep/twins.py",
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_file_is_captured_in_its_own_checkout(
+    layout: str, tmp_path: Path, analyzed: Analyzed
+) -> None:
+    files, target = LAYOUTS[layout]
+    top = write(tmp_path / "checkout", files)
+    report, stderr = analyzed(top / target)
+    assert not report["errors"], stderr
+    assert blocks(report) == [256]
+
+
+def test_siblings_do_not_shadow_the_standard_library(tmp_path: Path, analyzed: Analyzed) -> None:
+    files = {
+        "mine/__init__.py": "",
+        "mine/types.py": "raise RuntimeError('not this one')\n",
+        "mine/sizes_beside.py": SIZES,
+        "mine/twins.py": KERNEL.format(imports="import types\nfrom sizes_beside import BLOCK"),
+    }
+    report, stderr = analyzed(write(tmp_path, files) / "mine/twins.py")
+    assert not report["errors"], stderr
+    assert blocks(report) == [256]
+
+
+def test_only_what_a_build_would_have_made_is_stood_in_for(
+    tmp_path: Path, analyzed: Analyzed
+) -> None:
+    files = {
+        "pyproject.toml": PYPROJECT,
+        "mine/__init__.py": "from importlib.metadata import version\n"
+        "__version__ = version('my_kernels')\n"
+        "from . import _C\nfrom .version import git\nimport mine_cuda\n",
+        "mine/sizes.py": SIZES,
+        "bench/twins.py": KERNEL.format(imports="from mine.sizes import BLOCK"),
+    }
+    report, stderr = analyzed(write(tmp_path, files) / "bench/twins.py")
+    assert not report["errors"], stderr
+    assert blocks(report) == [256]  # not the stand-in's: the package itself was imported
+    notes = [line for line in stderr.splitlines() if "stand-ins" in line]
+    assert len(notes) == 1
+    assert "mine._C, mine.version are not built" in notes[0]
+    assert "mine_cuda is not installed" in notes[0]
+
+
+def test_a_name_that_is_not_there_stays_an_error(tmp_path: Path, analyzed: Analyzed) -> None:
+    files = {
+        "pyproject.toml": PYPROJECT,
+        "mine/__init__.py": "",
+        "mine/sizes.py": "WIDTH = 1\n",
+        "twins.py": KERNEL.format(imports="from mine.sizes import BLOCK"),
+    }
+    report, _ = analyzed(write(tmp_path, files) / "twins.py")
+    (error,) = report["errors"]
+    assert "cannot import name 'BLOCK'" in error["message"]
+
+
+def test_an_installed_module_goes_before_the_checkout_s(tmp_path: Path, analyzed: Analyzed) -> None:
+    files = {
+        "pyproject.toml": PYPROJECT,
+        "src/yaml/__init__.py": SIZES,
+        "src/triton/__init__.py": "raise RuntimeError('not built')\n",
+        "tools/twins.py": KERNEL.format(imports="import yaml\nBLOCK = 64 * len(yaml.dump(1)) // 6"),
+    }
+    report, stderr = analyzed(write(tmp_path, files) / "tools/twins.py")
+    assert not report["errors"], stderr
+    assert blocks(report) == [64]
+
+
+def test_nothing_above_the_checkout_is_a_root(tmp_path: Path) -> None:
+    write(tmp_path, {"setup.py": "", "outside/__init__.py": ""})
+    top = write(tmp_path / "checkout", {".git/HEAD": "", "a/b/twins.py": ""})
+    roots = Checkout(str(top / "a/b/twins.py")).roots
+    assert str(tmp_path) not in roots
+    assert {str(top), str(top / "a"), str(top / "a/b")} <= set(roots)
+
+
+def test_declarations_are_read_and_never_run(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "setup.py": "import os\nos.mkdir('ran')\n"
+            "setup(name='here', packages=find_packages('lib/py'))\n",
+            "pyproject.toml": "this is = = no TOML\n",
+            "setup.cfg": "no section\n",
+        },
+    )
+    found = declarations(str(tmp_path))
+    assert (found.name, found.folders) == ("here", ["lib/py"])
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_project_s_folders_above_itself_are_left_out(tmp_path: Path) -> None:
+    write(
+        tmp_path / "project",
+        {"pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["..", "/"]\n', "x.py": ""},
+    )
+    roots = Checkout(str(tmp_path / "project/x.py")).roots
+    assert roots == [str(tmp_path / "project")]
