@@ -135,6 +135,14 @@ def test_functions_and_what_calls_a_kernel_as_a_whole() -> None:
 DAMAGED = PYTHON.replace(")\n# kinspect: ignore[E1]", "\n# kinspect: ignore[E1]")
 
 
+def test_nothing_is_read_from_where_python_gives_a_file_up() -> None:
+    # Python's tokenizer would take minutes for the blanks of such a file.
+    text = "x = 1  # kinspect: ignore[A1]\ny = $\nz = 1  # kinspect: ignore[B1]\n"
+    assert spoken(in_python(text, "k.py")) == [(1, ("A1",), 1, 1)]
+    blanks = "x = 1  # kinspect: ignore[A1]\ny = (\n" + "\t" * 30_000 + "$)\n"
+    assert spoken(in_python(blanks, "k.py")) == [(1, ("A1",), 1, 1)]
+
+
 def test_a_damaged_file_still_says_what_can_be_read() -> None:
     with pytest.raises(SyntaxError):
         ast.parse(DAMAGED)

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
+from .syntax import parse
+
 PROTECTED = frozenset(("triton", "torch", "numpy"))
 """Never taken from a checkout, where they are not built, nor stood in for."""
 MARKERS = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -147,7 +149,7 @@ def _setup_cfg(folder: str) -> tuple[str | None, list[Any]]:
 
 def _setup_py(folder: str) -> tuple[str | None, list[Any]]:
     with open(os.path.join(folder, "setup.py"), "rb") as stream:
-        tree = ast.parse(stream.read())
+        tree = parse(stream.read())
     name, folders = None, list[Any]()
     for node in ast.walk(tree):
         called = node.func if isinstance(node, ast.Call) else None

@@ -16,6 +16,7 @@ from types import ModuleType
 from . import checkout
 from .checkout import Checkout
 from .missing import install_hint
+from .syntax import parse
 
 MAIN_GUARD = 'put what should run only as a script under `if __name__ == "__main__":`'
 
@@ -92,7 +93,7 @@ def enter(path: str) -> Checkout:
 def relative_levels(path: str) -> int:
     """How many packages up a file's relative imports reach; 0 where it has none."""
     with open(path, "rb") as stream:
-        tree = ast.parse(stream.read(), filename=path)
+        tree = parse(stream.read(), path)
     return max((n.level for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)), default=0)
 
 

@@ -113,6 +113,20 @@ def in_text(text: str, file: str) -> Marks:
     return in_python(text, file) if PurePath(file).suffix == ".py" else in_assembly(text, file)
 
 
+def _sound(text: str) -> str:
+    """A file up to the line at which Python's parser gives it up.
+
+    Python's own tokenizer takes a minute for 30,000 blanks before what is no token.
+    """
+    try:
+        python_tree(text)
+    except SyntaxError as error:
+        return "".join(text.splitlines(keepends=True)[: max(0, (error.lineno or 1) - 1)])
+    except (ValueError, RecursionError, MemoryError):
+        return ""
+    return text
+
+
 def in_python(text: str, file: str) -> Marks:
     """The suppressions of a Python file, as far as it can be read."""
     gathered = _Gathered(file)
@@ -120,7 +134,7 @@ def in_python(text: str, file: str) -> Marks:
     alone: list[tuple[int, str]] = []  # comments on lines of their own before it
     start: int | None = None
     try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        for token in tokenize.generate_tokens(io.StringIO(_sound(text)).readline):
             line = token.start[0]
             if token.type == tokenize.COMMENT:
                 (alone if start is None else inside).append((line, token.string))

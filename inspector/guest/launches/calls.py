@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from ..records import Emit, error, one_line
+from ..syntax import parse
 from .endings import place_in
 from .project import Project
 
@@ -27,8 +28,9 @@ def stated_calls(source: bytes) -> list[str]:
     if b"kinspect:" not in source:
         return []
     try:
+        parse(source)  # Python's tokenizer takes minutes for blanks before what is no token
         tokens = list(tokenize.tokenize(io.BytesIO(source).readline))
-    except (tokenize.TokenError, SyntaxError):
+    except (tokenize.TokenError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     comments = [t.string for t in tokens if t.type == tokenize.COMMENT]
     found = [COMMENT.match(text) for text in comments]
