@@ -67,6 +67,21 @@ class SourceLoc:
 
 
 @dataclass(frozen=True, slots=True)
+class Assumption:
+    """An answer that a script got to what nobody knows, before it launched a kernel.
+
+    Args:
+        what: it asked, in words.
+        assumed: the answer.
+        source: where it asked.
+    """
+
+    what: str
+    assumed: str
+    source: SourceLoc | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     """One specialisation of one kernel for one target: TTIR + options + target.
 
@@ -76,7 +91,8 @@ class Variant:
 
     `grid` is that of the first launch, `call_site` where it was launched from, `launches` how often
     that happened, `tuning` the autotuner's configuration it belongs to, `notes` what happened on
-    the way that a reader of the figures should know.
+    the way that a reader of the figures should know, `assumptions` what the script was told before
+    that nobody knows: on a GPU it may launch something else.
     """
 
     kernel: str
@@ -96,6 +112,7 @@ class Variant:
     tuning: Mapping[str, Any] | None = None
     launches: int | None = None
     notes: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
     stage: str = "ttir"  # of the text in `ttir`: "ttgir" where only that was saved
 
 

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import time
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -525,6 +526,30 @@ def test_operands_need_no_commas(name: str) -> None:
     bare = re.sub(r"(?m)^(\s+[a-z]\w+ [^;\n]*)", lambda line: line[1].replace(", ", " "), text)
     assert bare.count(", ") < text.count(", ")
     assert equal_code(parse_text(text, "x"), parse_text(bare, "x"))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [lambda n: hex(n), lambda n: f"{n}+0", lambda n: f"2*{n}-{n}", lambda n: f"({n})"],
+    ids=["hexadecimal", "sum", "difference", "parentheses"],
+)
+@pytest.mark.parametrize("name", ["calls.llvm22.gfx90a.s", "attend.triton39.gfx950.amdgcn"])
+def test_registers_have_the_numbers_that_the_assembler_reads(
+    name: str, written: Callable[[int], str]
+) -> None:
+    """`v[0x46:0x49]` is `v[70:73]` for LLVM; inline assembly of public kernels is written so."""
+    text = (DATA / name).read_text()
+    odd = re.sub(
+        r"(?m)^(\s+[a-z]\w+ [^;\n]*)",
+        lambda line: re.sub(
+            r"\b([vsa])\[(\d+):(\d+)\]",
+            lambda r: f"{r[1]}[{written(int(r[2]))}:{written(int(r[3]))}]",
+            line[1],
+        ),
+        text,
+    )
+    assert odd != text
+    assert equal_code(parse_text(text, "x"), parse_text(odd, "x"))
 
 
 def test_commas_are_those_that_llvm_prints() -> None:

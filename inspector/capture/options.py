@@ -45,6 +45,7 @@ class CaptureOptions:
         all_configs: a sweep over axes goes over the autotune configurations as well.
         trust_trace: what a trace or a file of Inductor's names may be imported and run where a
             kernel cannot be made of its source alone.
+        strict: a kernel that rests on an assumption is an error.
     """
 
     argv: tuple[str, ...] = ()
@@ -61,3 +62,4 @@ class CaptureOptions:
     axes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     all_configs: bool = False
     trust_trace: bool = False
+    strict: bool = False

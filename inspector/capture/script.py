@@ -22,7 +22,7 @@ from kinspect.inspector.capture.options import CaptureOptions, physical_memory
 from kinspect.inspector.capture.refusals import Refusal, joined, lost, refusal
 from kinspect.inspector.documents import python_tree
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import ErrorRecord, SourceLoc, Variant
+from kinspect.inspector.model import Assumption, ErrorRecord, SourceLoc, Variant
 from kinspect.inspector.sweep.axes import BACKEND_ONLY
 
 GRACE_SECONDS = 20.0
@@ -160,6 +160,9 @@ def capture_file(worker: Guest, plan: Plan) -> Iterator[Found | Ended]:
         failure.as_record(plan.path, alike, output if failure.stage == "capture" else "")
         for failure, alike in joined(failures).items()
     ]
+    error, note = _on_assumptions(plan, counted)
+    errors += [error] if error is not None else []
+    notes.update({note: None} if note is not None else {})
     yield Ended(tuple(labelled(counted)), tuple(errors), tuple(notes))
 
 
@@ -303,7 +306,33 @@ def _variant(fields: Mapping[str, Any], plan: Plan) -> Variant:
         tuning=fields.get("tuning"),
         launches=fields.get("launches"),
         notes=tuple(fields.get("notes") or ()),
+        assumptions=tuple(map(_assumption, fields.get("assumptions") or ())),
     )
+
+
+def _assumption(fields: Mapping[str, Any]) -> Assumption:
+    file, line = fields.get("file"), fields.get("line")
+    source = SourceLoc(file, line) if file and line else None
+    return Assumption(str(fields["what"]), str(fields["assumed"]), source)
+
+
+def _on_assumptions(
+    plan: Plan, variants: Sequence[Variant]
+) -> tuple[ErrorRecord | None, str | None]:
+    """What is said of those that rest on assumptions: an error where none may, else a note."""
+    resting = [variant for variant in variants if variant.assumptions]
+    if not resting:
+        return None, None
+    first = resting[0].assumptions[0]
+    at = f" ({Path(first.source.file).name}:{first.source.line})" if first.source else ""
+    said = (
+        f"{len(resting)} of {len(variants)} specialisations rest on what is not known without a"
+        f" GPU, the first on {first.what}: taken for {first.assumed}{at}"
+    )
+    if not plan.options.strict:
+        return None, f"{plan.path}: {said}"
+    hint = "have the script not ask for it, or leave --strict out"
+    return ErrorRecord(str(plan.path), None, "capture", said, hint), None
 
 
 def _launched(variant: Variant, facts: Mapping[str, Any] | None) -> Variant:

@@ -43,6 +43,7 @@ def capture_options(function: F) -> F:
         memory_limit: float | None,
         stubs: tuple[str, ...],
         trust_trace: bool,
+        strict: bool,
         **kwargs: Any,
     ) -> Any:
         if calls and (signature is not None or defines):
@@ -59,6 +60,7 @@ def capture_options(function: F) -> F:
             memory_limit=int(memory_limit * 2**30) if memory_limit is not None else None,
             stubs=stubs,
             trust_trace=trust_trace,
+            strict=strict,
         )
         return function(*args, capture=options, **kwargs)
 
@@ -138,6 +140,11 @@ OPTIONS = (
         type=click.FloatRange(0.5),
         metavar="GIB",
         help="Memory that the script may map.  [that of the machine]",
+    ),
+    click.option(
+        "--strict",
+        is_flag=True,
+        help="Exit with status 2 where a kernel rests on what is not known without a GPU.",
     ),
     click.option(
         "--trust-trace",

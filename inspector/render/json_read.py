@@ -16,6 +16,7 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import (
     Access,
     Artifact,
+    Assumption,
     ErrorRecord,
     Finding,
     KernelReport,
@@ -384,6 +385,10 @@ def _read_variant(v: dict[str, Any] | None, kernel: str, arch: str | None) -> Va
         tuning=v.get("tuning"),
         launches=v.get("launches"),
         notes=tuple(v.get("notes", ())),
+        assumptions=tuple(
+            Assumption(its["what"], its["assumed"], _read_place(its["source"]))
+            for its in v.get("assumptions", ())
+        ),
     )
 
 

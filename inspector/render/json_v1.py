@@ -228,6 +228,10 @@ def _variant(v: Variant | None) -> dict[str, Any] | None:
         "tuning": dict(v.tuning) if v.tuning is not None else None,
         "launches": v.launches,
         "notes": list(v.notes),
+        "assumptions": [
+            {"what": its.what, "assumed": its.assumed, "source": _place(its.source)}
+            for its in v.assumptions
+        ],
     }
 
 

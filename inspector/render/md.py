@@ -54,6 +54,8 @@ def _kernel(kernel: KernelReport) -> list[str]:
     configuration = view.configuration(kernel)
     if configuration:
         lines += [inline(configuration), ""]
+    if assumed := view.assumed(kernel):
+        lines += [f"**{inline(assumed[0].upper() + assumed[1:])}**", ""]
     lines += _table(
         ("VGPRs", "AGPRs", "SGPRs", "spills", "scratch", "LDS", "code"),
         [

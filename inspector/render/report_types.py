@@ -57,6 +57,14 @@ class Failure(_Failure, total=False):
     output: str
 
 
+class Assumption(TypedDict):
+    """An answer to what nobody knows, and where the script asked."""
+
+    what: str
+    assumed: str
+    source: Place | None
+
+
 class _Variant(TypedDict):
     signature: dict[str, str]
     constexprs: dict[str, Any]
@@ -76,6 +84,7 @@ class Variant(_Variant, total=False):
     tuning: dict[str, Any] | None
     launches: Count | None
     notes: list[str]
+    assumptions: list[Assumption]
 
 
 class Artifact(TypedDict):

@@ -103,6 +103,8 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
     configuration = view.configuration(kernel)
     if configuration:
         paper.print(Line(f"  {configuration}", style="dim"))
+    if assumed := view.assumed(kernel):
+        _wrapped(paper, Line(f"  {assumed}", style="yellow"), "    ")
     paper.print(Line())
     _resources(paper, kernel)
     _loops(paper, kernel)

@@ -102,6 +102,17 @@ def configuration(kernel: KernelReport) -> str:
     return "  ".join(parts)
 
 
+def assumed(kernel: KernelReport) -> str:
+    """What a kernel's specialisation rests on and nobody knows, in one line; "" for nothing."""
+    made = kernel.variant.assumptions if kernel.variant is not None else ()
+    if not made:
+        return ""
+    first, more = made[0], len(made) - 1
+    at = f" ({place(first.source)})" if first.source is not None else ""
+    rest = f", and {more} more" if more else ""
+    return f"assumed: {first.what} is {first.assumed}{at}{rest}"
+
+
 # --------------------------------------------------------------------------- occupancy
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import world as worlds
 from ..records import Emit, error, note
+from ..world.assumptions import LOG
 from ..world.device import Device
 from .endings import IdleError, OutOfTimeError, Retry, ending, retry_after
 from .layers import EnoughError, Layers
@@ -49,6 +50,7 @@ def capture(request: dict[str, Any], write: Emit) -> None:
     _keep_caches_apart(request["folder"])
     stubs: list[str] = list(request.get("stubs") or ())
     world = worlds.install(Device.of(request["device"]), request["folder"], stubs=stubs)
+    LOG.watch(project.owns_code)
     names = Names(request.get("wanted") or ())
     tuning = Tuning(emit, request.get("max_configs"))
     tuning.install()
@@ -68,6 +70,7 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         layers.origin,
         names.wanted,
         request.get("finished") or (),
+        world.overwritten,
     )
     recorder.install()
     calls = request.get("calls") or ()

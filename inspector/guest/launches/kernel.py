@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 REGISTERS = re.compile(r"^\s*\.vgpr_count:\s*(\d+)", re.M)
@@ -19,12 +19,15 @@ class StandInKernel:
 
     Args:
         name: of the kernel.
-        launched: called with the grid at each launch.
+        launched: called with the grid and the arguments at each launch.
         compile_now: makes Triton's own compiled kernel.
     """
 
     def __init__(
-        self, name: str, launched: Callable[[tuple[int, ...]], None], compile_now: Callable[[], Any]
+        self,
+        name: str,
+        launched: Callable[[tuple[int, ...], Sequence[Any]], None],
+        compile_now: Callable[[], Any],
     ) -> None:
         self.name = name
         self.function = 1
@@ -37,12 +40,12 @@ class StandInKernel:
 
     def run(self, grid_0: Any, grid_1: Any, grid_2: Any, *others: Any) -> None:
         """What a launcher does; behind the grid come stream, function, hooks and arguments."""
-        self._launched(tuple(int(n) for n in (grid_0, grid_1, grid_2)))
+        self._launched(tuple(int(n) for n in (grid_0, grid_1, grid_2)), others)
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         def launch(*args: Any, stream: Any = None) -> None:
             sizes = [*grid, 1, 1]
-            self.run(*sizes[:3])
+            self.run(*sizes[:3], *args)
 
         return launch
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,8 +19,10 @@ from ..failures import front_end_error
 from ..frontend import definition, lower
 from ..lowering import UnknownOptionError, target
 from ..records import Emit, error, note
+from ..world.assumptions import LOG
 from .kernel import StandInKernel
 from .sites import Sites
+from .writes import written
 
 MOST_GRIDS = 16
 """How many different grids of one specialisation are told apart."""
@@ -43,12 +45,25 @@ class Origin:
 
 @dataclass
 class Specialisation:
-    """One kernel for one set of types, constants and options; `pending` until it is written out."""
+    """One kernel for one set of types, constants and options; `pending` until it is written out.
+
+    Args:
+        key: tells it from others.
+        taken: whether it is reported.
+        pending: its record.
+        launches: so many so far.
+        types: of its arguments, `constexpr` for those that are no parameters of its TTIR.
+        written: places among these parameters of the pointers that it writes to; None: it may be
+            any.
+        grids: grid -> launches.
+    """
 
     key: str
     taken: bool = False
     pending: dict[str, Any] | None = None
     launches: int = 0
+    types: tuple[Any, ...] = ()
+    written: frozenset[int] | None = None
     grids: dict[tuple[int, ...], int] = field(default_factory=dict)
 
 
@@ -62,6 +77,7 @@ class Recorder:
         origin: asked at each new specialisation.
         wanted: whether a kernel of this name and qualified name was asked for.
         finished: keys that an earlier run of the same script wrote out, or died at.
+        overwritten: told of each argument of a launch that the kernel may write to.
     """
 
     def __init__(
@@ -72,6 +88,7 @@ class Recorder:
         origin: Callable[[], Origin],
         wanted: Callable[[str, str], bool],
         finished: Collection[str] = (),
+        overwritten: Callable[[Any], None] = lambda value: None,
     ) -> None:
         self.arch = arch
         self.captured = 0
@@ -83,6 +100,7 @@ class Recorder:
         self._origin = origin
         self._wanted = wanted
         self._finished = frozenset(finished)
+        self._overwritten = overwritten
         self._sites = Sites()
         self._seen: dict[str, Specialisation] = {}
         self._target = target(arch)
@@ -126,7 +144,7 @@ class Recorder:
                 self._record(spec, src, function, stated)
         return StandInKernel(
             src.name,
-            lambda grid: self._launched(spec, grid),
+            lambda grid, values: self._launched(spec, grid, values),
             lambda: self._really_compile(src, stated),
         )
 
@@ -186,7 +204,11 @@ class Recorder:
                 call_site=self._sites.current(),
                 tuning=dict(origin.tuning) if origin.tuning else None,
                 notes=[*variant["notes"], *origin.notes],
+                assumptions=LOG.so_far(),
             )
+            spec.types = tuple(src.signature.values())
+            if all(isinstance(kind, str) for kind in spec.types):  # a tuple is several parameters
+                spec.written = written(variant["ttir"])
             spec.pending = variant
             self.captured += 1
 
@@ -194,13 +216,24 @@ class Recorder:
         self.failed += 1
         self._emit(record)
 
-    def _launched(self, spec: Specialisation, grid: tuple[int, ...]) -> None:
+    def _launched(self, spec: Specialisation, grid: tuple[int, ...], values: Sequence[Any]) -> None:
+        self._overwrite(spec, values)
         if not spec.taken:
             return
         spec.launches += 1
         if grid in spec.grids or len(spec.grids) < MOST_GRIDS:
             spec.grids[grid] = spec.grids.get(grid, 0) + 1
         self._write(spec, grid)
+
+    def _overwrite(self, spec: Specialisation, values: Sequence[Any]) -> None:
+        """What the kernel would have written nobody knows from here on."""
+        if spec.written is not None and len(values) >= len(spec.types) > 0:
+            # Triton's launcher gets every argument, its kernel those that are no constants.
+            named = zip(spec.types, values[len(values) - len(spec.types) :])
+            passed = [value for kind, value in named if kind != "constexpr"]
+            values = [passed[place] for place in spec.written if place < len(passed)]
+        for value in values:
+            self._overwritten(value)
 
     def _write(self, spec: Specialisation, grid: tuple[int, ...] | None) -> None:
         variant, spec.pending = spec.pending, None

@@ -5,13 +5,15 @@ Torch's C++ sees CPU and meta tensors only. Which device a tensor claims is this
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import payloads, unknowns
+from .assumptions import LOG, UnknownFloat, unknown_array
 from .plans import OVERWRITING, Plan, plan_of
 from .shapes import META, Shapes
 from .tensors import Addresses, DeviceTensor, Memory, bytes_of, fits, host_dtype
@@ -21,6 +23,10 @@ DEVICE_TYPES = ("cuda", "hip")
 KERNEL_KEYS = ("CUDA", "CompositeExplicitAutograd", "CPU", "CompositeImplicitAutograd")
 """Where a library's operator may keep its Python kernel, the likeliest first."""
 
+ASKED: Mapping[str, str] = MappingProxyType(
+    {"_local_scalar_dense": "the value of", "item": "the value of", "is_nonzero": "the truth of"}
+)
+"""What an operator that reads a tensor asks for, in words."""
 OVERRIDE_KEYS = ("CUDA", "AutogradCUDA")
 """Where libraries put Triton kernels in the place of torch's own."""
 
@@ -173,12 +179,19 @@ class Dispatcher:
             payload = tensor._payload
             if how == "repr":
                 return self._shown(tensor)
+            unknown = payload.is_meta or tensor._memory.unknown
+            if unknown:
+                LOG.note(
+                    self.described((tensor,), f"{how} of"), "zeros" if payload.is_meta else "…"
+                )
             if how == "tolist" and payload.is_meta:
                 zero = torch.zeros((), dtype=payload.dtype, device=CPU).item()
                 return unknowns.zeros(tuple(payload.shape), zero)
             values = self.plain(tensor).resolve_conj().resolve_neg()
             values = values.to(host_dtype(values.dtype))
-            return values.tolist() if how == "tolist" else values.numpy()
+            if how == "tolist":
+                return values.tolist()
+            return values.numpy().view(unknown_array()) if unknown else values.numpy()
 
     @staticmethod
     def _shown(tensor: DeviceTensor) -> str:
@@ -279,7 +292,7 @@ class Dispatcher:
             unknown = unknown or tensor._memory.unknown
         unknown = unknown or hollow
         if outers and plan.read is not None:
-            return plan.read(outers[0], unknown)
+            return self._read(plan, outers, unknown)
         wanted = self.tensor_class
         inner_args = [
             v._payload
@@ -309,6 +322,10 @@ class Dispatcher:
         memory = outers[0]._memory if plan.view and outers else None
         known = {id(t._payload): t for t in outers}
         truth = payloads.truth_of(plan, outers) if unknown else None
+        cause = self._cause(outers) if unknown else ""
+        if unknown and unknowns.decides_shape(plan.name, args):
+            what = self.described(outers, f"how many elements {plan.name.strip('_')} finds in")
+            LOG.note(what, payloads.first_shape(results))
 
         def outer(result: torch.Tensor) -> torch.Tensor:
             same = known.get(id(result))
@@ -318,7 +335,7 @@ class Dispatcher:
                 return result
             wrapped = self.wrap(result, claim, memory)
             if memory is None and unknown:
-                self._taint(wrapped, truth)
+                self._taint(wrapped, truth, cause)
             elif plan.uninitialised:
                 wrapped._memory.unknown = True
             return wrapped
@@ -326,6 +343,34 @@ class Dispatcher:
         if isinstance(results, torch.Tensor):
             return outer(results)
         return payloads.one(results, outer)
+
+    def _read(self, plan: Plan, tensors: Sequence[DeviceTensor], unknown: bool) -> Any:
+        """What the host gets of tensors, and a note where nobody knows it."""
+        if plan.name == "equal" and not unknown:
+            left, right = (t._payload for t in (tensors[0], tensors[-1]))
+            return torch.equal(left, right)
+        assert plan.read is not None
+        value = plan.read(tensors[0], unknown)
+        if not unknown or plan.name in ("is_pinned", "_pin_memory"):
+            return value
+        LOG.note(self.described(tensors, ASKED.get(plan.name, f"{plan.name} of")), value)
+        return value
+
+    def item(self, tensor: DeviceTensor) -> Any:
+        """What `tensor.item()` gives; a float that nobody knows is noted where it is used."""
+        unknown = tensor._memory.unknown or tensor._payload.is_meta
+        if not unknown or not tensor.dtype.is_floating_point:
+            return torch._C.TensorBase.item(tensor)
+        with LOG:
+            value = torch._C.TensorBase.item(tensor)
+        return UnknownFloat(value, self.described((tensor,), "the value of"))
+
+    @staticmethod
+    def described(tensors: Sequence[DeviceTensor], asked: str) -> str:
+        """What was asked of tensors whose contents nobody knows, in words."""
+        one = next((t for t in tensors if t._memory.unknown or t._payload.is_meta), tensors[0])
+        why = one._memory.cause if one._memory.unknown else "too large to be computed here"
+        return f"{asked} a tensor {why}"
 
     def _computed(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
         """A result with contents if it is small, else its shape alone. No operand is hollow."""
@@ -369,6 +414,7 @@ class Dispatcher:
                 doubtful = any(t._memory.unknown or t._payload.is_meta for t in others)
                 if doubtful:
                     tensor._memory.unknown = True
+                    tensor._memory.cause = self._cause(others)
                 elif plan.name in OVERWRITING:
                     tensor._memory.unknown = False
                 if plan.changes_shape:
@@ -388,10 +434,23 @@ class Dispatcher:
             tensor._memory = self._addresses.allocate(needed)
         self.replace(tensor, self.wrap(payload, tensor._claim, tensor._memory))
 
-    def _taint(self, tensor: DeviceTensor, truth: bool | None) -> None:
+    def _taint(self, tensor: DeviceTensor, truth: bool | None, cause: str) -> None:
         memory = tensor._memory
         memory.unknown = True
         memory.truth = truth
+        memory.cause = cause
+
+    @staticmethod
+    def _cause(tensors: Sequence[DeviceTensor]) -> str:
+        """Why a result is unknown: as the first operand of which that is known."""
+        known = next((t._memory.cause for t in tensors if t._memory.unknown), None)
+        return known or "too large to be computed here"
+
+    def written_by_a_kernel(self, tensor: DeviceTensor) -> None:
+        """From here on nobody knows its contents: the kernel is not run."""
+        tensor._memory.unknown = True
+        tensor._memory.truth = None
+        tensor._memory.cause = "that a kernel writes, which is not run"
 
     def _python_kernel(self, func: Any, key: str, args: Any, kwargs: Any) -> Any:
         with self.mode:

@@ -125,6 +125,12 @@ def first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:160]
 
 
+def first_shape(value: Any) -> str:
+    """The shape of the first tensor in a value, in words."""
+    first = next(tensors(value), None)
+    return "?" if first is None else "x".join(map(str, first.shape)) or "1"
+
+
 def arguments(plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The arguments that an operator writes to, as it returns them."""
     written = [kwargs[n] if n in kwargs else args[i] for i, n in plan.returned]

@@ -37,6 +37,11 @@ class World:
         if text not in self.notes:
             self.notes.append(text)
 
+    def overwritten(self, value: Any) -> None:
+        """Takes an argument of a launch that the kernel writes to, if it is a tensor."""
+        if self._torch is not None:
+            self._torch.overwritten(value)
+
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """The user's code runs inside: its tensors are on the device."""

@@ -5,6 +5,7 @@ A script that plots, logs or compares with another library then reaches its kern
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,9 @@ from types import ModuleType
 from typing import Any
 
 from ..checkout import PROTECTED
+from .assumptions import LOG
 
+VERSION = "0.0.0"
 NOWHERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "not installed")
 """Where the stubs would lie: scripts ask for a package's folder to look into it."""
 
@@ -21,13 +24,19 @@ NOWHERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "not installe
 class InertMeta(type):
     """Classes whose unknown attributes are inert too, so that a stub can be subclassed."""
 
+    origin: str
+
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Inert
+        return named(f"{cls.origin}.{name}")
 
     def __iter__(cls) -> Iterator[Any]:
         return iter(())
+
+    def __bool__(cls) -> bool:
+        LOG.note(f"{cls.origin}, which is not installed", True)
+        return True
 
     def __or__(cls, other: Any) -> Any:
         return Any
@@ -38,11 +47,14 @@ class InertMeta(type):
 class Inert(metaclass=InertMeta):
     """Attribute, function, class, decorator and context manager that does nothing.
 
-    Called with a single function or class it gives that back, as a decorator does.
+    Called with a single function or class it gives that back, as a decorator does. What is decided
+    by it is an assumption: it is false, empty, equal to nothing and no larger than anything.
     """
 
+    origin = "a stand-in"
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        if cls is Inert and len(args) == 1 and not kwargs and callable(args[0]):
+        if "origin" in vars(cls) and len(args) == 1 and not kwargs and callable(args[0]):
             return args[0]
         return super().__new__(cls)
 
@@ -56,12 +68,14 @@ class Inert(metaclass=InertMeta):
         return cls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return args[0] if len(args) == 1 and not kwargs and callable(args[0]) else Inert()
+        if len(args) == 1 and not kwargs and callable(args[0]):
+            return args[0]
+        return named(f"{self.origin}()")()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Inert()
+        return named(f"{self.origin}.{name}")()
 
     def __enter__(self) -> Any:
         return self
@@ -70,34 +84,61 @@ class Inert(metaclass=InertMeta):
         pass
 
     def __getitem__(self, key: Any) -> Any:
-        return Inert()
+        return named(f"{self.origin}[...]")()
 
     def __setitem__(self, key: Any, value: Any) -> None:
         pass
 
     def __iter__(self) -> Iterator[Any]:
+        self._decides("the elements of ", "none")
         return iter(())
 
     def __len__(self) -> int:
+        self._decides("the length of ", 0)
         return 0
 
     def __bool__(self) -> bool:
-        return False
+        return self._decides("", False)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or self._decides("whether it equals something: ", False)
+
+    def __lt__(self, other: object) -> bool:
+        return self._decides("whether it is less than something: ", False)
+
+    def __gt__(self, other: object) -> bool:
+        return self._decides("whether it is more than something: ", False)
+
+    __le__, __ge__ = __lt__, __gt__
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         return "<not installed>"
+
+    def _decides(self, what: str, answer: Any) -> Any:
+        LOG.note(f"{what}{self.origin}, which is not installed", answer)
+        return answer
+
+
+@functools.lru_cache(maxsize=4096)
+def named(origin: str) -> type[Inert]:
+    """The inert class that stands in for a name of a module, in dots."""
+    name = origin.rpartition(".")[2].rstrip("()")
+    return InertMeta(name if name.isidentifier() else "Inert", (Inert,), {"origin": origin})
 
 
 class InertModule(ModuleType):
     """A module of which every attribute is inert."""
 
     __path__: list[str] = []  # noqa: RUF012  (the import system's protocol: a package)
-    __version__ = "0.0.0"
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__version__":
+            LOG.note(f"the version of {self.__name__}, which is not installed", VERSION)
+            return VERSION
         if name.startswith("__") and name != "__all__":
             raise AttributeError(name)
-        return [] if name == "__all__" else Inert
+        return [] if name == "__all__" else named(f"{self.__name__}.{name}")
 
 
 class StubFinder:

@@ -35,13 +35,15 @@ class Memory:
         nbytes: its size.
     """
 
-    __slots__ = ("address", "nbytes", "truth", "unknown")
+    __slots__ = ("address", "cause", "nbytes", "truth", "unknown")
 
     def __init__(self, address: int, nbytes: int) -> None:
         self.address = address
         self.nbytes = nbytes
         # Nobody has written to it but, perhaps, a kernel: its contents stand for any.
         self.unknown = False
+        # Why nobody knows them, in words.
+        self.cause = "that nothing has written to"
         # What an unknown comparison is taken for; None where it is no comparison.
         self.truth: bool | None = None
 
@@ -218,6 +220,10 @@ class DeviceTensor(torch.Tensor):
         """There are no streams to wait for."""
 
     # ----- reading it on the host: never fails, never takes much memory
+
+    def item(self) -> Any:
+        """Its value; a likely one where nobody knows it."""
+        return self.dispatcher.item(self)
 
     def tolist(self) -> Any:
         """Its values; zeros where it has no contents."""

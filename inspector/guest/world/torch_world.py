@@ -12,7 +12,7 @@ import torch
 from . import autocasting, comparisons, distributed, functions, slow_imports, torch_patches
 from .device import Device
 from .dispatch import Dispatcher
-from .tensors import rebuild, rebuild_parameter
+from .tensors import DeviceTensor, rebuild, rebuild_parameter
 
 # Triton's names that are not torch's. https://triton-lang.org: triton.language, Data Types.
 DTYPES = {
@@ -78,6 +78,12 @@ class TorchWorld:
         """No mode of ours or of the script's is active inside."""
         with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
             yield
+
+    def overwritten(self, value: Any) -> None:
+        """Takes an argument that a kernel writes to: a tensor, a descriptor or wrapper of one."""
+        for held in (value, getattr(value, "base", None)):
+            if isinstance(held, DeviceTensor):
+                self._dispatcher.written_by_a_kernel(held)
 
     def tensor(
         self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None, grad: bool

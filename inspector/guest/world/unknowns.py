@@ -6,7 +6,7 @@ selects all, each value is unique and each is repeated once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -99,6 +99,19 @@ SHAPES: Mapping[str, Callable[..., Any]] = MappingProxyType(
     }
 )
 """Operator -> its result's shape where the values are not known; takes plain tensors."""
+
+
+def decides_shape(name: str, args: Sequence[Any]) -> bool:
+    """Whether the shape of an operator's result depends on the contents of its operands.
+
+    Args:
+        name: of the operator.
+        args: its arguments.
+    """
+    if name != "index":
+        return name in SHAPES
+    indices = args[1] if len(args) > 1 else ()
+    return any(its is not None and its.dtype in (torch.bool, torch.uint8) for its in indices)
 
 
 def zeros(shape: tuple[int, ...], zero: Any) -> Any:

@@ -9,6 +9,8 @@ from kinspect.inspector.isa.asm.symbols import SymbolTable
 # A label, a relocated symbol or a modifier's name is no value.
 _NAME = re.compile(r"(?<![\w.$@:])[A-Za-z_.$][\w.$]*(?![\w.$]*[@(:])")
 _RANGE = re.compile(r"\b([vsa]|acc|ttmp)\[([^\]:]+)(?::([^\]]+))?\]")
+COMPUTED = re.compile(r"\[(?:[^\]]*[-+*/&|^(<>]|0[xXbB]|[^\]:]*:0[xXbB])")
+"""A register whose number is no plain decimal: `v[0x46:0x49]`, `s[4+2]`."""
 # Numbers joined by operators, once the symbols are gone: `4*2`, `(1<<4)-1`.
 _TERM = r"(?:0[xX][0-9a-fA-F]+|\d+)"
 _ARITHMETIC = re.compile(

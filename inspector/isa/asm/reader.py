@@ -15,7 +15,7 @@ from kinspect.inspector.isa.asm.foreign import Unit, blank_block_comments
 from kinspect.inspector.isa.asm.includes import Includes, nothing
 from kinspect.inspector.isa.asm.macros import Expander, strip_comment, uses_macros
 from kinspect.inspector.isa.asm.metadata import Metadata, read_metadata
-from kinspect.inspector.isa.asm.operands import substitute, with_commas
+from kinspect.inspector.isa.asm.operands import COMPUTED, substitute, with_commas
 from kinspect.inspector.isa.asm.rawcode import FILLER, RawFunction
 from kinspect.inspector.isa.asm.resources import INFO_KEYS, Statements
 from kinspect.inspector.isa.asm.sections import SECTION_DIRECTIVES, Sections
@@ -210,7 +210,7 @@ class _Reader:
                 return
             function = self._open_unnamed(number)
         op, is_flow, is_refined = known
-        if self._named or ("+" in operands and "[" in operands):
+        if self._named or ("[" in operands and COMPUTED.search(operands)):
             operands = substitute(operands, self._out.symbols, names=self._named)
         if self._named or " " in operands.partition(",")[0]:
             operands = with_commas(operands)

@@ -1,0 +1,131 @@
+"""Which arguments a kernel writes to, by its TTIR."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?")
+FUNCTION = re.compile(r"^\s*tt\.func\s+public\s+@[^(]*\((.*)$")
+DEFINES = re.compile(r"^\s*(%[\w$.-]+)(?::(\d+))?\s*=\s*\"?([\w.]+)\"?")
+CARRIES = re.compile(r"(%[\w$.-]+)\s*=\s*(%[\w$.-]+(?:#\d+)?)")
+POINTER = re.compile(r"!tt\.(?:ptr|tensordesc)")
+WRITES = re.compile(
+    r"(?:tt\.store|tt\.atomic_rmw|tt\.atomic_cas|tt\.(?:experimental_)?descriptor_"
+    r"(?:store|reduce|scatter))\b"
+)
+FIRST = frozenset(("tt.addptr", "tt.advance", "tt.make_tensor_descriptor", "tt.make_tensor_ptr"))
+"""Operations whose first operand is the pointer; the others are offsets and extents."""
+OPAQUE = re.compile(r"tt\.(?:call|elementwise_inline_asm|extern_elementwise|int_to_ptr)\b")
+
+
+def written(ttir: str) -> frozenset[int] | None:
+    """Places of the pointers, among the function's parameters, that the kernel writes to.
+
+    Args:
+        ttir: a module with one public function, as Triton prints it.
+
+    Returns:
+        the places; None where it cannot be told, and it may be all of them.
+    """
+    parameters: list[str] = []
+    same = _Same()
+    blocks: list[tuple[str, ...]] = []  # per open region the values that a yield in it becomes
+    stored: list[str] = []
+    for line in _statements(ttir):
+        begun = FUNCTION.match(line)
+        if begun is not None:
+            if parameters:
+                return None
+            parameters = re.findall(r"(%[\w$.-]+):", begun[1])
+            blocks = [()]
+            continue
+        if OPAQUE.search(line) and POINTER.search(line):
+            return None
+        used, results = same.read(line)
+        if line.lstrip().startswith("}"):
+            last = blocks.pop() if blocks else ()
+            if line.rstrip().endswith("{"):
+                blocks.append(last)  # `} else {`
+            continue
+        if "iter_args(" in line:
+            pairs = CARRIES.findall(line.partition("iter_args(")[2].partition(")")[0])
+            for result, (argument, first) in zip(results, pairs):
+                inner, first = same.define(argument), same.now(first)
+                same.join(inner, first)
+                same.join(result, inner)
+        elif line.lstrip().startswith("scf.yield") and blocks:
+            for result, value in zip(blocks[-1], used):
+                same.join(result, value)
+        elif WRITES.search(line):
+            stored += used[:1]
+        elif results and POINTER.search(line) and "load" not in _operation(line):
+            operation, operands = _operation(line), used
+            if operation == "arith.select":
+                operands = operands[1:]
+            elif operation in FIRST:
+                operands = operands[:1]
+            for operand in operands:
+                same.join(results[0], operand)
+        if line.rstrip().endswith("{"):
+            blocks.append(results)
+    if not parameters:
+        return None
+    roots = {same.root(value) for value in stored}
+    return frozenset(n for n, name in enumerate(parameters) if same.root(name) in roots)
+
+
+def _statements(ttir: str) -> Iterator[str]:
+    for line in ttir.splitlines():
+        if not line.startswith("#"):
+            yield line.partition(" loc(")[0] if not FUNCTION.match(line) else line
+
+
+def _operation(line: str) -> str:
+    found = DEFINES.match(line)
+    return found[3] if found is not None else ""
+
+
+class _Same:
+    """Values that may be the same pointer, each with a name of its own.
+
+    Regions beside each other may use a name twice: the latest definition is meant.
+    """
+
+    def __init__(self) -> None:
+        self._above: dict[str, str] = {}
+        self._now: dict[str, str] = {}
+        self._count = 0
+
+    def read(self, line: str) -> tuple[list[str], tuple[str, ...]]:
+        """The values that a statement uses, and those that it defines."""
+        found = DEFINES.match(line)
+        if found is None:
+            return [self.now(name) for name in VALUE.findall(line)], ()
+        used = [self.now(name) for name in VALUE.findall(line[found.end() :])]
+        names = (
+            [found[1]] if found[2] is None else [f"{found[1]}#{n}" for n in range(int(found[2]))]
+        )
+        return used, tuple(map(self.define, names))
+
+    def now(self, name: str) -> str:
+        """The value that a name means here."""
+        return self._now.get(name, name)
+
+    def define(self, name: str) -> str:
+        """A new value of this name."""
+        self._count += 1
+        self._now[name] = f"{name}@{self._count}"
+        return self._now[name]
+
+    def root(self, value: str) -> str:
+        """One of the values that may be the same, always the same one."""
+        while value in self._above:
+            value = self._above[value]
+        return value
+
+    def join(self, one: str, other: str) -> None:
+        """Both may be the same."""
+        one, other = self.root(one), self.root(other)
+        if one != other:
+            self._above[one] = other

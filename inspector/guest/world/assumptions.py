@@ -1,0 +1,250 @@
+"""What the script was told that nobody knows, where it may have decided by it.
+
+A value of a module that is not installed, the contents of a tensor that a kernel would have
+written, a time: each is answered with something plausible. What comes next may rest on it. Every
+answer is written down with the line that asked, and every kernel launched after it carries it.
+Answers that are only printed are left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+from ..syntax import parse
+
+MOST = 32
+"""Answers of one run that are told apart."""
+SAYING = frozenset(
+    ("debug", "error", "exception", "info", "log", "pprint", "print", "warn", "warning", "write")
+)
+"""Functions and methods that only tell somebody something."""
+
+
+class Assumptions:
+    """Those of one run, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, str, str | None, int | None], None] = {}
+        self._owns: Callable[[CodeType], bool] = _is_outside
+        self._told: dict[str, dict[int, bool]] = {}
+        self._muted = 0
+
+    def watch(self, owns: Callable[[CodeType], bool]) -> None:
+        """Says which code is the user's: an answer is noted at his line.
+
+        Args:
+            owns: whether code is his.
+        """
+        self._owns = owns
+
+    def note(self, what: str, assumed: object) -> None:
+        """Writes an answer down, unless it is only told.
+
+        Args:
+            what: was asked, in words.
+            assumed: the answer.
+        """
+        if self._muted or len(self._made) >= MOST:
+            return
+        frame = self._asking()
+        if frame is None:
+            return
+        file, line = os.path.abspath(frame.f_code.co_filename), frame.f_lineno
+        if not self._is_told(file, line):
+            self._made[what, _short(assumed), file, line] = None
+
+    def so_far(self) -> list[dict[str, Any]]:
+        """The answers until now: `what`, `assumed`, `file`, `line`."""
+        return [
+            {"what": what, "assumed": assumed, "file": file, "line": line}
+            for what, assumed, file, line in self._made
+        ]
+
+    def __enter__(self) -> None:
+        """Nothing is written down inside: it is this package that asks."""
+        self._muted += 1
+
+    def __exit__(self, *exception: object) -> None:
+        self._muted -= 1
+
+    def _asking(self) -> FrameType | None:
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and not self._owns(frame.f_code):
+            if frame.f_code.co_filename.startswith(_triton()):
+                return None  # its autotuner's times, say: what it tries is another's business
+            frame = frame.f_back
+        return frame
+
+    def _is_told(self, file: str, line: int) -> bool:
+        lines = self._told.get(file)
+        if lines is None:
+            lines = self._told[file] = _telling_lines(file)
+        return lines.get(line, False)
+
+
+def _is_outside(code: CodeType) -> bool:
+    return True
+
+
+@functools.lru_cache(maxsize=1)
+def _triton() -> str:
+    spec = importlib.util.find_spec("triton")
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return os.path.join(folders[0], "") if folders else os.devnull
+
+
+def _short(value: object) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# --------------------------------------------------------------------------- what is only told
+
+
+def _telling_lines(file: str) -> dict[int, bool]:
+    """Line -> whether what is asked for there is only told, by the innermost statement around."""
+    try:
+        with open(file, "rb") as stream:
+            tree = parse(stream.read(), file)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    lines: dict[int, bool] = {}
+    for node in ast.walk(tree):  # outer ones first: inner ones overwrite what they span
+        if isinstance(node, ast.stmt):
+            told = _tells(node) or (isinstance(node, ast.If) and _chooses_words(node))
+            last = node.test.end_lineno if isinstance(node, ast.If) else node.end_lineno
+            for line in range(node.lineno, (last or node.lineno) + 1):
+                lines[line] = told
+    return lines
+
+
+def _chooses_words(node: ast.If) -> bool:
+    """Whether an `if` only chooses what is told, or whether the script goes on."""
+    return all(
+        _tells(inner) or isinstance(inner, ast.Raise) for inner in (*node.body, *node.orelse)
+    )
+
+
+def _tells(node: ast.stmt) -> bool:
+    if isinstance(node, (ast.Pass, ast.Assert)):
+        return True
+    if isinstance(node, ast.If):
+        return _chooses_words(node)
+    if not isinstance(node, ast.Expr):
+        return False
+    value = node.value
+    if isinstance(value, ast.Constant):
+        return True
+    if not isinstance(value, ast.Call):
+        return False
+    called = value.func
+    name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
+    return name in SAYING and not any(
+        _calls_more(inner) for inner in (*value.args, *value.keywords)
+    )
+
+
+_READERS = frozenset(
+    (
+        *("abs", "all", "allclose", "amax", "any", "array_equal", "bool", "cpu", "detach"),
+        *("equal", "float", "format", "int", "isclose", "item", "join", "len", "max", "mean"),
+        *("min", "norm", "numel", "numpy", "repr", "round", "size", "str", "sum", "tolist", "type"),
+    )
+)
+
+
+def _calls_more(node: ast.AST) -> bool:
+    """Whether an argument calls what may launch something."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Call):
+            called = inner.func
+            name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
+            if name not in _READERS:
+                return True
+    return False
+
+
+# --------------------------------------------------------------------------- numbers
+
+
+_SIGNS = {
+    "__eq__": "==",
+    "__ne__": "!=",
+    "__lt__": "<",
+    "__le__": "<=",
+    "__gt__": ">",
+    "__ge__": ">=",
+}
+
+
+def _noting(name: str) -> Callable[..., Any]:
+    plain = getattr(float, name)
+
+    def method(self: Any, *others: Any) -> Any:
+        answer = plain(self, *others)
+        sign = _SIGNS.get(name)
+        what = self.what if sign is None or not others else f"{self.what} {sign} {others[0]}"
+        LOG.note(what, answer)
+        return answer
+
+    return method
+
+
+def _carrying(name: str) -> Callable[..., Any]:
+    plain = getattr(float, name)
+
+    def method(self: Any, *others: Any) -> Any:
+        answer = plain(self, *others)
+        return UnknownFloat(answer, self.what) if type(answer) is float else answer
+
+    return method
+
+
+class UnknownFloat(float):
+    """A float that nobody knows: to compare it, or to make an integer of it, is noted.
+
+    Args:
+        value: what is taken for it.
+        what: it is, in words.
+    """
+
+    what: str
+
+    def __new__(cls, value: float, what: str = "") -> UnknownFloat:
+        made = super().__new__(cls, value)
+        made.what = what
+        return made
+
+    def __reduce__(self) -> Any:
+        return float, (float(self),)
+
+    __hash__ = float.__hash__
+
+
+for _name in ("__bool__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
+    setattr(UnknownFloat, _name, _noting(_name))
+for _name in ("__int__", "__trunc__", "__floor__", "__ceil__", "__round__"):
+    setattr(UnknownFloat, _name, _noting(_name))
+for _name in (
+    *("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__"),
+    *("__rtruediv__", "__neg__", "__abs__", "__pow__", "__rpow__", "__floordiv__", "__mod__"),
+):
+    setattr(UnknownFloat, _name, _carrying(_name))
+
+LOG = Assumptions()
+"""Those of this process: it runs one script."""
+
+
+@functools.lru_cache(maxsize=1)
+def unknown_array() -> Any:
+    """The class of arrays that nobody knows the contents of; what is computed from them is too."""
+    numpy: Any = importlib.import_module("numpy")
+    return type("UnknownArray", (numpy.ndarray,), {"unknown": True})

@@ -1,0 +1,143 @@
+"""What a script was told that nobody knows: marked where it may have decided by it, else not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton")
+pytest.importorskip("torch")
+Tool = Callable[..., subprocess.CompletedProcess[str]]
+Marked = Callable[..., list[tuple[int, list[tuple[str, str, int]]]]]
+
+HEAD = """\
+import torch, triton, triton.language as tl
+@triton.jit
+def add(x, y, z, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + at, tl.load(x + at, at < n) + tl.load(z + at, at < n), at < n)
+def launch(B, n=4096):
+    add[(16,)](x, y, z, n, B=B)
+x, y, z = (torch.ones(4096, device="cuda") for _ in range(3))
+launch(16)
+"""
+
+
+@pytest.fixture
+def marked(tool: Tool, tmp_path: Path) -> Marked:
+    """Runs a script; gives each specialisation's B and assumptions (what, answer, line of body)."""
+
+    def run(body: str, *args: str, status: int = 0) -> Any:
+        (tmp_path / "script.py").write_text(HEAD + textwrap.dedent(body).lstrip("\n"))
+        done = tool("analyze", "script.py", "--no-passes", "--format", "json", *args)
+        assert done.returncode == status, done.stderr
+        above = HEAD.count("\n")
+        found = []
+        for kernel in json.loads(done.stdout)["kernels"]:
+            variant = kernel["variant"]
+            made = [
+                (its["what"], its["assumed"], its["source"]["line"] - above)
+                for its in variant["assumptions"]
+            ]
+            found.append((variant["constexprs"]["B"], made))
+        assert found[0] == (16, [])  # what was launched before has nothing to rest on
+        return found[1:]
+
+    return run
+
+
+WRITTEN = "a tensor that a kernel writes, which is not run"
+TIME = "a time, which is not measured"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("launch(int(y.sum().item()) + 32)", [(f"the value of {WRITTEN}", "0", 1)]),
+        (
+            "if y.max() > 2:\n    launch(64)\nelse:\n    launch(32)",
+            [(f"the value of {WRITTEN}", "False", 1)],
+        ),
+        (
+            "ok = torch.allclose(y, x)\nlaunch(32 if ok else 64)",
+            [("allclose() of results that are not known", "True", 1)],
+        ),
+        ("launch(32 if torch.equal(y, x) else 64)", None),
+        ("launch(32 * (1 + len(y.nonzero()[:0])))", None),
+        ("kept = y[y > 0]\nlaunch(32)", None),
+        ("a = y.cpu().numpy()\nlaunch(32)", [(f"numpy of {WRITTEN}", "…", 1)]),
+        ("a = y.tolist()\nlaunch(32)", [(f"tolist of {WRITTEN}", "…", 1)]),
+        (
+            "t = triton.testing.do_bench(lambda: launch(16))\nlaunch(32 if t < 5 else 64)",
+            [(f"{TIME} < 5", "True", 2)],
+        ),
+        (
+            "a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))\n"
+            "if a.elapsed_time(b) * 2 > 1e3: launch(64)\nlaunch(32)",
+            [(f"{TIME} > 1000.0", "False", 2)],
+        ),
+        (
+            "import not_there_at_all as lib\nlaunch(64 if lib.fast() else 32)",
+            [("not_there_at_all.fast, which is not installed", "False", 2)],
+        ),
+        (
+            "import not_there_at_all as lib\nlaunch(64 if lib.__version__ > '2' else 32)",
+            [("the version of not_there_at_all, which is not installed", "0.0.0", 2)],
+        ),
+        (
+            "import not_there_at_all as lib\nlaunch(64 if lib.kind() == 'a' else 32)",
+            None,
+        ),
+        ("big = torch.rand(1 << 28, device='cuda')\nlaunch(32 if big.any() else 64)", None),
+        ("other = torch.empty(8, device='cuda')\nlaunch(32 if other[0] < 9 else 64)", None),
+    ],
+)
+def test_what_steers_is_marked(
+    marked: Marked, body: str, expected: list[tuple[str, str, int]] | None
+) -> None:
+    found = marked(body)
+    assert found, "the script launches once more"
+    for _, made in found:
+        assert made
+        assert expected is None or made == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "print(y.sum().item())",
+        "print(f'{y.max().item():.3f}', torch.allclose(x, y))",
+        "if torch.allclose(x, y):\n    print('equal')\nelse:\n    print('different')",
+        "if not torch.allclose(x, y):\n    raise ValueError('wrong')",
+        "assert torch.allclose(x, y)\ntorch.testing.assert_close(x, y)",
+        "ms = triton.testing.do_bench(lambda: launch(16))\nprint(f'{4096 / ms * 1e-6:.1f} GB/s')",
+        "n = int(x.sum().item())\nlaunch(n // 64)",  # an input that no kernel writes
+        "same = torch.equal(x, torch.ones(4096, device='cuda'))\nlaunch(64 if same else 128)",
+        "same = torch.allclose(x, x + 1)\nlaunch(128 if same else 64)",
+        "y.fill_(2)\nlaunch(32 * int(y[0].item()))",  # what was overwritten is known again
+        "import not_there_at_all as lib\n@lib.decorated\ndef f():\n    launch(32)\nf()",
+    ],
+)
+def test_what_is_known_or_only_told_is_not_marked(marked: Marked, body: str) -> None:
+    found = marked(f"{body}\nlaunch(64)")
+    assert [made for _, made in found if made] == []
+    assert 64 in [block for block, _ in found]
+    assert 128 not in [block for block, _ in found]
+
+
+def test_strict_makes_it_an_error(marked: Marked) -> None:
+    assert marked("launch(int(y[0].item()) + 32)", "--strict", status=2)
+    marked("launch(64)", "--strict")
+
+
+def test_the_text_and_the_end_of_the_run_say_it(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(HEAD + "if y[0] > 0: launch(32)\nlaunch(64)\n")
+    done = tool("analyze", "script.py", "--no-passes", "--kernel", "add[B=64]")
+    assert "assumed: the value of a tensor that a kernel writes" in " ".join(done.stdout.split())
+    assert "1 of 2 specialisations rest on what is not known without a GPU" in done.stderr
