@@ -53,6 +53,13 @@ _ACCESS = _specs(
     ("access.contiguity", "elements", "derived", "Elements known to be neighbours in memory"),
     ("access.mask", "elements", "derived", "Neighbouring elements that share a mask bit"),
     ("access.divisibility", "bytes", "derived", "Of the address, 0 for a constant 0"),
+    (
+        "access.narrow_stores",
+        "stores",
+        "derived",
+        "Stores of such tiles in the same loop that nothing makes wider: with a wider access the"
+        " elements would change lanes before them, through LDS",
+    ),
 )
 _WAIT = _specs(
     "wait",

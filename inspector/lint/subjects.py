@@ -156,7 +156,26 @@ class Subjects:
             "op.hot": self._is_hot(op.loop),
             "op.spill": spill,
         }
-        return values if access is None else values | _access_values(access)
+        if access is None:
+            return values
+        return (
+            values | _access_values(access) | {"access.narrow_stores": self._narrow_stores(access)}
+        )
+
+    def _narrow_stores(self, access: Access) -> int:
+        """Stores of tiles like an access's, in the same loop, that nothing makes wider.
+
+        Were the access wider, its elements would have to change lanes before them.
+        """
+        return sum(
+            its.cls == "global_store"
+            and (its.shape, its.loop) == (access.shape, access.loop)
+            and its.limited_by is not None
+            and not its.fix
+            and its.bits is not None
+            and its.bits < (its.widest or 0)
+            for its in self._kernel.accesses
+        )
 
     def _wait_values(self, wait: WaitOp) -> dict[str, MetricValue]:
         _, loop = self._loops.get(wait.loop or "", (-1, None))

@@ -25,8 +25,11 @@ def explain_contiguity(tile: Tile, limits: Limits, axes: Axes, need: int) -> Rea
     else:
         name = name_of(axes, blame, at)
         explain = _CONTIGUITY.get(blame.kind, _other)
+        if blame.kind == "factor" and blame.factor is not None:
+            name = f"{name_of(axes, replace(blame, value=blame.factor), at)} x {name}"
+            explain = _far_apart
         if blame.kind == "factor" and blame.constant is None and _is_not_one(axes, blame.value):
-            explain = _apart
+            explain = _apart if blame.factor is None else _far_apart
         text, fix, widest = explain(name, blame, tile, limits, need)
         bounded = blame.kind in _CONTIGUITY or widest is not None
         found = Reason("contiguity", text, fix, widest, bounded)
@@ -122,6 +125,13 @@ def _apart(
         f" ({turned}).",
         None,
     )
+
+
+def _far_apart(
+    name: str, blame: Blame, tile: Tile, limits: Limits, need: int
+) -> tuple[str, str, int | None]:
+    """A product of several: that one of them is 1 would not do."""
+    return f"neighbouring elements along dim {limits.dim} lie {name} apart", "", limits.width
 
 
 def _reversed(

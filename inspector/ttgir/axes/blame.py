@@ -177,6 +177,8 @@ class _Walk:
                         return replace(cause, factor=self.scalar(factor))
                     if cause.kind in ("divided", "loaded") or facts.constant is not None:
                         return cause  # a factor of 1 would not help
+                    if cause.kind == "factor":
+                        return replace(self.factor(factor), factor=cause.value)
                 return self.factor(factor)
         return self._end(op.results[0])
 
