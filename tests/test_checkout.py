@@ -232,3 +232,29 @@ def test_a_project_s_folders_above_itself_are_left_out(tmp_path: Path) -> None:
     )
     roots = Checkout(str(tmp_path / "project/x.py")).roots
     assert roots == [str(tmp_path / "project")]
+
+
+def test_a_script_named_as_the_package_it_imports(tmp_path: Path, analyzed: Analyzed) -> None:
+    write(tmp_path, {"mine.py": KERNEL.format(imports="from mine.sizes import BLOCK")})
+    report, _ = analyzed(tmp_path / "mine.py")
+    (error,) = report["errors"]
+    assert "mine.py hides the package mine: give the file another name" in error["hint"]
+
+
+def test_a_stop_after_so_many_launches_is_no_failure(tool: Tool, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    body = "\ntry:\n    run()\n    run()\nexcept triton.no_such_name:\n    pass\n"
+    text = KERNEL.format(imports=SIZES).partition("\nif __name__")[0] + body
+    (tmp_path / "first.py").write_text(text)
+    done = tool("analyze", "first.py", "--no-passes", "--first", "1", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["kernels"]) == 1
+
+
+def test_nothing_is_saved_of_a_run_without_kernels(tool: Tool, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "bad.py").write_text("import triton\nraise ValueError\n")
+    done = tool("analyze", "bad.py", "--no-passes", "--save", "bad.kinspect")
+    assert done.returncode == 2
+    assert "bad.kinspect was not written: there is no kernel to save" in done.stderr
+    assert not (tmp_path / "bad.kinspect").exists()

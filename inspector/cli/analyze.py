@@ -125,12 +125,15 @@ def analyze(
     report = _sorted(report, sort)
     with result_stream(output) as stream:
         _write(report, form, stream, details, color)
-    if save is not None:
+    notes = report.notes
+    if save is not None and not report.kernels:
+        notes = (*notes, f"{save} was not written: there is no kernel to save")
+    elif save is not None:
         from kinspect.inspector import saved
 
         saved.save(report, save)
     # Failures stand in the report and, one line each, on stderr.
-    tell(report.errors, report.notes)
+    tell(report.errors, notes)
     return 2 if report.errors else 0
 
 

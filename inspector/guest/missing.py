@@ -52,12 +52,17 @@ def install_hint(failure: BaseException, wanted: str) -> str:
     """
     name = missing_module(failure)
     other = "or name another interpreter with --python"
+    if name is None and isinstance(failure, ImportError) and "relative import" in str(failure):
+        return f"name the file by its path in its package's folder, {other}"
     if name is None:
         # It is there, and does not load: a library that it needs, or a name that it has not.
         broken = (getattr(failure, "name", None) or wanted).partition(".")[0]
         return f"mend or replace the {broken} of {sys.executable}, {other}"
     top = name.partition(".")[0]
     if top != name and _is_there(top):
+        hiding = _single_file(top)
+        if hiding is not None:
+            return f"{hiding} hides the package {top}: give the file another name, {other}"
         return f"the {top} of {sys.executable} has no {name}: install another version, {other}"
     package = DISTRIBUTIONS.get(top, top)
     quoted = f"'{package}'" if "[" in package else package
@@ -89,6 +94,17 @@ def stood_in(names: Sequence[str]) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
+
+
+def _single_file(name: str) -> str | None:
+    """The file of a module that is no package."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    if spec is None or spec.submodule_search_locations is not None or not spec.has_location:
+        return None
+    return spec.origin
 
 
 def _is_there(name: str) -> bool:

@@ -102,7 +102,8 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         hint = "give it less to do after --, stop it by --first N, or raise --capture-limit"
         emit(error("capture", message, hint, place=path))
     except BaseException as stopped:
-        failure = stopped
+        # A script's own `except` may fail while it looks at our word to stop.
+        failure = None if _is_enough(stopped) else stopped
     finally:
         clock.stop()
     finish()
@@ -123,6 +124,15 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         emit(error("capture", message, "see the notes", place=path))
     else:
         emit(script.nothing_launched(names.others, names.patterns))
+
+
+def _is_enough(failure: BaseException) -> bool:
+    seen: list[BaseException] = []
+    cause: BaseException | None = failure
+    while cause is not None and cause not in seen:
+        seen.append(cause)
+        cause = cause.__context__
+    return any(isinstance(one, EnoughError) for one in seen)
 
 
 def _keep_caches_apart(folder: str) -> None:
