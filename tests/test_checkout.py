@@ -258,3 +258,12 @@ def test_nothing_is_saved_of_a_run_without_kernels(tool: Tool, tmp_path: Path) -
     assert done.returncode == 2
     assert "bad.kinspect was not written: there is no kernel to save" in done.stderr
     assert not (tmp_path / "bad.kinspect").exists()
+
+
+def test_a_module_is_named_as_after_python_m(tool: Tool, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    files, _ = LAYOUTS["src, relative imports, a folder without __init__"]
+    write(tmp_path, files)
+    done = tool("analyze", "mine.ops.twins::copy", "--no-passes", "--format", "json")
+    assert blocks(json.loads(done.stdout)) == [256], done.stderr
+    assert "no such file" in tool("analyze", "mine.ops.other").stderr

@@ -83,7 +83,8 @@ def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
     """The targets that a command-line argument names.
 
     Args:
-        text: a file, `file.py::kernel`, or a folder, which means every target in it.
+        text: a file, `file.py::kernel`, a module in dots as after `python -m`, or a folder, which
+            means every target in it.
         archs: gfx names that were asked for: a kernel that is compiled for another one is compiled
             again from the TTIR beside it. None: each is looked at as what it was compiled for.
 
@@ -94,6 +95,8 @@ def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
 
     name, _, kernel = text.partition("::")
     path = Path(name)
+    if not path.exists():
+        path = _module(name) or path
     if path.is_dir():
         from kinspect.inspector.capture.folders import targets_in
 
@@ -114,6 +117,22 @@ def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
         raise KinspectError(f"{name}: not a kind of file that kinspect reads", f"known: {known}")
     target = Target(path, kind, kernel or None, siblings_of(path, kind))
     return entries.for_archs(target, archs)
+
+
+_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_SOURCE_FOLDERS = (".", "src", "python")
+
+
+def _module(name: str) -> Path | None:
+    """The file of a module that is named as after `python -m`; None where there is none here."""
+    if _MODULE.fullmatch(name) is None:
+        return None
+    for folder in _SOURCE_FOLDERS:
+        path = Path(folder, *name.split("."))
+        for found in (path.with_suffix(".py"), path / "__main__.py"):
+            if found.is_file():
+                return found
+    return None
 
 
 def resolve_all(texts: Sequence[str], archs: Sequence[str] = ()) -> list[Target]:
