@@ -120,7 +120,7 @@ def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
     worst = through[0] if through else None
     # What stands under an `if` is seldom done: the epilogue of a persistent loop.
     always = [its for its in through if its.op.parent == flow.loop[its.op.index]]
-    products = [its for its in always if its.source.layout and its.source.layout.kind in _MATRIX]
+    products = [its for its in always if _kind(its.source) in _MATRIX and _is_for_dot(its.target)]
     product = products[0] if products else None
     return {
         "products": len(products),
@@ -136,6 +136,15 @@ def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
         "bytes": _bytes([its.source for its in through]),
         "narrow_reads": sum(map(_narrow_reads, through)),
     }
+
+
+def _kind(of: TtgirType) -> str | None:
+    return None if of.layout is None else of.layout.kind
+
+
+def _is_for_dot(of: TtgirType) -> bool:
+    """Whether a layout is that of a dot's operand or result."""
+    return _kind(of) in _MATRIX or _kind(of) == "dot_op"
 
 
 def _narrow_reads(conversion: Conversion) -> int:

@@ -27,9 +27,9 @@ _ABOUT: Mapping[str, str] = {
     "dot that reach another dot through a buffer: `lds` of `of` move data through LDS, the largest "
     "`at` which line, `before` and `after` in which layout, `bytes` of all their tiles, "
     "`narrow_reads` of less than 32 bits per lane from the buffers; `products`: those of them that "
-    "begin in the layout of a dot's result and stand under no `if`, with the same figures; loaded "
-    "operands on their way "
-    "to a dot and tiles that are only stored are left out",
+    "begin in the layout of a dot's result, end in that of a dot's operand or result and stand "
+    "under no `if`, with the same figures; loaded operands on their way to a dot and tiles that "
+    "are only stored are left out",
     TRIPS: "Values that pass through LDS more than once between a global load and a dot: how many "
     "`values`, `most` trips, the worst one's load (`at`), `path` and where its `first_at` and "
     "`second_at` trips are",
