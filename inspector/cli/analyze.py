@@ -83,9 +83,9 @@ def analyze(
     """Report what the compiler made of kernels.
 
     TARGET: a .py script (or script.py::kernel, or pkg.mod), which is run without a GPU to see what
-    it would launch; .s/.amdgcn/.asm, .hsaco/.co, .ttir, .ttgir; Inductor's output_code.py; a folder,
-    a Triton cache or dump folder; a trace of `kinspect record`; a saved report (.json) or .kinspect
-    file.  What follows -- is passed to the script.
+    it would launch; .s/.amdgcn/.asm, .hsaco/.co, .ttir, .ttgir; Inductor's output_code.py; a
+    folder, a Triton cache or dump folder; a trace of `kinspect record`; a saved report (.json) or
+    .kinspect file.  What follows -- is passed to the script.
     """
     if save is not None and save.suffix != ".kinspect":
         raise KinspectError(f"--save {save}: not a .kinspect file", f"name it {save}.kinspect")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kinspect.inspector.metrics.reasons import ALIGNED, Reason, is_store, line_of, name_of
 from kinspect.inspector.model import TtgirOp
-from kinspect.inspector.ttgir.axes.blame import not_constant
+from kinspect.inspector.ttgir.axes.blame import loaded_tile, not_constant
 from kinspect.inspector.ttgir.axes.cause import Blame, Kind
 from kinspect.inspector.ttgir.axes.flow import Axes
 from kinspect.inspector.ttgir.axes.names import words
@@ -61,6 +61,13 @@ _NO_STEPS: Mapping[Kind, str] = {
 
 
 def _mask_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, str]:
+    compared = blame.op.operands if blame.kind == "predicate" and blame.op is not None else ()
+    loaded = next(filter(None, (loaded_tile(axes, name) for name in compared)), None)
+    if loaded is not None:
+        return (
+            f"it is loaded from memory{line_of(replace(blame, op=loaded))}, element by element",
+            "",
+        )
     if blame.kind == "predicate" and blame.op is not None:
         return _at_any_element(blame.op, need)
     if blame.kind in _NO_STEPS:
@@ -81,6 +88,8 @@ def _mask_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, s
     if blame.kind in ("shift", "program", "range"):
         # A number, or what counts by one: rounding it would let other elements through.
         return f"{name} is not divisible by {need}{line_of(blame)}", ""
+    if blame.kind == "loaded" and blame.op is not None and blame.op.result_types[0].shape:
+        return f"it is loaded from memory{line_of(blame)}, element by element", ""
     if blame.kind == "loaded":
         return (
             f"it rests on a value loaded from memory{line_of(blame)}",

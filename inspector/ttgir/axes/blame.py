@@ -33,7 +33,7 @@ def not_contiguous(axes: Axes, value: str, dim: int, need: int) -> Blame:
     found = _Walk(axes).contiguity(value, dim, need)
     if found.kind not in ("constant", "value"):
         return found
-    load = _loaded(axes, found.value)
+    load = loaded_tile(axes, found.value)
     return found if load is None else Blame("loaded", load.results[0], load)
 
 
@@ -337,7 +337,7 @@ class _Walk:
         return self._end(op.results[0])
 
 
-def _loaded(axes: Axes, value: str) -> TtgirOp | None:
+def loaded_tile(axes: Axes, value: str) -> TtgirOp | None:
     """The load of a tile that a value rests on, if there is one."""
     graph, seen, ahead = axes.graph, {value}, [value]
     while ahead and len(seen) <= _MOST_STEPS:
