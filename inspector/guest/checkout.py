@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import importlib
 import importlib.metadata
 import os
 import re
@@ -113,7 +114,7 @@ def declarations(folder: str) -> Declared:
 
 def _pyproject(folder: str) -> tuple[str | None, list[Any]]:
     try:
-        import tomllib
+        tomllib: Any = importlib.import_module("tomllib")
     except ImportError:  # Python 3.10 and before
         return None, []
     with open(os.path.join(folder, "pyproject.toml"), "rb") as stream:

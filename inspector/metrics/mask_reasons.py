@@ -62,7 +62,8 @@ _NO_STEPS: Mapping[Kind, str] = {
 
 def _mask_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, str]:
     compared = blame.op.operands if blame.kind == "predicate" and blame.op is not None else ()
-    loaded = next(filter(None, (loaded_tile(axes, name) for name in compared)), None)
+    names = (blame.value, *compared)
+    loaded = next(filter(None, (loaded_tile(axes, name) for name in names)), None)
     if loaded is not None:
         return (
             f"it is loaded from memory{line_of(replace(blame, op=loaded))}, element by element",
@@ -88,8 +89,6 @@ def _mask_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, s
     if blame.kind in ("shift", "program", "range"):
         # A number, or what counts by one: rounding it would let other elements through.
         return f"{name} is not divisible by {need}{line_of(blame)}", ""
-    if blame.kind == "loaded" and blame.op is not None and blame.op.result_types[0].shape:
-        return f"it is loaded from memory{line_of(blame)}, element by element", ""
     if blame.kind == "loaded":
         return (
             f"it rests on a value loaded from memory{line_of(blame)}",

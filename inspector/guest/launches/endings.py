@@ -149,7 +149,7 @@ def _is_own_package(name: str, project: Project) -> bool:
         spec = getattr(module, "__spec__", None) or importlib.util.find_spec(name)
     except (ImportError, ValueError, AttributeError):
         return False
-    folders = getattr(spec, "submodule_search_locations", None)
+    folders: list[str] = list(getattr(spec, "submodule_search_locations", None) or ())
     return bool(folders) and all(project.owns(os.path.join(folder, "x.py")) for folder in folders)
 
 

@@ -98,16 +98,16 @@ class Inert(metaclass=InertMeta):
         return 0
 
     def __bool__(self) -> bool:
-        return self._decides("", False)
+        return bool(self._decides("", False))
 
     def __eq__(self, other: object) -> bool:
-        return other is self or self._decides("whether it equals something: ", False)
+        return other is self or bool(self._decides("whether it equals something: ", False))
 
     def __lt__(self, other: object) -> bool:
-        return self._decides("whether it is less than something: ", False)
+        return bool(self._decides("whether it is less than something: ", False))
 
     def __gt__(self, other: object) -> bool:
-        return self._decides("whether it is more than something: ", False)
+        return bool(self._decides("whether it is more than something: ", False))
 
     __le__, __ge__ = __lt__, __gt__
     __hash__ = object.__hash__
@@ -124,7 +124,9 @@ class Inert(metaclass=InertMeta):
 def named(origin: str) -> type[Inert]:
     """The inert class that stands in for a name of a module, in dots."""
     name = origin.rpartition(".")[2].rstrip("()")
-    return InertMeta(name if name.isidentifier() else "Inert", (Inert,), {"origin": origin})
+    made: Any = InertMeta
+    kind: type[Inert] = made(name if name.isidentifier() else "Inert", (Inert,), {"origin": origin})
+    return kind
 
 
 class InertModule(ModuleType):
