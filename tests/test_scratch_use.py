@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.analysis import Context, analyze_text
+from kinspect.inspector.analysis import Context, analyze_text, recommended_pack
 from kinspect.inspector.model import KernelReport, MetricValue
 
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
@@ -14,7 +14,8 @@ COUNTS = ("spills.reloads", "spills.stores", "private_arrays.loads", "private_ar
 
 
 def reports(text: str) -> dict[str, KernelReport]:
-    return {kernel.name: kernel for kernel in analyze_text(text, Context("k.s"))}
+    context = Context("k.s", rules=recommended_pack())
+    return {kernel.name: kernel for kernel in analyze_text(text, context)}
 
 
 def in_hot_loop(kernel: KernelReport, *names: str) -> tuple[MetricValue, ...]:
