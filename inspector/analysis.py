@@ -38,7 +38,7 @@ from kinspect.inspector.model import (
     Variant,
 )
 
-ANALYSIS_VERSION = 13
+ANALYSIS_VERSION = 14
 """Raised whenever a figure of an unchanged input would change."""
 
 
@@ -317,6 +317,7 @@ def _facts(
         grid=variant.grid if variant is not None else None,
         options={**(variant.options if variant is not None else {}), **metadata},
         constexprs=variant.constexprs if variant is not None else {},
+        unspecialised=variant.unspecialised if variant is not None else None,
     )
 
 

@@ -93,6 +93,11 @@ class Variant:
     that happened, `tuning` the autotuner's configuration it belongs to, `notes` what happened on
     the way that a reader of the figures should know, `assumptions` what the script was told before
     that nobody knows: on a GPU it may launch something else.
+
+    `unspecialised` says of which arguments Triton does not note that they are 1 or divisible by 16,
+    and what keeps it from that: `annotation` (of 1 only), `do_not_specialize` or
+    `do_not_specialize_on_alignment`. Of all others it noted what the launch passed. None where no
+    launch was seen.
     """
 
     kernel: str
@@ -113,6 +118,7 @@ class Variant:
     launches: int | None = None
     notes: tuple[str, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
+    unspecialised: Mapping[str, str] | None = None
     stage: str = "ttir"  # of the text in `ttir`: "ttgir" where only that was saved
 
 

@@ -240,3 +240,61 @@ def test_widths_of_all_kernels_are_foretold(path: Path, arch: str) -> None:
     kernels = collect(Request((str(path),), (arch,), passes=False, jobs=2)).kernels
     _, wrong = disagreements(kernels)
     assert not wrong
+
+
+# --------------------------------------------------------------------------- arguments of launches
+
+
+@pytest.fixture(scope="module")
+def launched() -> dict[str, list[Access]]:
+    """Kernel -> the load of each of its specialisations, in the order of the launches."""
+    pytest.importorskip("triton")
+    file = ROOT / "tests" / "data" / "unspecialised_launches.py"
+    found = collect(Request((str(file),), ("gfx942",), passes=False, jobs=2))
+    assert not found.errors
+    loads: dict[str, list[Access]] = {}
+    for kernel in found.kernels:
+        loads.setdefault(kernel.name, []).append(one(kernel, "global_load"))
+    return loads
+
+
+@pytest.mark.parametrize(
+    ("kernel", "hidden"), [("annotated", "its annotation"), ("forbidden", "do_not_specialize")]
+)
+def test_what_keeps_triton_from_noting_a_one_is_named(
+    launched: dict[str, list[Access]], kernel: str, hidden: str
+) -> None:
+    """The same launch without it is the proof: one load of 128 bits in place of 8."""
+    (load,) = launched[kernel]
+    assert (load.bits, len(load.lines)) == (16, 8)
+    assert load.reason.startswith(f"stride is not known to be 1, which {hidden} keeps Triton from")
+    assert load.fix.startswith(f"Where stride is 1 in every launch, drop {hidden} or pass it as")
+    wide = next(one for one in launched["plain"] if one.limited_by is None)
+    assert (wide.bits, len(wide.lines)) == (128, 1)
+
+
+def test_a_stride_of_a_launch_that_triton_would_have_noted_is_not_one(
+    launched: dict[str, list[Access]],
+) -> None:
+    load = next(one for one in launched["plain"] if one.limited_by is not None)
+    assert (
+        load.reason
+        == "neighbouring elements along dim 0 lie stride apart, and stride is not 1 in this launch"
+    )
+    assert "constexpr" not in load.fix
+
+
+def test_an_alignment_that_triton_would_have_noted_is_not_there(
+    launched: dict[str, list[Access]],
+) -> None:
+    narrow, wide = sorted(launched["rows"], key=lambda load: load.bits or 0)
+    assert narrow.reason.startswith("pitch is not a multiple of 16 in this launch, so not known to")
+    assert "where it always is a multiple of 8, compute with pitch // 8 * 8" in narrow.fix
+    assert (wide.bits, wide.limited_by) == (128, None)
+    for kernel, hidden in (
+        ("forbidden_rows", "do_not_specialize"),
+        ("forbidden_bound", "do_not_specialize_on_alignment"),
+    ):
+        (load,) = launched[kernel]
+        assert f"which {hidden} keeps Triton from noting" in load.reason
+        assert load.fix.startswith(f"Take it out of {hidden}")

@@ -307,6 +307,7 @@ def _variant(fields: Mapping[str, Any], plan: Plan) -> Variant:
         launches=fields.get("launches"),
         notes=tuple(fields.get("notes") or ()),
         assumptions=tuple(map(_assumption, fields.get("assumptions") or ())),
+        unspecialised=fields.get("unspecialised"),
     )
 
 

@@ -99,6 +99,26 @@ def parameters(kernel: Any) -> list[Parameter]:
     ]
 
 
+def unspecialised(kernel: Any) -> dict[str, str]:
+    """Parameters of which a launch does not note that they are 1 or divisible by 16, and why.
+
+    An annotation with a type (`stride: int`) sets the type before it is seen that the value is 1;
+    `do_not_specialize` keeps both from being noted (`create_function_from_signature` in Triton's
+    runtime/jit.py).
+    """
+    found = {}
+    for param in kernel.params:
+        if param.is_constexpr:
+            continue
+        if param.do_not_specialize:
+            found[param.name] = "do_not_specialize"
+        elif param.annotation_type:
+            found[param.name] = "annotation"
+        elif param.do_not_specialize_on_alignment:
+            found[param.name] = "do_not_specialize_on_alignment"
+    return found
+
+
 def definition(kernel: Any) -> tuple[str, int]:
     """File and line of the kernel's `def`, below its decorators."""
     recorded: tuple[str, int] | None = getattr(kernel, PLACE, None)

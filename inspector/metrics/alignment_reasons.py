@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kinspect.inspector.metrics.reasons import ALIGNED, Reason, count, line_of, name_of
+from kinspect.inspector.metrics.reasons import (
+    ALIGNED,
+    Noted,
+    Reason,
+    count,
+    line_of,
+    name_of,
+    noted,
+)
 from kinspect.inspector.model import SourceLoc
 from kinspect.inspector.ttgir.axes.blame import not_divisible
 from kinspect.inspector.ttgir.axes.cause import Blame
@@ -71,6 +79,16 @@ def _is_pointer(axes: Axes, blame: Blame) -> bool:
 
 def _pointer(axes: Axes, value: str, gives: str) -> Reason:
     name = words(axes, value, None)
+    known = noted(axes, value)
+    if known is not None and known.hidden_multiple:
+        hidden = known.hidden_multiple
+        return Reason(
+            "divisibility",
+            f"{name} is not known to be aligned to {ALIGNED} bytes, which {hidden} keeps Triton"
+            f" from noting: {gives}",
+            f"Take it out of {hidden}, and pass a tensor that begins at a multiple of {ALIGNED}"
+            " bytes.",
+        )
     return Reason(
         "divisibility",
         f"{name} is not known to be aligned to {ALIGNED} bytes: {gives}",
@@ -82,6 +100,9 @@ def _pointer(axes: Axes, value: str, gives: str) -> Reason:
 def _indivisible(axes: Axes, blame: Blame, at: SourceLoc | None, need: int) -> tuple[str, str]:
     name = name_of(axes, blame, at)
     if blame.kind == "argument":
+        known = noted(axes, blame.value)
+        if known is not None:
+            return argument_indivisible(name, known, need)
         return (
             f"{name} is not known to be divisible by {need}",
             f"Pad it to a multiple of {ALIGNED}, which Triton then notes of the argument; where it"
@@ -108,4 +129,22 @@ def _indivisible(axes: Axes, blame: Blame, at: SourceLoc | None, need: int) -> t
     return (
         f"{name} is not known to be divisible by {need}{line_of(blame)}",
         f"Where it always is, compute with {name} // {need} * {need}.",
+    )
+
+
+def argument_indivisible(name: str, known: Noted, need: int) -> tuple[str, str]:
+    """An argument of a launch that was seen: what it is not, and what to change."""
+    rounded = f"where it always is a multiple of {need}, compute with {name} // {need} * {need}."
+    if known.hidden_multiple:
+        hidden = known.hidden_multiple
+        return (
+            f"{name} is not known to be divisible by {need}, which {hidden} keeps Triton from"
+            " noting",
+            f"Take it out of {hidden} and pass a multiple of {ALIGNED}; or, {rounded}",
+        )
+    return (
+        f"{name} is not a multiple of {ALIGNED} in this launch"
+        + (f", so not known to be divisible by {need}" if need < ALIGNED else ""),
+        f"Pad it to a multiple of {ALIGNED}, which Triton then notes of the argument"
+        + (f"; or, {rounded}" if need < ALIGNED else "."),
     )

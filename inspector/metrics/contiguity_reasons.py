@@ -7,7 +7,16 @@ from dataclasses import replace
 
 from kinspect.inspector.metrics.alignment_reasons import with_alignment
 from kinspect.inspector.metrics.mask_reasons import with_mask
-from kinspect.inspector.metrics.reasons import ALIGNED, Reason, count, is_store, line_of, name_of
+from kinspect.inspector.metrics.reasons import (
+    ALIGNED,
+    Noted,
+    Reason,
+    count,
+    is_store,
+    line_of,
+    name_of,
+    noted,
+)
 from kinspect.inspector.ttgir.axes.blame import not_contiguous
 from kinspect.inspector.ttgir.axes.cause import Blame, Kind
 from kinspect.inspector.ttgir.axes.flow import Axes
@@ -31,6 +40,9 @@ def explain_contiguity(tile: Tile, limits: Limits, axes: Axes, need: int) -> Rea
         if blame.kind == "factor" and blame.constant is None and _is_not_one(axes, blame.value):
             explain = _apart if blame.factor is None else _far_apart
         text, fix, widest = explain(name, blame, tile, limits, need)
+        known = noted(axes, blame.value)
+        if explain is _factor and blame.constant is None and known is not None:
+            text, fix = _of_argument(name, known, tile, limits)
         bounded = blame.kind in _CONTIGUITY or widest is not None
         found = Reason("contiguity", text, fix, widest, bounded)
     if found.fix or blame.kind == "reversed":
@@ -109,21 +121,38 @@ def _factor(
     )
 
 
+def _of_argument(name: str, known: Noted, tile: Tile, limits: Limits) -> tuple[str, str]:
+    """A factor that is an argument of a launch that was seen."""
+    apart = f"neighbouring elements along dim {limits.dim} lie {name} apart"
+    if not known.hidden_one:
+        return f"{apart}, and {name} is not 1 in this launch", _turned(tile)
+    turned = _turned(tile)
+    return (
+        f"{name} is not known to be 1, which {known.hidden_one} keeps Triton from noting: {apart}",
+        f"Where {name} is 1 in every launch, drop {known.hidden_one} or pass it as tl.constexpr"
+        " (tried: 16 loads of 16 bits became 2 of 128). "
+        f" Otherwise {turned[0].lower()}{turned[1:]}",
+    )
+
+
 def _apart(
     name: str, blame: Blame, tile: Tile, limits: Limits, need: int
 ) -> tuple[str, str, int | None]:
     """A factor that is known not to be 1: no hint can be right."""
+    text = f"neighbouring elements along dim {limits.dim} lie {name} apart"
+    return text, _turned(tile), None
+
+
+def _turned(tile: Tile) -> str:
     if is_store(tile):
         tried = turned = "not tried for stores"
     else:
         tried = "tried: 8 loads of 16 bits became one of 128, in another kernel 10 loads became 3"
         turned = "tried: 8 columns in place of 1 are read with 128 bits"
     return (
-        f"neighbouring elements along dim {limits.dim} lie {name} apart",
         f"Keep the tensor in memory the other way round, contiguous along this dimension ({tried});"
         " or, where another dimension is contiguous, turn the tile: a longer block along that one"
-        f" ({turned}).",
-        None,
+        f" ({turned})."
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kinspect.inspector.metrics.reasons import ALIGNED, Reason, is_store, line_of, name_of
+from kinspect.inspector.metrics.alignment_reasons import argument_indivisible
+from kinspect.inspector.metrics.reasons import ALIGNED, Reason, is_store, line_of, name_of, noted
 from kinspect.inspector.model import TtgirOp
 from kinspect.inspector.ttgir.axes.blame import loaded_tile, not_constant
 from kinspect.inspector.ttgir.axes.cause import Blame, Kind
@@ -78,6 +79,10 @@ def _mask_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, s
         f"or {'store' if is_store(tile) else 'load'} without a mask where none is needed (a"
         " tl.constexpr that says the size is even, the last iteration apart)."
     )
+    known = noted(axes, blame.value) if blame.kind == "argument" else None
+    if known is not None:
+        text, fix = argument_indivisible(name, known, need)
+        return text, f"{fix.removesuffix('.')}, {unmasked}"
     if blame.kind == "argument":
         return (
             f"{name} is not known to be divisible by {need}",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kinspect.inspector.model import SourceLoc
+from kinspect.inspector.ttgir.axes.blame import is_argument
 from kinspect.inspector.ttgir.axes.cause import Blame
 from kinspect.inspector.ttgir.axes.flow import Axes
-from kinspect.inspector.ttgir.axes.names import words
+from kinspect.inspector.ttgir.axes.names import argument_name, words
 from kinspect.inspector.ttgir.axes.tiles import Tile
 
 ALIGNED = 16
@@ -43,6 +45,38 @@ def is_store(tile: Tile) -> bool:
 def name_of(axes: Axes, blame: Blame, at: SourceLoc | None) -> str:
     """What is to blame, in the words of the source."""
     return words(axes, blame.value, at)
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What is known of an argument because Triton would have noted it at the launch.
+
+    Attributes:
+        hidden_one: what keeps Triton from noting that it is 1; empty where nothing does: the
+            launch passed another number.
+        hidden_multiple: the same of its being divisible by `ALIGNED`.
+    """
+
+    hidden_one: str
+    hidden_multiple: str
+
+
+def noted(axes: Axes, value: str) -> Noted | None:
+    """What Triton would have noted of a value; None where it is no argument of a seen launch."""
+    if axes.graph.unspecialised is None or not is_argument(axes, value):
+        return None
+    cause = axes.graph.unspecialised.get(argument_name(value), "")
+    return Noted(_HIDES_ONE.get(cause, ""), _HIDES_MULTIPLE.get(cause, ""))
+
+
+_HIDES_ONE: Mapping[str, str] = {
+    "annotation": "its annotation",
+    "do_not_specialize": "do_not_specialize",
+}
+_HIDES_MULTIPLE: Mapping[str, str] = {
+    "do_not_specialize": "do_not_specialize",
+    "do_not_specialize_on_alignment": "do_not_specialize_on_alignment",
+}
 
 
 def line_of(blame: Blame) -> str:

@@ -32,6 +32,7 @@ class Facts:
         grid: workgroups of the launch along each dimension.
         options: Triton's options of the compile.
         constexprs: the values of the kernel's compile-time arguments.
+        unspecialised: see `Variant.unspecialised`.
     """
 
     lds_bytes: int | None = None
@@ -42,6 +43,7 @@ class Facts:
     grid: tuple[int, ...] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     constexprs: Mapping[str, Any] = field(default_factory=dict)
+    unspecialised: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

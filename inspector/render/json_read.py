@@ -389,6 +389,7 @@ def _read_variant(v: dict[str, Any] | None, kernel: str, arch: str | None) -> Va
             Assumption(its["what"], its["assumed"], _read_place(its["source"]))
             for its in v.get("assumptions", ())
         ),
+        unspecialised=v.get("unspecialised"),
     )
 
 

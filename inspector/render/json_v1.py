@@ -232,6 +232,7 @@ def _variant(v: Variant | None) -> dict[str, Any] | None:
             {"what": its.what, "assumed": its.assumed, "source": _place(its.source)}
             for its in v.assumptions
         ],
+        "unspecialised": None if v.unspecialised is None else dict(v.unspecialised),
     }
 
 

@@ -85,6 +85,10 @@ class Variant(_Variant, total=False):
     launches: Count | None
     notes: list[str]
     assumptions: list[Assumption]
+    unspecialised: (
+        dict[str, Literal["annotation", "do_not_specialize", "do_not_specialize_on_alignment"]]
+        | None
+    )
 
 
 class Artifact(TypedDict):

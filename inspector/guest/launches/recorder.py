@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import Any
 
 from ..cases.case import did_you_mean
 from ..failures import front_end_error
-from ..frontend import definition, lower
+from ..frontend import definition, lower, unspecialised
 from ..lowering import UnknownOptionError, target
 from ..records import Emit, error, note
 from ..world.assumptions import LOG
@@ -24,6 +25,8 @@ from .kernel import StandInKernel
 from .sites import Sites
 from .writes import written
 
+LAUNCHER = "triton.runtime.jit"
+"""The module whose launches type and specialise arguments by their values."""
 MOST_GRIDS = 16
 """How many different grids of one specialisation are told apart."""
 SEAMS = ("triton.compiler.compiler", "triton.compiler", "triton")
@@ -120,11 +123,13 @@ class Recorder:
         """What launches call; takes and gives what `triton.compile` does."""
         self.busy = True
         try:
-            return self._stand_in(src, dict(options or {}))
+            # Others hand over types and attributes of their own making (Inductor, Helion).
+            caller = sys._getframe(1).f_globals.get("__name__")
+            return self._stand_in(src, dict(options or {}), by_launch=caller == LAUNCHER)
         finally:
             self.busy = False
 
-    def _stand_in(self, src: Any, options: Mapping[str, Any]) -> Any:
+    def _stand_in(self, src: Any, options: Mapping[str, Any], *, by_launch: bool) -> Any:
         self.flush()
         function = getattr(src, "fn", None)
         if function is None:  # the path of an IR file
@@ -141,7 +146,7 @@ class Recorder:
                 spec = self._seen[key] = Specialisation(key)
             if not spec.taken and self._wanted(function.__name__, _qualname(function)):
                 spec.taken = True
-                self._record(spec, src, function, stated)
+                self._record(spec, src, function, stated, by_launch=by_launch)
         return StandInKernel(
             src.name,
             lambda grid, values: self._launched(spec, grid, values),
@@ -167,7 +172,13 @@ class Recorder:
         self._emit({"launches": launches, "arch": self.arch})
 
     def _record(
-        self, spec: Specialisation, src: Any, function: Any, stated: Mapping[str, Any]
+        self,
+        spec: Specialisation,
+        src: Any,
+        function: Any,
+        stated: Mapping[str, Any],
+        *,
+        by_launch: bool,
     ) -> None:
         if spec.key in self._finished:
             self.captured += 1
@@ -205,6 +216,7 @@ class Recorder:
                 tuning=dict(origin.tuning) if origin.tuning else None,
                 notes=[*variant["notes"], *origin.notes],
                 assumptions=LOG.so_far(),
+                unspecialised=unspecialised(function) if by_launch else None,
             )
             spec.types = tuple(src.signature.values())
             if all(isinstance(kind, str) for kind in spec.types):  # a tuple is several parameters

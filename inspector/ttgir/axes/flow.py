@@ -46,6 +46,8 @@ class Graph:
         before: text of the TTIR that it was lowered from, nearer to the source; read where names
             are needed.
         variables: value -> the variable of the source that it is; None until names are needed.
+        unspecialised: of the kernel's own arguments, see `Variant.unspecialised`; None where it is
+            not known, and for the arguments of functions that the kernel calls.
     """
 
     ops: list[TtgirOp]
@@ -54,6 +56,7 @@ class Graph:
     merged: dict[str, tuple[str, ...]] = field(default_factory=dict)
     before: str | None = None
     variables: Mapping[str, str] | None = None
+    unspecialised: Mapping[str, str] | None = None
 
     def sources(self, name: str) -> Sequence[str]:
         """The values that the facts of a value rest on."""
