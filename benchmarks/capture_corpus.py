@@ -5,8 +5,10 @@ part of this repository. Each is run by the real command line in a process of it
 store. The outcomes are kept in build/corpus/ (a second run does only what is missing) and written
 to capture_corpus.md, which also says how to get the files.
 
-    python -m benchmarks.capture_corpus --checkouts DIR --python PATH
-    python -m benchmarks.capture_corpus --checkouts DIR --python PATH --only held-out
+    python -m benchmarks.capture_corpus --checkouts DIR
+    python -m benchmarks.capture_corpus --checkouts DIR --only held-out
+
+Run it with the interpreter that has the packages of the list and kinspect itself.
 """
 
 from __future__ import annotations
@@ -53,7 +55,6 @@ class Entry:
     call: tuple[str, ...]
     args: tuple[str, ...]
     held_out: bool
-    pythonpath: tuple[str, ...]
     env: Mapping[str, str]
     reviewed: str | None
 
@@ -103,7 +104,6 @@ def read_entries(document: Mapping[str, Any]) -> Iterator[Entry]:
                 call=tuple(item.get("call", ())),
                 args=tuple(item.get("args", ())),
                 held_out=item.get("held_out", False),
-                pythonpath=tuple(project.get("pythonpath", ())),
                 env=project.get("env", {}),
                 reviewed=item.get("reviewed"),
             )
@@ -133,16 +133,14 @@ def run(entry: Entry, options: argparse.Namespace) -> dict[str, Any]:
     root = entry.checkout(options.checkouts).absolute()
     with tempfile.TemporaryDirectory(prefix="capture_corpus_") as scratch:
         command = [*_tool(), "analyze", entry.path, "--arch", options.arch, "--format", "json"]
-        command += ["--no-passes", "--jobs", str(options.jobs), "--python", options.python]
+        command += ["--no-passes", "--jobs", str(options.jobs)]
         for call in entry.call:
             command += ["--call", call]
         if entry.args:
             command += ["--", *entry.args]
         environment = {**os.environ, **entry.env, "KINSPECT_CACHE_DIR": f"{scratch}/store"}
         environment["TRITON_CACHE_DIR"] = f"{scratch}/triton"  # libraries may ask it for winners
-        environment["PYTHONPATH"] = os.pathsep.join(
-            str((root / folder).resolve()) for folder in entry.pythonpath
-        )
+        environment.pop("PYTHONPATH", None)
         out, err = Path(scratch, "out"), Path(scratch, "err")
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         started = time.monotonic()
@@ -160,7 +158,6 @@ def run(entry: Entry, options: argparse.Namespace) -> dict[str, Any]:
         seconds = time.monotonic() - started
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         hide = {str(root): "<checkout>", scratch: "<scratch>", sys.prefix: "<venv>"}
-        hide[str(Path(options.python).parent.parent)] = "<venv>"
         hide[str(HERE.parent)] = "<kinspect>"
         said = _hidden(err.read_text(encoding="utf-8", errors="replace"), hide)
         document = _report_in(_hidden(out.read_text(encoding="utf-8", errors="replace"), hide))
@@ -265,7 +262,6 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Runs kinspect analyze on public Triton files.")
     add = parser.add_argument
     add("--checkouts", type=Path, required=True, help="folder with OWNER+NAME/ per repository")
-    add("--python", default=sys.executable, help="interpreter with Triton and the listed packages")
     add("--only", choices=("dev", "held-out", "all"), default="dev")
     add("--file", action="append", default=[], metavar="GLOB", help="only files like this")
     add("--arch", default="gfx942")

@@ -267,9 +267,8 @@ def _reproduce(document: Mapping[str, Any]) -> list[str]:
         *(f"get {project['repo']} {project['commit']}" for project in document["projects"]),
         "cd ..",
         "python3 -m venv corpus-venv  # torch: a build for CPUs is enough",
-        f"corpus-venv/bin/pip install triton torch {' '.join(document['packages'])}",
-        "python -m benchmarks.capture_corpus --checkouts checkouts "
-        "--python corpus-venv/bin/python --only all",
+        f"corpus-venv/bin/pip install -e . triton torch {' '.join(document['packages'])}",
+        "corpus-venv/bin/python -m benchmarks.capture_corpus --checkouts checkouts --only all",
         "```",
         "",
         "Files are compared with git's hash in the list before they are run.",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from kinspect.inspector.metrics.access_reasons import explain_global
 from kinspect.inspector.model import Access, Artifact, KernelReport, Report
 from kinspect.inspector.pipeline import collect
 from kinspect.inspector.runs.jobs import Request
@@ -298,3 +299,46 @@ def test_an_alignment_that_triton_would_have_noted_is_not_there(
         (load,) = launched[kernel]
         assert f"which {hidden} keeps Triton from noting" in load.reason
         assert load.fix.startswith(f"Take it out of {hidden}")
+
+
+BLOCKED = (
+    "#ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [8, 8], warpsPerCTA = [4, 1],"
+    " order = [1, 0]}>"
+)
+UNKNOWN_MASK = f"""
+#b = {BLOCKED}
+#c = #ttg.slice<{{dim = 0, parent = #b}}>
+#r = #ttg.slice<{{dim = 1, parent = #b}}>
+module attributes {{"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 64 : i32}} {{
+  tt.func public @f(%x: !tt.ptr<f16>, %pitch: i32, %mask: tensor<256x64xi1, #b>) {{
+    %c0 = tt.make_range {{end = 64 : i32, start = 0 : i32}} : tensor<64xi32, #c>
+    %c1 = tt.expand_dims %c0 {{axis = 0 : i32}} : tensor<64xi32, #c> -> tensor<1x64xi32, #b>
+    %by = tt.splat %pitch : i32 -> tensor<1x64xi32, #b>
+    %c2 = arith.muli %c1, %by : tensor<1x64xi32, #b>
+    %c3 = tt.broadcast %c2 : tensor<1x64xi32, #b> -> tensor<256x64xi32, #b>
+    %r0 = tt.make_range {{end = 256 : i32, start = 0 : i32}} : tensor<256xi32, #r>
+    %r1 = tt.expand_dims %r0 {{axis = 1 : i32}} : tensor<256xi32, #r> -> tensor<256x1xi32, #b>
+    %many = arith.constant dense<4096> : tensor<256x1xi32, #b>
+    %r2 = arith.muli %r1, %many : tensor<256x1xi32, #b>
+    %r3 = tt.broadcast %r2 : tensor<256x1xi32, #b> -> tensor<256x64xi32, #b>
+    %at = arith.addi %c3, %r3 : tensor<256x64xi32, #b>
+    %base = tt.splat %x : !tt.ptr<f16> -> tensor<256x64x!tt.ptr<f16>, #b>
+    %p = tt.addptr %base, %at : tensor<256x64x!tt.ptr<f16>, #b>, tensor<256x64xi32, #b>
+    %tile = tt.load %p, %mask : tensor<256x64x!tt.ptr<f16>, #b>
+    tt.return
+  }}
+}}
+"""
+
+
+def test_of_a_mask_nothing_may_be_known() -> None:
+    """aotriton's backward kernel had one whose facts were never reached."""
+    (graph,) = functions(parse_ttgir(UNKNOWN_MASK, "test"))
+    (tile,) = filter(None, map(tile_of, graph.ops))
+    axes = analyze(graph, [name for name in needed_values([tile]) if name != "%mask"])
+    limits = limits_of(tile, axes, Layouts())
+    assert limits is not None
+    reason = explain_global(tile, limits, axes)
+    assert reason is not None
+    assert reason.text.startswith("pitch is not known to be 1")
+    assert "the mask allows no more" in reason.text

@@ -49,7 +49,7 @@ def explain_contiguity(tile: Tile, limits: Limits, axes: Axes, need: int) -> Rea
         if blame.kind != "factor" or blame.constant is not None:
             # Another stride is another address: what the start would be then is not known.
             found = with_alignment(found, tile, limits, axes, need)
-        if tile.mask is not None and axes.of(tile.mask).constancy[limits.dim] == 1:
+        if tile.mask is not None and axes.of(tile.mask, limits.dim + 1).constancy[limits.dim] == 1:
             return with_mask(found, tile, limits, axes, need)
     return found
 
