@@ -141,7 +141,10 @@ def test_autotuned_configs_and_heuristics(capture: Any) -> None:
     assert "--max-configs" not in stderr
     few, stderr = capture(AUTOTUNED, "--max-configs", "3")
     assert len(few["kernels"]) == 3
-    assert "the first 3 of 12 autotune configs" in stderr
+    assert "tuned: 3 of 11 autotune configs are looked at, spread over their values" in stderr
+    tunings = [variant["tuning"] for _, variant in variants(few)]
+    assert {its["BLOCK"] for its in tunings} == {64, 128, 256}
+    assert len({its["num_warps"] for its in tunings}) == 3
     assert few["notes"]
     (chosen,) = capture(AUTOTUNED, "--kernel", "tuned[BLOCK=128, num_warps=1]")[0]["kernels"]
     assert chosen["variant"]["tuning"]["BLOCK"] == 128
@@ -223,6 +226,10 @@ def test_pytest_files(capture: Any) -> None:
     assert sorted(v["options"]["num_warps"] for _, v in variants(report)) == [1, 2, 16]
     assert "1 of 4 tests ended with an exception" in stderr
     assert "on purpose" in stderr
+    assert "4 of 8 tests are run, 3 parameter sets of each at most (--tests all" in stderr
+    report, stderr = capture(body, "--tests", "all", name="test_copy.py")
+    assert sorted(v["options"]["num_warps"] for _, v in variants(report)) == [1, 2, 4, 8, 16]
+    assert "tests are run" not in stderr
     missing = "import no_such_library\n\ndef test_copy():\n    run_copy(torch.ones(64).cuda())\n"
     report, stderr = capture(missing, name="test_missing.py")
     assert kernels(report) == ["copy"], stderr
@@ -444,3 +451,56 @@ def test_nothing_is_left_behind(capture: Any, tmp_path: Path) -> None:
     staging = Path(os.environ["KINSPECT_CACHE_DIR"]) / "staging"
     mine = [p for p in staging.glob("*") if f"{os.getpid()}-" in p.name]
     assert not mine
+
+
+def test_a_value_of_a_module_that_is_not_installed_is_no_argument(capture: Any) -> None:
+    body = """
+    from einops import rearrange
+    from of_this_project import turned
+
+    x = torch.randn(64, 64, device="cuda")
+    run_copy(x)
+    run_copy({})
+    """
+    for value in ("turned(x)", "turned(x) @ x"):
+        report, stderr = capture(body.format(value))
+        assert kernels(report) == ["copy"]
+        (error,) = report["errors"]
+        assert "of_this_project is not installed" in error["message"]
+        assert "it is no package known here" in error["hint"]
+    assert "einops, of_this_project are not installed" in stderr
+    assert "pip install einops, or" in stderr
+
+
+def test_why_tests_are_skipped_and_what_is_none(capture: Any) -> None:
+    body = """
+    import pytest
+
+    @pytest.mark.skipif(True, reason="wants eight GPUs")
+    def test_many():
+        run_copy(torch.randn(64, device="cuda"))
+
+    def test_op(batch, heads):
+        run_copy(torch.randn(batch * heads, device="cuda"))
+
+    def test_copy():
+        run_copy(torch.randn(64, device="cuda"))
+    """
+    report, stderr = capture(body, name="test_copy.py")
+    assert kernels(report) == ["copy"]
+    assert not report["errors"]
+    assert "1 test skipped, the first: test_many: Skipped: wants eight GPUs" in stderr
+    assert "test_op wants a fixture 'batch' that there is not: not taken for a test" in stderr
+    body = """
+    import unittest
+
+    class Cases(unittest.TestCase):
+        @unittest.skipIf(True, "no such GPU")
+        def test_copy(self):
+            run_copy(torch.randn(64, device="cuda"))
+
+    if __name__ == "__main__":
+        unittest.main()
+    """
+    _, stderr = capture(body)
+    assert "is skipped: no such GPU" in stderr

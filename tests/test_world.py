@@ -674,7 +674,7 @@ def test_suspended_is_plain_torch(world: World) -> None:
 # ----- benchmarks, tools, stubs
 
 
-@in_world()
+@in_world(most_sets=3)
 def test_benchmarks_run_once(world: World) -> None:
     calls = []
     bench = triton.testing.do_bench
@@ -705,9 +705,11 @@ def test_benchmarks_run_once(world: World) -> None:
 
     benchmark.run(show_plots=True, print_data=True)
     assert [s[0] for s in seen] == [2, 2, 32, 32, 256, 256]
-    assert len(world.notes) == 3
-    assert "no such provider" in world.notes[0]
-    assert "provider=torch" in world.notes[0]
+    said, *failed = world.notes
+    assert said == "benchmark speed: 3 of 8 values of M, N are run (--tests all: every one)"
+    assert len(failed) == 3
+    assert "no such provider" in failed[0]
+    assert "provider=torch" in failed[0]
 
 
 @in_world()
@@ -759,6 +761,17 @@ def test_stubbed_modules_are_inert(world: World) -> None:
         assert not list(entered)
     assert (Derived(1, 2).value, plain(), decorated()) == (3, 5, 6)
     assert stub.anything.at.all(1)[2] is not None
+    limits = stub.axes().get_ylim()
+    assert f"{(limits[1] * 1.1 + 2 - limits[0]) / 3:.2f}" == "<not installed>"
+    tensor = torch.ones(4, device="cuda")
+    turned = stub.rearrange(tensor, "a -> a 1")
+    for use in (
+        lambda: turned @ tensor,
+        lambda: tensor - turned,
+        lambda: torch.exp(turned.to(torch.float16)),
+    ):
+        with pytest.raises(TypeError, match=r"not known: no_such_module is not installed"):
+            use()
     with pytest.raises(ModuleNotFoundError):
         import parent.other  # noqa: F401
 

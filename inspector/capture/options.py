@@ -12,6 +12,8 @@ TIME_LIMIT = 120.0
 """Seconds that one run of a script may take, the front end over its kernels included."""
 MOST_CONFIGS = 8
 """Autotune configurations of one launch that are looked at unless more are asked for."""
+MOST_SETS = 3
+"""Parameter sets of one test that are run unless more are asked for."""
 LEAST_MEMORY = 8 << 30
 
 
@@ -34,6 +36,8 @@ class CaptureOptions:
         signature: types of the kernel's arguments, stated instead of running anything.
         defines: `NAME=VALUE` texts: constexprs and options for `signature`.
         max_configs: autotune configurations of one launch to look at; None for all.
+        most_sets: parameter sets of each pytest test and x values of each of Triton's benchmarks
+            that are run; None for all.
         first: launches after which the script is stopped; None for no limit.
         cwd: where the script runs; None for a scratch folder that is removed afterwards.
         time_limit: seconds for each run.
@@ -54,6 +58,7 @@ class CaptureOptions:
     defines: tuple[str, ...] = ()
     max_configs: int | None = MOST_CONFIGS
     most_tuned: int | None = None
+    most_sets: int | None = MOST_SETS
     first: int | None = None
     cwd: Path | None = None
     time_limit: float = TIME_LIMIT

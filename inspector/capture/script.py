@@ -255,6 +255,11 @@ def capture_script(
     return [], []
 
 
+def _names_one(wanted: Sequence[str]) -> bool:
+    """Whether a specialisation is asked for by name: a sample might not hold it."""
+    return any("[" in pattern for pattern in wanted)
+
+
 def _request(plan: Plan) -> dict[str, Any]:
     options = plan.options
     memory = options.memory_limit if options.memory_limit is not None else physical_memory()
@@ -268,7 +273,8 @@ def _request(plan: Plan) -> dict[str, Any]:
         "folder": str(plan.folder),
         "argv": list(options.argv),
         "calls": list(options.calls),
-        "max_configs": options.max_configs,
+        "max_configs": None if _names_one(plan.wanted) else options.max_configs,
+        "most_sets": options.most_sets,
         "all_configs": options.all_configs,
         "most_tuned": options.most_tuned,
         "backend_options": sorted(BACKEND_ONLY),

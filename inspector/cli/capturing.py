@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from kinspect.inspector.capture.options import MOST_CONFIGS, TIME_LIMIT, CaptureOptions
+from kinspect.inspector.capture.options import MOST_CONFIGS, MOST_SETS, TIME_LIMIT, CaptureOptions
 from kinspect.inspector.errors import KinspectError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -37,6 +37,7 @@ def capture_options(function: F) -> F:
         signature: str | None,
         defines: tuple[str, ...],
         max_configs: int | None,
+        most_sets: int | None,
         first: int | None,
         cwd: Path | None,
         capture_limit: float,
@@ -54,6 +55,7 @@ def capture_options(function: F) -> F:
             signature=signature,
             defines=defines,
             max_configs=max_configs,
+            most_sets=most_sets,
             first=first,
             cwd=cwd,
             time_limit=capture_limit,
@@ -69,7 +71,7 @@ def capture_options(function: F) -> F:
     return command  # type: ignore[return-value]
 
 
-def _configs(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:
+def _number_or_all(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:
     if value == "all":
         return None
     try:
@@ -98,8 +100,17 @@ OPTIONS = (
         default=str(MOST_CONFIGS),
         show_default=True,
         metavar="N|all",
-        callback=_configs,
-        help="Autotune configs of one launch to look at.",
+        callback=_number_or_all,
+        help="Autotune configs of one launch to look at, spread over their values.",
+    ),
+    click.option(
+        "--tests",
+        "most_sets",
+        default=str(MOST_SETS),
+        show_default=True,
+        metavar="N|all",
+        callback=_number_or_all,
+        help="Parameter sets to run of each test, and x values of each triton.testing benchmark.",
     ),
     click.option(
         "--cwd",

@@ -26,6 +26,36 @@ DISTRIBUTIONS = {
     "yaml": "pyyaml",
 }
 
+PACKAGES = frozenset(
+    (
+        *("accelerate", "aiter", "albumentations", "apex", "auto_gptq", "bitsandbytes", "boto3"),
+        *("causal_conv1d", "click", "colossalai", "compressed_tensors", "cupy", "cutlass"),
+        *("datasets", "deep_gemm", "deepspeed", "diffusers", "einops", "evaluate", "expecttest"),
+        *("fairscale", "fbgemm_gpu", "fire", "fla", "flash_attn", "flashinfer", "fvcore"),
+        *("gradio", "helion", "huggingface_hub", "hydra", "hypothesis", "ipdb", "jax", "jaxtyping"),
+        *("kornia", "lightning", "liger_kernel", "litgpt", "lm_eval", "loguru", "mamba_ssm"),
+        *(
+            "matplotlib",
+            "megablocks",
+            "ml_dtypes",
+            "networkx",
+            "ninja",
+            "nltk",
+            "numba",
+            "omegaconf",
+        ),
+        *("onnx", "openai", "optimum", "packaging", "pandas", "parameterized", "peft", "plotly"),
+        *("prettytable", "psutil", "pyarrow", "pydantic", "pytest", "pytorch_lightning", "ray"),
+        *("regex", "requests", "rich", "safetensors", "scattermoe", "scipy", "seaborn"),
+        *("sentencepiece", "sglang", "simple_parsing", "submitit", "sympy", "tabulate"),
+        *("tensorboard", "termcolor", "tiktoken", "tilelang", "timm", "tokenizers", "torchao"),
+        *("torchaudio", "torchmetrics", "torchtitan", "torchtune", "torchvision", "tqdm"),
+        *("transformer_engine", "transformers", "triton_kernels", "trl", "tyro", "typer"),
+        *("unsloth", "unsloth_zoo", "vllm", "wandb", "xformers", "zmq"),
+    )
+)
+"""Packages of which it is known that pip finds them by the module's name."""
+
 
 def missing_module(failure: BaseException) -> str | None:
     """The module that is not there, in dots; None for an import that failed for another reason.
@@ -79,10 +109,19 @@ def stood_in(names: Sequence[str]) -> str:
     unbuilt = [name for name in names if "." in name]
     said = []
     if missing:
-        packages = " ".join(dict.fromkeys(DISTRIBUTIONS.get(name, name) for name in missing))
+        packages = [name for name in missing if name in PACKAGES or name in DISTRIBUTIONS]
+        others = [name for name in missing if name not in packages]
+        do = f"name an interpreter that has {'it' if len(missing) == 1 else 'them'} with --python"
+        if packages:
+            wanted = " ".join(dict.fromkeys(DISTRIBUTIONS.get(name, name) for name in packages))
+            do = f"{sys.executable} -m pip install {wanted}, or {do}"
+        if others:
+            they = "it is no package" if len(others) == 1 else "they are no packages"
+            named = f"{', '.join(others)}: " if packages else ""
+            do += f" ({named}{they} known here: where the project has such files, run the script"
+            do += " from there)"
         said.append(
-            f"{_listed(missing)} not installed: stand-ins that do nothing take the place;"
-            f" {sys.executable} -m pip install {packages}, or name an interpreter with --python"
+            f"{_listed(missing)} not installed: stand-ins that do nothing take the place; {do}"
         )
     if unbuilt:
         said.append(

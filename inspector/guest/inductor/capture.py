@@ -12,10 +12,12 @@ from typing import Any
 
 from ..failures import front_end_error
 from ..frontend import definition, lower, parameters, plain
+from ..launches.tuning import said_of_sample
 from ..lowering import UnknownOptionError, target
 from ..parsed.refusals import RefusedError
 from ..parsed.types import check_type
 from ..records import Emit, error, note
+from ..sampling import spread
 from ..syntax import parse
 from ..world.device import Device
 from ..world.driver import activate
@@ -127,13 +129,8 @@ class _Work:
         if names and not self._request.get("all_configs"):
             chosen = chosen[:1]
         elif most is not None and len(chosen) > most:
-            self._emit(
-                note(
-                    f"{kernel.name}: the first {most} of {len(chosen)} configs are looked at "
-                    "(--max-configs all: every one)"
-                )
-            )
-            chosen = chosen[:most]
+            self._emit(note(said_of_sample(kernel.name, most, len(chosen), "configs")))
+            chosen = [chosen[place] for place in spread(chosen, most)]
         for config in chosen:
             for point in itertools.product(*(axes[name] for name in names)):
                 yield {**config, **dict(zip(names, point))}

@@ -33,7 +33,7 @@ def capture(request: dict[str, Any], write: Emit) -> None:
 
     Args:
         request: `path`, `arch`, `device`, `folder` (scratch), `cwd`, `argv`, `calls`, `wanted`,
-            `stubs`, `first`, `max_configs`, `all_configs`, `axes`, `deadline` (by
+            `stubs`, `first`, `max_configs`, `most_sets`, `all_configs`, `axes`, `deadline` (by
             `time.monotonic`) and `finished` (keys that earlier runs wrote out or died at).
         write: takes the records; a `{"retry": ...}` as the last one asks for another run.
     """
@@ -49,7 +49,12 @@ def capture(request: dict[str, Any], write: Emit) -> None:
     project.install()
     _keep_caches_apart(request["folder"])
     stubs: list[str] = list(request.get("stubs") or ())
-    world = worlds.install(Device.of(request["device"]), request["folder"], stubs=stubs)
+    world = worlds.install(
+        Device.of(request["device"]),
+        request["folder"],
+        stubs=stubs,
+        most_sets=request.get("most_sets"),
+    )
     LOG.watch(project.owns_code)
     names = Names(request.get("wanted") or ())
     tuning = Tuning(emit, request.get("max_configs"))
@@ -74,7 +79,8 @@ def capture(request: dict[str, Any], write: Emit) -> None:
     )
     recorder.install()
     calls = request.get("calls") or ()
-    script = Script(project, request.get("argv") or (), calls, world, emit, names)
+    most_sets = request.get("most_sets")
+    script = Script(project, request.get("argv") or (), calls, world, emit, names, most_sets)
     started = script.needs_context()
 
     def finish() -> None:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..checkout import PROTECTED
-from ..missing import install_hint, missing_module
+from ..missing import install_hint, missing_module, stood_in
 from ..records import error, one_line
+from ..world.stubs import NotInstalledError
 from .project import Project
 
 MOST_TEXT = 300
@@ -87,6 +88,9 @@ def ending(
     if isinstance(failure, SyntaxError):
         where = f"{failure.filename or path}:{failure.lineno or 1}"
         return _record(f"{type(failure).__name__}: {failure.msg}", "mend the file", where)
+    if isinstance(failure, NotInstalledError):
+        hint = stood_in([failure.module]).partition("; ")[2]
+        return _record(f"the script ended{so_far}: {failure}", hint, place)
     text = one_line(failure)[:MOST_TEXT] or "no message"
     hint = "see its output below"
     if captured:

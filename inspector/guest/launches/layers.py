@@ -12,10 +12,11 @@ import importlib
 import itertools
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..records import Emit, error
+from ..world.stubs import Inert, NotInstalledError
 from .recorder import Origin
 from .tuning import Tuning, values
 
@@ -96,6 +97,9 @@ class Layers:
             getattr(function, "__name__", ""),
             getattr(getattr(function, "fn", None), "__qualname__", ""),
         )
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, Inert):
+                raise NotInstalledError(value.origin)
         if not self._wanted(*names):
             return run(layer, args, kwargs)
         named = [name for name in self._axes if name in function.arg_names]
@@ -155,17 +159,13 @@ class Layers:
                 self._config = None
         return result
 
-    def _configs(self, tuner: Any) -> Iterator[Any]:
+    def _configs(self, tuner: Any) -> Sequence[Any]:
         """The configurations less what the point sets anyhow, each once."""
-        seen: set[str] = set()
+        different: dict[str, Any] = {}
         for config in tuner.configs if self._all_configs else tuner.configs[:1]:
             rest = {k: v for k, v in config.all_kwargs().items() if k not in self._point}
-            if repr(rest) in seen:
-                continue
-            if self._all_configs and self._tuning.enough(len(seen), tuner):
-                return
-            seen.add(repr(rest))
-            yield config
+            different.setdefault(repr(rest), config)
+        return self._tuning.sample(tuner, list(different.values()))
 
     def _run_function(
         self, run: Callable[..., Any], layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]

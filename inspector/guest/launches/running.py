@@ -42,6 +42,7 @@ class Script:
         world: Any,
         emit: Emit,
         names: Any,
+        most_sets: int | None,
     ) -> None:
         self._project = project
         self._argv = list(argv)
@@ -49,6 +50,7 @@ class Script:
         self._world = world
         self._emit = emit
         self._names = names
+        self._most_sets = most_sets
         self._module: ModuleType | None = None
 
     def needs_context(self) -> Callable[[], None]:
@@ -83,7 +85,7 @@ class Script:
             if function.__name__ in ENTRIES and not _required(function):
                 self._attempt(function)
         if any(function.__name__.startswith("test_") for function in own):
-            run_tests(self._project.path, self._emit)
+            run_tests(self._project.path, self._emit, self._most_sets)
 
     def explain(self, failure: BaseException) -> None:
         """Prints the trace, from the user's first frame on, where the script's output is kept."""
@@ -130,7 +132,7 @@ class Script:
     def _test(self) -> None:
         sys.argv = [self._project.path]
         enter(self._project.path)
-        run_tests(self._project.path, self._emit)
+        run_tests(self._project.path, self._emit, self._most_sets)
 
     def _call(self, calls: Sequence[str]) -> None:
         self._names.muted = True  # what the file launches by itself was not asked for

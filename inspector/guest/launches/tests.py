@@ -1,4 +1,4 @@
-"""Test files: pytest runs them, over the first, middle and last of each test's parameters."""
+"""Test files: pytest runs them, over a few of each test's parameter sets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from ..missing import install_hint
 from ..records import Emit, error, note, one_line
+from ..sampling import ends_and_middle
 from .endings import OutOfTimeError
 from .layers import EnoughError
 
@@ -20,6 +21,7 @@ USAGE_ERROR = 4
 MISSING = re.compile(r"No module named '([\w.]+)'")
 NOT_RAISED = re.compile(r"DID NOT RAISE .*AssertionError")
 """Asserts are compiled away, so that a test which wants one to fail is not a failure."""
+UNKNOWN_FIXTURE = re.compile(r"fixture '(\w+)' not found")
 INTERRUPTS = (EnoughError, OutOfTimeError)
 
 
@@ -30,11 +32,12 @@ def is_test_file(path: str, source: bytes) -> bool:
     return named and b"__main__" not in source
 
 
-def run_tests(path: str, emit: Emit) -> None:
+def run_tests(path: str, emit: Emit, most: int | None) -> None:
     """Runs a file's tests.
 
     Args:
         path: the file.
+        most: parameter sets of each; None for all.
         emit: takes one error for all the tests that ended with an exception.
     """
     try:
@@ -43,7 +46,7 @@ def run_tests(path: str, emit: Emit) -> None:
         message = f"{path} is a test file, and pytest cannot be imported: {failure}"
         emit(error("capture", message, install_hint(failure, "pytest")))
         return
-    plugin = Plugin()
+    plugin = Plugin(most)
     options = ["-q", "-s", "-p", "no:cacheprovider", "--assert=plain", "-W", "ignore"]
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
@@ -51,7 +54,13 @@ def run_tests(path: str, emit: Emit) -> None:
     sys.stderr.write(said.getvalue())
     if plugin.kept < plugin.found:
         said_of = f"{plugin.kept} of {plugin.found} tests are run"
-        emit(note(f"{path}: {said_of}: the first, middle and last parameters of each"))
+        few = "1 parameter set" if most == 1 else f"{most} parameter sets"
+        emit(note(f"{path}: {said_of}, {few} of each at most (--tests all: every one)"))
+    if plugin.skipped:
+        skipped = f"{_count(len(plugin.skipped), 'test')} skipped, the first: {plugin.skipped[0]}"
+        emit(note(f"{path}: {skipped}"))
+    if plugin.no_tests:
+        emit(note(f"{path}: {plugin.no_tests[0]}: not taken for a test"))
     for stop in plugin.stopped:
         raise stop
     missing = MISSING.search(said.getvalue()) if status == USAGE_ERROR else None
@@ -60,12 +69,12 @@ def run_tests(path: str, emit: Emit) -> None:
     if plugin.failures:
         first = plugin.failures[0]
         message = (
-            f"{len(plugin.failures)} of {plugin.ran} tests ended with an exception, "
+            f"{len(plugin.failures)} of {_count(plugin.ran, 'test')} ended with an exception, "
             f"the first: {first}"
         )
         hint = "results are not real here: what depends on them may go astray"
         emit(error("capture", message, hint, place=path))
-    elif not plugin.ran:
+    elif not plugin.ran and not plugin.skipped:
         message = f"{path}: pytest found no test to run (status {status})"
         last = said.getvalue().strip().splitlines()[-1:]
         if last:
@@ -74,32 +83,48 @@ def run_tests(path: str, emit: Emit) -> None:
 
 
 class Plugin:
-    """Thins out parametrised tests and keeps what went wrong."""
+    """Thins out parametrised tests and keeps what went wrong.
 
-    def __init__(self) -> None:
+    Args:
+        most: parameter sets of each test; None for all.
+    """
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
         self.ran = self.found = self.kept = 0
         self.failures: list[str] = []
+        self.skipped: list[str] = []
+        self.no_tests: list[str] = []
         self.stopped: list[BaseException] = []
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        """Keeps the first, the middle and the last of each function's items."""
+        """Keeps a few of each function's items, the first and the last among them."""
         groups: dict[tuple[str, str], list[Any]] = {}
         for item in items:
             scope = item.nodeid.partition("[")[0]
             groups.setdefault((scope, getattr(item, "originalname", item.name)), []).append(item)
         self.found = len(items)
-        items[:] = [item for group in groups.values() for item in ends_and_middle(group)]
+        items[:] = [
+            item for group in groups.values() for item in ends_and_middle(group, self._most)
+        ]
         self.kept = len(items)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Counts the tests and keeps the exceptions."""
-        self.ran += report.when == "call"
+        name = report.nodeid.rpartition("::")[2]
+        if report.skipped:
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+            self.skipped.append(f"{name}: {one_line(str(reason))[:MOST_TEXT]}")
+            return
+        fixture = UNKNOWN_FIXTURE.search(str(report.longrepr)) if report.failed else None
+        if fixture is not None:  # a helper, most often, that happens to be called test_...
+            self.no_tests.append(f"{name} wants a fixture {fixture[1]!r} that there is not")
+            return
+        self.ran += report.when == "call" or (report.when == "setup" and report.failed)
         if report.failed and not NOT_RAISED.search(str(report.longrepr)):
             crash = getattr(report.longrepr, "reprcrash", None)
             text = getattr(crash, "message", None) or str(report.longrepr)
-            self.failures.append(
-                f"{report.nodeid.rpartition('::')[2]}: {one_line(text)[:MOST_TEXT]}"
-            )
+            self.failures.append(f"{name}: {one_line(text)[:MOST_TEXT]}")
 
     def pytest_exception_interact(self, node: Any, call: Any, report: Any) -> None:
         """Stops at our own interrupts, and at files that cannot be imported.
@@ -112,8 +137,5 @@ class Plugin:
             node.session.shouldstop = type(failure).__name__
 
 
-def ends_and_middle(group: list[Any]) -> list[Any]:
-    """At most three of them."""
-    if len(group) <= 3:
-        return group
-    return [group[0], group[len(group) // 2], group[-1]]
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,18 +1,19 @@
 """Autotuners: every configuration is a specialisation, and none of them wins.
 
-Timings do not exist here, so that each configuration is run once for what it would compile, up to
-a limit. Pruning runs for real.
+Timings do not exist here, so that each configuration is run once for what it would compile. Of
+more than a limit a sample is taken that is spread over their values. Pruning runs for real.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..frontend import plain
 from ..records import Emit, note, one_line
+from ..sampling import spread
 
 NEVER = [float("inf")] * 3
 """The timing of a configuration that is not run."""
@@ -30,6 +31,7 @@ class Tuning:
         self._emit = emit
         self._most = most_configs
         self._benched: dict[int, list[Any]] = {}
+        self._sampled: dict[int, tuple[Any, ...]] = {}
         self._active: list[tuple[Any, Any]] = []  # tuner, configuration at work
         self._said: set[str] = set()
 
@@ -38,7 +40,15 @@ class Tuning:
         module = importlib.import_module("triton.runtime.autotuner")
         tuner = module.Autotuner
         self._patch_keys(tuner)
-        bench, run = tuner._bench, tuner.run
+        bench, run, prune = tuner._bench, tuner.run, tuner.prune_configs
+
+        @functools.wraps(prune)
+        def prune_and_sample(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+            self._sampled.pop(id(tuner), None)
+            configs = prune(tuner, *args, **kwargs)
+            if self._most is not None and len(configs) > self._most:
+                self._sampled[id(tuner)] = tuple(self.sample(tuner, configs))
+            return configs
 
         @functools.wraps(bench)
         def bench_once(tuner: Any, *args: Any, config: Any, **meta: Any) -> Any:
@@ -53,6 +63,7 @@ class Tuning:
             finally:
                 self._active.pop()
 
+        tuner.prune_configs = prune_and_sample
         tuner._bench = bench_once
         tuner.run = run_followed
 
@@ -71,9 +82,22 @@ class Tuning:
             self._said.add(text)
             self._emit(note(text))
 
-    def enough(self, seen: int, tuner: Any) -> bool:
-        """Whether no more configurations of this launch are looked at; says so if that is news."""
-        if self._most is None or seen < self._most:
+    def sample(self, tuner: Any, configs: Sequence[Any]) -> list[Any]:
+        """Those of a tuner's configurations that are looked at; says so if some are not."""
+        places = spread([values(config) for config in configs], self._most)
+        if len(places) < len(configs):
+            name = getattr(tuner.base_fn, "__name__", "kernel")
+            self.say(said_of_sample(name, len(places), len(configs), "autotune configs"))
+        return [configs[place] for place in places]
+
+    def _is_left_out(self, tuner: Any, config: Any, seen: int) -> bool:
+        """Whether a configuration is not looked at."""
+        if self._most is None:
+            return False
+        sampled = self._sampled.get(id(tuner))
+        if sampled is not None:
+            return not any(config is one for one in sampled)
+        if seen < self._most:  # a tuner with a pruning of its own: what else it has nobody knows
             return False
         name = getattr(tuner.base_fn, "__name__", "kernel")
         self.say(
@@ -90,7 +114,7 @@ class Tuning:
             seen.clear()  # a tuner that does not come through our `run` starts another round
         seen.append(config)
         name = getattr(tuner.base_fn, "__name__", "kernel")
-        if self.enough(len(seen) - 1, tuner):
+        if self._is_left_out(tuner, config, len(seen) - 1):
             return NEVER
         self._active.append((tuner, config))
         try:
@@ -119,6 +143,14 @@ class Tuning:
             tuner.cache_results = False  # its winners are none, and one would hide the others
 
         tuner.__init__ = tolerant
+
+
+def said_of_sample(name: str, some: int, of: int, what: str) -> str:
+    """What is said where not all configurations are looked at."""
+    return (
+        f"{name}: {some} of {of} {what} are looked at, spread over their values"
+        " (--max-configs all: every one)"
+    )
 
 
 def values(config: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import sys
@@ -61,17 +62,41 @@ def _aiter(module: ModuleType) -> None:
         module.dtypes = importlib.import_module("aiter.utility.dtypes")  # type: ignore[attr-defined]
 
 
+def _unittest(note: Callable[[str], None]) -> Callable[[ModuleType], None]:
+    """What tests are skipped for its runner does not print."""
+
+    def adjust(module: ModuleType) -> None:
+        result: Any = module.TestResult
+        add_skip = result.addSkip
+
+        @functools.wraps(add_skip)
+        def told(self: Any, test: Any, reason: str) -> Any:
+            note(f"{test} is skipped: {reason}")
+            return add_skip(self, test, reason)
+
+        result.addSkip = told
+
+    return adjust
+
+
 ADJUSTMENTS: Mapping[str, Callable[[ModuleType], None]] = MappingProxyType(
     {"triton.profiler": _profiler, "triton.profiler.viewer": _viewer, "aiter": _aiter}
 )
 
 
 class ArrivalFinder:
-    """Finds the modules to be adjusted where they really are, and adjusts them once loaded."""
+    """Finds the modules to be adjusted where they really are, and adjusts them once loaded.
+
+    Args:
+        adjustments: module -> what is done to it.
+    """
+
+    def __init__(self, adjustments: Mapping[str, Callable[[ModuleType], None]]) -> None:
+        self._adjustments = adjustments
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """The spec that the other finders give, with the adjustment after its loader's work."""
-        adjust = ADJUSTMENTS.get(name)
+        adjust = self._adjustments.get(name)
         if adjust is None:
             return None
         for finder in sys.meta_path:
@@ -95,9 +120,14 @@ def _after(loader: Any, adjust: Callable[[ModuleType], None]) -> None:
     loader.exec_module = exec_module
 
 
-def install() -> None:
-    """Adjusts what is loaded already, and the others when they come."""
-    for name, adjust in ADJUSTMENTS.items():
+def install(note: Callable[[str], None]) -> None:
+    """Adjusts what is loaded already, and the others when they come.
+
+    Args:
+        note: takes what the user should know.
+    """
+    adjustments = {**ADJUSTMENTS, "unittest.result": _unittest(note)}
+    for name, adjust in adjustments.items():
         if name in sys.modules:
             adjust(sys.modules[name])
-    sys.meta_path.insert(0, ArrivalFinder())
+    sys.meta_path.insert(0, ArrivalFinder(adjustments))

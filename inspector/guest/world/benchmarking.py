@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ..sampling import ends_and_middle
 from .assumptions import UnknownFloat
 from .stubs import Inert
 
@@ -39,8 +40,13 @@ def run_once(
     return [time] if return_mode == "all" else time
 
 
-def install(note: Callable[[str], None]) -> None:
-    """Replaces Triton's benchmark helpers in this process."""
+def install(note: Callable[[str], None], most: int | None) -> None:
+    """Replaces Triton's benchmark helpers in this process.
+
+    Args:
+        note: takes what the user should know.
+        most: x values of each benchmark that are run; None for all.
+    """
     os.environ.setdefault("MPLBACKEND", "Agg")
     testing: Any = importlib.import_module("triton.testing")
     for name in ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton"):
@@ -51,7 +57,7 @@ def install(note: Callable[[str], None]) -> None:
         if hasattr(triton, name):
             setattr(triton, name, run_once)
     testing.set_gpu_clock = _set_gpu_clock
-    testing.Mark.run = _mark_run(testing.Benchmark, note)
+    testing.Mark.run = _mark_run(testing.Benchmark, note, most)
     _vendor_libraries()
 
 
@@ -89,8 +95,10 @@ class Table(list):  # type: ignore[type-arg]
     __str__ = __repr__
 
 
-def _mark_run(benchmark_class: type, note: Callable[[str], None]) -> Callable[..., Any]:
-    """`Mark.run` over the first, middle and last x value and every line, failures noted."""
+def _mark_run(
+    benchmark_class: type, note: Callable[[str], None], most: int | None
+) -> Callable[..., Any]:
+    """`Mark.run` over a few x values and every line, failures noted."""
 
     def run(
         self: Any,
@@ -103,7 +111,14 @@ def _mark_run(benchmark_class: type, note: Callable[[str], None]) -> Callable[..
         single = isinstance(self.benchmarks, benchmark_class)
         benchmarks = [self.benchmarks] if single else list(self.benchmarks)
         for benchmark in benchmarks:
-            for x in _ends_and_middle(list(benchmark.x_vals)):
+            every = list(benchmark.x_vals)
+            some = ends_and_middle(every, most)
+            if len(some) < len(every):
+                note(
+                    f"benchmark {benchmark.plot_name}: {len(some)} of {len(every)} values of"
+                    f" {', '.join(benchmark.x_names)} are run (--tests all: every one)"
+                )
+            for x in some:
                 values = list(x) if isinstance(x, (list, tuple)) else [x] * len(benchmark.x_names)
                 at = dict(zip(benchmark.x_names, values))
                 for line in benchmark.line_vals:
@@ -117,10 +132,6 @@ def _mark_run(benchmark_class: type, note: Callable[[str], None]) -> Callable[..
         return (tables[0] if single else tables) if return_df else None
 
     return run
-
-
-def _ends_and_middle(values: list[Any]) -> list[Any]:
-    return values if len(values) <= 3 else [values[0], values[len(values) // 2], values[-1]]
 
 
 def _accepted(fn: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:

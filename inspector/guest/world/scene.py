@@ -89,13 +89,16 @@ class World:
             self.note(f"{INTERPRET} was set by the script; its kernels are compiled all the same")
 
 
-def install(device: Device, folder: str, *, stubs: Sequence[str] = ()) -> World:
+def install(
+    device: Device, folder: str, *, stubs: Sequence[str] = (), most_sets: int | None = None
+) -> World:
     """Makes this process a machine with the given GPU. Cannot be undone: fork first.
 
     Args:
         device: the GPU.
         folder: an existing scratch folder; takes a small ROCm tree.
         stubs: names of modules to replace by inert ones.
+        most_sets: x values of each of Triton's benchmarks that are run; None for all.
 
     Raises:
         ValueError: a module that cannot be replaced.
@@ -111,6 +114,6 @@ def install(device: Device, folder: str, *, stubs: Sequence[str] = ()) -> World:
         world._torch = importlib.import_module(".torch_world", __package__).TorchWorld(
             device, world.note
         )
-    benchmarking.install(world.note)
-    arrivals.install()
+    benchmarking.install(world.note, most_sets)
+    arrivals.install(world.note)
     return world

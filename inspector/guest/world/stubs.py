@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -19,6 +19,18 @@ from .assumptions import LOG
 VERSION = "0.0.0"
 NOWHERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "not installed")
 """Where the stubs would lie: scripts ask for a package's folder to look into it."""
+
+
+class NotInstalledError(TypeError):
+    """A value of a module that is not installed is wanted where only the real one will do.
+
+    Args:
+        origin: the value, in dots.
+    """
+
+    def __init__(self, origin: str) -> None:
+        self.module = origin.lstrip("(").partition(".")[0].rstrip("()")
+        super().__init__(f"{origin} is not known: {self.module} is not installed")
 
 
 class InertMeta(type):
@@ -66,6 +78,11 @@ class Inert(metaclass=InertMeta):
 
     def __class_getitem__(cls, item: Any) -> Any:
         return cls
+
+    @classmethod
+    def __torch_function__(cls, *called: Any) -> Any:
+        """Computing with tensors and stand-ins: whatever came of it, a kernel would not take it."""
+        raise NotInstalledError(cls.origin)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and not kwargs and callable(args[0]):
@@ -115,9 +132,33 @@ class Inert(metaclass=InertMeta):
     def __repr__(self) -> str:
         return "<not installed>"
 
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
     def _decides(self, what: str, answer: Any) -> Any:
         LOG.note(f"{what}{self.origin}, which is not installed", answer)
         return answer
+
+
+def _computing(sign: str) -> Callable[..., Any]:
+    """An operator: of a stand-in and a number it is as inert as both, of a tensor an error."""
+
+    def method(self: Inert, *others: Any) -> Any:
+        if any(not isinstance(other, (bool, int, float, complex, str, Inert)) for other in others):
+            raise NotInstalledError(self.origin)
+        return named(f"({self.origin} {sign} ...)")()
+
+    return method
+
+
+for _name, _sign in (
+    *(("add", "+"), ("sub", "-"), ("mul", "*"), ("matmul", "@"), ("truediv", "/")),
+    *(("floordiv", "//"), ("mod", "%"), ("pow", "**")),
+):
+    setattr(Inert, f"__{_name}__", _computing(_sign))
+    setattr(Inert, f"__r{_name}__", _computing(_sign))
+for _name, _sign in (("neg", "-"), ("abs", "abs")):
+    setattr(Inert, f"__{_name}__", _computing(_sign))
 
 
 @functools.lru_cache(maxsize=4096)
