@@ -64,7 +64,7 @@ def _landmarks(points: Sequence[Point]) -> set[tuple[str, str]]:
     for point in points:
         for name, value in point.items():
             values.setdefault(name, {})[repr(value)] = value
-    found = set()
+    found: set[tuple[str, str]] = set()
     for name, its in values.items():
         kinds = {type(value) for value in its.values()}
         texts = list(its)

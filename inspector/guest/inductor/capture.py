@@ -130,7 +130,7 @@ class _Work:
             chosen = chosen[:1]
         elif most is not None and len(chosen) > most:
             self._emit(note(said_of_sample(kernel.name, most, len(chosen), "configs")))
-            chosen = [chosen[place] for place in spread(chosen, most)]
+            chosen = tuple(chosen[place] for place in spread(chosen, most))
         for config in chosen:
             for point in itertools.product(*(axes[name] for name in names)):
                 yield {**config, **dict(zip(names, point))}

@@ -80,7 +80,9 @@ def capture(request: dict[str, Any], write: Emit) -> None:
     recorder.install()
     calls = request.get("calls") or ()
     most_sets = request.get("most_sets")
-    script = Script(project, request.get("argv") or (), calls, world, emit, names, most_sets)
+    home = request.get("home") or os.getcwd()
+    argv = request.get("argv") or ()
+    script = Script(project, argv, calls, world, emit, names, most_sets, home)
     started = script.needs_context()
 
     def finish() -> None:

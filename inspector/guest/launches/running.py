@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
@@ -13,11 +14,17 @@ from typing import Any
 
 from ..loading import enter, import_file, package_of, relative_levels
 from ..records import Emit, error
+from ..syntax import parse
 from .calls import make_calls, stated_calls
 from .endings import place_in
 from .project import Project
 from .tests import is_test_file, run_tests
+from .wrappers import suggested_calls
 
+MOST_CALLS = 4
+"""Functions that a hint names at most."""
+MOST_NAMES = 6
+"""Kernels that a message names at most."""
 ENTRIES = ("main", "run", "benchmark", "bench", "test")
 """Functions without arguments that a file is likely to be about."""
 
@@ -32,6 +39,8 @@ class Script:
         world: makes the tensors for `calls`.
         emit: takes errors of single calls and tests.
         names: muted while a file is only loaded for its calls.
+        most_sets: parameter sets of each test that are run; None for all.
+        home: the folder where the user stands.
     """
 
     def __init__(
@@ -43,6 +52,7 @@ class Script:
         emit: Emit,
         names: Any,
         most_sets: int | None,
+        home: str,
     ) -> None:
         self._project = project
         self._argv = list(argv)
@@ -51,6 +61,7 @@ class Script:
         self._emit = emit
         self._names = names
         self._most_sets = most_sets
+        self._home = home
         self._module: ModuleType | None = None
 
     def needs_context(self) -> Callable[[], None]:
@@ -104,16 +115,33 @@ class Script:
             asked = " and ".join(map(repr, patterns))
             message = f"{path}: no kernel it launches matches {asked}"
             return error("capture", message, f"it launches {met}")
-        names = ", ".join(self._defined())
+        names = self._defined()
         if not names:
             message = f"{path} neither launches nor defines a @triton.jit kernel"
             return error("capture", message, "name the file that launches the kernels")
-        stem = os.path.basename(path)
         hint = (
-            f"say what to call: kinspect analyze {stem} --call 'function(T(1024, 1024))', or give "
-            "the script arguments after --, or state what to compile as KINSPECT_CASES in the file"
+            f"{self._what_to_call(path)}, or give the script arguments after --, or state what to"
+            " compile as KINSPECT_CASES in the file"
         )
-        return error("capture", f"{path} launched nothing; it defines {names}", hint)
+        return error("capture", f"{path} launched nothing; it defines {_few(names)}", hint)
+
+    def _what_to_call(self, path: str) -> str:
+        """A call of a function of the file that leads to a launch, as it would be typed."""
+        calls: list[str] = []
+        try:
+            with open(path, "rb") as stream:
+                calls = suggested_calls(parse(stream.read(), path), set(self._defined()))
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            pass  # it ran: at the worst no call is named
+        first = calls[0] if calls else "function(T(1024, 1024))"
+        inside = os.path.join(os.path.abspath(self._home), "")
+        named = path.removeprefix(inside)
+        typed = f'"{first}"' if "'" in first else shlex.quote(first)
+        text = f"say what to call: kinspect analyze {shlex.quote(named)} --call {typed}"
+        if calls:
+            text += " (shapes and types are guesses)"
+        others = [call.partition("(")[0] for call in calls[1:MOST_CALLS]]
+        return text + (f"; or call {', '.join(others)}" if others else "")
 
     def _run(self) -> None:
         _ignore_breakpoints()
@@ -157,6 +185,11 @@ class Script:
         return sorted(
             {f.__name__ for f in known if os.path.realpath(f.fn.__code__.co_filename) == path}
         )
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
 
 
 def _ignore_breakpoints() -> None:

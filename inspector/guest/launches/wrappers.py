@@ -1,0 +1,323 @@
+"""Functions of a file that lead to a launch, and how each might be called.
+
+For the hint of a file that only defines kernels: the call is a guess from the function's text,
+which the user mends, not something that is run.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+SHAPES: Mapping[int, str] = {
+    0: "",
+    1: "1024",
+    2: "1024, 1024",
+    3: "8, 1024, 64",
+    4: "2, 8, 1024, 64",
+}
+"""Extents that a tensor of so many dimensions is shown with."""
+OF_TENSORS = frozenset(
+    (
+        *("T", "contiguous", "data_ptr", "device", "dim", "dtype", "element_size", "flatten"),
+        *("is_contiguous", "is_cuda", "mT", "ndim", "new_empty", "numel", "permute", "reshape"),
+        *("shape", "size", "squeeze", "stride", "t", "to", "transpose", "unsqueeze", "view"),
+    )
+)
+ACCESSES = frozenset(
+    ("atomic_add", "atomic_max", "load", "make_block_ptr", "make_tensor_descriptor", "store")
+)
+FRACTIONS = ("alpha", "beta", "eps", "prob", "scale")
+MOST_FOLLOWED = 4
+"""Calls within the file that a parameter is followed through."""
+SCALARS: Mapping[str, str] = {"int": "1024", "float": "1.0", "bool": "True", "str": "'...'"}
+
+
+@dataclass
+class _Function:
+    """A function or a class that is called like one.
+
+    Args:
+        name: as it is called: `f`, `Attention.apply`.
+        node: its definition; of a class that of its `forward`.
+        is_bound: whether its first parameter is no argument.
+        calls: names that it calls.
+        launches: whether it launches a kernel itself.
+    """
+
+    name: str
+    node: ast.FunctionDef | ast.AsyncFunctionDef
+    is_bound: bool = False
+    calls: set[str] = field(default_factory=set)
+    launches: bool = False
+
+
+@dataclass(frozen=True)
+class _File:
+    """What a file defines: functions and kernels by name."""
+
+    functions: Mapping[str, _Function]
+    kernels: Mapping[str, ast.FunctionDef]
+
+
+def suggested_calls(tree: ast.Module, kernels: Collection[str]) -> list[str]:
+    """Calls that would lead to a launch, the outermost functions first.
+
+    Args:
+        tree: the file.
+        kernels: names of its `@triton.jit` functions.
+    """
+    functions = dict(_functions(tree, kernels))
+    leading = {name for name, function in functions.items() if function.launches}
+    before = -1
+    while before != len(leading):
+        before = len(leading)
+        leading |= {name for name, its in functions.items() if its.calls & leading}
+    inner = {
+        name for caller in leading for name in functions[caller].calls & leading if name != caller
+    }
+    outer = [name for name in functions if name in leading - inner] or sorted(leading)
+    outer.sort(key=lambda name: name.startswith("_"))
+    file = _File(functions, {name: node for name, node in _kernels(tree) if name in kernels})
+    return [_call(functions[name], file) for name in outer]
+
+
+def _kernels(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, node
+
+
+def _functions(tree: ast.Module, kernels: Collection[str]) -> Iterator[tuple[str, _Function]]:
+    """What can be called by a name of the module."""
+    classes: dict[str, _Function] = {}
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name not in kernels:
+            yield node.name, _reading(_Function(node.name, node), node, kernels)
+        elif isinstance(node, ast.ClassDef) and any(
+            _last(base) == "Function" for base in node.bases
+        ):
+            forward = next(
+                (f for f in node.body if isinstance(f, ast.FunctionDef) and f.name == "forward"),
+                None,
+            )
+            if forward is not None:
+                function = _Function(f"{node.name}.apply", forward, is_bound=True)
+                classes[node.name] = _reading(function, node, kernels)
+                yield node.name, classes[node.name]
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target, value = node.targets[0], node.value
+            if not (isinstance(target, ast.Name) and isinstance(value, ast.Attribute)):
+                continue
+            named = classes.get(_last(value.value))
+            if value.attr == "apply" and named is not None:
+                alias = _Function(target.id, named.node, True, {_last(value.value)})
+                yield target.id, alias
+
+
+def _reading(function: _Function, node: ast.AST, kernels: Collection[str]) -> _Function:
+    for inner in ast.walk(node):
+        if not isinstance(inner, ast.Call):
+            continue
+        called = inner.func
+        if isinstance(called, ast.Subscript):
+            # NAME[grid](...), wrap_triton(NAME)[grid](...)
+            names = {_last(inside) for inside in ast.walk(called.value)}
+            function.launches |= not names.isdisjoint(kernels)
+        elif isinstance(called, ast.Attribute):
+            owner = _last(called.value)
+            function.launches |= called.attr in ("run", "warmup") and owner in kernels
+            if called.attr == "apply":
+                function.calls.add(owner)
+        elif isinstance(called, ast.Name):
+            function.calls.add(called.id)
+    return function
+
+
+def _last(node: ast.AST) -> str:
+    """The last part of a dotted name; empty for what is none."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+# --------------------------------------------------------------------------- arguments
+
+
+def _call(function: _Function, file: _File) -> str:
+    given = function.node.args
+    positional = [*given.posonlyargs, *given.args]
+    required = positional[: len(positional) - len(given.defaults)]
+    arguments = [_argument(function, one, file) for one in required[function.is_bound :]]
+    arguments += [
+        f"{one.arg}={_argument(function, one, file)}"
+        for one, default in zip(given.kwonlyargs, given.kw_defaults)
+        if default is None
+    ]
+    return f"{function.name}({', '.join(arguments)})"
+
+
+def _argument(function: _Function, parameter: ast.arg, file: _File) -> str:
+    annotation = parameter.annotation
+    kind = _last(annotation) if annotation is not None else ""
+    if kind in SCALARS:
+        return SCALARS[kind]
+    uses = _Uses(parameter.arg, file)
+    uses.visit(function.node)
+    if kind != "Tensor" and not uses.is_tensor and uses.is_number:
+        fraction = any(word in parameter.arg for word in FRACTIONS)
+        return SCALARS["float" if fraction else "int"]
+    rank = uses.rank if uses.rank is not None else max(2, uses.least_rank)
+    extents = SHAPES.get(rank, SHAPES[4])
+    dtype = f", dtype={uses.dtype!r}" if uses.dtype is not None else ""
+    return f"T({extents}{dtype})"
+
+
+def _parameter(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, place: int | None, keyword: str | None
+) -> str | None:
+    names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+    if place is None:
+        return keyword if keyword in names else None
+    return names[place] if place < len(names) else None
+
+
+def _is_pointer(kernel: ast.FunctionDef, name: str) -> bool:
+    """Whether a kernel loads from, or stores to, what a parameter points at."""
+    for node in ast.walk(kernel):
+        if isinstance(node, ast.Call) and node.args and _last(node.func) in ACCESSES:
+            places: list[ast.AST] = [node.args[0]]
+        elif isinstance(node, ast.AugAssign):  # x += ...
+            places = [node.target]
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):
+            made = _last(node.targets[0])  # pointers = x + ...
+            named = made == name or made.lower().endswith(("ptr", "ptrs", "pointers"))
+            places = [node.value] if named else []
+        else:
+            continue
+        if any(_last(inner) == name for place in places for inner in ast.walk(place)):
+            return True
+    return name.lower().endswith(("ptr", "pointer"))
+
+
+class _Uses(ast.NodeVisitor):
+    """What a function's text says of one of its parameters.
+
+    Args:
+        name: of the parameter.
+        file: what else is defined there: what a function passes on is followed.
+        depth: calls that were followed so far.
+    """
+
+    def __init__(self, name: str, file: _File, depth: int = 0) -> None:
+        self._name = name
+        self._file = file
+        self._depth = depth
+        self.is_tensor = self.is_number = False
+        self.rank: int | None = None
+        self.least_rank = 0
+        self.dtype: str | None = None
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        self.is_tensor |= self._is_it(node.value) and node.attr in OF_TENSORS
+        self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        target = node.targets[0]
+        parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+        taken_apart = bool(parts) and self._is_shape(node.value)
+        if taken_apart and not any(isinstance(one, ast.Starred) for one in parts):
+            self.rank = len(parts)
+        self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        if self._is_shape(node.value):
+            self._indexed(node.slice)
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        called = node.func
+        of_it = isinstance(called, ast.Attribute) and self._is_it(called.value)
+        if of_it and node.args and _last(called) in ("size", "stride"):
+            self._indexed(node.args[0])
+        for place, argument in enumerate(node.args):
+            if self._is_it(argument):
+                self._passed_on(called, place, None)
+        for keyword in node.keywords:
+            if self._is_it(keyword.value):
+                self._passed_on(called, None, keyword.arg)
+        if isinstance(called, ast.Name) and called.id in ("range", "cdiv"):
+            self.is_number |= any(map(self._is_it, node.args))
+        self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        numeric = (ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift, ast.Pow)
+        if isinstance(node.op, numeric):
+            self.is_number |= self._is_it(node.left) or self._is_it(node.right)
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        left = node.left
+        asked = isinstance(left, ast.Attribute) and left.attr == "dtype" and self._is_it(left.value)
+        if asked and isinstance(node.ops[0], (ast.Eq, ast.In)):
+            wanted = node.comparators[0]
+            first = wanted
+            if isinstance(wanted, (ast.Tuple, ast.List, ast.Set)) and wanted.elts:
+                first = wanted.elts[0]
+            if isinstance(first, ast.Attribute) and _last(first.value) == "torch":
+                self.dtype = first.attr
+        if any(map(self._is_it, (left, *node.comparators))):
+            others = [o for o in (left, *node.comparators) if isinstance(o, ast.Constant)]
+            self.is_number |= any(type(o.value) in (int, float) for o in others)
+        self.generic_visit(node)
+
+    def _passed_on(self, called: ast.AST, place: int | None, keyword: str | None) -> None:
+        """What is known of the parameter that it becomes."""
+        if self._depth >= MOST_FOLLOWED:
+            return
+        if isinstance(called, ast.Subscript):
+            inside = {_last(node) for node in ast.walk(called.value)}
+            kernel = next(
+                (self._file.kernels[name] for name in inside & set(self._file.kernels)), None
+            )
+            name = _parameter(kernel, place, keyword) if kernel is not None else None
+            if kernel is not None and name is not None:
+                if _is_pointer(kernel, name):
+                    self.is_tensor = True
+                else:
+                    self.is_number = True
+            return
+        owner = (
+            called.value if isinstance(called, ast.Attribute) and called.attr == "apply" else called
+        )
+        function = self._file.functions.get(_last(owner))
+        if function is None:
+            return
+        at = place + function.is_bound if place is not None else None
+        name = _parameter(function.node, at, keyword)
+        if name is None:
+            return
+        inner = _Uses(name, self._file, self._depth + 1)
+        inner.visit(function.node)
+        self.is_tensor |= inner.is_tensor
+        self.is_number |= inner.is_number
+        self.rank = self.rank if self.rank is not None else inner.rank
+        self.least_rank = max(self.least_rank, inner.least_rank)
+        self.dtype = self.dtype or inner.dtype
+
+    def _is_it(self, node: ast.AST) -> bool:
+        return isinstance(node, ast.Name) and node.id == self._name
+
+    def _is_shape(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.Call):  # x.size()
+            node = node.func
+        return (
+            isinstance(node, ast.Attribute)
+            and node.attr in ("shape", "size")
+            and self._is_it(node.value)
+        )
+
+    def _indexed(self, index: ast.AST) -> None:
+        if isinstance(index, ast.Constant) and isinstance(index.value, int) and index.value >= 0:
+            self.least_rank = max(self.least_rank, index.value + 1)
