@@ -38,7 +38,7 @@ from kinspect.inspector.model import (
     Variant,
 )
 
-ANALYSIS_VERSION = 14
+ANALYSIS_VERSION = 15
 """Raised whenever a figure of an unchanged input would change."""
 
 
@@ -318,6 +318,7 @@ def _facts(
         options={**(variant.options if variant is not None else {}), **metadata},
         constexprs=variant.constexprs if variant is not None else {},
         unspecialised=variant.unspecialised if variant is not None else None,
+        values=variant.values if variant is not None else None,
     )
 
 

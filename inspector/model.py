@@ -97,7 +97,7 @@ class Variant:
     `unspecialised` says of which arguments Triton does not note that they are 1 or divisible by 16,
     and what keeps it from that: `annotation` (of 1 only), `do_not_specialize` or
     `do_not_specialize_on_alignment`. Of all others it noted what the launch passed. None where no
-    launch was seen.
+    launch was seen. `values` are the whole numbers that the first launch passed, by argument.
     """
 
     kernel: str
@@ -119,6 +119,7 @@ class Variant:
     notes: tuple[str, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
     unspecialised: Mapping[str, str] | None = None
+    values: Mapping[str, int] | None = None
     stage: str = "ttir"  # of the text in `ttir`: "ttgir" where only that was saved
 
 

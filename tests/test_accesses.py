@@ -268,8 +268,8 @@ def test_what_keeps_triton_from_noting_a_one_is_named(
     """The same launch without it is the proof: one load of 128 bits in place of 8."""
     (load,) = launched[kernel]
     assert (load.bits, len(load.lines)) == (16, 8)
-    assert load.reason.startswith(f"stride is not known to be 1, which {hidden} keeps Triton from")
-    assert load.fix.startswith(f"Where stride is 1 in every launch, drop {hidden} or pass it as")
+    assert load.reason == f"stride is 1 in this launch, which {hidden} keeps Triton from noting"
+    assert load.fix.startswith(f"Drop {hidden} or pass it as tl.constexpr")
     wide = next(one for one in launched["plain"] if one.limited_by is None)
     assert (wide.bits, len(wide.lines)) == (128, 1)
 
@@ -277,19 +277,26 @@ def test_what_keeps_triton_from_noting_a_one_is_named(
 def test_a_stride_of_a_launch_that_triton_would_have_noted_is_not_one(
     launched: dict[str, list[Access]],
 ) -> None:
-    load = next(one for one in launched["plain"] if one.limited_by is not None)
-    assert (
-        load.reason
-        == "neighbouring elements along dim 0 lie stride apart, and stride is not 1 in this launch"
+    (load,) = [one for one in launched["plain"] if one.limited_by == "contiguity"]
+    assert load.reason == (
+        "neighbouring elements along dim 0 lie stride apart, and stride is 3 in this launch"
     )
     assert "constexpr" not in load.fix
+
+
+def test_a_stride_of_nought_is_that_of_an_expanded_tensor(
+    launched: dict[str, list[Access]],
+) -> None:
+    """The gradient of a sum is one: what a test's `.sum().backward()` passes says little."""
+    (load,) = [one for one in launched["plain"] if one.limited_by == "broadcast"]
+    assert "stride is 0 in this launch, of a tensor that is expanded" in load.reason
 
 
 def test_an_alignment_that_triton_would_have_noted_is_not_there(
     launched: dict[str, list[Access]],
 ) -> None:
     narrow, wide = sorted(launched["rows"], key=lambda load: load.bits or 0)
-    assert narrow.reason.startswith("pitch is not a multiple of 16 in this launch, so not known to")
+    assert narrow.reason.startswith("pitch is not a multiple of 16 in this launch (2056), so not")
     assert "where it always is a multiple of 8, compute with pitch // 8 * 8" in narrow.fix
     assert (wide.bits, wide.limited_by) == (128, None)
     for kernel, hidden in (

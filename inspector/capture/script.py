@@ -314,6 +314,7 @@ def _variant(fields: Mapping[str, Any], plan: Plan) -> Variant:
         notes=tuple(fields.get("notes") or ()),
         assumptions=tuple(map(_assumption, fields.get("assumptions") or ())),
         unspecialised=fields.get("unspecialised"),
+        values=fields.get("values"),
     )
 
 

@@ -142,8 +142,9 @@ def argument_indivisible(name: str, known: Noted, need: int) -> tuple[str, str]:
             " noting",
             f"Take it out of {hidden} and pass a multiple of {ALIGNED}; or, {rounded}",
         )
+    said = "" if known.value is None else f" ({known.value})"
     return (
-        f"{name} is not a multiple of {ALIGNED} in this launch"
+        f"{name} is not a multiple of {ALIGNED} in this launch{said}"
         + (f", so not known to be divisible by {need}" if need < ALIGNED else ""),
         f"Pad it to a multiple of {ALIGNED}, which Triton then notes of the argument"
         + (f"; or, {rounded}" if need < ALIGNED else "."),

@@ -39,8 +39,10 @@ def explain_contiguity(tile: Tile, limits: Limits, axes: Axes, need: int) -> Rea
             explain = _far_apart
         if blame.kind == "factor" and blame.constant is None and _is_not_one(axes, blame.value):
             explain = _apart if blame.factor is None else _far_apart
-        text, fix, widest = explain(name, blame, tile, limits, need)
         known = noted(axes, blame.value)
+        if blame.kind == "factor" and known is not None and known.value == 0:
+            return _expanded(name, limits)
+        text, fix, widest = explain(name, blame, tile, limits, need)
         if explain is _factor and blame.constant is None and known is not None:
             text, fix = _of_argument(name, known, tile, limits)
         bounded = blame.kind in _CONTIGUITY or widest is not None
@@ -121,16 +123,35 @@ def _factor(
     )
 
 
+def _expanded(name: str, limits: Limits) -> Reason:
+    """A stride of 0: the launch passed a tensor that repeats its elements."""
+    return Reason(
+        "broadcast",
+        f"all elements along dim {limits.dim} have the same address: {name} is 0 in this launch, of"
+        " a tensor that is expanded (the gradient of a sum is, say)",
+        "Launch it with a tensor as it is in earnest, or make this one contiguous first.",
+    )
+
+
 def _of_argument(name: str, known: Noted, tile: Tile, limits: Limits) -> tuple[str, str]:
     """A factor that is an argument of a launch that was seen."""
     apart = f"neighbouring elements along dim {limits.dim} lie {name} apart"
     if not known.hidden_one:
-        return f"{apart}, and {name} is not 1 in this launch", _turned(tile)
+        value = "not 1" if known.value is None else known.value
+        return f"{apart}, and {name} is {value} in this launch", _turned(tile)
     turned = _turned(tile)
+    drop = f"drop {known.hidden_one} or pass it as tl.constexpr"
+    tried = "(tried: 16 loads of 16 bits became 2 of 128)"
+    if known.value == 1:
+        return (
+            f"{name} is 1 in this launch, which {known.hidden_one} keeps Triton from noting",
+            f"D{drop[1:]} {tried}.",
+        )
+    if known.value is not None:
+        return f"{apart}, and {name} is {known.value} in this launch", turned
     return (
         f"{name} is not known to be 1, which {known.hidden_one} keeps Triton from noting: {apart}",
-        f"Where {name} is 1 in every launch, drop {known.hidden_one} or pass it as tl.constexpr"
-        " (tried: 16 loads of 16 bits became 2 of 128). "
+        f"Where {name} is 1 in every launch, {drop} {tried}."
         f" Otherwise {turned[0].lower()}{turned[1:]}",
     )
 

@@ -55,20 +55,27 @@ class Noted:
         hidden_one: what keeps Triton from noting that it is 1; empty where nothing does: the
             launch passed another number.
         hidden_multiple: the same of its being divisible by `ALIGNED`.
+        value: that the first launch passed; None where it is not known.
     """
 
     hidden_one: str
     hidden_multiple: str
+    value: int | None
 
 
 def noted(axes: Axes, value: str) -> Noted | None:
     """What Triton would have noted of a value; None where it is no argument of a seen launch."""
     if axes.graph.unspecialised is None or not is_argument(axes, value):
         return None
-    cause = axes.graph.unspecialised.get(argument_name(value), "")
-    return Noted(_HIDES_ONE.get(cause, ""), _HIDES_MULTIPLE.get(cause, ""))
+    name = argument_name(value)
+    if _PART in name:  # Triton takes tuples and descriptors apart, and notes little of the parts
+        return None
+    cause = axes.graph.unspecialised.get(name, "")
+    passed = (axes.graph.values or {}).get(name)
+    return Noted(_HIDES_ONE.get(cause, ""), _HIDES_MULTIPLE.get(cause, ""), passed)
 
 
+_PART = "."
 _HIDES_ONE: Mapping[str, str] = {
     "annotation": "its annotation",
     "do_not_specialize": "do_not_specialize",

@@ -1,9 +1,10 @@
 """What scratch memory is used for: spilled registers, or private arrays of the source.
 
 Both are the same instructions. LLVM marks a spill in a comment (`4-byte Folded Spill`, `Folded
-Reload`), several in one clause at its `s_clause`, and states in the metadata how many registers it
-spilled. Spills stand at fixed offsets; an array indexed by a variable is addressed by a vector
-register, which a spill never is. What none of these tells is taken for neither.
+Reload`), several in one clause at its `s_clause` (LLVM 20, which Triton 3.5 has, not at all), and
+states in the metadata how many registers it spilled. Spills stand at fixed offsets; an array
+indexed by a variable is addressed by a vector register, which a spill never is. What none of these
+tells is taken for neither.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
+from kinspect.inspector.isa.mnemonics import access_bits
 from kinspect.inspector.metrics.subject import Subject
 from kinspect.inspector.model import Function, Instruction, Metric, MetricSpec
 
@@ -57,6 +59,7 @@ SPECS = (
 
 _CLASSES = ("scratch_load", "scratch_store")
 _FOLDED = "Folded"
+_OFFSET = re.compile(r"\boffset:(-?(?:0x[0-9A-Fa-f]+|\d+))")
 _CLAUSE, _CLAUSE_BITS = "s_clause", 0x3F
 _BUFFER_BASE = re.compile(r"s\[\d+:\d+\],\s*(\w+)")  # the scalar operand behind the resource
 _VECTOR = re.compile(r"v(\d+|\[)")
@@ -76,24 +79,56 @@ def scratch_accesses(function: Function) -> list[tuple[Instruction, Use]]:
     """Every access of scratch memory in a kernel, and what it is there for."""
     scratch: list[Instruction] = []
     marked: set[int] = set()
-    clause_end = 0
+    clauses: set[int] = set()
+    folded_end = clause_end = 0
+    clauses_are_marked = False
     for inst in function.instructions:
         folded = _FOLDED in inst.comment
-        if folded and inst.op.name == _CLAUSE:
+        if inst.op.name == _CLAUSE:
             clause_end = inst.index + 2 + _clause_length(inst)
+            folded_end = clause_end if folded else folded_end
+            clauses_are_marked |= folded
         elif inst.cls in _CLASSES:
             scratch.append(inst)
-            if folded or inst.index < clause_end:
+            if folded or inst.index < folded_end:
                 marked.add(inst.index)
+            elif inst.index < clause_end:
+                clauses.add(inst.index)
     nothing_spilled = function.resources.vgpr_spill_count == 0
     rest = Use.PRIVATE if marked or nothing_spilled else Use.UNKNOWN
-    return [(inst, _use(inst, inst.index in marked, rest)) for inst in scratch]
+    if rest is Use.UNKNOWN or nothing_spilled or clauses_are_marked:
+        clauses.clear()  # what is not marked there is what it is elsewhere
+    spills = _places(inst for inst in scratch if inst.index in marked)
+    others = _places(
+        inst for inst in scratch if inst.index not in marked and inst.index not in clauses
+    )
+    found = []
+    for inst in scratch:
+        if inst.index in marked:
+            use = Use.SPILL
+        elif _is_indexed_by_lane(inst):
+            use = Use.PRIVATE
+        elif inst.index in clauses:
+            mine = _places((inst,))
+            use = Use.UNKNOWN if mine.isdisjoint(others) else Use.PRIVATE
+            use = use if mine.isdisjoint(spills) else Use.SPILL
+        else:
+            use = rest
+        found.append((inst, use))
+    return found
 
 
-def _use(inst: Instruction, marked: bool, rest: Use) -> Use:
-    if marked:
-        return Use.SPILL
-    return Use.PRIVATE if _is_indexed_by_lane(inst) else rest
+def place(inst: Instruction) -> tuple[str, int, int]:
+    """Where a scratch access is: the register that the offset is added to, the offset, bytes."""
+    found = _OFFSET.search(inst.operands)
+    offset = int(found[1], 0) if found is not None else 0
+    bits = access_bits(inst.op, inst.operands) or 32
+    return ",".join(address_registers(inst)), offset, bits // 8
+
+
+def _places(accesses: Iterable[Instruction]) -> set[tuple[str, int]]:
+    """The bytes that some accesses touch."""
+    return {(base, offset + k) for base, offset, size in map(place, accesses) for k in range(size)}
 
 
 def _is_indexed_by_lane(inst: Instruction) -> bool:

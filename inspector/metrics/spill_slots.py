@@ -6,12 +6,10 @@ Accesses that overlap are one slot.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from kinspect.inspector.isa.mnemonics import access_bits
-from kinspect.inspector.metrics.scratch_use import Use, address_registers, scratch_accesses
+from kinspect.inspector.metrics.scratch_use import Use, place, scratch_accesses
 from kinspect.inspector.metrics.subject import Subject, innermost_loops
 from kinspect.inspector.model import (
     Function,
@@ -30,8 +28,6 @@ SPECS = (
         _HOT, "slots", "derived", "kernel", "Those that are stored or reloaded in a hot loop"
     ),
 )
-
-_OFFSET = re.compile(r"\boffset:(-?(?:0x[0-9A-Fa-f]+|\d+))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +72,7 @@ def kernel_metrics(subject: Subject, slots: Sequence[SpillSlot], hot: Set[str]) 
 
 
 def _access(inst: Instruction) -> _Access:
-    found = _OFFSET.search(inst.operands)
-    offset = int(found[1], 0) if found is not None else 0
-    bits = access_bits(inst.op, inst.operands)
-    return _Access(inst, "".join(address_registers(inst)), offset, (bits or 32) // 8)
+    return _Access(inst, *place(inst))
 
 
 def _groups(accesses: Iterable[_Access]) -> Iterator[list[_Access]]:

@@ -32,7 +32,7 @@ class Facts:
         grid: workgroups of the launch along each dimension.
         options: Triton's options of the compile.
         constexprs: the values of the kernel's compile-time arguments.
-        unspecialised: see `Variant.unspecialised`.
+        unspecialised, values: see `Variant`.
     """
 
     lds_bytes: int | None = None
@@ -44,6 +44,7 @@ class Facts:
     options: Mapping[str, Any] = field(default_factory=dict)
     constexprs: Mapping[str, Any] = field(default_factory=dict)
     unspecialised: Mapping[str, str] | None = None
+    values: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

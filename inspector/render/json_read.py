@@ -390,6 +390,7 @@ def _read_variant(v: dict[str, Any] | None, kernel: str, arch: str | None) -> Va
             for its in v.get("assumptions", ())
         ),
         unspecialised=v.get("unspecialised"),
+        values=v.get("values"),
     )
 
 

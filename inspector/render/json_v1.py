@@ -233,6 +233,7 @@ def _variant(v: Variant | None) -> dict[str, Any] | None:
             for its in v.assumptions
         ],
         "unspecialised": None if v.unspecialised is None else dict(v.unspecialised),
+        "values": None if v.values is None else dict(v.values),
     }
 
 

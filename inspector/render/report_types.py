@@ -89,6 +89,7 @@ class Variant(_Variant, total=False):
         dict[str, Literal["annotation", "do_not_specialize", "do_not_specialize_on_alignment"]]
         | None
     )
+    values: dict[str, int] | None
 
 
 class Artifact(TypedDict):

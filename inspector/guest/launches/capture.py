@@ -24,6 +24,9 @@ from .tuning import Tuning
 TICK_SECONDS = 0.5
 IDLE_SECONDS = 60.0
 """A script that worked this long (CPU time) and launched nothing new has most likely shown all."""
+REPEATING_SECONDS = 15.0
+MANY_LAUNCHES = 500
+"""One that launched the same over and over meanwhile, a training loop, has after a shorter time."""
 MARGIN_SECONDS = 2.0
 """How long before the end of its time a script is stopped, to write out what it left."""
 
@@ -101,8 +104,8 @@ def capture(request: dict[str, Any], write: Emit) -> None:
                 script.try_harder()
     except EnoughError:
         pass
-    except IdleError:
-        emit(note(f"{path} was stopped: it launched nothing new for {IDLE_SECONDS:.0f} s"))
+    except IdleError as idle:
+        emit(note(f"{path} was stopped: {idle}"))
     except OutOfTimeError:
         message = f"still running after {float(request['time_limit']):g} s"
         if recorder.captured:
@@ -189,6 +192,7 @@ class Clock:
         self._deadline = deadline - min(MARGIN_SECONDS, (deadline - now) / 4)
         self._recorder = recorder
         self._seen, self._since = 0, time.process_time()
+        self._launches = 0
 
     def start(self) -> None:
         """Sets off the timer; a script that uses SIGALRM itself is left to the parent's limit."""
@@ -204,13 +208,17 @@ class Clock:
         seen = self._recorder.captured + self._recorder.failed
         if seen != self._seen:
             self._seen, self._since = seen, worked
+            self._launches = self._recorder.launched
         if self._recorder.busy:
             return
         if time.monotonic() > self._deadline:
             raise OutOfTimeError
-        if seen and worked - self._since > IDLE_SECONDS:
+        repeats = self._recorder.launched - self._launches >= MANY_LAUNCHES
+        idle = REPEATING_SECONDS if repeats else IDLE_SECONDS
+        if seen and worked - self._since > idle:
             self._since = worked  # of several tests, only the one at work ends
-            raise IdleError(f"nothing new was launched for {IDLE_SECONDS:.0f} s")
+            self._launches = self._recorder.launched
+            raise IdleError(f"nothing new was launched for {idle:.0f} s")
 
 
 def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> None:

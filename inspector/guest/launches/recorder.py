@@ -59,6 +59,7 @@ class Specialisation:
         written: places among these parameters of the pointers that it writes to; None: it may be
             any.
         grids: grid -> launches.
+        names: of its arguments.
     """
 
     key: str
@@ -68,6 +69,7 @@ class Specialisation:
     types: tuple[Any, ...] = ()
     written: frozenset[int] | None = None
     grids: dict[tuple[int, ...], int] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
 
 
 class Recorder:
@@ -97,6 +99,7 @@ class Recorder:
         self.captured = 0
         self.failed = 0
         self.refused = 0
+        self.launched = 0
         self.busy = False
         self._emit = emit
         self._suspended = suspended
@@ -219,6 +222,7 @@ class Recorder:
                 unspecialised=unspecialised(function) if by_launch else None,
             )
             spec.types = tuple(src.signature.values())
+            spec.names = tuple(src.signature)
             if all(isinstance(kind, str) for kind in spec.types):  # a tuple is several parameters
                 spec.written = written(variant["ttir"])
             spec.pending = variant
@@ -229,9 +233,17 @@ class Recorder:
         self._emit(record)
 
     def _launched(self, spec: Specialisation, grid: tuple[int, ...], values: Sequence[Any]) -> None:
+        self.launched += 1
         self._overwrite(spec, values)
         if not spec.taken:
             return
+        if spec.pending is not None and len(values) >= len(spec.names) > 0:
+            passed = zip(spec.names, spec.types, values[len(values) - len(spec.names) :])
+            spec.pending["values"] = {
+                name: int(value)
+                for name, kind, value in passed
+                if kind != "constexpr" and type(value) in (bool, int)
+            }
         spec.launches += 1
         if grid in spec.grids or len(spec.grids) < MOST_GRIDS:
             spec.grids[grid] = spec.grids.get(grid, 0) + 1

@@ -46,8 +46,8 @@ class Graph:
         before: text of the TTIR that it was lowered from, nearer to the source; read where names
             are needed.
         variables: value -> the variable of the source that it is; None until names are needed.
-        unspecialised: of the kernel's own arguments, see `Variant.unspecialised`; None where it is
-            not known, and for the arguments of functions that the kernel calls.
+        unspecialised, values: of the kernel's own arguments, see `Variant`; None where they are not
+            known, and for the arguments of functions that the kernel calls.
     """
 
     ops: list[TtgirOp]
@@ -57,6 +57,7 @@ class Graph:
     before: str | None = None
     variables: Mapping[str, str] | None = None
     unspecialised: Mapping[str, str] | None = None
+    values: Mapping[str, int] | None = None
 
     def sources(self, name: str) -> Sequence[str]:
         """The values that the facts of a value rest on."""
