@@ -38,7 +38,7 @@ from kinspect.inspector.model import (
     Variant,
 )
 
-ANALYSIS_VERSION = 15
+ANALYSIS_VERSION = 16
 """Raised whenever a figure of an unchanged input would change."""
 
 

@@ -108,7 +108,7 @@ class Catalogue:
         sums = tuple(
             MetricSpec(f"{HOT_LOOPS}{s.name}", s.unit, "derived", "kernel", s.description)
             for s in listed
-            if s.scope == "both" and s.name.startswith("count.")
+            if s.scope in ("both", "loop") and s.name.startswith("count.")
         )
         known = {s.name: s for s in (*ENGINE_VALUES, *listed, *sums)}
         return cls(

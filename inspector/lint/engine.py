@@ -186,17 +186,21 @@ def _evidence(rule: Rule, values: Values) -> dict[str, MetricValue]:
     return {name: value for name, value in found.items() if not isinstance(value, Interval)}
 
 
+_CAUSES = ("access.reason", "op.kind", "wait.counter")
+
+
 def _by_cause(
     matches: Sequence[tuple[Values, Sequence[Place]]],
 ) -> Iterable[Sequence[tuple[Values, Sequence[Place]]]]:
     """The matches of one loop apart by what made them so: each cause has a remedy of its own.
 
     Loads and stores are told apart as well: what widens the ones does nothing for the others, and
-    their number is the number of one class of instructions.
+    their number is the number of one class of instructions. So are counters: a wait for one is none
+    for another.
     """
     found: dict[tuple[MetricValue | Interval, ...], list[tuple[Values, Sequence[Place]]]] = {}
     for match in matches:
-        cause = tuple(match[0].subject.get(name) for name in ("access.reason", "op.kind"))
+        cause = tuple(match[0].subject.get(name) for name in _CAUSES)
         found.setdefault(cause, []).append(match)
     return found.values()
 
@@ -232,7 +236,7 @@ def _bounded(
 def _kernel_values(kernel: KernelReport) -> dict[str, MetricValue]:
     values = {name: metric.value for name, metric in kernel.metrics.items()}
     hot = [loop for loop in kernel.loops if loop.hot]
-    for name in kernel.metrics:
+    for name in {**kernel.metrics, **{n: None for loop in hot for n in loop.metrics}}:
         if name.startswith("count."):
             counts = [loop.metrics[name].value if name in loop.metrics else None for loop in hot]
             known = [c for c in counts if isinstance(c, int)]

@@ -11,8 +11,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from kinspect.inspector.metrics.subject import MATRIX_CLASSES, Subject
-from kinspect.inspector.model import Machine, Metric, MetricSpec, Scalar, SourceLoc
+from kinspect.inspector.model import (
+    Machine,
+    Metric,
+    MetricSpec,
+    Scalar,
+    SourceLoc,
+    TtgirModule,
+)
 from kinspect.inspector.ttgir.lowered import DotFate, element_bits, fates
+from kinspect.inspector.ttgir.queries import LOOPS
 
 SPECS = (
     MetricSpec(
@@ -30,7 +38,8 @@ SPECS = (
         "kernel",
         "Dots that the vector unit computes and not the matrix unit: `dots` of `of`, of which "
         "`element` type, `supported`: whether this GPU has matrix instructions for it, `at` which "
-        "line. Where it has them for some, only those; dots with M or N of 1 are left out",
+        "line. Where it has them for some, only those; dots with M or N of 1 are left out. "
+        "`bare_loops`: innermost loops without a dot",
     ),
 )
 
@@ -69,7 +78,8 @@ def compute(subject: Subject) -> Iterator[Metric]:
         return
     found = fates(subject.ttir, subject.ttgir)
     yield Metric("matrix.upcast", _upcast(subject, found), "mapping", "derived")
-    yield Metric("matrix.off_unit", _off_unit(subject.machine, found), "mapping", "derived")
+    off_unit = {**_off_unit(subject.machine, found), "bare_loops": _bare_loops(subject.ttgir)}
+    yield Metric("matrix.off_unit", off_unit, "mapping", "derived")
 
 
 def _upcast(subject: Subject, found: Sequence[DotFate]) -> dict[str, Scalar]:
@@ -102,6 +112,22 @@ def _off_unit(machine: Machine | None, found: Sequence[DotFate]) -> dict[str, Sc
         "supported": _supported(machine, first) if first else None,
         "at": _place(first.loc) if first else None,
     }
+
+
+def _bare_loops(module: TtgirModule) -> int:
+    """Innermost loops without a dot: where they are, the dots may be the least of the work."""
+    loops = {op.index for op in module.ops if op.name in LOOPS}
+    parents = {op.index: op.parent for op in module.ops}
+    outer, with_dots = set(), set()
+    for op in module.ops:
+        if op.index not in loops and op.name != "tt.dot":
+            continue
+        above = op.parent
+        while above is not None and above not in loops:
+            above = parents[above]
+        if above is not None:
+            (outer if op.index in loops else with_dots).add(above)
+    return len(loops - outer - with_dots)
 
 
 def named(element: str) -> str:

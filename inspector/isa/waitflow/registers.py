@@ -11,6 +11,8 @@ import re
 
 _BASE = {"v": 0, "a": 4096, "acc": 4096, "s": 8192, "ttmp": 12288}
 VCC = (16384, 16385)
+_LOW, _HIGH = 32768, 65536
+_HALF = re.compile(r"(?<![\w.])v\d+\.([lh])\b")
 _WIDEST = 64
 """Registers that one operand names at most (32 are known); damaged text may say any number."""
 _VCC_HALVES = {"vcc": VCC, "vcc_lo": VCC[:1], "vcc_hi": VCC[1:]}
@@ -39,6 +41,37 @@ def named(text: str) -> tuple[int, ...]:
             low = int(first)
             high = min(int(last or low), low + _WIDEST - 1)
             found.extend(range(_BASE[kind] + low, _BASE[kind] + high + 1))
+    return tuple(found)
+
+
+def low(register: int) -> int:
+    """The number of a VGPR's bits 0 to 15: `v1.l`."""
+    return register + _LOW
+
+
+def high(register: int) -> int:
+    """The number of a VGPR's bits 16 to 31: `v1.h`."""
+    return register + _HIGH
+
+
+def overlapping(register: int) -> tuple[int, ...]:
+    """The numbers of what shares bits with a register or half of one, itself among them."""
+    if register >= _HIGH:
+        return register, register - _HIGH
+    if register >= _LOW:
+        return register, register - _LOW
+    return register, low(register), high(register)
+
+
+def named_halves(text: str) -> tuple[int, ...]:
+    """As `named`, with halves of VGPRs told apart: `v1.l`, `v1.h` (true 16-bit code, gfx11 on)."""
+    found: list[int] = []
+    for word in text.replace(",", " ").split():
+        half = _HALF.search(word)
+        registers = named(word)
+        if half is not None and len(registers) == 1:
+            registers = ((low if half[1] == "l" else high)(registers[0]),)
+        found.extend(registers)
     return tuple(found)
 
 

@@ -11,11 +11,18 @@ import functools
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
 from kinspect.inspector.isa.waitflow.events import RAISING, Counters, Effect, Event, events_of
-from kinspect.inspector.isa.waitflow.registers import named, split, unnamed_of
+from kinspect.inspector.isa.waitflow.registers import (
+    high,
+    low,
+    named_halves,
+    overlapping,
+    split,
+    unnamed_of,
+)
 from kinspect.inspector.model import Function, Instruction
 
 BARRIER: frozenset[Effect] = frozenset({"lds", "dma"})
@@ -97,6 +104,7 @@ def steps_of(
         waits_of: what a wait instruction waits for.
     """
     counters = Counters.of(maxima)
+    halves = counters.flat_in_order
     events: list[Event] = []
     producers: list[int] = []
     raised: dict[int, tuple[int, ...]] = {}
@@ -107,6 +115,9 @@ def steps_of(
         found = events_of(inst, counters)
         if not found:
             continue
+        if halves and "_d16" in inst.op.name:
+            half = high if "_d16_hi" in inst.op.name else low
+            found = tuple(replace(its, writes=tuple(map(half, its.writes))) for its in found)
         ids = tuple(range(len(events), len(events) + len(found)))
         raised[inst.index] = ids
         for number, event in zip(ids, found, strict=True):
@@ -122,12 +133,19 @@ def steps_of(
     for (counter, _), number in numbers.items():
         counts[counter] = (*counts.get(counter, ()), number)
     wave = function.resources.wave_size
-    maker = _Maker(raised, writers, events, channels, waits_of, counters.flat_in_order, wave)
+    maker = _Maker(raised, writers, events, channels, waits_of, halves, wave)
     blocks = tuple(
         tuple(maker.steps(function.instructions[block.start : block.stop]))
         for block in function.blocks
     )
     return Steps(tuple(events), tuple(producers), channels, counts, blocks)
+
+
+_HALF_STORE = re.compile(
+    r"(?P<kind>ds|global|flat|scratch|buffer)_(?:store|write)_(?:d16_hi_)?(?:b8|b16|byte|short)"
+    r"(?:_d16_hi)?"
+)
+_WHOLE = re.compile(r"v\d+")
 
 
 class _Memo(dict[str, int]):
@@ -178,7 +196,7 @@ class _Maker:
             self._of_channel[channel] = self._of_channel.get(channel, 0) | bit
             self._of_effect[event.effect] = self._of_effect.get(event.effect, 0) | bit
         # Few different words make up all operands, and no register's name goes over two of them.
-        self._of_word = _Memo(lambda word: self._written(named(word)))
+        self._of_word = _Memo(lambda word: self._written(named_halves(word)))
         # What an instruction touches without naming it.
         self._of_op = _Memo(lambda name: self._written(unnamed_of(name, wave)))
 
@@ -197,7 +215,7 @@ class _Maker:
             raises = self._raised.get(index)
             if raises is None and cls not in _ORDERING:
                 if self._writers:
-                    touches = self._named(inst.operands, self._of_op[inst.op.name])
+                    touches = self._named(self._operands(inst), self._of_op[inst.op.name])
                     if touches:
                         run.append((index, touches))
                 continue
@@ -217,10 +235,24 @@ class _Maker:
         words = text.replace(",", " ").split()
         return functools.reduce(operator.or_, map(self._of_word.__getitem__, words), others)
 
+    def _operands(self, inst: Instruction) -> str:
+        """The operands, with the half that a store of 16 bits and less reads."""
+        store = _HALF_STORE.fullmatch(inst.op.name) if self._halves else None
+        if store is None:
+            return inst.operands
+        words = inst.operands.split(",")
+        data = 0 if store["kind"] == "buffer" else 1
+        if data < len(words) and _WHOLE.fullmatch(
+            words[data].split()[0] if words[data].split() else ""
+        ):
+            words[data] = f" {words[data].split()[0]}{'.h' if 'd16_hi' in inst.op.name else '.l'}"
+        return ",".join(words)
+
     def _written(self, registers: Iterable[int]) -> int:
         found = 0
         for register in registers:
-            found |= self._writers.get(register, 0)
+            for its in overlapping(register):
+                found |= self._writers.get(its, 0)
         return found
 
     def _touches(self, inst: Instruction, raises: tuple[int, ...]) -> int:
@@ -230,7 +262,7 @@ class _Maker:
         for number in raises:
             written |= self._written(self._events[number].writes)
         if not written:
-            return self._named(inst.operands, self._of_op[inst.op.name])
+            return self._named(self._operands(inst), self._of_op[inst.op.name])
         # What it only writes may still be on its way to the same register, so long as the two
         # come back in the order of issue.
         for channel in {self._channels[number] for number in raises} - {-1}:
