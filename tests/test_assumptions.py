@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.pipeline import collect
+from kinspect.inspector.runs.jobs import Request
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")
 Tool = Callable[..., subprocess.CompletedProcess[str]]
+Made = list[tuple[str, str, int]]
 Marked = Callable[..., list[tuple[int, list[tuple[str, str, int]]]]]
 
 HEAD = """\
@@ -29,12 +32,17 @@ launch(16)
 """
 
 
+def write(file: Path, body: str) -> Path:
+    file.write_text(HEAD + textwrap.dedent(body).lstrip("\n"))
+    return file
+
+
 @pytest.fixture
 def marked(tool: Tool, tmp_path: Path) -> Marked:
     """Runs a script; gives each specialisation's B and assumptions (what, answer, line of body)."""
 
     def run(body: str, *args: str, status: int = 0) -> Any:
-        (tmp_path / "script.py").write_text(HEAD + textwrap.dedent(body).lstrip("\n"))
+        write(tmp_path / "script.py", body)
         done = tool("analyze", "script.py", "--no-passes", "--format", "json", *args)
         assert done.returncode == status, done.stderr
         above = HEAD.count("\n")
@@ -56,76 +64,102 @@ WRITTEN = "a tensor that a kernel writes, which is not run"
 TIME = "a time, which is not measured"
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ("launch(int(y.sum().item()) + 32)", [(f"the value of {WRITTEN}", "0", 1)]),
-        (
-            "if y.max() > 2:\n    launch(64)\nelse:\n    launch(32)",
-            [(f"the value of {WRITTEN}", "False", 1)],
-        ),
-        (
-            "ok = torch.allclose(y, x)\nlaunch(32 if ok else 64)",
-            [("allclose() of results that are not known", "True", 1)],
-        ),
-        ("launch(32 if torch.equal(y, x) else 64)", None),
-        ("launch(32 * (1 + len(y.nonzero()[:0])))", None),
-        ("kept = y[y > 0]\nlaunch(32)", None),
-        ("a = y.cpu().numpy()\nlaunch(32)", [(f"numpy of {WRITTEN}", "…", 1)]),
-        ("a = y.tolist()\nlaunch(32)", [(f"tolist of {WRITTEN}", "…", 1)]),
-        (
-            "t = triton.testing.do_bench(lambda: launch(16))\nlaunch(32 if t < 5 else 64)",
-            [(f"{TIME} < 5", "True", 2)],
-        ),
-        (
-            "a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))\n"
-            "if a.elapsed_time(b) * 2 > 1e3: launch(64)\nlaunch(32)",
-            [(f"{TIME} > 1000.0", "False", 2)],
-        ),
-        (
-            "import not_there_at_all as lib\nlaunch(64 if lib.fast() else 32)",
-            [("not_there_at_all.fast, which is not installed", "False", 2)],
-        ),
-        (
-            "import not_there_at_all as lib\nlaunch(64 if lib.__version__ > '2' else 32)",
-            [("the version of not_there_at_all, which is not installed", "0.0.0", 2)],
-        ),
-        (
-            "import not_there_at_all as lib\nlaunch(64 if lib.kind() == 'a' else 32)",
-            None,
-        ),
-        ("big = torch.rand(1 << 28, device='cuda')\nlaunch(32 if big.any() else 64)", None),
-        ("other = torch.empty(8, device='cuda')\nlaunch(32 if other[0] < 9 else 64)", None),
-    ],
-)
+STEERING: list[tuple[str, list[tuple[str, str, int]] | None]] = [
+    ("launch(int(y.sum().item()) + 32)", [(f"the value of {WRITTEN}", "0", 1)]),
+    (
+        "if y.max() > 2:\n    launch(64)\nelse:\n    launch(32)",
+        [(f"the value of {WRITTEN}", "False", 1)],
+    ),
+    (
+        "ok = torch.allclose(y, x)\nlaunch(32 if ok else 64)",
+        [("allclose() of results that are not known", "True", 1)],
+    ),
+    ("launch(32 if torch.equal(y, x) else 64)", None),
+    ("launch(32 * (1 + len(y.nonzero()[:0])))", None),
+    ("kept = y[y > 0]\nlaunch(32)", None),
+    ("a = y.cpu().numpy()\nlaunch(32)", [(f"numpy of {WRITTEN}", "…", 1)]),
+    ("a = y.tolist()\nlaunch(32)", [(f"tolist of {WRITTEN}", "…", 1)]),
+    (
+        "t = triton.testing.do_bench(lambda: launch(16))\nlaunch(32 if t < 5 else 64)",
+        [(f"{TIME} < 5", "True", 2)],
+    ),
+    (
+        "a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))\n"
+        "if a.elapsed_time(b) * 2 > 1e3: launch(64)\nlaunch(32)",
+        [(f"{TIME} > 1000.0", "False", 2)],
+    ),
+    (
+        "import not_there_at_all as lib\nlaunch(64 if lib.fast() else 32)",
+        [("not_there_at_all.fast, which is not installed", "False", 2)],
+    ),
+    (
+        "import not_there_at_all as lib\nlaunch(64 if lib.__version__ > '2' else 32)",
+        [("the version of not_there_at_all, which is not installed", "0.0.0", 2)],
+    ),
+    (
+        "import not_there_at_all as lib\nlaunch(64 if lib.kind() == 'a' else 32)",
+        None,
+    ),
+    ("big = torch.rand(1 << 28, device='cuda')\nlaunch(32 if big.any() else 64)", None),
+    ("other = torch.empty(8, device='cuda')\nlaunch(32 if other[0] < 9 else 64)", None),
+]
+HARMLESS = [
+    "print(y.sum().item())",
+    "print(f'{y.max().item():.3f}', torch.allclose(x, y))",
+    "if torch.allclose(x, y):\n    print('equal')\nelse:\n    print('different')",
+    "if not torch.allclose(x, y):\n    raise ValueError('wrong')",
+    "assert torch.allclose(x, y)\ntorch.testing.assert_close(x, y)",
+    "ms = triton.testing.do_bench(lambda: launch(16))\nprint(f'{4096 / ms * 1e-6:.1f} GB/s')",
+    "n = int(x.sum().item())\nlaunch(n // 64)",  # an input that no kernel writes
+    "same = torch.equal(x, torch.ones(4096, device='cuda'))\nlaunch(64 if same else 128)",
+    "same = torch.allclose(x, x + 1)\nlaunch(128 if same else 64)",
+    "y.fill_(2)\nlaunch(32 * int(y[0].item()))",  # what was overwritten is known again
+    "import not_there_at_all as lib\n@lib.decorated\ndef f():\n    launch(32)\nf()",
+]
+
+
+@pytest.fixture(scope="module")
+def every(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int, Made]]]:
+    """All of those scripts in one run: body -> B and assumptions of each specialisation."""
+    folder = tmp_path_factory.mktemp("assumptions")
+    bodies = [body for body, _ in STEERING] + [f"{body}\nlaunch(64)" for body in HARMLESS]
+    files = {str(write(folder / f"script_{k}.py", body)): body for k, body in enumerate(bodies)}
+    found = collect(Request(tuple(files), ("gfx942",), passes=False, jobs=2))
+    assert not found.errors
+    specialisations: dict[str, list[tuple[int, Made]]] = {}
+    for kernel in found.kernels:
+        assert kernel.variant is not None
+        assert kernel.source is not None
+        above = HEAD.count("\n")
+        made = [
+            (its.what, its.assumed, its.source.line - above if its.source else 0)
+            for its in kernel.variant.assumptions
+        ]
+        of = specialisations.setdefault(files[kernel.source.file], [])
+        of.append((kernel.variant.constexprs["B"], made))
+    for of in specialisations.values():
+        assert of.pop(0) == (16, [])  # what was launched before has nothing to rest on
+    return specialisations
+
+
+@pytest.mark.xdist_group("assumptions")
+@pytest.mark.parametrize(("body", "expected"), STEERING)
 def test_what_steers_is_marked(
-    marked: Marked, body: str, expected: list[tuple[str, str, int]] | None
+    every: dict[str, list[tuple[int, Made]]], body: str, expected: Made | None
 ) -> None:
-    found = marked(body)
+    found = every[body]
     assert found, "the script launches once more"
     for _, made in found:
         assert made
         assert expected is None or made == expected
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "print(y.sum().item())",
-        "print(f'{y.max().item():.3f}', torch.allclose(x, y))",
-        "if torch.allclose(x, y):\n    print('equal')\nelse:\n    print('different')",
-        "if not torch.allclose(x, y):\n    raise ValueError('wrong')",
-        "assert torch.allclose(x, y)\ntorch.testing.assert_close(x, y)",
-        "ms = triton.testing.do_bench(lambda: launch(16))\nprint(f'{4096 / ms * 1e-6:.1f} GB/s')",
-        "n = int(x.sum().item())\nlaunch(n // 64)",  # an input that no kernel writes
-        "same = torch.equal(x, torch.ones(4096, device='cuda'))\nlaunch(64 if same else 128)",
-        "same = torch.allclose(x, x + 1)\nlaunch(128 if same else 64)",
-        "y.fill_(2)\nlaunch(32 * int(y[0].item()))",  # what was overwritten is known again
-        "import not_there_at_all as lib\n@lib.decorated\ndef f():\n    launch(32)\nf()",
-    ],
-)
-def test_what_is_known_or_only_told_is_not_marked(marked: Marked, body: str) -> None:
-    found = marked(f"{body}\nlaunch(64)")
+@pytest.mark.xdist_group("assumptions")
+@pytest.mark.parametrize("body", HARMLESS)
+def test_what_is_known_or_only_told_is_not_marked(
+    every: dict[str, list[tuple[int, Made]]], body: str
+) -> None:
+    found = every[f"{body}\nlaunch(64)"]
     assert [made for _, made in found if made] == []
     assert 64 in [block for block, _ in found]
     assert 128 not in [block for block, _ in found]

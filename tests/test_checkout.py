@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.guest.checkout import Checkout, declarations
+from kinspect.inspector.pipeline import collect
+from kinspect.inspector.runs.jobs import Request
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
 Analyzed = Callable[[Path], tuple[dict[str, Any], str]]
@@ -135,15 +137,32 @@ LAYOUTS: Mapping[str, tuple[Mapping[str, str], str]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
+    """Layout -> the blocks of what was captured; all of them in one run."""
+    pytest.importorskip("torch")
+    top = tmp_path_factory.mktemp("checkouts")
+    tops = {layout: top / f"checkout_{k}" for k, layout in enumerate(LAYOUTS)}
+    targets = [
+        str(write(tops[layout], files) / target) for layout, (files, target) in LAYOUTS.items()
+    ]
+    report = collect(Request(tuple(targets), ("gfx942",), passes=False, jobs=2))
+    assert not report.errors
+    found: dict[str, list[int]] = {}
+    for kernel in report.kernels:
+        assert kernel.variant is not None
+        assert kernel.source is not None
+        layout = next(k for k, at in tops.items() if Path(kernel.source.file).is_relative_to(at))
+        found.setdefault(layout, []).append(kernel.variant.constexprs["BLOCK"])
+    return found
+
+
+@pytest.mark.xdist_group("checkouts")
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_file_is_captured_in_its_own_checkout(
-    layout: str, tmp_path: Path, analyzed: Analyzed
+    layout: str, captured: dict[str, list[int]]
 ) -> None:
-    files, target = LAYOUTS[layout]
-    top = write(tmp_path / "checkout", files)
-    report, stderr = analyzed(top / target)
-    assert not report["errors"], stderr
-    assert blocks(report) == [256]
+    assert captured[layout] == [256]
 
 
 def test_siblings_do_not_shadow_the_standard_library(tmp_path: Path, analyzed: Analyzed) -> None:
