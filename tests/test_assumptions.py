@@ -101,6 +101,15 @@ STEERING: list[tuple[str, list[tuple[str, str, int]] | None]] = [
         None,
     ),
     ("big = torch.rand(1 << 28, device='cuda')\nlaunch(32 if big.any() else 64)", None),
+    (
+        "def best(a, b):\n    if a.max().item() > 1:\n        return\n    launch(32)\nbest(y, x)",
+        None,
+    ),
+    (
+        "def best(a):\n    if a.max().item() > 1:\n        return 64\n    return 32\n"
+        "launch(best(y))",
+        None,
+    ),
     ("other = torch.empty(8, device='cuda')\nlaunch(32 if other[0] < 9 else 64)", None),
 ]
 HARMLESS = [
@@ -115,6 +124,9 @@ HARMLESS = [
     "same = torch.allclose(x, x + 1)\nlaunch(128 if same else 64)",
     "y.fill_(2)\nlaunch(32 * int(y[0].item()))",  # what was overwritten is known again
     "import not_there_at_all as lib\n@lib.decorated\ndef f():\n    launch(32)\nf()",
+    "def close(a, b, limit=1e-3, warn=False):\n    error = (a - b).abs().max().item()\n"
+    "    if error <= limit:\n        return\n    if warn:\n        if error > 1:\n"
+    "            print('far off')\n    else:\n        assert error < 1\nclose(x, y)",
 ]
 
 
