@@ -12,7 +12,14 @@ from typing import Any
 
 import pytest
 from kinspect.inspector import pipeline
-from kinspect.inspector.model import Artifact, KernelReport, Report
+from kinspect.inspector.model import (
+    Artifact,
+    Assumption,
+    KernelReport,
+    Report,
+    SourceLoc,
+    Variant,
+)
 from kinspect.inspector.runs.jobs import Request
 from kinspect.tui.screens.kernel.explain import ExplainScreen
 from kinspect.tui.screens.kernel.page import KernelPage
@@ -432,3 +439,15 @@ async def test_editor_missing_is_a_message(page_of: Open, monkeypatch: pytest.Mo
         await pilot.pause()
         assert pilot.app.screen is page
         assert any("EDITOR" in note.message for note in pilot.app._notifications)
+
+
+async def test_what_a_kernel_rests_on_stands_in_the_card(
+    page_of: Open, linked: KernelReport
+) -> None:
+    made = Assumption("the version of lib, which is not there", "0.0.0", SourceLoc("a.py", 7))
+    variant = Variant("attend", "gfx950", 64, "", {}, assumptions=(made,))
+    async with page_of((200, 50), of=replace(linked, variant=variant)) as (pilot, _):
+        text = " ".join(text_of(pilot.app).split())
+        assert "assumed: the version of lib" in text
+    async with page_of((200, 50)) as (pilot, _):
+        assert "assumed" not in text_of(pilot.app)

@@ -48,6 +48,8 @@ def card_of(report: KernelReport, loop: LoopReport | None) -> Card:
         from kinspect.tui.screens.kernel.measured import of_region
 
         mix = [*of_region(report, loop), *mix]
+    if assumed := view.assumed(report):
+        mix.insert(0, Fact("", assumed, "warning"))
     occupancy = [Fact("", text) for text in view.occupancy_lines(report)]
     where = "Memory in this loop" if loop is not None else "Memory outside of loops"
     return Card(
