@@ -118,7 +118,8 @@ def _bare_loops(module: TtgirModule) -> int:
     """Innermost loops without a dot: where they are, the dots may be the least of the work."""
     loops = {op.index for op in module.ops if op.name in LOOPS}
     parents = {op.index: op.parent for op in module.ops}
-    outer, with_dots = set(), set()
+    outer: set[int] = set()
+    with_dots: set[int] = set()
     for op in module.ops:
         if op.index not in loops and op.name != "tt.dot":
             continue
