@@ -58,6 +58,14 @@ def spread(points: Sequence[Point], most: int | None) -> list[int]:
     return sorted(chosen)
 
 
+def said_of_sample(name: str, some: int, of: int, what: str) -> str:
+    """What is said where not all configurations are looked at."""
+    return (
+        f"{name}: {some} of {of} {what} are looked at, spread over their values"
+        " (--max-configs all: every one)"
+    )
+
+
 def _landmarks(points: Sequence[Point]) -> set[tuple[str, str]]:
     """The values that a sample should hold, as name and text."""
     values: dict[str, dict[str, Any]] = {}

@@ -12,12 +12,11 @@ from typing import Any
 
 from ..failures import front_end_error
 from ..frontend import definition, lower, parameters, plain
-from ..launches.tuning import said_of_sample
 from ..lowering import UnknownOptionError, target
 from ..parsed.refusals import RefusedError
 from ..parsed.types import check_type
 from ..records import Emit, error, note
-from ..sampling import spread
+from ..sampling import said_of_sample, spread
 from ..syntax import parse
 from ..world.device import Device
 from ..world.driver import activate

@@ -52,11 +52,12 @@ def capture(request: dict[str, Any], write: Emit) -> None:
     project.install()
     _keep_caches_apart(request["folder"])
     stubs: list[str] = list(request.get("stubs") or ())
+    most_sets = request.get("most_sets")
     world = worlds.install(
         Device.of(request["device"]),
         request["folder"],
         stubs=stubs,
-        most_sets=request.get("most_sets"),
+        most_sets=most_sets,
     )
     LOG.watch(project.owns_code)
     names = Names(request.get("wanted") or ())
@@ -82,7 +83,6 @@ def capture(request: dict[str, Any], write: Emit) -> None:
     )
     recorder.install()
     calls = request.get("calls") or ()
-    most_sets = request.get("most_sets")
     home = request.get("home") or os.getcwd()
     argv = request.get("argv") or ()
     script = Script(project, argv, calls, world, emit, names, most_sets, home)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..frontend import plain
 from ..records import Emit, note, one_line
-from ..sampling import spread
+from ..sampling import said_of_sample, spread
 
 NEVER = [float("inf")] * 3
 """The timing of a configuration that is not run."""
@@ -143,14 +143,6 @@ class Tuning:
             tuner.cache_results = False  # its winners are none, and one would hide the others
 
         tuner.__init__ = tolerant
-
-
-def said_of_sample(name: str, some: int, of: int, what: str) -> str:
-    """What is said where not all configurations are looked at."""
-    return (
-        f"{name}: {some} of {of} {what} are looked at, spread over their values"
-        " (--max-configs all: every one)"
-    )
 
 
 def values(config: Any) -> dict[str, Any]:
