@@ -20,6 +20,7 @@ from kinspect.inspector.metrics import (
     options,
     registers,
     scratch_use,
+    spill_remedies,
     spill_slots,
     staging,
     unroll,
@@ -63,6 +64,7 @@ METRICS: tuple[Family, ...] = (
     Family(loop_shape.SPECS),
     Family(spill_slots.SPECS),
     Family(scratch_use.SPECS),
+    Family(spill_remedies.SPECS),
     Family(lds_buffers.SPECS),
     Family(measured.SPECS),
 )

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kinspect.inspector.isa.mnemonics import access_bits
-from kinspect.inspector.metrics import lds_buffers, loop_shape, scratch_use, spill_slots
+from kinspect.inspector.metrics import (
+    lds_buffers,
+    loop_shape,
+    scratch_use,
+    spill_remedies,
+    spill_slots,
+)
 from kinspect.inspector.metrics.catalogue import kernel_metrics
 from kinspect.inspector.metrics.loops import main_loop, reports
 from kinspect.inspector.metrics.options import option
@@ -53,6 +59,9 @@ def kernel_report(
         spill_slots.kernel_metrics(subject, spills, hot),
     ):
         metrics.update((metric.name, metric) for metric in family)
+    found = _accesses(subject, memory)
+    remedies = spill_remedies.kernel_metrics(subject, loops, found, metrics)
+    metrics.update((metric.name, metric) for metric in remedies)
     return KernelReport(
         id=kernel_id,
         name=name,
@@ -69,7 +78,7 @@ def kernel_report(
         notes=notes + subject.function.notes + res.disagreements,
         spills=spills,
         lds_buffers=held,
-        accesses=_accesses(subject, memory),
+        accesses=found,
         unread=subject.function.unread,
     )
 

@@ -1,0 +1,153 @@
+"""What may be changed about a kernel whose hot loops spill, in the order in which it helped.
+
+Only what can apply is named: twice the waves where each then still has a matrix instruction of
+every product to itself, a stage less where loads are pipelined, a smaller tile where one is left.
+Which change helped, and in which order, was found by applying them (`rules/judged/`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from kinspect.inspector.metrics.options import option
+from kinspect.inspector.metrics.staging import UNPIPELINED
+from kinspect.inspector.metrics.subject import Subject
+from kinspect.inspector.model import Access, LoopReport, Metric, MetricSpec, Scalar, TtgirModule
+
+REMEDIES = "spills.remedies"
+
+SPECS = (
+    MetricSpec(
+        REMEDIES,
+        "mapping",
+        "derived",
+        "kernel",
+        "Changes by which kernels like this one came to spill less in their hot loops: how many "
+        "`changes`, and which (`said`), the first that helped most often first",
+    ),
+)
+
+_UNKNOWN_BLOCK = 1024  # work-items that LLVM assumes of a HIP kernel without __launch_bounds__
+_MOST_WAVES = 16  # 1,024 work-items of 64 lanes; RDNA's 32 waves were not tried
+_CDNA_WAVES = 8
+_MATRIX_ROWS = 16  # the smallest square matrix instruction of either family
+_WIDE_INSTRUCTION = 32
+_SPLIT = 2  # instructions for each wave from which a tile can be split among twice the waves
+_AHEAD = 2
+
+
+def kernel_metrics(
+    subject: Subject,
+    loops: Sequence[LoopReport],
+    accesses: Iterable[Access],
+    metrics: Mapping[str, Metric],
+) -> Iterator[Metric]:
+    """The changes; None where no hot loop spills.
+
+    Args:
+        subject: the kernel.
+        loops: its loops, with their metrics.
+        accesses: what bounds the width of its accesses.
+        metrics: its other metrics.
+    """
+    hot = {loop.id for loop in loops if loop.hot}
+    if not any(_spills(loop) for loop in loops if loop.hot):
+        yield Metric(REMEDIES, None, "mapping", "derived", "no hot loop spills")
+        return
+    if subject.ttgir is None and option(subject, "num_warps") is None:
+        said = [_launch_bounds(subject)]
+    else:
+        said = list(_of_triton(subject, hot, accesses, metrics))
+    found: dict[str, Scalar] = {"changes": len(said), "said": "; ".join(said) or None}
+    yield Metric(REMEDIES, found, "mapping", "derived")
+
+
+def _spills(loop: LoopReport) -> int:
+    values = (loop.metrics.get(name) for name in ("spills.reloads", "spills.stores"))
+    return sum(int(m.value) for m in values if m is not None and isinstance(m.value, int))
+
+
+def _launch_bounds(subject: Subject) -> str:
+    if subject.function.resources.max_workgroup_size == _UNKNOWN_BLOCK:
+        return (
+            "__launch_bounds__ with the block's real size, if it has fewer than the 1,024"
+            " work-items that the code was compiled for (142, 49, 71 and 90 scratch loads"
+            " became 0, at half the occupancy)"
+        )
+    return (
+        "__launch_bounds__ with the block's real size if that is smaller, or a smaller second"
+        " argument: fewer waves/EU with more registers each"
+    )
+
+
+def _of_triton(
+    subject: Subject, hot: set[str], accesses: Iterable[Access], metrics: Mapping[str, Metric]
+) -> Iterator[str]:
+    if any(a.cls == "global_load" and a.fix and a.loop in hot for a in accesses):
+        yield (
+            "widen the narrow loads of the other finding first: each holds a register an element"
+        )
+    waves, stages = option(subject, "num_warps"), option(subject, "num_stages")
+    products = _products(subject.ttgir) if subject.ttgir is not None else ()
+    room = _room(products, waves)
+    cdna = subject.machine is not None and subject.machine.agpr != "none"
+    if cdna and _value(metrics, "matrix.nonkdim") == _WIDE_INSTRUCTION:
+        yield "matrix_instr_nonkdim=16"
+    most = _CDNA_WAVES if cdna else _MOST_WAVES
+    if waves is not None and waves < most and room >= _SPLIT:
+        yield f"num_warps={waves * 2} for the same tile{_aside(cdna, products, waves)}"
+    if stages is not None and stages > 1 and _is_pipelined(metrics):
+        yield (
+            f"num_stages={stages - 1} (526 scratch accesses to 100, 189 to 38"
+            f"{'' if stages > _AHEAD else '; from 2 to 1 it can be worse'})"
+        )
+    if room >= _SPLIT:
+        yield (
+            "a smaller tile: half of BLOCK_M or BLOCK_N, first of the one that the loop does not"
+            " walk over where nothing is stored to scratch in it"
+        )
+
+
+def _aside(cdna: bool, products: Sequence[tuple[int, int]], waves: int) -> str:
+    """What was seen of twice the waves."""
+    rows = min((m for m, _ in products), default=None)
+    if rows is not None and rows < _MATRIX_ROWS * 2 * waves:
+        return " (under 16 rows a wave: count the matrix instructions too, some may be repeated)"
+    if cdna:
+        return ", or as many waves as now with half of both blocks (626 scratch accesses to 12)"
+    return " (none left in 7 of 9)"
+
+
+def _products(module: TtgirModule) -> list[tuple[int, int]]:
+    """(M, N) of the dots in loops, or of all where no loop has one, batches as rows."""
+    # Only Triton kernels need them.
+    from kinspect.inspector.ttgir import queries
+
+    in_loops = [dot for loop in queries.loops(module) for dot in loop.dots]
+    tiles = map(queries.dot_tile_shapes, in_loops or queries.dots(module))
+    return [(tile.m * tile.batch, tile.n) for tile in tiles if tile is not None]
+
+
+def _room(products: Sequence[tuple[int, int]], waves: int | None) -> float:
+    """Matrix instructions of 16x16 that the smallest product has for each wave.
+
+    Under 1 waves repeat one another's work. Without a product nothing says how far a tile may be
+    split.
+    """
+    if not products or not waves:
+        return float("inf")
+    return min(m * n for m, n in products) / (_MATRIX_ROWS**2 * waves)
+
+
+def _is_pipelined(metrics: Mapping[str, Metric]) -> bool:
+    """Whether some load of the dots' loops is issued an iteration ahead; True if not known."""
+    metric = metrics.get(UNPIPELINED)
+    if metric is None or not isinstance(metric.value, Mapping):
+        return True
+    loads, of = metric.value["loads"], metric.value["of"]
+    return not of or loads != of
+
+
+def _value(metrics: Mapping[str, Metric], name: str) -> object:
+    metric = metrics.get(name)
+    return metric.value if metric is not None else None
