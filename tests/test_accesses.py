@@ -138,6 +138,15 @@ def test_loads_and_stores_of_one_cause_are_counted_and_advised_apart(run: Report
         assert joined.bits == 128
 
 
+def test_a_result_stored_as_the_instruction_leaves_it_is_not_blamed_on_its_stride() -> None:
+    """A lane of WMMA holds every second row alone: with another pitch its stores are as narrow."""
+    pytest.importorskip("triton")
+    run = collect(Request((str(FILE),), ("gfx1100",), passes=False, jobs=1))
+    store = one(case(run, "scores"), "global_store")
+    assert (store.bits, store.divisibility, store.limited_by) == (32, 4, "layout")
+    assert "the matrix instruction leaves each lane 1 neighbour" in store.reason
+
+
 def test_a_gather_names_the_load_of_its_indices(run: Report) -> None:
     index, gather = (a for a in case(run, "gathered").accesses if a.cls == "global_load")
     assert index.limited_by is None

@@ -10,6 +10,7 @@ from kinspect.inspector.metrics.mask_reasons import masked, with_mask
 from kinspect.inspector.metrics.reasons import Reason, count, is_store
 from kinspect.inspector.ttgir.axes.flow import Axes
 from kinspect.inspector.ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, distinct_addresses
+from kinspect.inspector.ttgir.lowered import MATRIX_LAYOUTS
 
 
 def explain_global(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
@@ -29,6 +30,8 @@ def explain_global(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
     facts = min(contiguity, aligned, need if limits.mask is None else limits.mask)
     if facts > limits.per_thread or facts >= need:
         return short_run(tile, limits, need)
+    if facts == limits.per_thread and _is_of_product(tile):
+        return short_run(tile, limits, need)  # what facts allow, the instruction does not
     if contiguity == facts:
         other = _contiguous_dim(tile, axes, limits.dim)
         if other is not None:
@@ -80,8 +83,7 @@ def short_run(tile: Tile, limits: Limits, need: int) -> Reason:
             "Use a larger block along the contiguous dimension or fewer waves (num_warps),"
             f" so that each thread gets {need} elements.",
         )
-    layout = tile.of.layout
-    if layout is not None and layout.kind in ("amd_mfma", "amd_wmma"):
+    if _is_of_product(tile):
         return Reason(
             "layout",
             f"the matrix instruction leaves each lane {count(limits.per_thread, 'neighbour')} along"
@@ -101,6 +103,11 @@ def short_run(tile: Tile, limits: Limits, need: int) -> Reason:
             else ", use fewer waves, or load the tile by itself."
         ),
     )
+
+
+def _is_of_product(tile: Tile) -> bool:
+    """Whether a tile has the layout in which the matrix instruction leaves its result."""
+    return tile.of.layout is not None and tile.of.layout.kind in MATRIX_LAYOUTS
 
 
 def _contiguous_dim(tile: Tile, axes: Axes, dim: int) -> int | None:

@@ -162,6 +162,15 @@ def product(a, b, c, K, M: tl.constexpr, N: tl.constexpr, BLOCK_K: tl.constexpr)
     tl.store(c + rows[:, None] * N + cols[None, :], acc)
 
 
+@triton.jit
+def scores(a, b, c, stride_column, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """A product is stored as the matrix instruction leaves it."""
+    rows, cols, ks = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    x = tl.load(a + rows[:, None] * K + ks[None, :])
+    y = tl.load(b + ks[:, None] + cols[None, :] * K)
+    tl.store(c + rows[:, None] + cols[None, :] * stride_column, tl.dot(x, y))
+
+
 def _tile(kernel, more, kind="fp16", m=64, n=64, warps=4, **constexprs):
     return {
         "name": kernel,
@@ -203,5 +212,15 @@ KINSPECT_CASES = [
         "signature": {"a": "*fp16:16", "b": "*fp16:16", "c": "*fp32:16", "K": "i32:16"},
         "constexprs": {"M": 64, "N": 64, "BLOCK_K": 64},
         "options": {"num_warps": 4},
+    },
+    {
+        "name": "scores",
+        "kernel": "scores",
+        "signature": {
+            "a": "*fp16:16", "b": "*fp16:16", "c": "*fp32:16", "stride_column": "i32",
+        },
+        "constexprs": {"M": 64, "N": 64, "K": 64},
+        "options": {"num_warps": 4},
+        "archs": ["gfx1100"],
     },
 ]
