@@ -27,7 +27,7 @@ from kinspect.inspector.model import (
 PACK: Pack = load_default(catalogue())
 
 NO_DOTS: Mapping[str, MetricValue] = {
-    "matrix.upcast": {"dots": 0, "of": 2, "asked": None, "used": None, "instruction": None},
+    "matrix.upcast": {"dots": 0, "of": 2, "scaled": 0, "asked": None, "used": None, "instruction": None},
     "matrix.off_unit": {"dots": 0, "of": 2, "element": None, "supported": None, "at": None},
 }
 NO_ASSEMBLY: Mapping[str, MetricValue] = {
@@ -126,7 +126,7 @@ def step(**fields: int | str) -> dict[str, MetricValue]:
 def upcast(dots: int) -> dict[str, MetricValue]:
     fields = {"asked": "float8e4nv (OCP e4m3)", "used": "float16", "at": "gemm.py:16"}
     name = "v_mfma_f32_32x32x8_f16"
-    return {"matrix.upcast": {"dots": dots, "of": 2, **fields, "instruction": name}}
+    return {"matrix.upcast": {"dots": dots, "of": 2, "scaled": 0, **fields, "instruction": name}}
 
 
 def off_unit(supported: bool | None) -> dict[str, MetricValue]:

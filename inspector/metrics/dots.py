@@ -29,7 +29,8 @@ SPECS = (
         "derived",
         "kernel",
         "Dots whose operands are multiplied in a wider type than the source has: `dots` of `of`, "
-        "`asked` type and `used` type, by which `instruction`, `at` which line",
+        "`asked` type and `used` type, by which `instruction`, `at` which line; `scaled`: those of them "
+        "that are scaled dots (microscaling formats)",
     ),
     MetricSpec(
         "matrix.off_unit",
@@ -93,6 +94,7 @@ def _upcast(subject: Subject, found: Sequence[DotFate]) -> dict[str, Scalar]:
     return {
         "dots": len(wide),
         "of": len(found),
+        "scaled": sum(f.scaled for f in wide),
         "asked": named(first.asked) if first else None,
         "used": named(first.used) if first else None,
         "instruction": _instruction(subject, first) if first else None,

@@ -16,6 +16,7 @@ from kinspect.inspector.model import SourceLoc, TtgirModule, TtgirOp
 from kinspect.inspector.ttgir.queries import dots
 
 MATRIX_LAYOUTS = frozenset(("amd_mfma", "amd_wmma"))
+SCALED_DOT = "tt.dot_scaled"
 CONVERSIONS = frozenset(("tt.fp_to_fp", "arith.extf", "arith.truncf"))
 """Operations that make another float type of a tile, element by element."""
 _SMALL_FLOAT = re.compile(r"[a-z]*e(\d)m(\d)")  # e2m1, e4m3: sign, exponent, mantissa
@@ -34,6 +35,7 @@ class DotFate:
         used: element type of the operands that are multiplied in the end.
         on_matrix_unit: whether MFMA or WMMA computes it; else the vector unit does.
         sums: whether M or N is 1, so that it is a matrix times a vector, or a sum.
+        scaled: whether the source has it as `tt.dot_scaled` (microscaling formats).
     """
 
     loc: SourceLoc | None
@@ -41,6 +43,7 @@ class DotFate:
     used: str
     on_matrix_unit: bool
     sums: bool = False
+    scaled: bool = False
 
     @property
     def widened(self) -> bool:
@@ -59,21 +62,24 @@ def fates(source: TtgirModule, lowered: TtgirModule) -> tuple[DotFate, ...]:
         source: the TTIR.
         lowered: the TTGIR that was made of it.
     """
-    asked: dict[SourceLoc | None, set[str]] = {}
+    asked: dict[SourceLoc | None, set[tuple[str, bool]]] = {}
     for op in dots(source):
-        asked.setdefault(op.loc, set()).add(_asked(op, source))
-    every: set[str] = set().union(*asked.values())
+        one = (_asked(op, source), op.name == SCALED_DOT)
+        asked.setdefault(op.loc, set()).add(one)
+    every: set[tuple[str, bool]] = set().union(*asked.values())
     found: dict[SourceLoc | int, DotFate] = {}
     for op in dots(lowered):
         kinds = asked.get(op.loc, every) if op.loc is not None else every
         if len(kinds) != 1 or op.result_types[0].layout is None:
             continue
+        ((element, scaled),) = kinds
         fate = DotFate(
             op.loc,
-            next(iter(kinds)),
+            element,
             widest(_elements(op)),
             op.result_types[0].layout.kind in MATRIX_LAYOUTS,
             1 in op.result_types[0].shape[-2:],
+            scaled,
         )
         key = op.index if op.loc is None else op.loc
         found[key] = _worse(found.get(key), fate)
@@ -104,7 +110,7 @@ def _worse(one: DotFate | None, other: DotFate) -> DotFate:
 
 def _elements(op: TtgirOp) -> tuple[str, str]:
     """The element types of a dot's operands as the operation has them."""
-    if op.name == "tt.dot_scaled":
+    if op.name == SCALED_DOT:
         stated = [
             op.attributes.get(custom, op.attributes.get(generic))
             for custom, generic in (("lhs", "a_elem_type"), ("rhs", "b_elem_type"))
@@ -121,7 +127,7 @@ def _asked(op: TtgirOp, source: TtgirModule) -> str:
     floats on gfx950) before the dot. Such a conversion stands at the dot's own place in the source,
     column included, where one that the user wrote (`x.to(tl.float16)`) has its own.
     """
-    if op.name == "tt.dot_scaled" or op.loc is None:
+    if op.name == SCALED_DOT or op.loc is None:
         return widest(_elements(op))
     made_here = {
         result: other.operand_types[0].element
