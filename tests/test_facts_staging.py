@@ -273,6 +273,24 @@ def test_a_tile_converted_to_the_layout_of_another_is_no_second_trip() -> None:
         assert not {"KI029", "KI030"} & {finding.rule for finding in kernel.findings}
 
 
+def test_dots_that_share_a_layout_over_columns_are_not_told_to_share_one() -> None:
+    """As in a kernel that was tried: both dots over [4, 2] waves, whatever the instruction."""
+    from kinspect.inspector.pipeline import collect
+    from kinspect.inspector.runs.jobs import Request
+
+    pytest.importorskip("triton")
+    path = DATA.parent.parent / "rules" / "fixtures" / "dots.py"
+    kernels = collect(Request((str(path),), ("gfx942",), "chained", passes=False, jobs=2)).kernels
+    (kernel,) = (k for k in kernels if k.variant is not None and k.variant.case == "chained")
+    text = kernel.artifacts["ttgir"].path.read_text()
+    for waves, exchanged in (("[4, 1]", 1), ("[2, 2]", 0)):
+        shared = text.replace(
+            "warpsPerCTA = [4, 1], instrShape", f"warpsPerCTA = {waves}, instrShape"
+        )
+        converts = facts(parse_ttgir(shared, "chained"), "gfx942")["layout.converts"]
+        assert converts["products"] == exchanged
+
+
 # ------------------------------------------------------------------ buffer operations
 
 

@@ -27,7 +27,14 @@ from kinspect.inspector.model import (
 PACK: Pack = load_default(catalogue())
 
 NO_DOTS: Mapping[str, MetricValue] = {
-    "matrix.upcast": {"dots": 0, "of": 2, "scaled": 0, "asked": None, "used": None, "instruction": None},
+    "matrix.upcast": {
+        "dots": 0,
+        "of": 2,
+        "scaled": 0,
+        "asked": None,
+        "used": None,
+        "instruction": None,
+    },
     "matrix.off_unit": {"dots": 0, "of": 2, "element": None, "supported": None, "at": None},
 }
 NO_ASSEMBLY: Mapping[str, MetricValue] = {

@@ -123,7 +123,9 @@ def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
     products = [
         its
         for its in always
-        if _kind(its.source) in _MATRIX and _is_for_dot(its.target) and not _is_of_all_rows(its)
+        if _kind(its.source) in _MATRIX
+        and _is_for_dot(its.target)
+        and not (_is_of_all_rows(its) or _is_within_rows(its))
     ]
     product = products[0] if products else None
     return {
@@ -157,10 +159,31 @@ def _is_of_all_rows(conversion: Conversion) -> bool:
     Its rows are that dot's K, all of which each wave needs: they are exchanged whatever the matrix
     instructions (tried: with 16x16 ones a loop of 982 instructions became 1,138).
     """
-    before, after = conversion.source.layout, conversion.target.layout
-    waves = before.params.get("warpsPerCTA") if before is not None else None
+    after = conversion.target.layout
     second = after is not None and after.params.get("opIdx") == 1
-    return second and isinstance(waves, tuple) and len(waves) > 1 and waves[-2] != 1
+    waves = _waves(conversion)
+    return second and waves is not None and waves[-2] != 1
+
+
+def _is_within_rows(conversion: Conversion) -> bool:
+    """Whether both dots have one layout, in which several waves share a row.
+
+    The row is the second dot's K. Other matrix instructions leave both layouts what they are
+    (tried: 128 rows, eight waves as [4, 2] with 32x32 and with 16x16).
+    """
+    before, after = conversion.source.layout, conversion.target.layout
+    waves = _waves(conversion)
+    if before is None or after is None or after.parent is None or waves is None:
+        return False
+    same = (after.parent.kind, after.parent.params) == (before.kind, before.params)
+    return same and waves[-1] != 1
+
+
+def _waves(conversion: Conversion) -> tuple[int, ...] | None:
+    """Waves along each dimension of the tile before the conversion."""
+    layout = conversion.source.layout
+    waves = layout.params.get("warpsPerCTA") if layout is not None else None
+    return waves if isinstance(waves, tuple) and len(waves) > 1 else None
 
 
 def _narrow_reads(conversion: Conversion) -> int:

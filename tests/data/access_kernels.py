@@ -217,7 +217,10 @@ KINSPECT_CASES = [
         "name": "scores",
         "kernel": "scores",
         "signature": {
-            "a": "*fp16:16", "b": "*fp16:16", "c": "*fp32:16", "stride_column": "i32",
+            "a": "*fp16:16",
+            "b": "*fp16:16",
+            "c": "*fp32:16",
+            "stride_column": "i32",
         },
         "constexprs": {"M": 64, "N": 64, "K": 64},
         "options": {"num_warps": 4},
