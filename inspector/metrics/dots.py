@@ -29,8 +29,8 @@ SPECS = (
         "derived",
         "kernel",
         "Dots whose operands are multiplied in a wider type than the source has: `dots` of `of`, "
-        "`asked` type and `used` type, by which `instruction`, `at` which line; `scaled`: those of them "
-        "that are scaled dots (microscaling formats)",
+        "`asked` type and `used` type, by which `instruction`, `at` which line; `scaled`: those of "
+        "them that are scaled dots (microscaling formats)",
     ),
     MetricSpec(
         "matrix.off_unit",
