@@ -580,6 +580,29 @@ def test_custom_operators_see_device_tensors(world: World) -> None:
 
 
 @in_world()
+def test_operators_that_call_functions(world: World) -> None:
+    """A launch of wrap_triton outside of an operator, branches, attention with a score function."""
+    from torch.nn.attention.flex_attention import flex_attention
+
+    x = torch.ones(1024, device="cuda", dtype=torch.float16)
+
+    def launch() -> None:
+        torch.library.wrap_triton(_copy)[(8,)](x, x[1:], 1000, BLOCK=128)
+
+    (source,) = _sources(launch)
+    assert source.signature["x_ptr"] == "*fp16"
+    assert _attributes(source, 1) == {"tt.pointer_range": 32}
+    low, high = (
+        torch.cond(of.sum() > 0, lambda a: a + 1, lambda a: a - 1, (of,))
+        for of in (torch.zeros(2, device="cuda"), torch.ones(2, device="cuda"))
+    )
+    assert (low.tolist(), high.tolist()) == ([-1, -1], [2, 2])
+    query = torch.zeros(1, 2, 16, 8, device="cuda")
+    ones = torch.ones_like(query)
+    assert flex_attention(query, query, ones).flatten().tolist() == [1] * 256
+
+
+@in_world()
 def test_operators_that_a_library_overrides(world: World) -> None:
     seen = []
     library = torch.library.Library("aten", "IMPL")

@@ -10,6 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch._C import DispatchKey
+from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import payloads, unknowns
@@ -27,12 +29,16 @@ ASKED: Mapping[str, str] = MappingProxyType(
     {"_local_scalar_dense": "the value of", "item": "the value of", "is_nonzero": "the truth of"}
 )
 """What an operator that reads a tensor asks for, in words."""
+_WITHOUT_A_MODE = frozenset(("cond", "invoke_subgraph", "scan", "strict_mode"))
+"""Operators that call functions and insist on there being no mode (torch 2.13)."""
 OVERRIDE_KEYS = ("CUDA", "AutogradCUDA")
 """Where libraries put Triton kernels in the place of torch's own."""
 
 
 class DeviceMode(TorchDispatchMode):
     """Sends every operator to the dispatcher while the script runs."""
+
+    supports_higher_order_operators = True
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         super().__init__()
@@ -46,7 +52,22 @@ class DeviceMode(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
+        if isinstance(func, HigherOrderOperator):
+            return self._in_terms_of_others(func, args, kwargs or {})
         return self._dispatcher.run(func, args, kwargs or {})
+
+    def _in_terms_of_others(
+        self, func: HigherOrderOperator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """An operator that calls functions, as it does without a mode: wrap_triton, torch.cond.
+
+        What they call on device tensors comes here again by the tensors' own class.
+        """
+        kernel = func.py_kernels[DispatchKey.CompositeExplicitAutograd]
+        if func.name() in _WITHOUT_A_MODE:
+            return kernel(*args, **kwargs)
+        with self:
+            return kernel(*args, **kwargs)
 
 
 class Dispatcher:
