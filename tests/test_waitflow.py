@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from kinspect.inspector import machines
 from kinspect.inspector.analysis import Context, analyze_text
 from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.waitflow import ranges
+from kinspect.inspector.isa.waitflow.registers import named
 from kinspect.inspector.isa.waitflow.steps import Steps, steps_of
 from kinspect.inspector.isa.waitflow.verdicts import Judged, judge
 from kinspect.inspector.isa.waits import decode
@@ -108,7 +110,10 @@ def missing_in(arch: str, body: str) -> set[str]:
     return {function.instructions[index].operands for index, _ in missing}
 
 
-@pytest.mark.parametrize(("second", "taken"), [("eq_u32", 1), ("lg_u32", 0), ("lg_i32", 0)])
+@pytest.mark.parametrize(
+    ("second", "taken"),
+    [("eq_u32", 1), ("lg_u32", 0), ("lg_i32", 0), ("gt_u32", 0), ("le_u32", 1)],
+)
 def test_what_is_skipped_under_one_condition_is_skipped_together(second: str, taken: int) -> None:
     body = SKIPPED_TWICE.format(between="", second=second, taken=taken)
     assert missing_in("gfx942", body) == set()
@@ -128,6 +133,93 @@ def test_what_is_skipped_under_one_condition_is_skipped_together(second: str, ta
 def test_a_condition_that_changed_joins_nothing(between: str, second: str, taken: int) -> None:
     body = SKIPPED_TWICE.format(between=between, second=second, taken=taken)
     assert missing_in("gfx942", body) == {"v5, v1, v1"}
+
+
+SKIPPED_BELOW_3 = """
+    s_cmp_eq_u32 s4, 0
+    s_cbranch_scc1 .Lstore
+    s_cmp_le_u32 s4, 2
+    s_cbranch_scc1 .Lfew
+    global_load_dword v1, v[2:3], off
+.Lfew:
+    {between}
+    s_cmp_{second}
+    s_cbranch_scc1 .Lstore
+    s_waitcnt vmcnt(0)
+.Lstore:
+    v_add_f32_e32 v5, v1, v1
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "second", "missing"),
+    [
+        ("", "lt_u32 s4, 3", False),
+        ("", "lt_u32 s4, 4", True),  # 3 loads and does not wait
+        ("", "gt_u32 3, s4", False),
+        ("", "eq_u32 s4, 1", False),
+        ("", "eq_u32 s4, 3", True),
+        ("s_sub_u32 s6, s4, 1", "eq_i32 s6, 0", False),
+        ("s_sub_u32 s6, s4, 1", "eq_i32 s6, 2", True),
+        ("s_mov_b32 s6, s4\ns_add_u32 s6, s6, 2", "eq_u32 s6, 4", False),
+        ("s_mov_b32 s6, s4\ns_add_u32 s6, s6, 2", "eq_u32 s6, 5", True),
+        ("s_mul_i32 s4, s4, 2", "le_u32 s4, 2", True),  # nothing is known of a product
+        ("s_sub_u32 s4, s4, 1", "eq_i32 s4, 0", True),  # nor of what counts
+        ("", "lt_i32 s4, 3", True),  # 0x80000000 is less
+    ],
+)
+def test_values_that_comparisons_leave_decide_others(
+    between: str, second: str, missing: bool
+) -> None:
+    body = SKIPPED_BELOW_3.format(between=between, second=second)
+    assert bool(missing_in("gfx942", body)) == missing
+
+
+COMPARED = st.tuples(
+    st.sampled_from(("eq", "lt", "le")),
+    st.sampled_from(("i32", "u32")),
+    st.integers(-3, 3),
+    st.booleans(),  # the number stands first
+    st.booleans(),  # it comes out true
+)
+
+
+@given(st.lists(COMPARED, max_size=6), st.integers(-5, 5))
+def test_ranges_hold_the_values_that_pass_all_comparisons(
+    comparisons: list[tuple[str, str, int, bool, bool]], plus: int
+) -> None:
+    """Beside both ends of the signed and the unsigned numbers, one value after the other."""
+    tried = [n % 2**32 for edge in (0, 2**31) for n in range(edge - 12, edge + 12)]
+    known: ranges.Ranges | None = frozenset()
+    for kind, type_, number, first, outcome in comparisons:
+        operands = f"{number}, s4" if first else f"s4, {number}"
+        found = ranges.compared(kind, type_, operands)
+        assert found is not None
+        if known is not None:
+            known = ranges.narrowed(known, *found, outcome)
+
+    def passes(value: int) -> bool:
+        for kind, type_, number, first, outcome in comparisons:
+            pair = [value, number % 2**32]
+            if type_ == "i32":
+                pair = [n - 2**32 if n >= 2**31 else n for n in pair]
+            left, right = reversed(pair) if first else pair
+            holds = {"eq": left == right, "lt": left < right, "le": left <= right}[kind]
+            if holds != outcome:
+                return False
+        return True
+
+    register = named("s4")[0]
+    kept = [value for value in tried if passes(value)]
+    if known is None:
+        assert kept == []
+        return
+    values = dict(known).get(register, ranges.ALL)
+    assert [v for v in tried if any(a <= v <= b for a, b in values)] == kept
+    moved = dict(ranges.after([ranges.Effect(1, register, plus)], known)).get(1, ranges.ALL)
+    sums = [(value + plus) % 2**32 for value in tried]
+    shifted = [any(a <= one <= b for a, b in moved) for one in sums]
+    assert [value for value, inside in zip(tried, shifted, strict=True) if inside] == kept
 
 
 def test_a_flat_load_is_over_when_memory_says_so() -> None:

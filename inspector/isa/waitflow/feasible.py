@@ -3,19 +3,22 @@
 Hand-written kernels test the same condition at several places: loads of C and, further on, more of
 them are skipped where beta is 0, and what waits for them counts on both or none. A dataflow over
 all paths sees the path that skips one of the two, which no wave takes. Here the outcome of a scalar
-comparison is remembered for as long as its registers keep their values, and an edge that
-contradicts it is not followed. What is far away is left out: hand-written code counts loads in
-registers there, which no comparison tells.
+comparison is remembered for as long as its registers keep their values, as a range of values where
+it was with a number, and an edge that contradicts it is not followed. What is far away is left out:
+hand-written code counts loads in registers there, which no comparison tells.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kinspect.inspector.isa.flow import Flow, flow_of
+from kinspect.inspector.isa.waitflow import ranges
 from kinspect.inspector.isa.waitflow.pending import Ages, Outstanding, ceilings, join, through
+from kinspect.inspector.isa.waitflow.ranges import Ranges
 from kinspect.inspector.isa.waitflow.registers import named, split
 from kinspect.inspector.isa.waitflow.steps import Steps
 from kinspect.inspector.model import Function, Instruction
@@ -37,17 +40,22 @@ _KEEPS_SCC = re.compile(
 )
 
 Condition = tuple[str, str]
-"""Comparison and operands: `("eq", "s41, 0")`."""
-Assumed = frozenset[tuple[Condition, bool]]
+"""Comparison and operands: `("eq", "s41, s42")`."""
+Assumed = tuple[frozenset[tuple[Condition, bool]], Ranges]
+"""Conditions that held or not, and the values that scalar registers may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """How a block ends: under which condition which successor is next."""
+    """How a block ends: under which condition which successor is next.
+
+    `among` is set for a comparison with a number: the register, and its values where it holds.
+    """
 
     condition: Condition
     when_true: int
     when_false: int
+    among: tuple[int, ranges.Values] | None = None
 
 
 def confirmed(
@@ -66,9 +74,14 @@ def confirmed(
     if not endings or not near:
         return near
     kept = {ending.condition for ending in endings.values()}
-    lost = [_lost(function.instructions[b.start : b.stop], kept) for b in function.blocks]
+    code = [function.instructions[b.start : b.stop] for b in function.blocks]
+    lost = [_lost(one, kept) for one in code]
+    compared = {ending.among[0] for ending in endings.values() if ending.among is not None}
+    effects = ranges.effects(code, compared)
+    at = {index: ending.among[0] for index, ending in endings.items() if ending.among is not None}
+    live = ranges.live(effects, at, [block.successors for block in function.blocks])
     most = ceilings(steps, maxima)
-    start: Assumed = frozenset()
+    start: Assumed = (frozenset(), frozenset())
     before: dict[tuple[int, Assumed], Ages] = {(0, start): {}}
     states: dict[int, set[Assumed]] = {0: {start}}
     early: dict[tuple[int, Assumed], Outstanding] = {}
@@ -80,10 +93,14 @@ def confirmed(
         visits[here] = visits.get(here, 0) + 1
         early[here] = Outstanding()
         after = through(steps, steps.blocks[index], before[here], most, early[here])
-        still = frozenset(one for one in assumed if one[0] not in lost[index])
+        still = (
+            frozenset(one for one in assumed[0] if one[0] not in lost[index]),
+            ranges.after(effects[index], assumed[1]),
+        )
         for successor, then in _onwards(
             function.blocks[index].successors, endings.get(index), still
         ):
+            then = (then[0], frozenset(one for one in then[1] if one[0] in live[successor]))
             known = states.setdefault(successor, set())
             if then not in known and len(known) >= MOST_STATES:
                 then = start
@@ -119,24 +136,32 @@ def _onwards(
 ) -> list[tuple[int, Assumed]]:
     if ending is None:
         return [(successor, assumed) for successor in successors]
-    known = dict(assumed).get(ending.condition)
-    return [
-        (successor, assumed | {(ending.condition, outcome)})
-        for outcome, successor in ((True, ending.when_true), (False, ending.when_false))
-        if known is None or known == outcome
-    ]
+    conditions, values = assumed
+    found: list[tuple[int, Assumed]] = []
+    for outcome, successor in ((True, ending.when_true), (False, ending.when_false)):
+        if ending.among is not None:
+            left = ranges.narrowed(values, *ending.among, outcome)
+            if left is not None:
+                found.append((successor, (conditions, left)))
+        elif dict(conditions).get(ending.condition, outcome) == outcome:
+            found.append((successor, (conditions | {(ending.condition, outcome)}, values)))
+    return found
 
 
 def _endings(function: Function) -> dict[int, _Ending]:
-    """Blocks that end in a branch on a comparison that another block ends in as well."""
+    """Blocks that end in a branch on a comparison with a number, or one that another ends in."""
     found: dict[int, _Ending] = {}
     for block in function.blocks:
         code = function.instructions[block.start : block.stop]
         ending = _ending(code, block.index, block.successors)
         if ending is not None:
             found[block.index] = ending
-    conditions = [ending.condition for ending in found.values()]
-    return {i: ending for i, ending in found.items() if conditions.count(ending.condition) > 1}
+    times = Counter(ending.condition for ending in found.values())
+    return {
+        i: ending
+        for i, ending in found.items()
+        if ending.among is not None or times[ending.condition] > 1
+    }
 
 
 def _ending(code: Sequence[Instruction], index: int, successors: Sequence[int]) -> _Ending | None:
@@ -156,7 +181,11 @@ def _ending(code: Sequence[Instruction], index: int, successors: Sequence[int]) 
             typed = kind if kind == "eq" and match[2][0] != "f" else f"{kind}_{match[2]}"
             holds = taken == (kind == match[1])  # the branch is taken where `kind` holds
             target, next_ = others[0], index + 1
-            return _Ending((typed, operands), *((target, next_) if holds else (next_, target)))
+            return _Ending(
+                (typed, operands),
+                *((target, next_) if holds else (next_, target)),
+                among=ranges.compared(kind, match[2], operands),
+            )
         if name.startswith("s_") and not _KEEPS_SCC.match(name):
             return None
     return None

@@ -1,0 +1,220 @@
+"""The values that scalar registers may have, by the comparisons with numbers on the way.
+
+Registers hold 32 bits and are told as unsigned: a signed comparison with a number is one or two
+ranges of those. Copies, and sums with a number, carry what is known to another register.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kinspect.inspector.isa.flow import Flow, flow_of
+from kinspect.inspector.isa.waitflow.registers import named, split
+from kinspect.inspector.model import Instruction
+
+Values = tuple[tuple[int, int], ...]
+"""Ranges of values, first and last included, rising and apart."""
+Ranges = frozenset[tuple[int, Values]]
+"""Registers of whose values something is known."""
+
+_SIZE = 1 << 32
+_SIGN = 1 << 31
+ALL: Values = ((0, _SIZE - 1),)
+_REGISTER = re.compile(r"s(?:\[(\d+)\]|(\d+))")
+_NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
+_COPIES = frozenset(("s_mov_b32",))
+_SUMS: Mapping[str, int] = {
+    "s_add_u32": 1,
+    "s_add_i32": 1,
+    "s_sub_u32": -1,
+    "s_sub_i32": -1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a block does to a register: it gets what `source` was, plus `plus`, or is lost."""
+
+    register: int
+    source: int | None = None
+    plus: int = 0
+
+
+def compared(kind: str, type_: str, operands: str) -> tuple[int, Values] | None:
+    """The register of a comparison with a number, and its values where the comparison holds.
+
+    Args:
+        kind: `eq`, `lt` or `le`.
+        type_: `i32` or `u32`; others tell nothing.
+        operands: as printed.
+    """
+    left, _, right = (part.strip() for part in operands.partition(","))
+    if type_ not in ("i32", "u32"):
+        return None
+    base = _SIGN if type_ == "i32" and kind != "eq" else 0  # signed order, moved to begin at 0
+    register, number = _register(left), _number(right)
+    if register is not None and number is not None:
+        at = (number + base) % _SIZE
+        first, last = (at, at) if kind == "eq" else (0, at if kind == "le" else at - 1)
+    else:
+        register, number = _register(right), _number(left)
+        if register is None or number is None:
+            return None
+        at = (number + base) % _SIZE
+        first, last = (at, at) if kind == "eq" else (at + (kind == "lt"), _SIZE - 1)
+    return register, _shifted(((first, last),), -base) if first <= last else ()
+
+
+def narrowed(known: Ranges, register: int, among: Values, holds: bool) -> Ranges | None:
+    """What is known behind a comparison; None where it cannot come out so."""
+    values = dict(known)
+    left = _both(values.get(register, ALL), among if holds else _without(among))
+    if not left:
+        return None
+    values[register] = left
+    return frozenset(values.items())
+
+
+def effects(blocks: Sequence[Sequence[Instruction]], compared_: set[int]) -> list[list[Effect]]:
+    """Per block what its instructions do to registers that are compared, or are copied to such."""
+    copies = [
+        (made.register, made.source)
+        for code in blocks
+        for inst in code
+        if (made := _made(inst)) is not None and made.source is not None
+    ]
+    wanted = set(compared_)
+    while more := {s for r, s in copies if r in wanted and s not in wanted}:
+        wanted |= more
+    return [_effects(code, wanted) for code in blocks]
+
+
+def after(effects_: Sequence[Effect], known: Ranges) -> Ranges:
+    """What is known behind a block."""
+    if not known or not effects_:
+        return known
+    before, values = dict(known), dict(known)
+    for one in effects_:
+        values.pop(one.register, None)
+        source = before.get(one.source) if one.source is not None else None
+        if source is not None:
+            values[one.register] = _shifted(source, one.plus)
+    return frozenset(values.items())
+
+
+def live(
+    effects_: Sequence[Sequence[Effect]],
+    compared_at: Mapping[int, int],
+    successors: Sequence[Sequence[int]],
+) -> list[frozenset[int]]:
+    """Per block the registers whose values before it decide a comparison in or behind it.
+
+    Args:
+        effects_: per block, as `effects` gives them.
+        compared_at: block -> the register that its ending compares.
+        successors: per block.
+    """
+    written = [{one.register: one.source for one in block} for block in effects_]
+    before: list[frozenset[int]] = [frozenset() for _ in effects_]
+    changed = True
+    while changed:
+        changed = False
+        for index in reversed(range(len(effects_))):
+            after_ = {r for successor in successors[index] for r in before[successor]}
+            if index in compared_at:
+                after_.add(compared_at[index])
+            sources = (written[index].get(register, register) for register in after_)
+            found = frozenset(register for register in sources if register is not None)
+            if found != before[index]:
+                before[index], changed = found, True
+    return before
+
+
+def _effects(code: Sequence[Instruction], wanted: set[int]) -> list[Effect]:
+    found: dict[int, Effect] = {}
+    for inst in code:
+        if flow_of(inst.op, inst.operands) is Flow.CALL:
+            found.update((register, Effect(register)) for register in wanted)
+            continue
+        if inst.op.name.startswith(("s_cmp", "s_bitcmp")):
+            continue
+        made = _made(inst)
+        if made is not None and made.register in wanted and made.source is not None:
+            earlier = found.get(made.source, Effect(made.source, made.source))
+            found[made.register] = Effect(made.register, earlier.source, earlier.plus + made.plus)
+            continue
+        first, rest = split(inst.operands)
+        written = set(named(first))
+        if not inst.op.name.startswith("s_"):
+            written |= set(named(split(rest)[0]))
+        found.update((register, Effect(register)) for register in written & wanted)
+    # A register that counts would be known anew in each iteration, and never the same.
+    return [
+        Effect(one.register) if one.source == one.register and one.plus else one
+        for one in found.values()
+    ]
+
+
+def _made(inst: Instruction) -> Effect | None:
+    """What a copy or a sum with a number makes of which register; None for anything else."""
+    name = inst.op.name
+    if name not in _COPIES and name not in _SUMS:
+        return None
+    parts = [part.strip() for part in inst.operands.split(",")]
+    target = _register(parts[0])
+    if target is None:
+        return None
+    if name in _COPIES and len(parts) == len(("target", "source")):
+        source = _register(parts[1])
+        return Effect(target, source) if source is not None else None
+    if name in _SUMS and len(parts) == len(("target", "left", "right")):
+        source, number = _register(parts[1]), _number(parts[2])
+        if source is not None and number is not None:
+            return Effect(target, source, _SUMS[name] * number)
+    return None
+
+
+def _register(text: str) -> int | None:
+    match = _REGISTER.fullmatch(text)
+    if match is None:
+        return None
+    (register,) = named(text) or (None,)
+    return register
+
+
+def _number(text: str) -> int | None:
+    return int(text, 0) % _SIZE if _NUMBER.fullmatch(text) else None
+
+
+def _shifted(values: Values, plus: int) -> Values:
+    found: list[tuple[int, int]] = []
+    for first, last in values:
+        low, high = (first + plus) % _SIZE, (last + plus) % _SIZE
+        found += [(low, high)] if low <= high else [(low, _SIZE - 1), (0, high)]
+    return _joined(found)
+
+
+def _both(one: Values, other: Values) -> Values:
+    found = [(max(a, c), min(b, d)) for a, b in one for c, d in other]
+    return _joined([(first, last) for first, last in found if first <= last])
+
+
+def _without(values: Values) -> Values:
+    found, at = [], 0
+    for first, last in values:
+        if at < first:
+            found.append((at, first - 1))
+        at = last + 1
+    return (*found, (at, _SIZE - 1)) if at < _SIZE else tuple(found)
+
+
+def _joined(values: Sequence[tuple[int, int]]) -> Values:
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(values):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        else:
+            found.append((first, last))
+    return tuple(found)
