@@ -15,6 +15,7 @@ from kinspect.inspector.model import LdsBuffer, Metric, MetricSpec, Scalar, Sour
 
 _HOLDERS, _LARGEST = "lds.holders", "lds.largest"
 MOST_NAMED = 3
+_ONE_AHEAD = 2  # num_stages with which one tile is on its way
 
 SPECS = (
     MetricSpec(
@@ -43,7 +44,7 @@ def lds_buffers(subject: Subject) -> tuple[LdsBuffer, ...]:
     if module is None or not str(module.attributes.get("target", "hip:")).startswith("hip:"):
         return ()
     try:
-        found = _of_module(module)
+        found = _of_module(module, subject.facts.lds_bytes)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return ()  # the TTGIR is not as Triton prints it: an edited file
     return _as_allocated(found, subject.facts.lds_bytes)
@@ -65,13 +66,13 @@ def _as_allocated(buffers: Sequence[LdsBuffer], total: int | None) -> tuple[LdsB
     )
 
 
-def _of_module(module: TtgirModule) -> tuple[LdsBuffer, ...]:
+def _of_module(module: TtgirModule, total: int | None) -> tuple[LdsBuffer, ...]:
     # The algebra of layouts is loaded for Triton kernels alone.
     from kinspect.inspector.ttgir.flow import flow_of
     from kinspect.inspector.ttgir.shared_buffers import at_the_peak, shared_buffers
 
     buffers = shared_buffers(flow_of(module))
-    peak = {id(one) for one in at_the_peak(buffers)}
+    peak = {id(one) for one in at_the_peak(buffers, total)}
     found = [
         LdsBuffer(
             name=_name(one.op.results[0]),
@@ -119,7 +120,7 @@ def kernel_metrics(
         "dtype": largest.dtype,
         "shape": _shape(largest),
         "at": named(largest.source),
-        "fix": _fix(largest, holders, stages, _last_loop(subject.ttgir)),
+        "fix": _fix(largest, holders, stages, _last_loop(subject.ttgir), _over(subject)),
     }
     yield Metric(_LARGEST, value, "mapping", "derived")
 
@@ -156,15 +157,33 @@ def _last_loop(module: TtgirModule | None) -> int:
     return max((op.line for op in module.ops if op.name in LOOPS), default=0) if module else 0
 
 
-def _fix(one: LdsBuffer, holders: Sequence[LdsBuffer], stages: int | None, last_loop: int) -> str:
+def _enough(stages: int | None, less: int, over: int) -> str:
+    """Which num_stages fits, where there is too much; of 2 stages one tile is left of each."""
+    if over <= 0 or not less or stages is None:
+        return ""
+    fits = stages - -(-over // less)
+    if fits >= _ONE_AHEAD:
+        return f", so that {fits} fit"
+    return f", which is not enough with {_ONE_AHEAD}; with 1 tiles may share LDS"
+
+
+def _over(subject: Subject) -> int:
+    """Bytes of LDS that the kernel asks for beyond what a workgroup may have."""
+    total = subject.facts.lds_bytes
+    return 0 if total is None or subject.machine is None else total - subject.machine.lds_max
+
+
+def _fix(
+    one: LdsBuffer, holders: Sequence[LdsBuffer], stages: int | None, last_loop: int, over: int
+) -> str:
     """What makes the largest buffer smaller; nothing that leaves it as it is."""
     if one.kind == "pipelined" and one.copies > 1:
         now = f" (now {stages})" if stages is not None else ""
         turning = [its for its in holders if its.kind == "pipelined" and its.copies > 1]
         less = sum((its.size or 0) // its.copies for its in turning)
         return (
-            f"Lower num_stages{now}: each stage less frees {less} bytes, or make the tile of"
-            f" {one.name}, {_shape(one)}, smaller."
+            f"Lower num_stages{now}: each stage less frees {less} bytes"
+            f"{_enough(stages, less, over)}, or make the tile of {one.name}, {_shape(one)}, smaller."
         )
     if one.kind == "pipelined" and one.in_loop is False and (stages or 0) > 1:
         return (

@@ -9,7 +9,7 @@ small exchanges of reductions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -80,12 +80,25 @@ def shared_buffers(flow: Flow) -> tuple[SharedBuffer, ...]:
     return tuple(found)
 
 
-def at_the_peak(buffers: Sequence[SharedBuffer]) -> tuple[SharedBuffer, ...]:
-    """Those that are alive where most bytes are, the largest first."""
+def at_the_peak(buffers: Sequence[SharedBuffer], total: int | None) -> tuple[SharedBuffer, ...]:
+    """Those that are alive where most bytes are, the largest first.
+
+    A tile that is exchanged may pass in parts, so that its size is no more than a bound. Where
+    buffers without an exchange make up the kernel's LDS to the byte, it is they.
+
+    Args:
+        buffers: all of the module.
+        total: the kernel's LDS in bytes, if known.
+    """
     starts = {buffer.first for buffer in buffers}
-    alive = ([one for one in buffers if one.first <= index <= one.last] for index in sorted(starts))
-    most = max(alive, key=lambda of: sum(one.size or 0 for one in of), default=[])
+    alive = [[one for one in buffers if one.first <= index <= one.last] for index in sorted(starts)]
+    whole = [of for of in alive if _bytes(of) == total and all(b.kind != "exchange" for b in of)]
+    most = max(whole or alive, key=_bytes, default=[])
     return tuple(sorted(most, key=lambda one: (-(one.size or 0), one.first)))
+
+
+def _bytes(buffers: Iterable[SharedBuffer]) -> int:
+    return sum(one.size or 0 for one in buffers)
 
 
 def _copies(of: TtgirType) -> tuple[int, tuple[int, ...]]:
