@@ -308,6 +308,9 @@ def test_an_alignment_that_triton_would_have_noted_is_not_there(
     assert narrow.reason.startswith("pitch is not a multiple of 16 in this launch (2056), so not")
     assert "where it always is a multiple of 8, compute with pitch // 8 * 8" in narrow.fix
     assert (wide.bits, wide.limited_by) == (128, None)
+    (bounded,) = launched["bounded_rows"]  # 2052: what is padded would be let through
+    assert (bounded.bits, bounded.widest) == (16, 64)
+    assert bounded.fix == "Where it always is a multiple of 4, compute with pitch // 4 * 4."
     for kernel, hidden in (
         ("forbidden_rows", "do_not_specialize"),
         ("forbidden_bound", "do_not_specialize_on_alignment"),

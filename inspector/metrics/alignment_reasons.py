@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import gcd
 
 from kinspect.inspector.metrics.reasons import (
     ALIGNED,
@@ -36,7 +37,32 @@ def not_aligned(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
         if blame.kind == "argument" and _is_pointer(axes, blame):
             return _pointer(axes, blame.value, gives)
     text, fix = _indivisible(axes, blame, tile.op.loc, need)
+    known = noted(axes, blame.value) if blame.kind == "argument" else None
+    if known is not None and known.value is not None and _bounds(axes, tile, blame.value):
+        # What is padded would be let through: only what divides the value is left.
+        divisor = gcd(known.value, need)
+        name = name_of(axes, blame, tile.op.loc)
+        fix = _sentence(_rounded(name, divisor)) if divisor > 1 else ""
+        return Reason("divisibility", f"{text}: {gives}", fix, divisor * limits.bits)
     return Reason("divisibility", f"{text}: {gives}", fix)
+
+
+def _bounds(axes: Axes, tile: Tile, value: str) -> bool:
+    """Whether the tile's mask is worked out from a value."""
+    seen: set[str] = set()
+    waiting = [tile.mask] if tile.mask is not None else []
+    while waiting:
+        name = waiting.pop()
+        if name == value:
+            return True
+        if name not in seen:
+            seen.add(name)
+            waiting.extend(axes.graph.sources(name))
+    return False
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def with_alignment(found: Reason, tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
@@ -134,18 +160,24 @@ def _indivisible(axes: Axes, blame: Blame, at: SourceLoc | None, need: int) -> t
 
 def argument_indivisible(name: str, known: Noted, need: int) -> tuple[str, str]:
     """An argument of a launch that was seen: what it is not, and what to change."""
-    rounded = f"where it always is a multiple of {need}, compute with {name} // {need} * {need}."
     if known.hidden_multiple:
         hidden = known.hidden_multiple
         return (
             f"{name} is not known to be divisible by {need}, which {hidden} keeps Triton from"
             " noting",
-            f"Take it out of {hidden} and pass a multiple of {ALIGNED}; or, {rounded}",
+            f"Take it out of {hidden} and pass a multiple of {ALIGNED}; or, {_rounded(name, need)}",
         )
     said = "" if known.value is None else f" ({known.value})"
+    divisor = need if known.value is None else gcd(known.value, need)
     return (
         f"{name} is not a multiple of {ALIGNED} in this launch{said}"
         + (f", so not known to be divisible by {need}" if need < ALIGNED else ""),
         f"Pad it to a multiple of {ALIGNED}, which Triton then notes of the argument"
-        + (f"; or, {rounded}" if need < ALIGNED else "."),
+        + (f"; or, {_rounded(name, divisor)}" if 1 < divisor < ALIGNED else "."),
+    )
+
+
+def _rounded(name: str, divisor: int) -> str:
+    return (
+        f"where it always is a multiple of {divisor}, compute with {name} // {divisor} * {divisor}."
     )

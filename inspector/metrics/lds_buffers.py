@@ -183,7 +183,7 @@ def _fix(
         less = sum((its.size or 0) // its.copies for its in turning)
         return (
             f"Lower num_stages{now}: each stage less frees {less} bytes"
-            f"{_enough(stages, less, over)}, or make the tile of {one.name}, {_shape(one)}, smaller."
+            f"{_enough(stages, less, over)}, or make {one.name}, {_shape(one)}, smaller."
         )
     if one.kind == "pipelined" and one.in_loop is False and (stages or 0) > 1:
         return (

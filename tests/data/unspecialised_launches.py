@@ -29,6 +29,13 @@ def rows(x, y, pitch, N: tl.constexpr):
     tl.store(y + at, tl.load(x + at))
 
 
+@triton.jit
+def bounded_rows(x, y, pitch, N: tl.constexpr):
+    at = tl.arange(0, N)
+    fits = at // 8 < pitch // 8
+    tl.store(y + at, tl.load(x + tl.program_id(0) * pitch + at, mask=fits), mask=fits)
+
+
 @triton.jit(do_not_specialize=["pitch"])
 def forbidden_rows(x, y, pitch, N: tl.constexpr):
     at = tl.program_id(0) * pitch + tl.arange(0, N)
@@ -50,5 +57,6 @@ plain[(1,)](x, y, 0, 2048)
 forbidden[(1,)](x, y, 1, 2048)
 rows[(4,)](x, y, 2056, 2048)
 rows[(4,)](x, y, 2048, 2048)
+bounded_rows[(4,)](x, y, 2052, 2048)
 forbidden_rows[(4,)](x, y, 2048, 2048)
 forbidden_bound[(1,)](x, y, 2048, 2048)
