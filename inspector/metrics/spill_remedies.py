@@ -10,9 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kinspect.inspector.metrics.options import option
-from kinspect.inspector.metrics.staging import UNPIPELINED
 from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import Access, LoopReport, Metric, MetricSpec, Scalar, TtgirModule
+from kinspect.inspector.model import (
+    Access,
+    LoopReport,
+    Metric,
+    MetricSpec,
+    Scalar,
+    SourceLoc,
+    TtgirModule,
+    TtgirOp,
+)
 
 REMEDIES = "spills.remedies"
 
@@ -34,6 +42,8 @@ _MATRIX_ROWS = 16  # the smallest square matrix instruction of either family
 _WIDE_INSTRUCTION = 32
 _SPLIT = 2  # instructions for each wave from which a tile can be split among twice the waves
 _AHEAD = 2
+_TOLD_OF = frozenset(("contiguity", "divisibility", "mask"))
+_WIDE = 64  # bits per lane
 
 
 def kernel_metrics(
@@ -83,9 +93,9 @@ def _launch_bounds(subject: Subject) -> str:
 def _of_triton(
     subject: Subject, hot: set[str], accesses: Iterable[Access], metrics: Mapping[str, Metric]
 ) -> Iterator[str]:
-    if any(a.cls == "global_load" and a.fix and a.loop in hot for a in accesses):
+    if any(a.loop in hot and _is_told_of(a) for a in accesses):
         yield (
-            "widen the narrow loads of the other finding first: each holds a register an element"
+            "the narrow loads that another finding names, first: each holds a register an element"
         )
     waves, stages = option(subject, "num_warps"), option(subject, "num_stages")
     products = _products(subject.ttgir) if subject.ttgir is not None else ()
@@ -96,7 +106,7 @@ def _of_triton(
     most = _CDNA_WAVES if cdna else _MOST_WAVES
     if waves is not None and waves < most and room >= _SPLIT:
         yield f"num_warps={waves * 2} for the same tile{_aside(cdna, products, waves)}"
-    if stages is not None and stages > 1 and _is_pipelined(metrics):
+    if stages is not None and stages > 1 and _is_pipelined(subject.ttgir):
         yield (
             f"num_stages={stages - 1} (526 scratch accesses to 100, 189 to 38"
             f"{'' if stages > _AHEAD else '; from 2 to 1 it can be worse'})"
@@ -112,7 +122,7 @@ def _aside(cdna: bool, products: Sequence[tuple[int, int]], waves: int) -> str:
     """What was seen of twice the waves."""
     rows = min((m for m, _ in products), default=None)
     if rows is not None and rows < _MATRIX_ROWS * 2 * waves:
-        return " (under 16 rows a wave: count the matrix instructions too, some may be repeated)"
+        return " (under 16 rows a wave: some of the work may be repeated)"
     if cdna:
         return ", or as many waves as now with half of both blocks (626 scratch accesses to 12)"
     return " (none left in 7 of 9)"
@@ -139,13 +149,38 @@ def _room(products: Sequence[tuple[int, int]], waves: int | None) -> float:
     return min(m * n for m, n in products) / (_MATRIX_ROWS**2 * waves)
 
 
-def _is_pipelined(metrics: Mapping[str, Metric]) -> bool:
-    """Whether some load of the dots' loops is issued an iteration ahead; True if not known."""
-    metric = metrics.get(UNPIPELINED)
-    if metric is None or not isinstance(metric.value, Mapping):
+def _is_told_of(access: Access) -> bool:
+    """Whether a finding says how to widen a load (KI024 to KI026)."""
+    return (
+        access.cls == "global_load"
+        and access.limited_by in _TOLD_OF
+        and bool(access.fix)
+        and (access.bits or _WIDE) < _WIDE <= (access.widest or 0)
+    )
+
+
+def _is_pipelined(module: TtgirModule | None) -> bool:
+    """Whether Triton loads ahead: its copies of a load stand before the loop as well."""
+    if module is None:
         return True
-    loads, of = metric.value["loads"], metric.value["of"]
-    return not of or loads != of
+    # Only Triton kernels need them.
+    from kinspect.inspector.ttgir import queries
+
+    around = {op.index: _loop_of(op, module) for op in queries.loads(module)}
+    places: dict[SourceLoc, set[int | None]] = {}
+    for op in queries.loads(module):
+        if op.loc is not None:
+            places.setdefault(op.loc, set()).add(around[op.index])
+    return any(len(loops) > 1 for loops in places.values())
+
+
+def _loop_of(op: TtgirOp, module: TtgirModule) -> int | None:
+    from kinspect.inspector.ttgir.queries import LOOPS
+
+    above = op.parent
+    while above is not None and module.ops[above].name not in LOOPS:
+        above = module.ops[above].parent
+    return above
 
 
 def _value(metrics: Mapping[str, Metric], name: str) -> object:
