@@ -8,6 +8,7 @@ from kinspect.inspector.isa.mnemonics import access_bits
 from kinspect.inspector.metrics import (
     lds_buffers,
     loop_shape,
+    narrow_loops,
     scratch_use,
     spill_remedies,
     spill_slots,
@@ -62,6 +63,7 @@ def kernel_report(
     found = _accesses(subject, memory)
     remedies = spill_remedies.kernel_metrics(subject, loops, found, metrics)
     metrics.update((metric.name, metric) for metric in remedies)
+    loops = narrow_loops.with_narrow_reads(subject, loops, found, metrics)
     return KernelReport(
         id=kernel_id,
         name=name,

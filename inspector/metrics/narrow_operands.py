@@ -35,8 +35,18 @@ def narrow_operands(flow: Flow, found: Staging) -> dict[str, Scalar]:
         found: the ways of its loaded tiles to the dots.
 
     Returns:
-        kind (`KINDS`) -> machine reads of one iteration. A tile that is several of them is counted
-        as the last one that `KINDS` names.
+        kind (`KINDS`) -> machine reads of one iteration of each loop, added up.
+    """
+    counts: Counter[str] = Counter()
+    for op, kind in narrow_reads(flow, found).items():
+        counts[kind] += narrow_accesses(flow.module.ops[op])
+    return {kind: counts[kind] for kind in KINDS}
+
+
+def narrow_reads(flow: Flow, found: Staging) -> dict[int, str]:
+    """Per operation that reads LDS by less than 32 bits, in a loop with dots: its kind.
+
+    A tile that is several of `KINDS` is of the last one that they name.
     """
     loads: dict[int, list[TtgirOp]] = {}  # read of LDS -> where its tile comes from
     dots: dict[int, list[TtgirOp]] = {}  # and where it goes
@@ -49,9 +59,9 @@ def narrow_operands(flow: Flow, found: Staging) -> dict[str, Scalar]:
             dots.setdefault(read.index, []).append(way.dot)
     computed = {op.index for op in found.computed}
     order = _OtherOrder(flow)
-    counts: Counter[str] = Counter()
+    kinds: dict[int, str] = {}
     for op in flow.module.ops:
-        if op.name in LOCAL_LOAD and flow.in_dot_loop(op) and (reads := narrow_accesses(op)):
+        if op.name in LOCAL_LOAD and flow.in_dot_loop(op) and narrow_accesses(op):
             behind = loads.get(op.index, ())
             if op.index in computed:
                 kind = "computed"
@@ -67,8 +77,8 @@ def narrow_operands(flow: Flow, found: Staging) -> dict[str, Scalar]:
                 kind = "twice"
             else:
                 kind = "loaded"
-            counts[kind] += reads
-    return {kind: counts[kind] for kind in KINDS}
+            kinds[op.index] = kind
+    return kinds
 
 
 def narrow_accesses(read: TtgirOp) -> int:
