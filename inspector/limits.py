@@ -40,6 +40,8 @@ MEMORY_PER_BYTE = 128
 BASE_INFLATED = 192 << 20
 INFLATED_PER_BYTE = 32
 """Triton's artifacts and code objects shrink to a tenth, rarely a twentieth; a bomb to 1/1000."""
+DUMPED_PER_BYTE = 128
+"""Dumps of compiler passes repeat the module after each: they shrink to a fiftieth and less."""
 MOST_NESTED = 200
 """Levels of a document. What kinspect, Triton and ROCm write has under ten."""
 MOST_YAML_NODES = 1_000_000
@@ -89,6 +91,11 @@ class Budget:
 def budget_of(name: str, size: int) -> Budget:
     """The bytes that a file of `size` bytes may inflate to."""
     return Budget(name, BASE_INFLATED + INFLATED_PER_BYTE * size)
+
+
+def artifact_budget(name: str, size: int) -> Budget:
+    """The bytes that the artifacts of an archive of `size` bytes may come to on the disk."""
+    return Budget(name, BASE_INFLATED + DUMPED_PER_BYTE * size)
 
 
 def budget(name: str, size: int) -> Budget:
@@ -395,6 +402,23 @@ def zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> by
     Raises:
         KinspectError: it is damaged, encrypted, compressed otherwise, or larger than it may be.
     """
+    return b"".join(zip_pieces(archive, info, name, budget(name, info.compress_size)))
+
+
+def zip_pieces(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, counted: Budget
+) -> Iterator[bytes]:
+    """The same file in pieces, which need not be held together.
+
+    Args:
+        archive: the zip.
+        info: which file.
+        name: what errors call the archive.
+        counted: what it may inflate to.
+
+    Raises:
+        KinspectError: as `zip_member`.
+    """
     import zipfile
     import zlib
 
@@ -406,17 +430,15 @@ def zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> by
         raise KinspectError(
             f"{name}: {_short(info.filename)} is compressed by {method}, not deflated", _AGAIN
         )
-    counted, pieces = budget(name, info.compress_size), []
     try:
         with archive.open(info) as stream:
             while piece := stream.read(_PIECE):
                 counted.take(len(piece))
-                pieces.append(piece)
+                yield piece
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise KinspectError(
             f"{name}: {_short(info.filename)} is damaged ({error or type(error).__name__})", _AGAIN
         ) from None
-    return b"".join(pieces)
 
 
 def counted_pieces(read: Any, name: str, size: int) -> Iterator[bytes]:

@@ -81,10 +81,11 @@ def opened(path: Path, cache: Path, kinds: frozenset[str] | None = None) -> Save
             report = SavedReport.open(text, str(path), cache, kinds)
             unpacked: set[str] = set()
             wanted = report.digests()
+            counted = limits.artifact_budget(str(path), path.stat().st_size)
             for info in archive.infolist():
                 digest = info.filename.removeprefix(_ARTIFACTS)
                 if info.filename.startswith(_ARTIFACTS) and digest in wanted:
-                    _unpack(archive, info, cache, path)
+                    _unpack(archive, info, cache, path, counted)
                     unpacked.add(digest)
             # What lies in the folder from before is believed by its content alone.
             for digest in report.digests() - unpacked:
@@ -98,25 +99,46 @@ def opened(path: Path, cache: Path, kinds: frozenset[str] | None = None) -> Save
 
 
 def _drop_if_changed(place: Path, digest: str) -> None:
-    if place.is_file() and hashlib.sha256(place.read_bytes()).hexdigest() != digest:
+    if place.is_file() and _digest_of(place) != digest:
         place.unlink()
 
 
-def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, cache: Path, path: Path) -> None:
+def _digest_of(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _unpack(
+    archive: zipfile.ZipFile,
+    info: zipfile.ZipInfo,
+    cache: Path,
+    path: Path,
+    counted: limits.Budget,
+) -> None:
     digest = info.filename.removeprefix(_ARTIFACTS)
-    data = limits.zip_member(archive, info, str(path))
-    if hashlib.sha256(data).hexdigest() != digest:
-        raise KinspectError(f"{path}: artifact {digest[:12]} is damaged", _AGAIN)
     place = cache / digest
+    found = hashlib.sha256()
+    pieces = limits.zip_pieces(archive, info, str(path), counted)
     try:
-        if place.is_file() and place.read_bytes() == data:
+        if place.is_file() and _digest_of(place) == digest:
+            for piece in pieces:
+                found.update(piece)
+            _check(found.hexdigest(), digest, path)
             return
         cache.mkdir(parents=True, exist_ok=True)
         with replacing(place) as out:
-            out.write(data)
+            for piece in pieces:
+                found.update(piece)
+                out.write(piece)
+            _check(found.hexdigest(), digest, path)
     except OSError as error:
         raise unwritable(
             f"the cache folder {cache}",
             error,
             "set KINSPECT_CACHE_DIR to a folder that can be written",
         ) from None
+
+
+def _check(found: str, digest: str, path: Path) -> None:
+    if found != digest:
+        raise KinspectError(f"{path}: artifact {digest[:12]} is damaged", _AGAIN)

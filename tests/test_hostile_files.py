@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector import pipeline, saved
+from kinspect.inspector import limits, pipeline, saved
 from kinspect.inspector.documents import python_tree
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.guest import syntax
@@ -193,6 +194,30 @@ def test_a_damaged_report_leaves_the_others(
 @pytest.mark.parametrize("damage", ARCHIVES)
 def test_a_damaged_archive_leaves_the_others(tmp_path: Path, archive: bytes, damage: str) -> None:
     _one_line(_both(tmp_path, "bad.kinspect", ARCHIVES[damage](archive)), "bad.kinspect")
+
+
+def test_dumps_that_shrink_well_are_read_back_and_bombs_are_not(
+    tmp_path: Path, report: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What --save writes can be read: a dump of passes repeats the module after each of them."""
+    monkeypatch.setattr(limits, "BASE_INFLATED", 1 << 20)
+    module = "".join(f"%{n} = arith.addi %{n * 7 % 997}, %c{n * 31 % 89}\n" for n in range(1500))
+    for data, readable in ((module.encode() * 100, True), (b" " * (64 << 20), False)):
+        digest = hashlib.sha256(data).hexdigest()
+        changed = json.loads(json.dumps(report))
+        changed["kernels"][0]["artifacts"]["passes"] = {"sha256": digest, "bytes": len(data)}
+        path = tmp_path / "dump.kinspect"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+            packed.writestr("report.json", json.dumps(changed))
+            packed.writestr(f"artifacts/{digest}", data)
+        if not readable:
+            with pytest.raises(KinspectError, match="inflates to far more"):
+                saved.load(path, tmp_path / "cache")
+            assert not (tmp_path / "cache" / digest).exists()
+            continue
+        assert len(data) > 32 * path.stat().st_size + limits.BASE_INFLATED
+        (kernel,) = saved.load(path, tmp_path / "cache").kernels
+        assert kernel.artifacts["passes"].path.read_bytes() == data
 
 
 @pytest.mark.parametrize("damage", sorted(OTHERS.keys() - {"sexagesimal metadata"}))
