@@ -201,8 +201,8 @@ def test_dumps_that_shrink_well_are_read_back_and_bombs_are_not(
 ) -> None:
     """What --save writes can be read: a dump of passes repeats the module after each of them."""
     monkeypatch.setattr(limits, "BASE_INFLATED", 1 << 20)
-    module = "".join(f"%{n} = arith.addi %{n * 7 % 997}, %c{n * 31 % 89}\n" for n in range(1500))
-    for data, readable in ((module.encode() * 100, True), (b" " * (64 << 20), False)):
+    module = "".join(f"%{n} = arith.addi %{n * 7 % 997}, %c{n * 31 % 89}\n" for n in range(300))
+    for data, readable in ((module.encode() * 800, True), (b" " * (64 << 20), False)):
         digest = hashlib.sha256(data).hexdigest()
         changed = json.loads(json.dumps(report))
         changed["kernels"][0]["artifacts"]["passes"] = {"sha256": digest, "bytes": len(data)}
