@@ -20,6 +20,7 @@ from kinspect.inspector.writing import replacing, unwritable
 _REPORT = "report.json"
 _ARTIFACTS = "artifacts/"
 _AGAIN = "make it again with --save"
+_PIECE = 1 << 20
 
 
 def save(report: Report, path: Path) -> None:
@@ -104,8 +105,11 @@ def _drop_if_changed(place: Path, digest: str) -> None:
 
 
 def _digest_of(file: Path) -> str:
+    found = hashlib.sha256()
     with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        while piece := stream.read(_PIECE):
+            found.update(piece)
+    return found.hexdigest()
 
 
 def _unpack(
