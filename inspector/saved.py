@@ -15,12 +15,11 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Artifact, Report
 from kinspect.inspector.render import json_v1
 from kinspect.inspector.render.json_read import SavedReport
-from kinspect.inspector.writing import replacing, unwritable
+from kinspect.inspector.writing import replacing, sha256_of, unwritable
 
 _REPORT = "report.json"
 _ARTIFACTS = "artifacts/"
 _AGAIN = "make it again with --save"
-_PIECE = 1 << 20
 
 
 def save(report: Report, path: Path) -> None:
@@ -100,16 +99,8 @@ def opened(path: Path, cache: Path, kinds: frozenset[str] | None = None) -> Save
 
 
 def _drop_if_changed(place: Path, digest: str) -> None:
-    if place.is_file() and _digest_of(place) != digest:
+    if place.is_file() and sha256_of(place) != digest:
         place.unlink()
-
-
-def _digest_of(file: Path) -> str:
-    found = hashlib.sha256()
-    with file.open("rb") as stream:
-        while piece := stream.read(_PIECE):
-            found.update(piece)
-    return found.hexdigest()
 
 
 def _unpack(
@@ -124,7 +115,7 @@ def _unpack(
     found = hashlib.sha256()
     pieces = limits.zip_pieces(archive, info, str(path), counted)
     try:
-        if place.is_file() and _digest_of(place) == digest:
+        if place.is_file() and sha256_of(place) == digest:
             for piece in pieces:
                 found.update(piece)
             _check(found.hexdigest(), digest, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import os
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from kinspect.inspector.errors import KinspectError
+
+_PIECE = 1 << 20
 
 _LONGEST = 200
 """Characters of a name that its temporary file begins with: names end at 255 bytes."""
@@ -113,3 +116,16 @@ def _temporary(path: Path, mode: int) -> tuple[Path, int]:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with suppress(FileExistsError):
             return name, os.open(name, flags, mode)
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file's content, read in pieces.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while piece := stream.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()

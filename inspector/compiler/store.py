@@ -28,7 +28,7 @@ from typing import Any
 import platformdirs
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Artifact
-from kinspect.inspector.writing import synced, unwritable
+from kinspect.inspector.writing import sha256_of, synced, unwritable
 
 FORMAT = 1
 """Part of every key: raise it when the same inputs come to mean other files."""
@@ -218,7 +218,7 @@ class Store:
                 kind: {
                     "name": name,
                     "size": (folder / name).stat().st_size,
-                    "sha256": _sha256(folder / name),
+                    "sha256": sha256_of(folder / name),
                 }
                 for kind, name in files.items()
             },
@@ -392,7 +392,7 @@ def _remove_folder(folder: Path) -> int:
 def _is_whole(entry: Entry) -> bool:
     try:
         return all(
-            a.path.stat().st_size == a.size and _sha256(a.path) == a.sha256
+            a.path.stat().st_size == a.size and sha256_of(a.path) == a.sha256
             for a in entry.artifacts.values()
         )
     except OSError:
@@ -402,11 +402,3 @@ def _is_whole(entry: Entry) -> bool:
 def _sync(path: Path) -> None:
     with path.open("rb") as stream:
         synced(stream)
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()

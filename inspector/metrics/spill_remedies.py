@@ -19,7 +19,6 @@ from kinspect.inspector.model import (
     Scalar,
     SourceLoc,
     TtgirModule,
-    TtgirOp,
 )
 
 REMEDIES = "spills.remedies"
@@ -166,21 +165,11 @@ def _is_pipelined(module: TtgirModule | None) -> bool:
     # Only Triton kernels need them.
     from kinspect.inspector.ttgir import queries
 
-    around = {op.index: _loop_of(op, module) for op in queries.loads(module)}
     places: dict[SourceLoc, set[int | None]] = {}
     for op in queries.loads(module):
         if op.loc is not None:
-            places.setdefault(op.loc, set()).add(around[op.index])
+            places.setdefault(op.loc, set()).add(queries.loop_above(op, module))
     return any(len(loops) > 1 for loops in places.values())
-
-
-def _loop_of(op: TtgirOp, module: TtgirModule) -> int | None:
-    from kinspect.inspector.ttgir.queries import LOOPS
-
-    above = op.parent
-    while above is not None and module.ops[above].name not in LOOPS:
-        above = module.ops[above].parent
-    return above
 
 
 def _value(metrics: Mapping[str, Metric], name: str) -> object:

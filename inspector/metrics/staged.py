@@ -32,12 +32,11 @@ from kinspect.inspector.ttgir.conversions import (
     tile_bytes,
 )
 from kinspect.inspector.ttgir.flow import Flow, flow_of
-from kinspect.inspector.ttgir.lowered import element_bits
+from kinspect.inspector.ttgir.lowered import MATRIX_LAYOUTS, element_bits
 from kinspect.inspector.ttgir.repeated_trips import described, repeated
 from kinspect.inspector.ttgir.trips import Staging, staging
 from kinspect.inspector.ttgir.unpipelined import Cause, cause
 
-_MATRIX = frozenset(("amd_mfma", "amd_wmma"))
 _UNPIPELINED: Mapping[Cause, tuple[str, str]] = {
     Cause.WHILE: (
         "Triton pipelines `for` loops alone, and this is a `while`",
@@ -123,7 +122,7 @@ def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
     products = [
         its
         for its in always
-        if _kind(its.source) in _MATRIX
+        if _kind(its.source) in MATRIX_LAYOUTS
         and _is_for_dot(its.target)
         and not (_is_of_all_rows(its) or _is_within_rows(its))
     ]
@@ -150,7 +149,7 @@ def _kind(of: TtgirType) -> str | None:
 
 def _is_for_dot(of: TtgirType) -> bool:
     """Whether a layout is that of a dot's operand or result."""
-    return _kind(of) in _MATRIX or _kind(of) == "dot_op"
+    return _kind(of) in MATRIX_LAYOUTS or _kind(of) == "dot_op"
 
 
 def _is_of_all_rows(conversion: Conversion) -> bool:

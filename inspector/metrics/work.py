@@ -142,7 +142,9 @@ def _constants(module: TtgirModule) -> dict[str, int]:
 
 def _runs(op: TtgirOp, module: TtgirModule, constants: Mapping[str, int]) -> int | None:
     """How often the loops around an operation run it; None where their bounds are not constant."""
-    runs, loop = 1, _loop_above(op, module)
+    from kinspect.inspector.ttgir import queries
+
+    runs, loop = 1, queries.loop_above(op, module)
     while loop is not None:
         header = module.ops[loop]
         bounds = [constants.get(name) for name in header.operands[:3]]
@@ -152,7 +154,7 @@ def _runs(op: TtgirOp, module: TtgirModule, constants: Mapping[str, int]) -> int
         if step <= 0:
             return None
         runs *= max(0, -(-(last - first) // step))
-        loop = _loop_above(header, module)
+        loop = queries.loop_above(header, module)
     return runs
 
 
@@ -210,7 +212,7 @@ def _macs_of(
     """
     from kinspect.inspector.ttgir import queries
 
-    inside = [op for op in dots if _loop_above(op, module) is not None]
+    inside = [op for op in dots if queries.loop_above(op, module) is not None]
     kinds = {(queries.mfma_per_dot(op, module), _macs((op,))) for op in inside}
     if len(kinds) != 1 or any(_branch_above(op, module) for op in inside):
         return None
@@ -218,7 +220,7 @@ def _macs_of(
     if not each or macs is None or count % each:
         return None
     # One dot may be lowered to several of its size (bf16x3): the source needs but one.
-    groups = Counter(_loop_above(op, module) for op in dots)
+    groups = Counter(queries.loop_above(op, module) for op in dots)
     least = macs * min(groups.values())
     share = Fraction(min(asked, least), least) if asked is not None else Fraction(1)
     return count // each * macs * share
@@ -279,7 +281,9 @@ def _loop_loaded(
     from kinspect.inspector.ttgir.lowered import element_bits
 
     inside = [
-        (op, loop) for op in queries.loads(module) if (loop := _loop_above(op, module)) is not None
+        (op, loop)
+        for op in queries.loads(module)
+        if (loop := queries.loop_above(op, module)) is not None
     ]
     found = [(tile, loop) for op, loop in inside if (tile := tile_of(op)) is not None]
     whole = {loop for op, loop in inside if _is_opaque(op)}  # loads of unknown extent
@@ -322,18 +326,6 @@ def _is_opaque(op: TtgirOp) -> bool:
 
     scalar = op.name == "tt.load" and bool(op.result_types) and op.result_types[0].kind != "tensor"
     return tile_of(op) is None and not scalar
-
-
-def _loop_above(op: TtgirOp, module: TtgirModule) -> int | None:
-    """The innermost loop that encloses an operation, by its index."""
-    from kinspect.inspector.ttgir.queries import LOOPS
-
-    parent = op.parent
-    while parent is not None:
-        if module.ops[parent].name in LOOPS:
-            return parent
-        parent = module.ops[parent].parent
-    return None
 
 
 def _branch_above(op: TtgirOp, module: TtgirModule) -> bool:

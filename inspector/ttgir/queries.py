@@ -122,6 +122,14 @@ def loops(module: TtgirModule) -> tuple[TtgirLoop, ...]:
     )
 
 
+def loop_above(op: TtgirOp, module: TtgirModule) -> int | None:
+    """The innermost loop that encloses an operation, by its index."""
+    parent = op.parent
+    while parent is not None and module.ops[parent].name not in LOOPS:
+        parent = module.ops[parent].parent
+    return parent
+
+
 def dot_tile_shapes(op: TtgirOp) -> DotTile | None:
     """M, N, K and batch of a dot, from its operand types; None where they do not tell.
 

@@ -19,7 +19,7 @@ from kinspect.inspector.isa.flow import Flow, flow_of
 from kinspect.inspector.isa.waitflow import ranges
 from kinspect.inspector.isa.waitflow.pending import Ages, Outstanding, ceilings, join, through
 from kinspect.inspector.isa.waitflow.ranges import Ranges
-from kinspect.inspector.isa.waitflow.registers import named, split
+from kinspect.inspector.isa.waitflow.registers import named
 from kinspect.inspector.isa.waitflow.steps import Steps
 from kinspect.inspector.model import Function, Instruction
 
@@ -200,13 +200,6 @@ def _lost(code: Sequence[Instruction], kept: set[Condition]) -> frozenset[Condit
 
 
 def _written(code: Sequence[Instruction]) -> frozenset[int]:
-    """Registers that instructions may write: of vector ones the first two operands'."""
-    found: set[int] = set()
-    for inst in code:
-        if _COMPARE.match(inst.op.name):
-            continue
-        first, rest = split(inst.operands)
-        found.update(named(first))
-        if not inst.op.name.startswith("s_"):
-            found.update(named(split(rest)[0]))
-    return frozenset(found)
+    """Registers that instructions may write."""
+    writing = (inst for inst in code if not _COMPARE.match(inst.op.name))
+    return frozenset(register for inst in writing for register in ranges.written(inst))

@@ -116,7 +116,7 @@ def live(
         compared_at: block -> the register that its ending compares.
         successors: per block.
     """
-    written = [{one.register: one.source for one in block} for block in effects_]
+    sources_of = [{one.register: one.source for one in block} for block in effects_]
     before: list[frozenset[int]] = [frozenset() for _ in effects_]
     changed = True
     while changed:
@@ -125,11 +125,18 @@ def live(
             after_ = {r for successor in successors[index] for r in before[successor]}
             if index in compared_at:
                 after_.add(compared_at[index])
-            sources = (written[index].get(register, register) for register in after_)
+            sources = (sources_of[index].get(register, register) for register in after_)
             found = frozenset(register for register in sources if register is not None)
             if found != before[index]:
                 before[index], changed = found, True
     return before
+
+
+def written(inst: Instruction) -> set[int]:
+    """Registers that an instruction may write: of a vector one the first two operands'."""
+    first, rest = split(inst.operands)
+    found = set(named(first))
+    return found if inst.op.name.startswith("s_") else found | set(named(split(rest)[0]))
 
 
 def _effects(code: Sequence[Instruction], wanted: set[int]) -> list[Effect]:
@@ -145,11 +152,7 @@ def _effects(code: Sequence[Instruction], wanted: set[int]) -> list[Effect]:
             earlier = found.get(made.source, Effect(made.source, made.source))
             found[made.register] = Effect(made.register, earlier.source, earlier.plus + made.plus)
             continue
-        first, rest = split(inst.operands)
-        written = set(named(first))
-        if not inst.op.name.startswith("s_"):
-            written |= set(named(split(rest)[0]))
-        found.update((register, Effect(register)) for register in written & wanted)
+        found.update((register, Effect(register)) for register in written(inst) & wanted)
     # A register that counts would be known anew in each iteration, and never the same.
     return [
         Effect(one.register) if one.source == one.register and one.plus else one
