@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import io
 import os
 from collections.abc import Iterator
@@ -124,6 +123,8 @@ def sha256_of(path: Path) -> str:
     Raises:
         OSError: it cannot be read.
     """
+    import hashlib  # OpenSSL's: 6 ms that commands without digests need not pay
+
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while piece := stream.read(_PIECE):
