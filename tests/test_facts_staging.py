@@ -291,6 +291,25 @@ def test_dots_that_share_a_layout_over_columns_are_not_told_to_share_one() -> No
         assert converts["products"] == exchanged
 
 
+def test_a_dot_behind_an_if_keeps_its_layout_whatever_the_instruction() -> None:
+    """Two dots meet: with 16x16 instructions the exchange on the way to a third one is gone, the
+    one between the two stays, and only the former was named as what they cure.
+    """
+    from kinspect.inspector.pipeline import collect
+    from kinspect.inspector.runs.jobs import Request
+
+    pytest.importorskip("triton")
+    path = DATA.parent.parent / "rules" / "fixtures" / "dots.py"
+    kernels = collect(Request((str(path),), ("gfx942",), "guarded", passes=False, jobs=2)).kernels
+    wide, small = (kernel.metrics["layout.converts"].value for kernel in kernels)
+    assert isinstance(wide, Mapping)
+    assert isinstance(small, Mapping)
+    assert (wide["lds"], wide["bytes"]) == (2, 64 * 64 * (4 + 2))
+    assert (wide["products"], wide["product_bytes"]) == (1, 64 * 64 * 2)
+    assert (small["lds"], small["bytes"]) == (1, 64 * 64 * 4)
+    assert (small["products"], small["at"]) == (0, wide["at"])
+
+
 # ------------------------------------------------------------------ buffer operations
 
 

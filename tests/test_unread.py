@@ -425,6 +425,19 @@ def test_a_loop_that_multiplies_is_hot_whatever_small_loop_stands_in_it() -> Non
     assert [(loop.depth, loop.hot) for loop in found.loops] == [(1, True), (2, False)]
 
 
+@pytest.mark.parametrize(("fillers", "hot"), [(4, [False, True]), (5, [True, False])])
+def test_a_loop_in_it_that_moves_data_and_is_half_as_long_is_the_hot_one(
+    fillers: int, hot: list[bool]
+) -> None:
+    own = " v_nop\n" * fillers  # a product, these and a branch: 6 or 7 against 3
+    found = report(
+        f"outer:\n v_mfma_f32_32x32x8_f16 v[0:15], v[16:17], v[18:19], v[0:15]\n{own}"
+        "inner:\n global_atomic_add_f32 v[20:21], v0, off\n s_add_u32 s0, s0, 1\n"
+        " s_cbranch_scc0 inner\n s_cbranch_scc1 outer"
+    )
+    assert [loop.hot for loop in found.loops] == hot
+
+
 # --------------------------------------------------------------------------- registers
 
 

@@ -4,7 +4,9 @@ Without a profile no loop is known to be hot. The rule here is static and plain:
 the kind of work the kernel exists for. Those are the loops with matrix instructions of their own
 that hold no such loop in them; else the innermost loops with global or LDS traffic, or failing that
 all innermost ones. An outer loop that does the matrix work itself is hot whatever small loop stands
-in it: hand-written kernels have a few scalar instructions go round inside of their main loop.
+in it: hand-written kernels have a few scalar instructions go round inside of their main loop. But
+where a loop in it moves data and is half as long or longer, that one is hot: with two trips already
+it is most of an iteration of the outer one.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ _TRAFFIC = (
     "count.lds_write",
     "count.atomic",
 )
+_LONG = 0.5  # of its outer loop's own instructions
 
 
 def reports(subject: Subject) -> tuple[LoopReport, ...]:
@@ -71,11 +74,24 @@ def hot_loops(loops: Sequence[Loop], metrics: Mapping[str, Mapping[str, Metric]]
     """Ids of the loops in which the kernel's work is done, judged without a profile."""
     multiplying = [loop for loop in loops if _does(metrics[loop.id], _MATRIX)]
     if multiplying:
-        return {loop.id for loop in multiplying} - _enclosing(multiplying, loops)
+        hot = {loop.id for loop in multiplying} - _enclosing(multiplying, loops)
+        longer = [loop for loop in loops if _outdoes_parent(loop, hot, metrics)]
+        return (hot - _enclosing(longer, loops)) | {loop.id for loop in longer}
     parents = {loop.parent for loop in loops}
     innermost = {loop.id for loop in loops if loop.id not in parents}
     busy = {i for i in innermost if _does(metrics[i], _TRAFFIC)}
     return busy or innermost
+
+
+def _outdoes_parent(
+    loop: Loop, hot: set[str], metrics: Mapping[str, Mapping[str, Metric]]
+) -> bool:
+    """Whether a loop right in a hot one does most of the other's work."""
+    outer = loop.parent
+    if outer is None or outer not in hot or not _does(metrics[loop.id], _TRAFFIC):
+        return False
+    its, of_outer = (_count(metrics[one], "count.instructions") for one in (loop.id, outer))
+    return its >= _LONG * of_outer
 
 
 def _enclosing(inner: Sequence[Loop], loops: Sequence[Loop]) -> set[str]:

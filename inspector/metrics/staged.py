@@ -20,19 +20,22 @@ from kinspect.inspector.metrics.staging import (
     UNPIPELINED,
 )
 from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import Metric, Scalar, TtgirModule, TtgirOp, TtgirType
+from kinspect.inspector.model import Layout, Metric, Scalar, TtgirModule, TtgirOp, TtgirType
 from kinspect.inspector.ttgir.buffers import PlainAccess, plain_accesses
 from kinspect.inspector.ttgir.conversions import (
     Conversion,
     Movements,
     before_stores,
+    dots_behind,
     in_dot_loops,
     layout_name,
     movements,
+    rests_on_dot,
     tile_bytes,
 )
 from kinspect.inspector.ttgir.flow import Flow, flow_of
 from kinspect.inspector.ttgir.lowered import MATRIX_LAYOUTS, element_bits
+from kinspect.inspector.ttgir.queries import DOTS
 from kinspect.inspector.ttgir.repeated_trips import described, repeated
 from kinspect.inspector.ttgir.trips import Staging, staging
 from kinspect.inspector.ttgir.unpipelined import Cause, cause
@@ -124,7 +127,7 @@ def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
         for its in always
         if _kind(its.source) in MATRIX_LAYOUTS
         and _is_for_dot(its.target)
-        and not (_is_of_all_rows(its) or _is_within_rows(its))
+        and not (_is_of_all_rows(its) or _is_within_rows(its) or _meets_another(flow, its))
     ]
     product = products[0] if products else None
     return {
@@ -178,9 +181,39 @@ def _is_within_rows(conversion: Conversion) -> bool:
     return same and waves[-1] != 1
 
 
+def _meets_another(flow: Flow, conversion: Conversion) -> bool:
+    """Whether one of the two layouts is of a dot that stands in no chain, spread over columns.
+
+    Triton gives the dots of a chain (one's result is the first operand of the other, with no `if`
+    in between) to waves by rows, as far as there are rows; to any other dot it gives them by its
+    shape (3.9, AccelerateAMDMatmul, `warpsPerTile`), whatever the matrix instruction.
+    """
+    around = flow.loop[conversion.op.index]
+    dots = [op for op in flow.module.ops if op.name in DOTS and flow.loop[op.index] == around]
+    before, after = conversion.source.layout, conversion.target.layout
+    target = after.parent or after if after is not None else None
+    makers = dots_behind(flow, flow.operands[conversion.op.index][:1])
+    users = [op for op in dots if op.result_types[0].layout == target]
+    return any(
+        bool(its)
+        and _is_over_columns(layout)
+        and not any(rests_on_dot(flow, flow.operands[dot.index][:1]) for dot in its)
+        for layout, its in ((before, makers), (target, users))
+    )
+
+
+def _is_over_columns(layout: Layout | None) -> bool:
+    """Whether several waves share a row."""
+    waves = _waves_of(layout)
+    return waves is not None and waves[-1] != 1
+
+
 def _waves(conversion: Conversion) -> tuple[int, ...] | None:
     """Waves along each dimension of the tile before the conversion."""
-    layout = conversion.source.layout
+    return _waves_of(conversion.source.layout)
+
+
+def _waves_of(layout: Layout | None) -> tuple[int, ...] | None:
     waves = layout.params.get("warpsPerCTA") if layout is not None else None
     return waves if isinstance(waves, tuple) and len(waves) > 1 else None
 

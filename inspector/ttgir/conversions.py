@@ -135,8 +135,8 @@ def _exchanged(flow: Flow) -> list[Conversion]:
         if op.name not in LOCAL_ALLOCS or not op.operand_types or not flow.in_dot_loop(op):
             continue
         reads = readers.get(flow.results[op.index][0], ())
-        source = op.operand_types[0]
-        if source.kind == "tensor" and reads and _rests_on_dot(flow, op):
+        source, operands = op.operand_types[0], flow.operands[op.index]
+        if source.kind == "tensor" and reads and rests_on_dot(flow, operands):
             exchanged.append(Conversion(op, source, reads[0].result_types[0], "lds", tuple(reads)))
     return exchanged
 
@@ -169,7 +169,7 @@ def _stages_operand(flow: Flow, users: Mapping[int, Sequence[TtgirOp]], op: Ttgi
                 ahead += flow.results[user.index]
             elif user.name not in DOTS or value in operands[2:]:
                 return False
-    return not _rests_on_dot(flow, op)
+    return not rests_on_dot(flow, flow.operands[op.index])
 
 
 def _is_stored(flow: Flow, users: Mapping[int, Sequence[TtgirOp]], op: TtgirOp) -> bool:
@@ -186,8 +186,25 @@ def _is_stored(flow: Flow, users: Mapping[int, Sequence[TtgirOp]], op: TtgirOp) 
     return written
 
 
-def _rests_on_dot(flow: Flow, op: TtgirOp) -> bool:
-    ahead, seen = list(flow.operands[op.index]), set[int]()
+def rests_on_dot(flow: Flow, values: Sequence[int]) -> bool:
+    """Whether values are made of the result of a dot, in one iteration of a loop with dots.
+
+    What an `if` hands on is not followed, as Triton does not follow it where it looks for chains
+    of dots.
+    """
+    return bool(_dots_behind(flow, values, {}))
+
+
+def dots_behind(flow: Flow, values: Sequence[int]) -> tuple[TtgirOp, ...]:
+    """The nearest dots whose results values are made of, through `if`s as well."""
+    return _dots_behind(flow, values, flow.carried)
+
+
+def _dots_behind(
+    flow: Flow, values: Sequence[int], carried: Mapping[int, Sequence[int]]
+) -> tuple[TtgirOp, ...]:
+    ahead, seen = list(values), set[int]()
+    found: dict[int, TtgirOp] = {}
     while ahead:
         value = ahead.pop()
         maker = flow.op(value)
@@ -195,9 +212,10 @@ def _rests_on_dot(flow: Flow, op: TtgirOp) -> bool:
             continue
         seen.add(value)
         if maker.name in DOTS:
-            return True
-        ahead += flow.operands[maker.index]
-    return False
+            found[maker.index] = maker
+        else:
+            ahead += (*flow.operands[maker.index], *carried.get(value, ()))
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, slots=True)
