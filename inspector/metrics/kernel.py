@@ -8,6 +8,7 @@ from kinspect.inspector.isa.mnemonics import access_bits
 from kinspect.inspector.metrics import (
     lds_buffers,
     loop_shape,
+    narrow_copies,
     narrow_loops,
     scratch_use,
     spill_remedies,
@@ -53,8 +54,10 @@ def kernel_report(
     spills = spill_slots.spill_slots(subject.function, hot)
     held = lds_buffers.lds_buffers(subject)
     metrics = kernel_metrics(subject)
+    stages = option(subject, "num_stages")
     for family in (
-        lds_buffers.kernel_metrics(subject, held, option(subject, "num_stages")),
+        lds_buffers.kernel_metrics(subject, held, stages),
+        narrow_copies.kernel_metrics(subject, held, metrics, stages),
         scratch_use.kernel_metrics(subject),
         loop_shape.kernel_metrics(loops, subject.function),
         spill_slots.kernel_metrics(subject, spills, hot),

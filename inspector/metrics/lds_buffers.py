@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kinspect.inspector.metrics.places import named
+from kinspect.inspector.metrics.places import named, variable
 from kinspect.inspector.metrics.subject import Subject
 from kinspect.inspector.model import LdsBuffer, Metric, MetricSpec, Scalar, SourceLoc, TtgirModule
 
@@ -75,7 +75,7 @@ def _of_module(module: TtgirModule, total: int | None) -> tuple[LdsBuffer, ...]:
     peak = {id(one) for one in at_the_peak(buffers, total)}
     found = [
         LdsBuffer(
-            name=_name(one.op.results[0]),
+            name=variable(one.op.results[0]),
             kind=one.kind,
             dtype=one.element,
             shape=one.tile,
@@ -123,13 +123,6 @@ def kernel_metrics(
         "fix": _fix(largest, holders, stages, _last_loop(subject.ttgir), _over(subject)),
     }
     yield Metric(_LARGEST, value, "mapping", "derived")
-
-
-def _name(result: str) -> str:
-    """The variable that a value's SSA name was made of: `%keys_19` is `keys`."""
-    plain = result.lstrip("%").partition(":")[0]
-    stem, _, number = plain.rpartition("_")
-    return stem if stem and number.isdigit() else plain
 
 
 def _user_line(loc: SourceLoc | None) -> SourceLoc | None:

@@ -83,9 +83,7 @@ def hot_loops(loops: Sequence[Loop], metrics: Mapping[str, Mapping[str, Metric]]
     return busy or innermost
 
 
-def _outdoes_parent(
-    loop: Loop, hot: set[str], metrics: Mapping[str, Mapping[str, Metric]]
-) -> bool:
+def _outdoes_parent(loop: Loop, hot: set[str], metrics: Mapping[str, Mapping[str, Metric]]) -> bool:
     """Whether a loop right in a hot one does most of the other's work."""
     outer = loop.parent
     if outer is None or outer not in hot or not _does(metrics[loop.id], _TRAFFIC):

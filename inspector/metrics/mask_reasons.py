@@ -14,6 +14,8 @@ from kinspect.inspector.ttgir.axes.flow import Axes
 from kinspect.inspector.ttgir.axes.names import words
 from kinspect.inspector.ttgir.axes.tiles import Limits, Tile
 
+_SIZE_OF_DESCRIPTOR = ".shape."  # as Triton names the arguments that it makes of one
+
 
 def with_mask(found: Reason, tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
     """The mask is in the way as well."""
@@ -77,12 +79,20 @@ def _mask_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, s
     name = name_of(axes, blame, tile.op.loc)
     unmasked = (
         f"or {'store' if is_store(tile) else 'load'} without a mask where none is needed (a"
-        " tl.constexpr that says the size is even, the last iteration apart)."
+        " tl.constexpr that says the size is even, the last iteration apart"
+        f"{'' if is_store(tile) else '; what is read beyond the size must then do no harm'})."
     )
     known = noted(axes, blame.value) if blame.kind == "argument" else None
     if known is not None:
         text, fix = argument_indivisible(name, known, need)
         return text, f"{fix.removesuffix('.')}, {unmasked}"
+    if blame.kind == "argument" and _SIZE_OF_DESCRIPTOR in name:
+        return (
+            f"{name} is not known to be divisible by {need}: of a descriptor that the host passes"
+            " Triton notes no divisibility",
+            f"Make the descriptor in the kernel, with a size that is noted as a multiple of {need}"
+            f" (a tl.constexpr, or an argument that is a multiple of {ALIGNED}), {unmasked}",
+        )
     if blame.kind == "argument":
         return (
             f"{name} is not known to be divisible by {need}",

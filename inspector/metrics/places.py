@@ -1,4 +1,4 @@
-"""Places in the source as values of metrics: `gemm.py:31`."""
+"""Places and names of the source as values of metrics: `gemm.py:31`, `keys`."""
 
 from __future__ import annotations
 
@@ -16,3 +16,10 @@ def named(loc: SourceLoc | None) -> str | None:
 def of_op(op: TtgirOp | None) -> str | None:
     """The user's own line of an operation."""
     return named(op.loc) if op is not None else None
+
+
+def variable(result: str) -> str:
+    """The variable that a value's SSA name was made of: `%keys_19` is `keys`."""
+    plain = result.lstrip("%").partition(":")[0]
+    stem, _, number = plain.rpartition("_")
+    return stem if stem and number.isdigit() else plain

@@ -41,6 +41,7 @@ _MATRIX_ROWS = 16  # the smallest square matrix instruction of either family
 _WIDE_INSTRUCTION = 32
 _SPLIT = 2  # instructions for each wave from which a tile can be split among twice the waves
 _AHEAD = 2
+_MOST_SIZES = 3
 _TOLD_OF = frozenset(("contiguity", "divisibility", "mask"))
 _WIDE = 64  # bits per lane
 
@@ -103,7 +104,9 @@ def _of_triton(
     if cdna and _value(metrics, "matrix.nonkdim") == _WIDE_INSTRUCTION:
         yield "matrix_instr_nonkdim=16"
     most = _CDNA_WAVES if cdna else _MOST_WAVES
-    if waves is not None and waves < most and room >= _SPLIT:
+    rows = min((m for m, _ in products), default=None)
+    shared = rows is not None and waves is not None and rows < _MATRIX_ROWS * waves
+    if waves is not None and waves < most and room >= _SPLIT and not shared:
         yield f"num_warps={waves * 2} for the same tile{_aside(cdna, products, waves)}"
     if stages is not None and stages > 1 and _is_pipelined(subject.ttgir):
         yield (
@@ -112,9 +115,17 @@ def _of_triton(
         )
     if room >= _SPLIT:
         yield (
-            "a smaller tile: half of BLOCK_M or BLOCK_N, first of the one that the loop does not"
-            " walk over where nothing is stored to scratch in it"
+            f"a smaller tile: half of {_sizes(subject, products)}, first of the one that the loop"
+            " does not walk over where nothing is stored to scratch in it"
         )
+
+
+def _sizes(subject: Subject, products: Sequence[tuple[int, int]]) -> str:
+    """The block sizes that make the products' rows and columns, by the kernel's own names."""
+    extents = {extent for product in products for extent in product}
+    named = [name for name, value in subject.facts.constexprs.items() if value in extents]
+    fitting = [name for name in named if "BLOCK" in name.upper()] or named
+    return " or ".join(fitting[:_MOST_SIZES]) or "one of its block sizes"
 
 
 def _aside(cdna: bool, products: Sequence[tuple[int, int]], waves: int) -> str:
