@@ -26,9 +26,14 @@ from kinspect.inspector.model import Assumption, ErrorRecord, SourceLoc, Variant
 from kinspect.inspector.sweep.axes import BACKEND_ONLY
 
 GRACE_SECONDS = 20.0
+GENERATED_SECONDS = 30.0
+"""What a guest takes at most, beyond its time, for the code that torch.compile generated."""
 CASES = "KINSPECT_CASES"
 FINDINGS = "findings.jsonl"
 """File of a capture's folder that its job writes to (`guest/capturing.py`)."""
+GENERATED = "generated"
+MARKS = frozenset(("begin", "end", "retry", "generated"))
+"""Records of that file which are for the guest's own server."""
 
 
 class Guest(Protocol):
@@ -57,6 +62,8 @@ class Plan:
         folder: scratch, on this machine; the caller removes it.
         options: what the user says about it.
         triton_version: noted in the variants.
+        generated: where the code is kept that torch.compile generates in a script, at whose lines
+            reports point; None for the scratch folder.
     """
 
     path: Path
@@ -67,6 +74,7 @@ class Plan:
     wanted: tuple[str, ...] = ()
     options: CaptureOptions = field(default_factory=CaptureOptions)
     triton_version: str | None = None
+    generated: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +130,8 @@ def capture_file(worker: Guest, plan: Plan) -> Iterator[Found | Ended]:
             f"no target to compile {plan.path} for", "name one with --arch, e.g. gfx942"
         )
     options = plan.options
-    limit = options.time_limit * (len(plan.archs) if plan.mode == "script" else 1) + GRACE_SECONDS
+    each = options.time_limit + GENERATED_SECONDS
+    limit = (each * len(plan.archs) if plan.mode == "script" else options.time_limit) + GRACE_SECONDS
     variants: list[Variant] = []
     keys: list[str | None] = []
     failures: dict[Refusal, list[str]] = {}
@@ -200,7 +209,7 @@ def _written(folder: Path) -> Iterator[dict[str, Any]]:
             record = json.loads(line) if line.endswith(b"\n") else None
         except (ValueError, RecursionError):
             return
-        if isinstance(record, dict) and not {"begin", "end", "retry"} & set(record):
+        if isinstance(record, dict) and not MARKS & set(record):
             yield record
 
 
@@ -271,6 +280,7 @@ def _request(plan: Plan) -> dict[str, Any]:
         "devices": {arch: dict(facts) for arch, facts in plan.devices.items()},
         "wanted": list(plan.wanted),
         "folder": str(plan.folder),
+        "generated": str(plan.generated or plan.folder / GENERATED),
         "argv": list(options.argv),
         "calls": list(options.calls),
         "max_configs": None if _names_one(plan.wanted) else options.max_configs,

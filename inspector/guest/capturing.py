@@ -32,6 +32,8 @@ EACH_ARCH = frozenset({"script"})
 """Modes that run once for each target, since what they run may ask what it runs on."""
 MOST_RUNS = 12
 """Runs of one script for one target: further ones follow a crash or a missing module."""
+GENERATED_SECONDS = 30.0
+"""Time that the front end has at least for what torch.compile generated, however late it is."""
 MOST_COPY_BYTES = 1 << 30
 
 
@@ -69,16 +71,25 @@ class Capturing:
         return {"output": tail_of(self._output), "heavy": self.heavy}
 
     def _target(self, suffix: str, special: Mapping[str, Any]) -> None:
-        """Runs until it came to its end, or there is no use in going on."""
-        deadline = time.monotonic() + float(self._request["time_limit"])
+        """One target, and then the kernels that torch.compile generated for it."""
+        started = time.monotonic()
         request = {**self._request, **special, "finished": [], "home": os.getcwd()}
-        request["deadline"] = deadline
+        request["deadline"] = started + float(self._request["time_limit"])
         request["stubs"] = [*(self._request.get("stubs") or ()), *self._stood_in]
         request["scratch"] = not self._request.get("cwd")
         work = os.path.join(self._folder, f"work{suffix}")
         os.makedirs(work, exist_ok=True)
         request["cwd"] = self._request.get("cwd") or work
-        module = importlib.import_module("." + MODES[request["mode"]], __package__)
+        self._generated: dict[str, dict[str, Any]] = {}
+        self._repeat(MODES[request["mode"]], request, suffix)
+        late = max(request["deadline"], time.monotonic() + GENERATED_SECONDS)
+        for number, (path, origin) in enumerate(self._generated.items()):
+            one = {**request, "path": path, "origin": origin, "finished": [], "deadline": late}
+            self._repeat(MODES["inductor"], one, f"{suffix}-generated{number}")
+
+    def _repeat(self, mode: str, request: dict[str, Any], suffix: str) -> None:
+        """Runs until it came to its end, or there is no use in going on."""
+        module = importlib.import_module("." + mode, __package__)
         for number in range(MOST_RUNS):
             request["folder"] = os.path.join(self._folder, f"world{suffix}-{number}")
             os.makedirs(request["folder"], exist_ok=True)
@@ -104,6 +115,9 @@ class Capturing:
             for record in follower.new():
                 if "begin" in record:
                     request["finished"].append(record["begin"])
+                elif "generated" in record:
+                    stated = record["generated"]
+                    self._generated[stated["path"]] = stated["origin"]
                 elif "end" not in record and "retry" not in record:
                     self._send(record)
 

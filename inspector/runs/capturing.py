@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 from kinspect.inspector import limits, machines
 from kinspect.inspector.capture.entries import stated_beside
-from kinspect.inspector.capture.script import Ended, Found, Plan, capture_file, mode_of
+from kinspect.inspector.capture.script import (
+    GENERATED,
+    Ended,
+    Found,
+    Plan,
+    capture_file,
+    mode_of,
+)
 from kinspect.inspector.capture.targets import Kind, Target
 from kinspect.inspector.errors import KinspectError, unforeseen
 from kinspect.inspector.model import ErrorRecord, Machine, Variant
@@ -72,6 +79,7 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
                 folder=folder,
                 options=request.capture,
                 triton_version=version,
+                generated=compiler.store.root / GENERATED,
             )
             for item in _chosen(capture_file(worker, plan), wanted, target):
                 refusal = None

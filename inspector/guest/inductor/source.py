@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,8 +30,11 @@ HEURISTICS = frozenset(
     }
 )
 """Decorators with which Inductor says how a kernel's block sizes are chosen."""
+USERS = "user_autotune"
+"""That of a kernel which is the user's own: Inductor calls it, and has not written it."""
 UNNAMED = frozenset({"triton_", "triton", "Placeholder.DESCRIPTIVE_NAME"})
 KERNEL_PATH = re.compile(r"#\s*kernel path:\s*(?P<path>\S+\.py)\s*$")
+NODES = re.compile(r"#.*Source Nodes:\s*\[(?P<names>[^\]]*)\]")
 ORIGINS = re.compile(r"#.*Original ATen:\s*\[(?P<ops>[^\]]*)\]")
 MOST_COMMENT_LINES = 200
 """Lines of comment above a kernel that may name its path (a graph fragment can be long)."""
@@ -61,6 +64,7 @@ class KernelSource:
         keywords: the decorator's arguments.
         stored_at: the single-kernel module that Inductor has written of it.
         origins: the operators it was fused from, as the comment above it lists them.
+        nodes: the operations of the traced graph, likewise.
     """
 
     name: str
@@ -72,6 +76,7 @@ class KernelSource:
     keywords: Mapping[str, Any] = field(default_factory=dict)
     stored_at: str | None = None
     origins: str = ""
+    nodes: tuple[str, ...] = ()
 
 
 def kernels_of(text: str, path: str) -> Iterator[KernelSource | SourceError]:
@@ -87,7 +92,7 @@ def kernels_of(text: str, path: str) -> Iterator[KernelSource | SourceError]:
         yield _wrapped(path, lines, variable, call, inner)
     if not sources:
         for node in _decorated(tree):
-            yield _described(node.name, text, 1, True, node, path, None, "")
+            yield _described(node.name, text, 1, True, node, path, ())
 
 
 def parsed(text: str, path: str, line: int) -> ast.Module:
@@ -144,8 +149,6 @@ def _wrapped(
     text, line = inner
     verbatim = _stands_at(lines, line, text)
     above = _comment_above(lines, call.lineno)
-    stored = next((m["path"] for m in map(KERNEL_PATH.search, above) if m), None)
-    origins = next((m["ops"] for m in map(ORIGINS.search, above) if m), "")
     try:
         found = _decorated(parsed(text, path, line))
         if not found:
@@ -153,7 +156,7 @@ def _wrapped(
                 f"{path}:{line}: no function with one of Inductor's decorators in its source",
                 "kinspect reads sources made by torch 2.0 or newer for Triton",
             )
-        return _described(variable, text, line, verbatim, found[0], path, stored, origins)
+        return _described(variable, text, line, verbatim, found[0], path, above)
     except SourceError as error:
         return SourceError(f"kernel {variable}: {error.message}", error.hint, call.lineno)
 
@@ -165,8 +168,7 @@ def _described(
     verbatim: bool,
     node: ast.FunctionDef,
     path: str,
-    stored: str | None,
-    origins: str,
+    comment: Sequence[str],
 ) -> KernelSource:
     decorator = heuristic_of(node)
     assert decorator is not None  # `_decorated` has chosen it for that
@@ -183,6 +185,9 @@ def _described(
         keywords.setdefault(first, call.args[0])
     stated = (keywords.get("inductor_meta") or {}).get("kernel_name")
     names = [variable, stated, node.name]
+    stored = next((m["path"] for m in map(KERNEL_PATH.search, comment) if m), None)
+    origins = next((m["ops"] for m in map(ORIGINS.search, comment) if m), "")
+    nodes = next((m["names"] for m in map(NODES.search, comment) if m), "")
     return KernelSource(
         name=next((n for n in names if isinstance(n, str) and n not in UNNAMED), node.name),
         function=node.name,
@@ -193,6 +198,7 @@ def _described(
         keywords=keywords,
         stored_at=stored,
         origins=origins,
+        nodes=tuple(name.strip() for name in nodes.split(",") if name.strip()),
     )
 
 

@@ -15,6 +15,7 @@ from ..records import Emit, error, note
 from ..world.assumptions import LOG
 from ..world.device import Device
 from .endings import IdleError, OutOfTimeError, Retry, ending, retry_after
+from .graphs import Graphs
 from .layers import EnoughError, Layers
 from .project import Project
 from .recorder import Recorder
@@ -35,7 +36,7 @@ def capture(request: dict[str, Any], write: Emit) -> None:
     """Runs the script and emits its specialisations.
 
     Args:
-        request: `path`, `arch`, `device`, `folder` (scratch), `cwd`, `argv`, `calls`, `wanted`,
+        request: `path`, `arch`, `device`, `folder` (scratch), `generated` (folder), `cwd`, `argv`, `calls`, `wanted`,
             `stubs`, `first`, `max_configs`, `most_sets`, `all_configs`, `axes`, `deadline` (by
             `time.monotonic`) and `finished` (keys that earlier runs wrote out or died at).
         write: takes the records; a `{"retry": ...}` as the last one asks for another run.
@@ -82,6 +83,8 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         world.overwritten,
     )
     recorder.install()
+    graphs = Graphs(request["generated"], emit, names.wanted, recorder.expect)
+    world.generate(graphs.take)
     calls = request.get("calls") or ()
     home = request.get("home") or os.getcwd()
     argv = request.get("argv") or ()
@@ -90,6 +93,7 @@ def capture(request: dict[str, Any], write: Emit) -> None:
 
     def finish() -> None:
         recorder.finish()
+        graphs.finish()
         for text in dict.fromkeys(world.notes):
             emit(note(text))
 

@@ -49,6 +49,11 @@ class DeviceMode(TorchDispatchMode):
         # Being wrapped for torch.compile would import all of it, which takes seconds.
         return False
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """True: Dynamo traces what runs under this mode, as it would without."""
+        return True
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:

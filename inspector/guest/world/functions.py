@@ -38,8 +38,8 @@ LEGACY_TYPES = {
 }
 
 
-def install(dispatcher: Dispatcher) -> None:
-    """Rewrites them in this process."""
+def install(dispatcher: Dispatcher, compile: Callable[..., Any]) -> None:
+    """Rewrites them in this process; `compile` takes the place of torch.compile."""
     made = _Rewriter(dispatcher)
     made.tensor_methods()
     made.constructors()
@@ -48,7 +48,7 @@ def install(dispatcher: Dispatcher) -> None:
     made.replacing()
     made.generator()
     made.files()
-    made.compilers()
+    made.compilers(compile)
 
 
 class _Rewriter:
@@ -290,26 +290,16 @@ class _Rewriter:
 
         torch.load = load
 
-    def compilers(self) -> None:
-        """`torch.compile` and the like hand their function back; graphs and profilers are inert."""
-        note = self._dispatcher.note
-
-        def eager(model: Any = None, *args: Any, **kwargs: Any) -> Any:
-            note(
-                "torch.compile hands the function back as it is: kernels that Inductor would make "
-                "are not seen (analyze what TORCH_COMPILE_DEBUG=1 writes)"
-            )
-            return _identity(model, *args, **kwargs)
-
-        torch.compile = eager
-        torch.compiler.compile = eager
+    def compilers(self, compile: Callable[..., Any]) -> None:
+        """`torch.compile`; scripts of the older compiler stay Python, profilers are inert."""
+        torch.compile = compile
+        torch.compiler.compile = compile
         torch.inference_mode = _inference_mode
         torch.jit.script = _identity
         torch.profiler.profile = Profile
         torch.autograd.profiler.profile = Profile
         with contextlib.suppress(AttributeError):
             torch.nn.attention.sdpa_kernel = _any_attention
-        torch.nn.Module.compile = lambda module, *args, **kwargs: None
 
 
 class Profile(Inert):

@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import importlib.util
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..lowering import target
@@ -59,6 +59,11 @@ class World:
             if self._torch is not None:
                 stack.enter_context(self._torch.suspended())
             yield
+
+    def generate(self, take: Callable[[Any], None]) -> None:
+        """What torch.compile generates from here on goes to `take`: `graphs.generated.Generated`."""
+        if self._torch is not None:
+            self._torch.generate(take)
 
     def tensor(
         self,

@@ -157,6 +157,8 @@ def _answers(device: Device) -> dict[str, Any]:
         "device_count": 1,
         "current_device": 0,
         "_get_device_index": 0,
+        "_exchange_device": 0,
+        "_maybe_exchange_device": 0,
         "get_device_name": device.name,
         "get_device_capability": device.capability,
         "get_device_properties": properties,

@@ -12,6 +12,9 @@ import torch
 from . import autocasting, comparisons, distributed, functions, slow_imports, torch_patches
 from .device import Device
 from .dispatch import Dispatcher
+from .graphs.entry import Compile
+from .graphs.generated import Generated
+from .graphs.originals import Originals
 from .tensors import DeviceTensor, rebuild, rebuild_parameter
 
 # Triton's names that are not torch's. https://triton-lang.org: triton.language, Data Types.
@@ -47,14 +50,21 @@ class TorchWorld:
 
     def __init__(self, device: Device, note: Callable[[str], None]) -> None:
         self._dispatcher = Dispatcher(note)
+        originals = Originals()
+        self._compile = Compile(self._dispatcher, originals)
         torch.set_num_threads(1)  # payloads are small, and the machine compiles at the same time
         slow_imports.install()
         torch_patches.install(device)
-        functions.install(self._dispatcher)
+        functions.install(self._dispatcher, self._compile)
         autocasting.install()
         distributed.install(self._dispatcher)
         comparisons.install(torch)
         torch.serialization.add_safe_globals([rebuild, rebuild_parameter])
+        originals.settle()
+
+    def generate(self, take: Callable[[Generated], None]) -> None:
+        """What torch.compile generates from here on goes to `take`."""
+        self._compile.take = take
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

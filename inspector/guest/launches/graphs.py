@@ -1,0 +1,96 @@
+"""Keeps what torch.compile generates in a script: its kernels are captured once the script ended.
+
+A text is kept in a file named after its contents, since reports point at its lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from ..inductor.source import USERS, KernelSource, SourceError, kernels_of
+from ..records import Emit, note
+from ..world.graphs.generated import Generated
+
+DIGITS = 12
+"""Of a digest, in the name of a file: enough for no two texts ever to share one."""
+
+
+class Graphs:
+    """Takes what is generated.
+
+    Args:
+        folder: where the texts are kept.
+        emit: takes `{"generated": ...}`, what `inductor.capture` is to be asked afterwards.
+        wanted: whether a kernel of this name and function name was asked for.
+        expect: told how many kernels will be captured.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        emit: Emit,
+        wanted: Callable[[str, str], bool],
+        expect: Callable[[int], None],
+    ) -> None:
+        self._folder = folder
+        self._emit = emit
+        self._wanted = wanted
+        self._expect = expect
+        self._taken: set[str] = set()
+        self._without: dict[str, None] = {}
+
+    def take(self, generated: Generated) -> None:
+        """One graph's text. Kernels that the script itself brought are no part of it."""
+        digest = hashlib.sha256(generated.text.encode()).hexdigest()[:DIGITS]
+        stem = re.sub(r"\W", "_", os.path.basename(generated.file).removesuffix(".py"))
+        path = os.path.join(self._folder, f"{stem}.{generated.function}.{digest}.py")
+        if path in self._taken:
+            return
+        self._taken.add(path)
+        try:
+            found = list(kernels_of(generated.text, path))
+        except SourceError:
+            return
+        own = [k for k in found if isinstance(k, KernelSource) and k.heuristic != USERS]
+        if not own:
+            self._without[generated.function] = None
+            return
+        wanted = [k for k in own if self._wanted(k.name, k.function)]
+        if not wanted:
+            return
+        _keep(path, generated.text)
+        self._expect(len(wanted))
+        origin = {
+            "function": generated.function,
+            "file": generated.file,
+            "line": generated.line,
+            "lines": generated.lines,
+        }
+        self._emit({"generated": {"path": path, "origin": origin}})
+
+    def finish(self) -> None:
+        """Says which functions came to nothing that Triton compiles."""
+        for function in self._without:
+            self._emit(note(f"torch.compile of {function} calls library kernels alone"))
+
+
+def _keep(path: str, text: str) -> None:
+    if os.path.exists(path):
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    handle, partial = tempfile.mkstemp(dir=os.path.dirname(path))
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.replace(partial, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        raise
+

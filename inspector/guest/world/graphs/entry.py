@@ -1,0 +1,105 @@
+"""`torch.compile` as a script finds it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import traceback
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+import torch
+
+from ..dispatch import Dispatcher
+from .generated import Generated
+from .originals import Originals
+
+UNSEEN = "kernels that Inductor would make are not seen (analyze what TORCH_COMPILE_DEBUG=1 writes)"
+OTHER_TORCH = (
+    "torch.compile hands the function back as it is, since this torch ({version}) is made otherwise"
+    " than 2.13 ({reason}): " + UNSEEN
+)
+
+
+class Compile:
+    """Takes the place of `torch.compile`.
+
+    Args:
+        dispatcher: runs what is traced.
+        originals: torch as it was.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, originals: Originals) -> None:
+        self.take: Callable[[Generated], None] | None = None
+        self._dispatcher = dispatcher
+        self._originals = originals
+        self._plain = torch.compile
+        self._fakes: Any = None
+        self._ready: bool | None = None
+
+    def __call__(self, model: Any = None, **kwargs: Any) -> Any:
+        """A function is traced when it is called first; a module is wrapped at once."""
+        if model is None:
+            return functools.partial(self, **kwargs)
+        if isinstance(model, FunctionType):
+            return self._function(model, kwargs)
+        return self._plain(model, **kwargs) if self._is_ready() else model
+
+    def _function(self, function: FunctionType, kwargs: dict[str, Any]) -> Any:
+        traced: Any = None
+
+        @functools.wraps(function)
+        def compiled(*args: Any, **named: Any) -> Any:
+            nonlocal traced
+            if traced is None:
+                traced = self._plain(function, **kwargs) if self._is_ready() else function
+            return traced(*args, **named)
+
+        return compiled
+
+    def _is_ready(self) -> bool:
+        """Whether torch's compiler works here; it takes seconds to load it."""
+        if self._ready is None:
+            try:
+                with self._originals.restored():
+                    self._load()
+                self._ready = True
+            except (AttributeError, ImportError, RuntimeError) as failure:
+                text = OTHER_TORCH.format(version=torch.__version__, reason=_short(failure))
+                self._dispatcher.note(text)
+                self._ready = False
+        return self._ready
+
+    def _load(self) -> None:
+        from .fakes import Fakes
+        from .generating import Generating
+        from .tracing import Tracing
+
+        importlib.import_module("torch._dynamo")
+        fakes = self._fakes = Fakes(self._dispatcher)
+        tracing = Tracing(self._compiling, self._failed)
+        generating = Generating(fakes, lambda: tracing.code, self._taken, self._failed)
+        tracing.install()
+        generating.install()
+        fakes.install()
+
+    @contextlib.contextmanager
+    def _compiling(self) -> Iterator[None]:
+        with self._originals.restored(), self._fakes.active():
+            yield
+
+    def _taken(self, generated: Generated) -> None:
+        if self.take is not None:
+            self.take(generated)
+
+    def _failed(self, code: CodeType | None, failure: BaseException) -> None:
+        traceback.print_exception(type(failure), failure, failure.__traceback__)
+        name = code.co_name if code is not None else "a graph"
+        self._dispatcher.note(f"torch.compile of {name} failed here ({_short(failure)}): {UNSEEN}")
+
+
+def _short(failure: BaseException) -> str:
+    lines = str(failure).strip().splitlines()
+    return f"{type(failure).__name__}: {lines[0] if lines else ''}"

@@ -1,0 +1,142 @@
+"""Fake tensors of a GPU that this build of torch knows nothing of.
+
+A fake tensor has the dispatch keys of its device and asks torch's C++ for a guard of that device
+whenever something is recorded of it; a build for CPUs has none. So to C++ they are meta tensors
+here, and Python says which device they claim.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ..dispatch import DEVICE_TYPES, Dispatcher
+
+FROM_DATA = ("tensor", "as_tensor", "asarray")
+"""Make a tensor of Python values and move it in C++."""
+_GPU = torch.device("cuda", 0)
+
+
+class Fakes:
+    """Changes torch's fake tensors, while `active`.
+
+    Args:
+        dispatcher: makes the tensors that Inductor wants to be real.
+    """
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._module: Any = importlib.import_module("torch._subclasses.fake_tensor")
+        self._active = 0
+
+    def install(self) -> None:
+        """Changes them for good; without effect unless active.
+
+        Raises:
+            AttributeError: they are made otherwise in this torch.
+        """
+        self._construction()
+        self._devices()
+        self._factories()
+        self._module.init_gpu_context = _nothing
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Fake tensors are those of the claimed GPU inside."""
+        self._active += 1
+        try:
+            yield
+        finally:
+            self._active -= 1
+
+    @contextlib.contextmanager
+    def constants(self) -> Iterator[None]:
+        """`torch.tensor(1.0, device='cuda')` makes a fake tensor that knows its value inside."""
+        originals = {name: getattr(torch, name) for name in FROM_DATA}
+        for name, original in originals.items():
+            setattr(torch, name, self._from_data(original))
+        try:
+            yield
+        finally:
+            for name, original in originals.items():
+                setattr(torch, name, original)
+
+    def _construction(self) -> None:
+        fake = self._module.FakeTensor
+        plain = torch.Tensor._make_subclass
+
+        def made(cls: Any, elem: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._active and issubclass(cls, fake):
+                kwargs.pop("dispatch_device", None)
+            return plain(cls, elem, *args, **kwargs)
+
+        torch.Tensor._make_subclass = staticmethod(made)
+
+    def _devices(self) -> None:
+        fake, mode = self._module.FakeTensor, self._module.FakeTensorMode
+        for kind in ("cuda", "cpu", "meta"):
+            setattr(fake, f"is_{kind}", property(_on(kind)))
+        dispatch = mode.dispatch
+
+        def redirected(
+            self_: Any,
+            func: Any,
+            types: Any,
+            args: Sequence[Any] = (),
+            kwargs: Mapping[str, Any] | None = None,
+        ) -> Any:
+            stated = kwargs or {}
+            # C++ makes results where it takes the operands to be.
+            if self._active and getattr(stated.get("device"), "type", None) == "meta":
+                stated = {**stated, "device": _GPU}
+            return dispatch(self_, func, types, args, stated)
+
+        mode.dispatch = redirected
+
+    def _factories(self) -> None:
+        """Real tensors, of which Inductor makes a few to fold constants, are device tensors.
+
+        It takes all modes away for that, so these have to be kernels.
+        """
+        run, library = self._dispatcher.run, torch.library.Library("aten", "IMPL")
+        aten = torch.ops.aten
+
+        def empty(size: Any, *, pin_memory: Any = None, **kwargs: Any) -> Any:
+            return run(aten.empty.memory_format, (size,), kwargs)
+
+        def strided(size: Any, stride: Any, *, pin_memory: Any = None, **kwargs: Any) -> Any:
+            return run(aten.empty_strided.default, (size, stride), kwargs)
+
+        known = set(torch.library._impls)
+        library.impl("empty.memory_format", empty, "CUDA")
+        library.impl("empty_strided", strided, "CUDA")
+        # The dispatcher looks there for what libraries put in the place of torch's own.
+        torch.library._impls.intersection_update(known)
+        self._library = library  # what it registered goes with it
+
+    def _from_data(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def made(data: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+            plain = original(data, *args, **kwargs)
+            if device is None or torch.device(device).type not in DEVICE_TYPES:
+                return plain
+            if not isinstance(plain, self._module.FakeTensor):
+                return torch.ops.aten._to_copy.default(plain, device=_GPU)
+            moved = torch.empty_strided(
+                plain.shape, plain.stride(), dtype=plain.dtype, device=_GPU
+            )
+            moved.constant = plain.constant  # type: ignore[attr-defined]
+            return moved
+
+        return made
+
+
+def _on(kind: str) -> Callable[[Any], bool]:
+    return lambda tensor: bool(tensor.device.type == kind)
+
+
+def _nothing(device: Any) -> None:
+    """There is no context to be made."""

@@ -1,0 +1,128 @@
+"""Has Inductor generate the code of a graph, and takes it down before it is compiled."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Sequence
+from types import CodeType
+from typing import Any
+
+from .fakes import Fakes
+from .generated import Generated
+
+KERNEL_PATH = re.compile(r"^# kernel path: .*\n", re.MULTILINE)
+"""Where Inductor would keep a kernel: another place in each run."""
+FRAME = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in ', re.MULTILINE)
+"""A line of the stack trace that Dynamo writes down with each operation of a graph."""
+
+
+class Generating:
+    """Stands where Inductor would compile a graph.
+
+    Args:
+        fakes: made ready around it.
+        code: what Dynamo is looking at.
+        take: given each text.
+        failed: told where Inductor broke down.
+    """
+
+    def __init__(
+        self,
+        fakes: Fakes,
+        code: Callable[[], CodeType | None],
+        take: Callable[[Generated], None],
+        failed: Callable[[CodeType | None, BaseException], None],
+    ) -> None:
+        self._fakes = fakes
+        self._code = code
+        self._take = take
+        self._failed = failed
+        self._module: Any = None
+        self._texts: list[str] = []
+
+    def install(self) -> None:
+        """Changes Inductor for good.
+
+        Raises:
+            AttributeError, ImportError: it is made otherwise in this torch.
+        """
+        torch = importlib.import_module("torch")
+        self._module = importlib.import_module("torch._inductor.compile_fx")
+        config = importlib.import_module("torch._inductor.config")
+        config.compile_threads = 1
+        config.force_disable_caches = True
+        functorch = importlib.import_module("torch._functorch.config")
+        functorch.force_non_lazy_backward_lowering = True  # else only what a script asks for
+        graph = importlib.import_module("torch._inductor.graph").GraphLowering
+        generating = self
+
+        def written(lowering: Any) -> Any:
+            return generating._written(lowering)
+
+        graph.compile_to_module = written
+
+        def call(wrapper: Any, model: Any, inputs: Sequence[Any]) -> Any:
+            return generating.compile(model, inputs, wrapper.config)
+
+        torch._TorchCompileInductorWrapper.__call__ = call
+
+    def compile(self, model: Any, inputs: Sequence[Any], config: dict[str, Any]) -> Any:
+        """Generates the code of a graph; what runs is the graph itself.
+
+        Args:
+            model: Dynamo's graph.
+            inputs: fake tensors and symbolic numbers.
+            config: Inductor's options, as the script stated them.
+        """
+        code = self._code()
+        self._texts = []
+        try:
+            with self._fakes.constants():
+                self._module.compile_fx(
+                    model, inputs, inner_compile=self._inner, config_patches=config
+                )
+        except Exception as failure:
+            self._failed(code, failure)
+        lines = _lines(model)
+        for text in dict.fromkeys(self._texts):
+            function = code.co_name if code is not None else "a graph"
+            file = code.co_filename if code is not None else ""
+            line = code.co_firstlineno if code is not None else 0
+            self._take(Generated(text, function, file, line, lines))
+        return model.forward
+
+    def _inner(self, graph: Any, inputs: Sequence[Any], **kwargs: Any) -> Any:
+        texts = len(self._texts)
+        try:
+            self._module.compile_fx_inner(graph, inputs, **kwargs)
+        except Exception as failure:
+            if len(self._texts) == texts:
+                self._failed(self._code(), failure)
+
+        def run(args: Any) -> Any:
+            return graph.forward(*args)
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    def _written(self, lowering: Any) -> Any:
+        code = lowering.codegen()[0]
+        text = getattr(code, "value", code)
+        self._texts.append(KERNEL_PATH.sub("", text))
+        raise _WrittenError
+
+
+class _WrittenError(Exception):
+    """The text is there: no more is wanted."""
+
+
+def _lines(model: Any) -> dict[str, tuple[str, int]]:
+    """Where each operation stands, by its name in Inductor's comments."""
+    found = {}
+    for node in getattr(model, "graph", None) and model.graph.nodes or ():
+        frames = FRAME.findall(node.meta.get("stack_trace") or "")
+        if frames:
+            file, line = frames[-1]
+            found[node.name] = (file, int(line))
+    return found

@@ -1,0 +1,61 @@
+"""Torch as it was before the world changed it: what its own compiler knows its functions by."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.utils._device
+
+_MISSING = object()
+
+
+class Originals:
+    """What torch's namespaces held. Made before the world is installed; `settle` comes after."""
+
+    def __init__(self) -> None:
+        self._before = [(owner, dict(vars(owner))) for owner in _owners()]
+        self._changes: list[tuple[Any, str, Any, Any]] = []
+        self._depth = 0
+
+    def settle(self) -> None:
+        """Remembers what has been changed since."""
+        for owner, before in self._before:
+            for name, value in vars(owner).items():
+                original = before.get(name, _MISSING)
+                if original is value or name.startswith("__") and owner is not _CONTEXT:
+                    continue
+                # What torch.cuda answers stays: only the classes of streams and the like go back.
+                if owner is not torch.cuda or isinstance(value, type):
+                    self._changes.append((owner, name, original, value))
+        self._before = []
+
+    @contextlib.contextmanager
+    def restored(self) -> Iterator[None]:
+        """Torch's own functions and classes are in their places inside."""
+        self._depth += 1
+        if self._depth == 1:
+            for owner, name, original, _ in self._changes:
+                if original is _MISSING:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, original)
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                for owner, name, _, value in self._changes:
+                    setattr(owner, name, value)
+
+
+_CONTEXT = torch.utils._device.DeviceContext
+
+
+def _owners() -> list[Any]:
+    found = [torch, torch.Tensor, torch.nn.Module, torch.nn.functional, _CONTEXT, torch.cuda]
+    found += [torch.compiler, torch.jit, torch.profiler, torch.autograd.profiler]
+    attention = getattr(torch.nn, "attention", None)
+    return found if attention is None else [*found, attention]
