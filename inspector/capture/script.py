@@ -131,7 +131,9 @@ def capture_file(worker: Guest, plan: Plan) -> Iterator[Found | Ended]:
         )
     options = plan.options
     each = options.time_limit + GENERATED_SECONDS
-    limit = (each * len(plan.archs) if plan.mode == "script" else options.time_limit) + GRACE_SECONDS
+    limit = (
+        each * len(plan.archs) if plan.mode == "script" else options.time_limit
+    ) + GRACE_SECONDS
     variants: list[Variant] = []
     keys: list[str | None] = []
     failures: dict[Refusal, list[str]] = {}

@@ -82,7 +82,7 @@ class _Work:
         self._path = path
         self._request = request
         self._emit = emit
-        self._file = KernelFile(path, bool(request.get("trust")))
+        self._file = KernelFile(path, bool(request.get("trust") or request.get("origin")))
         self._driver = activate(target(request["archs"][0]))
         self._finished = set(request.get("finished") or ())
         self._number = 0

@@ -36,9 +36,10 @@ def capture(request: dict[str, Any], write: Emit) -> None:
     """Runs the script and emits its specialisations.
 
     Args:
-        request: `path`, `arch`, `device`, `folder` (scratch), `generated` (folder), `cwd`, `argv`, `calls`, `wanted`,
-            `stubs`, `first`, `max_configs`, `most_sets`, `all_configs`, `axes`, `deadline` (by
-            `time.monotonic`) and `finished` (keys that earlier runs wrote out or died at).
+        request: `path`, `arch`, `device`, `folder` (scratch), `generated` (where code is kept that
+            torch.compile makes), `cwd`, `argv`, `calls`, `wanted`, `stubs`, `first`, `max_configs`,
+            `most_sets`, `all_configs`, `axes`, `deadline` (by `time.monotonic`) and `finished`
+            (keys that earlier runs wrote out or died at).
         write: takes the records; a `{"retry": ...}` as the last one asks for another run.
     """
     path = os.path.abspath(request["path"])

@@ -11,7 +11,6 @@ import os
 import re
 import tempfile
 from collections.abc import Callable
-from typing import Any
 
 from ..inductor.source import USERS, KernelSource, SourceError, kernels_of
 from ..records import Emit, note
@@ -93,4 +92,3 @@ def _keep(path: str, text: str) -> None:
         with contextlib.suppress(OSError):
             os.unlink(partial)
         raise
-

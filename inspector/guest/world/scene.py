@@ -61,7 +61,7 @@ class World:
             yield
 
     def generate(self, take: Callable[[Any], None]) -> None:
-        """What torch.compile generates from here on goes to `take`: `graphs.generated.Generated`."""
+        """What torch.compile generates from here on goes to `take` (`graphs/generated.py`)."""
         if self._torch is not None:
             self._torch.generate(take)
 

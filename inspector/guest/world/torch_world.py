@@ -51,7 +51,7 @@ class TorchWorld:
     def __init__(self, device: Device, note: Callable[[str], None]) -> None:
         self._dispatcher = Dispatcher(note)
         originals = Originals()
-        self._compile = Compile(self._dispatcher, originals)
+        self._compile = Compile(self._dispatcher, originals, device.arch)
         torch.set_num_threads(1)  # payloads are small, and the machine compiles at the same time
         slow_imports.install()
         torch_patches.install(device)

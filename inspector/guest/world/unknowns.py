@@ -74,8 +74,20 @@ def _unique_consecutive(
     return _unique(x) if dim is None else _unique_dim(x, dim)
 
 
-def _repeat_interleave(repeats: torch.Tensor, *, output_size: int | None = None) -> Any:
-    return _meta(output_size if output_size is not None else repeats.numel())
+def _repeat_interleave(
+    x: torch.Tensor,
+    repeats: torch.Tensor | int | None = None,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
+) -> Any:
+    if repeats is None:  # the indices alone: `x` is the repeats
+        return _meta(output_size if output_size is not None else x.numel())
+    shape = [x.numel()] if dim is None else list(x.shape)
+    at = dim or 0
+    times = repeats if isinstance(repeats, int) else 1
+    shape[at] = output_size if output_size is not None else shape[at] * times
+    return _meta(*shape, dtype=x.dtype)
 
 
 def _bincount(x: torch.Tensor, weights: Any = None, minlength: int = 0) -> Any:

@@ -8,6 +8,8 @@ runs in the world like any other code, so that the script goes on.
     originals.py  torch as it was before the world changed it, for the time that Dynamo works
     tracing.py    Dynamo takes device tensors for the GPU's
     fakes.py      fake tensors of a GPU that torch was not built for
+    casting.py    autocast, which torch's C++ leaves out for them
+    attention.py  which attention torch would choose
     generating.py Inductor is stopped when its text is there
     generated.py  the text, and where in the script it comes from
 """

@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import sys
 import traceback
 from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
 
 from ..dispatch import Dispatcher
-from .generated import Generated
+from .generated import Asked, Generated, is_torchs
 from .originals import Originals
 
 UNSEEN = "kernels that Inductor would make are not seen (analyze what TORCH_COMPILE_DEBUG=1 writes)"
@@ -29,32 +30,44 @@ class Compile:
     Args:
         dispatcher: runs what is traced.
         originals: torch as it was.
+        arch: gfx name of the GPU.
     """
 
-    def __init__(self, dispatcher: Dispatcher, originals: Originals) -> None:
+    def __init__(self, dispatcher: Dispatcher, originals: Originals, arch: str) -> None:
         self.take: Callable[[Generated], None] | None = None
+        self._arch = arch
         self._dispatcher = dispatcher
         self._originals = originals
         self._plain = torch.compile
         self._fakes: Any = None
+        self._casting: Any = None
+        self._generating: Any = None
         self._ready: bool | None = None
 
     def __call__(self, model: Any = None, **kwargs: Any) -> Any:
         """A function is traced when it is called first; a module is wrapped at once."""
         if model is None:
             return functools.partial(self, **kwargs)
+        name = getattr(model, "__name__", None) or type(model).__name__
+        asked = Asked(name, *_caller())
         if isinstance(model, FunctionType):
-            return self._function(model, kwargs)
-        return self._plain(model, **kwargs) if self._is_ready() else model
+            return self._function(model, kwargs, asked)
+        return self._wrapped(model, kwargs, asked)
 
-    def _function(self, function: FunctionType, kwargs: dict[str, Any]) -> Any:
+    def _wrapped(self, model: Any, kwargs: dict[str, Any], asked: Asked) -> Any:
+        if not self._is_ready():
+            return model
+        with self._generating.asked(asked):
+            return self._plain(model, **kwargs)
+
+    def _function(self, function: FunctionType, kwargs: dict[str, Any], asked: Asked) -> Any:
         traced: Any = None
 
         @functools.wraps(function)
         def compiled(*args: Any, **named: Any) -> Any:
             nonlocal traced
             if traced is None:
-                traced = self._plain(function, **kwargs) if self._is_ready() else function
+                traced = self._wrapped(function, kwargs, asked)
             return traced(*args, **named)
 
         return compiled
@@ -73,6 +86,8 @@ class Compile:
         return self._ready
 
     def _load(self) -> None:
+        from .attention import Attention
+        from .casting import Casting
         from .fakes import Fakes
         from .generating import Generating
         from .tracing import Tracing
@@ -81,23 +96,38 @@ class Compile:
         fakes = self._fakes = Fakes(self._dispatcher)
         tracing = Tracing(self._compiling, self._failed)
         generating = Generating(fakes, lambda: tracing.code, self._taken, self._failed)
+        self._generating = generating
         tracing.install()
         generating.install()
         fakes.install()
+        known = set(torch.library._impls)
+        self._casting = Casting()
+        self._casting.install()
+        self._attention = Attention(self._arch, self._dispatcher.note)
+        self._attention.install()
+        # The dispatcher looks there for what libraries put in the place of torch's own.
+        torch.library._impls.intersection_update(known)
 
     @contextlib.contextmanager
     def _compiling(self) -> Iterator[None]:
-        with self._originals.restored(), self._fakes.active():
+        with self._originals.restored(), self._fakes.active(), self._casting.active():
             yield
 
     def _taken(self, generated: Generated) -> None:
         if self.take is not None:
             self.take(generated)
 
-    def _failed(self, code: CodeType | None, failure: BaseException) -> None:
+    def _failed(self, name: str, failure: BaseException) -> None:
         traceback.print_exception(type(failure), failure, failure.__traceback__)
-        name = code.co_name if code is not None else "a graph"
         self._dispatcher.note(f"torch.compile of {name} failed here ({_short(failure)}): {UNSEEN}")
+
+
+def _caller() -> tuple[str, int]:
+    """File and line outside of torch and this package from which torch.compile was called."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and is_torchs(frame.f_code.co_filename):
+        frame = frame.f_back
+    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("", 0)
 
 
 def _short(failure: BaseException) -> str:

@@ -8,6 +8,7 @@ here, and Python says which device they claim.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -80,22 +81,30 @@ class Fakes:
         fake, mode = self._module.FakeTensor, self._module.FakeTensorMode
         for kind in ("cuda", "cpu", "meta"):
             setattr(fake, f"is_{kind}", property(_on(kind)))
-        dispatch = mode.dispatch
+        proxies: Any = importlib.import_module("torch.fx.experimental.proxy_tensor")
+        tracer = proxies.ProxyTorchDispatchMode
+        mode.dispatch = self._redirected(mode.dispatch)
+        tracer.__torch_dispatch__ = self._redirected(tracer.__torch_dispatch__)
 
+    def _redirected(self, dispatch: Callable[..., Any]) -> Callable[..., Any]:
+        """C++ makes results where it takes the operands to be: among meta tensors."""
+
+        @functools.wraps(dispatch)
         def redirected(
-            self_: Any,
+            mode: Any,
             func: Any,
             types: Any,
             args: Sequence[Any] = (),
             kwargs: Mapping[str, Any] | None = None,
         ) -> Any:
             stated = kwargs or {}
-            # C++ makes results where it takes the operands to be.
             if self._active and getattr(stated.get("device"), "type", None) == "meta":
+                if func is torch.ops.aten._to_copy.default and _moves_alone(args[0], stated):
+                    return args[0]  # autograd brings gradients to where it takes the result to be
                 stated = {**stated, "device": _GPU}
-            return dispatch(self_, func, types, args, stated)
+            return dispatch(mode, func, types, args, stated)
 
-        mode.dispatch = redirected
+        return redirected
 
     def _factories(self) -> None:
         """Real tensors, of which Inductor makes a few to fold constants, are device tensors.
@@ -125,13 +134,15 @@ class Fakes:
                 return plain
             if not isinstance(plain, self._module.FakeTensor):
                 return torch.ops.aten._to_copy.default(plain, device=_GPU)
-            moved = torch.empty_strided(
-                plain.shape, plain.stride(), dtype=plain.dtype, device=_GPU
-            )
-            moved.constant = plain.constant  # type: ignore[attr-defined]
+            moved = torch.empty_strided(plain.shape, plain.stride(), dtype=plain.dtype, device=_GPU)
+            moved.constant = plain.constant
             return moved
 
         return made
+
+
+def _moves_alone(tensor: torch.Tensor, kwargs: Mapping[str, Any]) -> bool:
+    return kwargs.get("dtype") in (None, tensor.dtype) and kwargs.get("memory_format") is None
 
 
 def _on(kind: str) -> Callable[[Any], bool]:

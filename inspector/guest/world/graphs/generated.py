@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from dataclasses import dataclass
+from functools import cache
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One call of torch.compile.
+
+    Args:
+        name: of the function or the module's class.
+        file: where it was called.
+        line: likewise.
+    """
+
+    name: str
+    file: str
+    line: int
 
 
 @dataclass(frozen=True)
@@ -11,9 +29,9 @@ class Generated:
 
     Args:
         text: the wrapper, with the kernels' sources.
-        function: name of the compiled function.
-        file: where it is defined.
-        line: its first.
+        function: name of the compiled function, or of the module's class where torch defines it.
+        file: where it is defined, or was compiled.
+        line: likewise.
         lines: name of each operation -> file and line of the script that it comes from.
     """
 
@@ -22,3 +40,16 @@ class Generated:
     file: str
     line: int
     lines: dict[str, tuple[str, int]]
+
+
+def is_torchs(file: str) -> bool:
+    """Whether a file is one of torch's own, or of this package."""
+    return os.path.abspath(file).startswith(_folders())
+
+
+@cache
+def _folders() -> tuple[str, ...]:
+    spec = importlib.util.find_spec("torch")
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    folders.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    return tuple(os.path.join(os.path.abspath(folder), "") for folder in folders)

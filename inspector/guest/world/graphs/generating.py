@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import Any
 
 from .fakes import Fakes
-from .generated import Generated
+from .generated import Asked, Generated, is_torchs
 
 KERNEL_PATH = re.compile(r"^# kernel path: .*\n", re.MULTILINE)
 """Where Inductor would keep a kernel: another place in each run."""
 FRAME = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in ', re.MULTILINE)
 """A line of the stack trace that Dynamo writes down with each operation of a graph."""
+RESUMED = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_\d+")
+"""What Dynamo calls the rest of a function after a graph break."""
+ASKED = "_kinspect_asked"
+"""Attribute of the object that torch.compile makes for Inductor: an `Asked`."""
 
 
 class Generating:
@@ -32,7 +37,7 @@ class Generating:
         fakes: Fakes,
         code: Callable[[], CodeType | None],
         take: Callable[[Generated], None],
-        failed: Callable[[CodeType | None, BaseException], None],
+        failed: Callable[[str, BaseException], None],
     ) -> None:
         self._fakes = fakes
         self._code = code
@@ -40,6 +45,8 @@ class Generating:
         self._failed = failed
         self._module: Any = None
         self._texts: list[str] = []
+        self._name = ""
+        self._asked: Asked | None = None
 
     def install(self) -> None:
         """Changes Inductor for good.
@@ -47,12 +54,12 @@ class Generating:
         Raises:
             AttributeError, ImportError: it is made otherwise in this torch.
         """
-        torch = importlib.import_module("torch")
+        torch: Any = importlib.import_module("torch")
         self._module = importlib.import_module("torch._inductor.compile_fx")
-        config = importlib.import_module("torch._inductor.config")
+        config: Any = importlib.import_module("torch._inductor.config")
         config.compile_threads = 1
         config.force_disable_caches = True
-        functorch = importlib.import_module("torch._functorch.config")
+        functorch: Any = importlib.import_module("torch._functorch.config")
         functorch.force_non_lazy_backward_lowering = True  # else only what a script asks for
         graph = importlib.import_module("torch._inductor.graph").GraphLowering
         generating = self
@@ -63,33 +70,51 @@ class Generating:
         graph.compile_to_module = written
 
         def call(wrapper: Any, model: Any, inputs: Sequence[Any]) -> Any:
-            return generating.compile(model, inputs, wrapper.config)
+            asked = getattr(wrapper, ASKED, None)
+            return generating.compile(model, inputs, wrapper.config, asked)
 
+        def made(wrapper: Any, *args: Any, **kwargs: Any) -> None:
+            plain_made(wrapper, *args, **kwargs)
+            setattr(wrapper, ASKED, generating._asked)
+
+        plain_made = torch._TorchCompileInductorWrapper.__init__
+        torch._TorchCompileInductorWrapper.__init__ = made
         torch._TorchCompileInductorWrapper.__call__ = call
 
-    def compile(self, model: Any, inputs: Sequence[Any], config: dict[str, Any]) -> Any:
+    @contextlib.contextmanager
+    def asked(self, asked: Asked) -> Iterator[None]:
+        """What torch.compile makes inside belongs to this call of it."""
+        self._asked = asked
+        try:
+            yield
+        finally:
+            self._asked = None
+
+    def compile(
+        self, model: Any, inputs: Sequence[Any], config: dict[str, Any], asked: Asked | None
+    ) -> Any:
         """Generates the code of a graph; what runs is the graph itself.
 
         Args:
+            asked: the call of torch.compile that this is for.
             model: Dynamo's graph.
             inputs: fake tensors and symbolic numbers.
             config: Inductor's options, as the script stated them.
         """
         code = self._code()
         self._texts = []
+        origin = _origin(code, asked)
+        self._name = origin.name
         try:
             with self._fakes.constants():
                 self._module.compile_fx(
                     model, inputs, inner_compile=self._inner, config_patches=config
                 )
         except Exception as failure:
-            self._failed(code, failure)
+            self._failed(origin.name, failure)
         lines = _lines(model)
         for text in dict.fromkeys(self._texts):
-            function = code.co_name if code is not None else "a graph"
-            file = code.co_filename if code is not None else ""
-            line = code.co_firstlineno if code is not None else 0
-            self._take(Generated(text, function, file, line, lines))
+            self._take(Generated(text, origin.name, origin.file, origin.line, lines))
         return model.forward
 
     def _inner(self, graph: Any, inputs: Sequence[Any], **kwargs: Any) -> Any:
@@ -98,7 +123,7 @@ class Generating:
             self._module.compile_fx_inner(graph, inputs, **kwargs)
         except Exception as failure:
             if len(self._texts) == texts:
-                self._failed(self._code(), failure)
+                self._failed(self._name, failure)
 
         def run(args: Any) -> Any:
             return graph.forward(*args)
@@ -117,10 +142,20 @@ class _WrittenError(Exception):
     """The text is there: no more is wanted."""
 
 
+def _origin(code: CodeType | None, asked: Asked | None) -> Asked:
+    """The function at work; the call of torch.compile where that is one of torch's own."""
+    if code is None or is_torchs(code.co_filename):
+        return asked or Asked("a graph", "", 0)
+    name = getattr(code, "co_qualname", code.co_name).rpartition("<locals>.")[2]
+    resumed = RESUMED.fullmatch(name)
+    name = resumed["name"] if resumed is not None else name
+    return Asked(name, code.co_filename, code.co_firstlineno)
+
+
 def _lines(model: Any) -> dict[str, tuple[str, int]]:
     """Where each operation stands, by its name in Inductor's comments."""
     found = {}
-    for node in getattr(model, "graph", None) and model.graph.nodes or ():
+    for node in (getattr(model, "graph", None) and model.graph.nodes) or ():
         frames = FRAME.findall(node.meta.get("stack_trace") or "")
         if frames:
             file, line = frames[-1]

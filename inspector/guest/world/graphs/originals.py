@@ -25,7 +25,7 @@ class Originals:
         for owner, before in self._before:
             for name, value in vars(owner).items():
                 original = before.get(name, _MISSING)
-                if original is value or name.startswith("__") and owner is not _CONTEXT:
+                if original is value or (name.startswith("__") and owner is not _CONTEXT):
                     continue
                 # What torch.cuda answers stays: only the classes of streams and the like go back.
                 if owner is not torch.cuda or isinstance(value, type):

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from types import CodeType
 from typing import Any
 
+from ..dispatch import DeviceMode
 from ..tensors import DeviceTensor
 
 OURS = __name__.partition(".world.")[0]
@@ -25,7 +26,7 @@ class Tracing:
     def __init__(
         self,
         compiling: Callable[[], AbstractContextManager[None]],
-        failed: Callable[[CodeType, BaseException], None],
+        failed: Callable[[str, BaseException], None],
     ) -> None:
         self._compiling = compiling
         self._failed = failed
@@ -38,14 +39,24 @@ class Tracing:
             AttributeError, ImportError: it is made otherwise in this torch.
         """
         importlib.import_module("torch._dynamo.trace_rules").add(OURS)
+        self._operators()
         self._inputs()
         self._compiles()
-        config = importlib.import_module("torch._dynamo.config")
+        config: Any = importlib.import_module("torch._dynamo.config")
         # What only fails here, a script is not to notice.
         config.suppress_errors = True
 
+    @staticmethod
+    def _operators() -> None:
+        """Operators outside of a graph come to Python from C++, where Dynamo would set in again."""
+        disable = importlib.import_module("torch._dynamo").disable
+        mode: Any = DeviceMode
+        mode.__torch_dispatch__ = disable(mode.__torch_dispatch__)
+        plain = DeviceTensor.__dict__["__torch_dispatch__"].__func__
+        DeviceTensor.__torch_dispatch__ = classmethod(disable(plain))  # type: ignore[assignment]
+
     def _inputs(self) -> None:
-        builder = importlib.import_module("torch._dynamo.variables.builder")
+        builder: Any = importlib.import_module("torch._dynamo.variables.builder")
         wrap = builder.VariableBuilder._wrap
         subclass_of = builder.infer_subclass_type
 
@@ -61,7 +72,7 @@ class Tracing:
         builder.infer_subclass_type = subclass
 
     def _compiles(self) -> None:
-        module = importlib.import_module("torch._dynamo.convert_frame")
+        module: Any = importlib.import_module("torch._dynamo.convert_frame")
         internal = importlib.import_module("torch._dynamo.exc").InternalTorchDynamoError
         plain = module._compile
 
@@ -71,7 +82,7 @@ class Tracing:
                 with self._compiling():
                     return plain(code, *args, **kwargs)
             except internal as failure:
-                self._failed(code, failure)
+                self._failed(code.co_name, failure)
                 raise
             finally:
                 self.code = before
