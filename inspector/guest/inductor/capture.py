@@ -25,7 +25,7 @@ from .functions import KernelFile
 from .grids import grid_of
 from .metadata import Arguments, MetadataError, arguments, device_name, device_type, triton_meta
 from .source import USERS, KernelSource, SourceError, kernels_of, parsed
-from .tuning import Configs, TuningError, configs_of, split
+from .tuning import OPTIONS, Configs, TuningError, configs_of, split
 
 STATED_OPTIONS = ("enable_fp_fusion",)
 """Compile options that Inductor writes into the metadata for Triton."""
@@ -195,7 +195,7 @@ class _Work:
             line=line if kernel.verbatim else kernel.line,
             grid=list(grid) if grid is not None else None,
             call_site=self._call_site(kernel, launch),
-            tuning={n: plain(v) for n, v in {**tuned, **options}.items()},
+            tuning={n: plain(v) for n, v in {**_of_template(kernel), **tuned, **options}.items()},
             key=f"{self._number}",
         )
         return {"variant": variant}
@@ -237,6 +237,13 @@ class _Work:
         message = f"{self._path}:{kernel.line}: kernel {kernel.name}: {text}"
         hint = "its metadata must be those of torch 2.0 or newer, as Inductor wrote them"
         return error("capture", message, hint, kernel.name)
+
+
+def _of_template(kernel: KernelSource) -> Mapping[str, Any]:
+    """The tile that a template was filled in for: in its text those are plain constants."""
+    meta = kernel.keywords.get("inductor_meta") or {}
+    stated = meta.get("config_args") or {}
+    return {n: v for n, v in stated.items() if type(v) is int and n not in OPTIONS}
 
 
 def _definition(kernel: KernelSource) -> ast.FunctionDef:

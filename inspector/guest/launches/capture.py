@@ -85,7 +85,7 @@ def capture(request: dict[str, Any], write: Emit) -> None:
     )
     recorder.install()
     graphs = Graphs(request["generated"], emit, names.wanted, recorder.expect)
-    world.generate(graphs.take)
+    world.generate(graphs.take, request.get("max_configs"))
     calls = request.get("calls") or ()
     home = request.get("home") or os.getcwd()
     argv = request.get("argv") or ()

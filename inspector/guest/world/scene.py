@@ -60,10 +60,15 @@ class World:
                 stack.enter_context(self._torch.suspended())
             yield
 
-    def generate(self, take: Callable[[Any], None]) -> None:
-        """What torch.compile generates from here on goes to `take` (`graphs/generated.py`)."""
+    def generate(self, take: Callable[[Any], None], most_choices: int | None) -> None:
+        """What torch.compile generates from here on goes to `take` (`graphs/generated.py`).
+
+        Args:
+            take: given each graph's.
+            most_choices: of those that max-autotune would time, how many are generated.
+        """
         if self._torch is not None:
-            self._torch.generate(take)
+            self._torch.generate(take, most_choices)
 
     def tensor(
         self,

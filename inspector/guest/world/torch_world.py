@@ -62,9 +62,14 @@ class TorchWorld:
         torch.serialization.add_safe_globals([rebuild, rebuild_parameter])
         originals.settle()
 
-    def generate(self, take: Callable[[Generated], None]) -> None:
-        """What torch.compile generates from here on goes to `take`."""
-        self._compile.take = take
+    def generate(self, take: Callable[[Generated], None], most_choices: int | None) -> None:
+        """What torch.compile generates from here on goes to `take`.
+
+        Args:
+            take: given each graph's.
+            most_choices: of those that max-autotune would time, how many are generated.
+        """
+        self._compile.take, self._compile.most_choices = take, most_choices
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

@@ -11,5 +11,6 @@ runs in the world like any other code, so that the script goes on.
     casting.py    autocast, which torch's C++ leaves out for them
     attention.py  which attention torch would choose
     generating.py Inductor is stopped when its text is there
+    choosing.py   max-autotune, which would time what it chooses among
     generated.py  the text, and where in the script it comes from
 """

@@ -35,6 +35,7 @@ class Compile:
 
     def __init__(self, dispatcher: Dispatcher, originals: Originals, arch: str) -> None:
         self.take: Callable[[Generated], None] | None = None
+        self.most_choices: int | None = None
         self._arch = arch
         self._dispatcher = dispatcher
         self._originals = originals
@@ -96,6 +97,7 @@ class Compile:
         fakes = self._fakes = Fakes(self._dispatcher)
         tracing = Tracing(self._compiling, self._failed)
         generating = Generating(fakes, lambda: tracing.code, self._taken, self._failed)
+        generating.most_choices = self.most_choices
         self._generating = generating
         tracing.install()
         generating.install()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import Any
 
+from ...sampling import spread
+from .choosing import Choosing
 from .fakes import Fakes
 from .generated import Asked, Generated, is_torchs
 
@@ -44,6 +47,9 @@ class Generating:
         self._take = take
         self._failed = failed
         self._module: Any = None
+        self._config: Any = None
+        self._choosing = Choosing()
+        self.most_choices: int | None = None
         self._texts: list[str] = []
         self._name = ""
         self._asked: Asked | None = None
@@ -56,7 +62,9 @@ class Generating:
         """
         torch: Any = importlib.import_module("torch")
         self._module = importlib.import_module("torch._inductor.compile_fx")
+        self._choosing.install()
         config: Any = importlib.import_module("torch._inductor.config")
+        self._config = config
         config.compile_threads = 1
         config.force_disable_caches = True
         functorch: Any = importlib.import_module("torch._functorch.config")
@@ -118,18 +126,28 @@ class Generating:
         return model.forward
 
     def _inner(self, graph: Any, inputs: Sequence[Any], **kwargs: Any) -> Any:
-        texts = len(self._texts)
-        try:
-            self._module.compile_fx_inner(graph, inputs, **kwargs)
-        except Exception as failure:
-            if len(self._texts) == texts:
-                self._failed(self._name, failure)
+        tuned = self._config.max_autotune or self._config.max_autotune_gemm
+        untouched = copy.deepcopy(graph) if tuned else None
+        self._choosing.begin(0)
+        self._generate(graph, inputs, kwargs)
+        points = self._choosing.points
+        for pick in spread(points, self.most_choices)[1:] if points else ():
+            self._choosing.begin(pick)
+            self._generate(copy.deepcopy(untouched), inputs, kwargs)
 
         def run(args: Any) -> Any:
             return graph.forward(*args)
 
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
+
+    def _generate(self, graph: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        texts = len(self._texts)
+        try:
+            self._module.compile_fx_inner(graph, inputs, **kwargs)
+        except Exception as failure:
+            if len(self._texts) == texts:
+                self._failed(self._name, failure)
 
     def _written(self, lowering: Any) -> Any:
         code = lowering.codegen()[0]
