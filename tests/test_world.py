@@ -626,14 +626,6 @@ def test_torch_features_around_kernels(world: World) -> None:
     checkpoint(nn.Linear(8, 8).cuda(), x, use_reentrant=False).sum().backward()
     assert x.grad.is_cuda
 
-    @torch.compile(fullgraph=True)
-    def compiled(a: Any) -> Any:
-        return a
-
-    assert compiled(x) is x
-    assert torch.compile(compiled, mode="max-autotune")(x) is x
-    (said,) = [note for note in world.notes if "torch.compile" in note]
-    assert "Inductor" in said
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         y = x + 1

@@ -42,6 +42,8 @@ _WIDE_INSTRUCTION = 32
 _SPLIT = 2  # instructions for each wave from which a tile can be split among twice the waves
 _AHEAD = 2
 _MOST_SIZES = 3
+_NO_TILE = ("MODEL", "HEAD", "STRIDE", "GROUP", "DIM")
+"""In the names of what belongs to the data, and of whose half a kernel computes half."""
 _TOLD_OF = frozenset(("contiguity", "divisibility", "mask"))
 _WIDE = 64  # bits per lane
 
@@ -65,7 +67,7 @@ def kernel_metrics(
         yield Metric(REMEDIES, None, "mapping", "derived", "no hot loop spills")
         return
     if subject.ttgir is None and option(subject, "num_warps") is None:
-        said = [_launch_bounds(subject)]
+        said = [] if _size_is_the_bound(subject, metrics) else [_launch_bounds(subject)]
     else:
         said = list(_of_triton(subject, hot, accesses, metrics))
     found: dict[str, Scalar] = {"changes": len(said), "said": "; ".join(said) or None}
@@ -75,6 +77,21 @@ def kernel_metrics(
 def _spills(loop: LoopReport) -> int:
     values = (loop.metrics.get(name) for name in ("spills.reloads", "spills.stores"))
     return sum(int(m.value) for m in values if m is not None and isinstance(m.value, int))
+
+
+def _size_is_the_bound(subject: Subject, metrics: Mapping[str, Metric]) -> bool:
+    """Whether a lane has all the registers that a workgroup of the stated size leaves it.
+
+    All of its waves are resident at once or none: 512 work-items are two waves a SIMD, and 256
+    VGPRs the most that two of them can have.
+    """
+    machine, size = subject.machine, subject.function.resources.max_workgroup_size
+    used = _value(metrics, "vgpr_allocated")
+    if machine is None or size is None or size == _UNKNOWN_BLOCK or not isinstance(used, int):
+        return False
+    waves = -(-size // machine.wave_sizes[0])
+    a_simd = -(-waves // machine.simds_per_cu)
+    return used + machine.vgpr_granule > machine.vgpr_total // a_simd
 
 
 def _launch_bounds(subject: Subject) -> str:
@@ -109,10 +126,13 @@ def _of_triton(
     if waves is not None and waves < most and room >= _SPLIT and not shared:
         yield f"num_warps={waves * 2} for the same tile{_aside(cdna, products, waves)}"
     if stages is not None and stages > 1 and _is_pipelined(subject.ttgir):
-        yield (
-            f"num_stages={stages - 1} (526 scratch accesses to 100, 189 to 38"
-            f"{'' if stages > _AHEAD else '; from 2 to 1 it can be worse'})"
-        )
+        if stages > _AHEAD:
+            yield (
+                f"num_stages={stages - 1} (526 scratch accesses to 100, 189 to 38), then 1 (702 to"
+                " 84 where 2 left 555, 40 to 10 where 2 left 40)"
+            )
+        else:
+            yield "num_stages=1 (it can be worse)"
     if room >= _SPLIT:
         yield (
             f"a smaller tile: half of {_sizes(subject, products)}, first of the one that the loop"
@@ -124,7 +144,9 @@ def _sizes(subject: Subject, products: Sequence[tuple[int, int]]) -> str:
     """The block sizes that make the products' rows and columns, by the kernel's own names."""
     extents = {extent for product in products for extent in product}
     named = [name for name, value in subject.facts.constexprs.items() if value in extents]
-    fitting = [name for name in named if "BLOCK" in name.upper()] or named
+    tiles = [name for name in named if not any(word in name.upper() for word in _NO_TILE)]
+    fitting = [name for name in tiles if "BLOCK" in name.upper()]
+    fitting = fitting or [name for name in tiles if name.startswith("B")]
     return " or ".join(fitting[:_MOST_SIZES]) or "one of its block sizes"
 
 

@@ -8,6 +8,7 @@ the real modules.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 import threading
@@ -114,8 +115,12 @@ def _is_plain(value: Any) -> bool:
 
 
 def _disable(fn: Any = None, recursive: bool = True, **kwargs: Any) -> Any:
-    """The function itself, also as a decorator with arguments: nothing is compiled."""
-    return fn if fn is not None else (lambda function: function)
+    """The function itself, also as a decorator with arguments; Dynamo knows it by its mark."""
+    if fn is None:
+        return _disable
+    with contextlib.suppress(AttributeError, TypeError):  # a method, a builtin
+        fn._torchdynamo_disable = True
+    return fn
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:

@@ -18,7 +18,8 @@ MOST_HEAD = 256
 """Elements of a head that AOTriton's kernels take."""
 HALVES = (torch.float16, torch.bfloat16)
 EXPERIMENTAL = "TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL"
-KEYS = ("CUDA", "AutogradCUDA")
+KEYS = ("CUDA", "AutogradCUDA", "AutogradMeta")
+"""Of fake tensors, and of what AOTAutograd wraps them in, which C++ takes for meta tensors."""
 
 
 class Attention:
@@ -27,11 +28,13 @@ class Attention:
     Args:
         arch: gfx name of the GPU.
         note: takes what was chosen.
+        active: whether a graph is being compiled; else meta tensors are what they are.
     """
 
-    def __init__(self, arch: str, note: Callable[[str], None]) -> None:
+    def __init__(self, arch: str, note: Callable[[str], None], active: Callable[[], bool]) -> None:
         self._built = arch.startswith("gfx9") or os.environ.get(EXPERIMENTAL) == "1"
         self._note = note
+        self._active = active
         self._library = torch.library.Library("aten", "IMPL")
 
     def install(self) -> None:
@@ -53,7 +56,13 @@ class Attention:
     ) -> Any:
         aten = torch.ops.aten
         alike = key.shape[-1] == value.shape[-1] == query.shape[-1] and query.dim() == 4
-        built = self._built and alike and query.shape[-1] <= MOST_HEAD and not enable_gqa
+        built = (
+            self._built
+            and self._active()
+            and alike
+            and query.shape[-1] <= MOST_HEAD
+            and not enable_gqa
+        )
         backends = torch.backends.cuda
         if built and attn_mask is None and query.dtype in HALVES and backends.flash_sdp_enabled():
             self._say("AOTriton's flash attention")
@@ -81,4 +90,7 @@ class Attention:
         )[0]
 
     def _say(self, what: str) -> None:
-        self._note(f"scaled_dot_product_attention is taken for {what}, as torch chooses by itself")
+        if self._active():
+            self._note(
+                f"scaled_dot_product_attention is taken for {what}, as torch chooses by itself"
+            )

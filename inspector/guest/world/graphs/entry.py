@@ -105,7 +105,7 @@ class Compile:
         known = set(torch.library._impls)
         self._casting = Casting()
         self._casting.install()
-        self._attention = Attention(self._arch, self._dispatcher.note)
+        self._attention = Attention(self._arch, self._dispatcher.note, fakes.in_use)
         self._attention.install()
         # The dispatcher looks there for what libraries put in the place of torch's own.
         torch.library._impls.intersection_update(known)

@@ -54,6 +54,10 @@ class Fakes:
         finally:
             self._active -= 1
 
+    def in_use(self) -> bool:
+        """Whether they are."""
+        return self._active > 0
+
     @contextlib.contextmanager
     def constants(self) -> Iterator[None]:
         """`torch.tensor(1.0, device='cuda')` makes a fake tensor that knows its value inside."""
