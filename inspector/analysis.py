@@ -38,7 +38,7 @@ from kinspect.inspector.model import (
     Variant,
 )
 
-ANALYSIS_VERSION = 19
+ANALYSIS_VERSION = 20
 """Raised whenever a figure of an unchanged input would change."""
 
 

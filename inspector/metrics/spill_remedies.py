@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from kinspect.inspector.metrics.capacity import capacity
 from kinspect.inspector.metrics.options import option
 from kinspect.inspector.metrics.subject import Subject
 from kinspect.inspector.model import (
@@ -89,9 +90,10 @@ def _size_is_the_bound(subject: Subject, metrics: Mapping[str, Metric]) -> bool:
     used = _value(metrics, "vgpr_allocated")
     if machine is None or size is None or size == _UNKNOWN_BLOCK or not isinstance(used, int):
         return False
-    waves = -(-size // machine.wave_sizes[0])
-    a_simd = -(-waves // machine.simds_per_cu)
-    return used + machine.vgpr_granule > machine.vgpr_total // a_simd
+    wave = _value(metrics, "wave_size")
+    unit = capacity(machine, wave if isinstance(wave, int) else None, False, subject.facts.llvm)
+    waves = -(-size // unit.wave_size)
+    return used >= unit.most_vgprs(-(-waves // unit.eus))
 
 
 def _launch_bounds(subject: Subject) -> str:

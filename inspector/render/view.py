@@ -419,11 +419,34 @@ def no_loop(kernel: KernelReport) -> str:
     return "No loop in what was read" if kernel.unread else "No loop"
 
 
+NO_REMEDY = (
+    "no finding: {spills} scratch accesses of spills in an iteration of the hot loops, for which no"
+    " option or block size is known to help"
+)
+
+
+def spills_in_hot_loops(kernel: KernelReport) -> int:
+    """Scratch accesses of spilled registers in one iteration of each hot loop, in all."""
+    metrics = (
+        loop.metrics.get(name)
+        for loop in kernel.loops
+        if loop.hot
+        for name in ("spills.reloads", "spills.stores")
+    )
+    return sum(m.value for m in metrics if m is not None and isinstance(m.value, int))
+
+
 def findings_summary(kernel: KernelReport) -> str:
-    """How many findings there are; that nothing looks wrong only where all was read."""
+    """How many findings there are; that nothing looks wrong only where all was read.
+
+    A kernel for whose spills no change is known has no finding, and something looks wrong.
+    """
     findings = kernel.findings
+    if not findings and kernel.unread:
+        return "no finding in what was read"
     if not findings:
-        return "no finding in what was read" if kernel.unread else "nothing looks wrong"
+        spills = spills_in_hot_loops(kernel)
+        return NO_REMEDY.format(spills=spills) if spills else "nothing looks wrong"
     tally = []
     for severity in SEVERITIES:
         n = sum(f.severity == severity for f in findings)

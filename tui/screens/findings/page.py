@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.render.view import plural, spills_in_hot_loops
 from kinspect.tui.editor import open_editor
 from kinspect.tui.pages import Page
 from kinspect.tui.screens.findings import detail as detail
@@ -179,6 +180,9 @@ class FindingsPage(Page):
             return "no kernel is open"
         if any(entry.report.unread for entry in self.session.entries.values()):
             return "no finding in what was read"
+        spilling = sum(bool(spills_in_hot_loops(e.report)) for e in self.session.entries.values())
+        if spilling:
+            return f"no finding, but {plural(spilling, 'kernel')} with spills in a hot loop"
         return "nothing looks wrong"
 
     @property
