@@ -1,8 +1,12 @@
-"""Which of several kernels max-autotune takes: it would time them, here each is taken in turn."""
+"""What torch's compiler would time to choose: kernels for a product, and whether to pad it.
+
+Of kernels each is taken in turn; a product stays as it is.
+"""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 _LAST = 1e6
@@ -10,9 +14,14 @@ _LAST = 1e6
 
 
 class Choosing:
-    """Stands in for the measurements."""
+    """Stands in for the measurements.
 
-    def __init__(self) -> None:
+    Args:
+        note: told what was taken for granted.
+    """
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
         self._pick = 0
         self.points: list[dict[str, str]] = []
 
@@ -48,11 +57,17 @@ class Choosing:
             return times
 
         module.AlgorithmSelectorCache.do_autotuning = timed
+        padding: Any = importlib.import_module("torch._inductor.fx_passes.pad_mm")
+        padding.get_cached_should_pad = self._padded
         module.AlgorithmSelectorCache.make_precompile_fn = _nothing_to_wait_for
 
     def begin(self, pick: int) -> None:
         """What is generated next takes this one of the kernels."""
         self._pick, self.points = pick, []
+
+    def _padded(self, key: Any) -> bool:
+        self._note("products that torch may pad, which it would time, are generated as they are")
+        return False
 
 
 def _point(choice: Any) -> dict[str, str]:

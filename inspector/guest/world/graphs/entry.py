@@ -96,7 +96,9 @@ class Compile:
         importlib.import_module("torch._dynamo")
         fakes = self._fakes = Fakes(self._dispatcher)
         tracing = Tracing(self._compiling, self._failed)
-        generating = Generating(fakes, lambda: tracing.code, self._taken, self._failed)
+        generating = Generating(
+            fakes, lambda: tracing.code, self._taken, self._failed, self._dispatcher.note
+        )
         generating.most_choices = self.most_choices
         self._generating = generating
         tracing.install()

@@ -33,6 +33,7 @@ class Generating:
         code: what Dynamo is looking at.
         take: given each text.
         failed: told where Inductor broke down.
+        note: told of what is taken for granted.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Generating:
         code: Callable[[], CodeType | None],
         take: Callable[[Generated], None],
         failed: Callable[[str, BaseException], None],
+        note: Callable[[str], None],
     ) -> None:
         self._fakes = fakes
         self._code = code
@@ -48,7 +50,7 @@ class Generating:
         self._failed = failed
         self._module: Any = None
         self._config: Any = None
-        self._choosing = Choosing()
+        self._choosing = Choosing(note)
         self.most_choices: int | None = None
         self._texts: list[str] = []
         self._name = ""
