@@ -54,6 +54,10 @@ def attends(q):
     return torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True)
 
 @torch.compile
+def lost(a, labels):  # the loss inside
+    return torch.nn.functional.cross_entropy(head(a), labels)
+
+@torch.compile
 def library(a):
     return a @ a
 
@@ -80,6 +84,10 @@ for rows in (32, 48, 80):
 brings(on_gpu(1024))
 attends(on_gpu(2, 4, 128, 64, dtype=torch.float16))
 library(a)
+head = nn.Linear(64, 10).cuda()
+loss = lost(a, torch.randint(0, 10, (64,), device="cuda"))
+loss.backward()
+check(head.weight.grad is not None)
 
 net = torch.compile(Net().cuda())
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -166,6 +174,14 @@ def test_autocast_and_the_backward_pass(report: Any) -> None:
     assert "*bf16" in types
     outside = {kind for k in of(found, "pointwise") for kind in k["variant"]["signature"].values()}
     assert "*bf16" not in outside
+
+
+def test_a_loss_inside_has_its_backward_pass(report: Any) -> None:
+    found, stderr, _ = report
+    names = [kernel["name"] for kernel in of(found, "lost")]
+    assert any("nll_loss_forward" in name for name in names)
+    assert any("log_softmax_backward" in name for name in names)
+    assert "an autograd kernel was not registered" not in stderr
 
 
 def test_what_comes_to_library_kernels_alone_is_said(report: Any) -> None:

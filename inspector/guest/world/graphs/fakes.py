@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._C import DispatchKey
 
 from ..dispatch import DEVICE_TYPES, Dispatcher
 
@@ -43,6 +44,7 @@ class Fakes:
         self._construction()
         self._devices()
         self._factories()
+        self._composites()
         self._module.init_gpu_context = _nothing
 
     @contextlib.contextmanager
@@ -130,6 +132,24 @@ class Fakes:
         # The dispatcher looks there for what libraries put in the place of torch's own.
         torch.library._impls.intersection_update(known)
         self._library = library  # what it registered goes with it
+
+    @staticmethod
+    def _composites() -> None:
+        """Operators made of others stay so for meta tensors, with the others' gradients.
+
+        Some have a Python kernel for the meta device besides. Torch's Python dispatcher takes that
+        for a backend's own and then knows no gradient: cross_entropy would end the backward pass.
+        """
+        for name in torch._C._dispatch_get_all_op_names():
+            namespace, _, full = name.partition("::")
+            plain, _, overload = full.partition(".")
+            if namespace != "aten" or not torch._C._dispatch_has_kernel_for_dispatch_key(
+                name, "CompositeImplicitAutograd"
+            ):
+                continue
+            operator = getattr(getattr(torch.ops.aten, plain, None), overload or "default", None)
+            if operator is not None and operator.py_kernels.pop(DispatchKey.Meta, None):
+                operator._dispatch_cache.clear()
 
     def _from_data(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def made(data: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
