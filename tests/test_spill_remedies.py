@@ -49,6 +49,15 @@ def test_more_waves_on_rdna_while_each_has_an_instruction(kernels: dict[str, Ker
     assert scratch(more) == 0  # the first, followed
 
 
+def test_on_rdna_no_waves_that_repeat_rows(kernels: dict[str, KernelReport]) -> None:
+    few, more = kernels["rows_for_four"], kernels["rows_for_four_more_waves"]
+    _, said = remedies(few)
+    assert "num_warps" not in said
+    assert said.endswith("first of one that the loop walks over")
+    assert 8 * scratch(more) > 4 * scratch(few) > 0  # what more waves would do
+    assert scratch(kernels["rows_for_four_half"]) == 0  # and the tile
+
+
 def test_on_cdna_smaller_instructions_come_first(kernels: dict[str, KernelReport]) -> None:
     changes, said = remedies(kernels["held_down"])
     assert said.startswith("matrix_instr_nonkdim=16; num_warps=8 for the same tile, or as many")

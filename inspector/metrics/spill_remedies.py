@@ -43,8 +43,11 @@ _WIDE_INSTRUCTION = 32
 _SPLIT = 2  # instructions for each wave from which a tile can be split among twice the waves
 _AHEAD = 2
 _MOST_SIZES = 3
+_TILE = ("BLOCK", "TILE", "SIZ_B")
+"""In the names of block sizes, besides the short ones that begin with a B (BT, BV)."""
 _NO_TILE = ("MODEL", "HEAD", "STRIDE", "GROUP", "DIM")
 """In the names of what belongs to the data, and of whose half a kernel computes half."""
+_OFTEN_A_HEAD = "BLOCK_D"  # as a rule the whole head: named where no other size is
 _TOLD_OF = frozenset(("contiguity", "divisibility", "mask"))
 _WIDE = 64  # bits per lane
 
@@ -123,9 +126,12 @@ def _of_triton(
     if cdna and _value(metrics, "matrix.nonkdim") == _WIDE_INSTRUCTION:
         yield "matrix_instr_nonkdim=16"
     most = _CDNA_WAVES if cdna else _MOST_WAVES
-    rows = min((m for m, _ in products), default=None)
-    shared = rows is not None and waves is not None and rows < _MATRIX_ROWS * waves
-    if waves is not None and waves < most and room >= _SPLIT and not shared:
+    if (
+        waves is not None
+        and waves < most
+        and room >= _SPLIT
+        and not _repeats(products, waves if cdna or len(products) == 1 else waves * 2)
+    ):
         yield f"num_warps={waves * 2} for the same tile{_aside(cdna, products, waves)}"
     if stages is not None and stages > 1 and _is_pipelined(subject.ttgir):
         if stages > _AHEAD:
@@ -135,21 +141,42 @@ def _of_triton(
             )
         else:
             yield "num_stages=1 (it can be worse)"
-    if room >= _SPLIT:
-        yield (
-            f"a smaller tile: half of {_sizes(subject, products)}, first of the one that the loop"
-            " does not walk over where nothing is stored to scratch in it"
+    sizes = _sizes(subject, products)
+    if room >= _SPLIT and sizes:
+        first = (
+            "the one that the loop does not walk over where nothing is stored to scratch in it"
+            if cdna
+            else "one that the loop walks over"
         )
+        which = f", first of {first}" if len(sizes) > 1 else ""
+        yield f"a smaller tile: half of {' or '.join(sizes[:_MOST_SIZES])}{which}"
 
 
-def _sizes(subject: Subject, products: Sequence[tuple[int, int]]) -> str:
-    """The block sizes that make the products' rows and columns, by the kernel's own names."""
+def _repeats(products: Sequence[tuple[int, int]], waves: int) -> bool:
+    """Whether so many waves have less than a matrix instruction's rows each.
+
+    On RDNA chained products then repeat rows: of 11 kernels that were given twice the waves seven
+    had more scratch accesses or half as many instructions again for the same work.
+    """
+    rows = min((m for m, _ in products), default=None)
+    return rows is not None and rows < _MATRIX_ROWS * waves
+
+
+def _sizes(subject: Subject, products: Sequence[tuple[int, int]]) -> list[str]:
+    """The block sizes that make the products' rows and columns, by the kernel's own names.
+
+    Without a product every block size may be one.
+    """
     extents = {extent for product in products for extent in product}
-    named = [name for name, value in subject.facts.constexprs.items() if value in extents]
+    named = [
+        name
+        for name, value in subject.facts.constexprs.items()
+        if (value in extents if products else isinstance(value, int) and value > 1)
+    ]
     tiles = [name for name in named if not any(word in name.upper() for word in _NO_TILE)]
-    fitting = [name for name in tiles if "BLOCK" in name.upper()]
+    fitting = [name for name in tiles if any(word in name.upper() for word in _TILE)]
     fitting = fitting or [name for name in tiles if name.startswith("B")]
-    return " or ".join(fitting[:_MOST_SIZES]) or "one of its block sizes"
+    return [name for name in fitting if name != _OFTEN_A_HEAD] or fitting
 
 
 def _aside(cdna: bool, products: Sequence[tuple[int, int]], waves: int) -> str:

@@ -5,28 +5,28 @@ import triton.language as tl
 
 
 @triton.jit
-def product(a, b, c, K, M: tl.constexpr, N: tl.constexpr, BLOCK_K: tl.constexpr):
-    rows, cols = tl.arange(0, M), tl.arange(0, N)
-    acc = tl.zeros((M, N), tl.float32)
+def product(a, b, c, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    rows, cols = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for k in range(0, K, BLOCK_K):
         ks = k + tl.arange(0, BLOCK_K)
         x = tl.load(a + rows[:, None] * K + ks[None, :])
         y = tl.load(b + ks[:, None] + cols[None, :] * K)
         acc = tl.dot(x, y, acc)
-    tl.store(c + rows[:, None] * N + cols[None, :], acc)
+    tl.store(c + rows[:, None] * BLOCK_N + cols[None, :], acc)
 
 
 @triton.jit
-def chained(a, b, c, K, M: tl.constexpr, N: tl.constexpr, BLOCK_K: tl.constexpr):
+def chained(a, b, c, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
     """As many waves as the first product has matrix instructions."""
-    rows, cols, ks = tl.arange(0, M), tl.arange(0, N), tl.arange(0, BLOCK_K)
+    rows, cols, ks = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
     x = tl.load(a + rows[:, None] * BLOCK_K + ks[None, :])
-    acc = tl.zeros((M, N), tl.float32)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for k in range(0, K, BLOCK_K):
         y = tl.load(b + (k + ks)[None, :] * BLOCK_K + ks[:, None])
         z = tl.load(b + (k + ks)[:, None] + cols[None, :] * K)
         acc = tl.dot(tl.dot(x, y).to(tl.float16), z, acc)
-    tl.store(c + rows[:, None] * N + cols[None, :], acc)
+    tl.store(c + rows[:, None] * BLOCK_N + cols[None, :], acc)
 
 
 def _case(name, kernel, tile, arch, **options):
@@ -35,7 +35,7 @@ def _case(name, kernel, tile, arch, **options):
         "name": name,
         "kernel": kernel,
         "signature": {"a": "*fp16:16", "b": "*fp16:16", "c": "*fp32:16", "K": "i32:16"},
-        "constexprs": {"M": m, "N": n, "BLOCK_K": k},
+        "constexprs": {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k},
         "options": {"num_warps": 4, "num_stages": 2, **options},
         "archs": [arch],
     }
@@ -45,6 +45,9 @@ KINSPECT_CASES = [
     _case("tile_of_256", "product", (256, 128, 32), "gfx1100"),
     _case("tile_of_256_more_waves", "product", (256, 128, 32), "gfx1100", num_warps=8),
     _case("held_down", "product", (128, 128, 32), "gfx942", waves_per_eu=6),
+    _case("rows_for_four", "chained", (64, 512, 32), "gfx1100"),
+    _case("rows_for_four_more_waves", "chained", (64, 512, 32), "gfx1100", num_warps=8),
+    _case("rows_for_four_half", "chained", (64, 256, 32), "gfx1100"),
     _case("thin", "chained", (32, 512, 32), "gfx1100", num_stages=1),
     _case("thin_pipelined", "chained", (32, 512, 32), "gfx1100"),
 ]
