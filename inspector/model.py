@@ -74,11 +74,13 @@ class Assumption:
         what: it asked, in words.
         assumed: the answer.
         source: where it asked.
+        explored: whether this is the other answer than the likelier one, tried on request.
     """
 
     what: str
     assumed: str
     source: SourceLoc | None = None
+    explored: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,23 @@ STEERING: list[tuple[str, list[tuple[str, str, int]] | None]] = [
         "import not_there_at_all as lib\nlaunch(64 if lib.kind() == 'a' else 32)",
         None,
     ),
-    ("big = torch.rand(1 << 28, device='cuda')\nlaunch(32 if big.any() else 64)", None),
+    (
+        "big = torch.rand(1 << 40, device='cuda')\nlaunch(32 if big.any() else 64)",
+        [("the value of a tensor that would take more than 10 s to compute", "True", 2)],
+    ),
+    (
+        "big = torch.eye(1 << 15, device='cuda') + 1\nlaunch(int(big.cumsum(0)[0, 0].item()))",
+        [("the value of a tensor that would take more than 1 GiB to compute", "1", 2)],
+    ),
+    (
+        "big = torch.ones(1 << 20, device='cuda')\nadd[(1,)](x, big, z, 8, B=16)\n"
+        "launch(32 if big.max() > 0 else 64)",
+        [(f"the value of {WRITTEN}", "False", 3)],
+    ),
+    (
+        "part = torch.empty(8, device='cuda')\npart[0].fill_(2)\nlaunch(32 if part[1] > 0 else 64)",
+        None,
+    ),
     (
         "def best(a, b):\n    if a.max().item() > 1:\n        return\n    launch(32)\nbest(y, x)",
         None,
@@ -122,6 +138,10 @@ HARMLESS = [
     "n = int(x.sum().item())\nlaunch(n // 64)",  # an input that no kernel writes
     "same = torch.equal(x, torch.ones(4096, device='cuda'))\nlaunch(64 if same else 128)",
     "same = torch.allclose(x, x + 1)\nlaunch(128 if same else 64)",
+    "mask = torch.randn(2048, 2048, device='cuda') > 0\n"
+    "launch(64 if 2e6 < int(mask.sum().item()) < 2.2e6 else 128)",  # too large to be kept
+    "kept = torch.ones(1 << 20, device='cuda').nonzero()\n"
+    "launch(64 if len(kept) == 1 << 20 else 128)",
     "y.fill_(2)\nlaunch(32 * int(y[0].item()))",  # what was overwritten is known again
     "import not_there_at_all as lib\n@lib.decorated\ndef f():\n    launch(32)\nf()",
     "def close(a, b, limit=1e-3, warn=False):\n    error = (a - b).abs().max().item()\n"
@@ -175,6 +195,64 @@ def test_what_is_known_or_only_told_is_not_marked(
     assert [made for _, made in found if made] == []
     assert 64 in [block for block, _ in found]
     assert 128 not in [block for block, _ in found]
+
+
+BRANCHES = """
+if y.max() > 2:
+    launch(32)
+    if not torch.allclose(x, y):
+        launch(128)
+        raise ValueError("too far")
+else:
+    launch(64)
+while (y - x).abs().max() > 1e-3:
+    launch(256)
+if torch.equal(x, torch.ones(4096, device="cuda")):
+    launch(512)
+else:
+    launch(1024)
+"""
+
+
+def test_other_answers_are_tried_within_a_bound(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(HEAD + BRANCHES)
+    first = HEAD.count("\n") + 2
+
+    def found(*args: str) -> tuple[dict[int, list[tuple[int, str]]], str]:
+        done = tool("analyze", "script.py", "--no-passes", "--format", "json", *args)
+        assert done.returncode == 0, done.stderr
+        explored = {}
+        for kernel in json.loads(done.stdout)["kernels"]:
+            made = [its for its in kernel["variant"]["assumptions"] if its["explored"]]
+            explored[kernel["variant"]["constexprs"]["B"]] = [
+                (its["source"]["line"] - first, its["assumed"]) for its in made
+            ]
+            assert kernel["variant"]["launches"] <= 8
+        return explored, done.stderr
+
+    assert list(found()[0]) == [16, 64, 512]
+    one, said = found("--explore", "1")
+    assert one == {16: [], 64: [], 512: [], 32: [(0, "True")]}
+    assert "1 of 3 other answers were tried (--explore N: more of them)" in said
+    every, said = found("--explore", "9")
+    assert every == {**one, 256: [(7, "True")], 128: [(0, "True"), (2, "False")]}
+    assert "3 of 3 other answers were tried" in said
+    assert "with the other answer to allclose() of results that are not known: " in said
+    assert "ValueError: too far" in said
+
+
+def test_what_an_assert_calls_is_called(marked: Marked) -> None:
+    body = """
+    def copied(b):
+        launch(b)
+        return y
+    assert torch.allclose(copied(32), x), "differs"
+    assert x.shape == (1,)
+    if x.shape != (4096,):
+        raise AssertionError("shape")
+    launch(64)
+    """
+    assert [block for block, _ in marked(body)] == [32, 64]
 
 
 def test_strict_makes_it_an_error(marked: Marked) -> None:

@@ -472,6 +472,24 @@ def test_a_value_of_a_module_that_is_not_installed_is_no_argument(capture: Any) 
     assert "pip install einops, or" in stderr
 
 
+def test_a_type_that_was_only_guessed_is_said(capture: Any) -> None:
+    body = """
+    @triton.jit
+    def product(x, y, N: tl.constexpr):
+        at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+        tl.store(y + at, tl.dot(tl.load(x + at), tl.load(x + at).to(tl.float32)))
+
+    def run_product(x):
+        product[(1,)](x, torch.empty_like(x), N=64)
+    """
+    report, stderr = capture(body, "--call", "run_product(T(64, 64))")
+    assert "same dtype" in report["errors"][0]["message"]
+    assert "T(...) makes fp16 tensors unless told otherwise" in stderr
+    report, stderr = capture(body, "--call", "run_product(T(64, 64, dtype='fp32'))")
+    assert kernels(report) == ["product"]
+    assert "unless told otherwise" not in stderr
+
+
 def test_why_tests_are_skipped_and_what_is_none(capture: Any) -> None:
     body = """
     import pytest
@@ -504,3 +522,14 @@ def test_why_tests_are_skipped_and_what_is_none(capture: Any) -> None:
     """
     _, stderr = capture(body)
     assert "is skipped: no such GPU" in stderr
+    body = """
+    import pytest
+
+    @pytest.mark.skipif(True, reason="wants eight GPUs")
+    @pytest.mark.parametrize("n", [64, 128])
+    def test_many(n):
+        run_copy(torch.randn(n, device="cuda"))
+    """
+    report, _ = capture(body, name="test_copy.py")
+    (error,) = report["errors"]
+    assert "all 2 tests were skipped, the first: test_many" in error["message"]

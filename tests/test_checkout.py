@@ -125,6 +125,16 @@ LAYOUTS: Mapping[str, tuple[Mapping[str, str], str]] = {
         },
         "tests/copies/test_twins.py",
     ),
+    "a project whose folder is a package itself": (
+        {
+            "pyproject.toml": PYPROJECT,
+            "__init__.py": "",
+            "mine/__init__.py": "",
+            "mine/sizes.py": SIZES,
+            "scripts/twins.py": KERNEL.format(imports="from mine.sizes import BLOCK"),
+        },
+        "scripts/twins.py",
+    ),
     "no project at all, one package": (
         {
             "mine/__init__.py": "",
@@ -195,6 +205,27 @@ def test_only_what_a_build_would_have_made_is_stood_in_for(
     assert len(notes) == 1
     assert "mine._C, mine.version are not built" in notes[0]
     assert "mine_cuda is not installed" in notes[0]
+
+
+MANY = [f"not_there_{number}" for number in range(16)]
+
+
+def test_all_that_a_file_imports_and_lacks_is_stood_in_for_at_once(
+    tmp_path: Path, analyzed: Analyzed
+) -> None:
+    """One run for each module: with more than twelve nothing was launched, and nothing said."""
+    files = {
+        "mine/__init__.py": "",
+        "mine/sizes.py": "".join(f"import {name}\n" for name in MANY[:8]) + SIZES,
+        "mine/twins.py": KERNEL.format(
+            imports="import os\nprint('begun')\nfrom mine.sizes import BLOCK\n"
+            + "".join(f"from {name} import something\n" for name in MANY[8:])
+        ),
+    }
+    report, stderr = analyzed(write(tmp_path, files) / "mine/twins.py")
+    assert not report["errors"], stderr
+    assert blocks(report) == [256]
+    assert all(name in stderr for name in MANY)
 
 
 def test_a_name_that_is_not_there_stays_an_error(tmp_path: Path, analyzed: Analyzed) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -621,6 +621,20 @@ def test_hints_go_by_what_is_called_not_by_names_of_variables(said: str, hint: s
     from kinspect.inspector.guest.failures import hint_for
 
     assert hint_for(said).startswith(hint)
+
+
+def test_stated_types_need_none_of_what_the_file_imports(
+    tool: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "k.py").write_text(
+        "import not_there\nfrom nor_this import something\nimport triton\n"
+        "import triton.language as tl\n@triton.jit\ndef fill(x, N: tl.constexpr):\n"
+        "    tl.store(x + tl.arange(0, N), 1)\n"
+    )
+    stated = ("--signature", "*fp32", "-D", "N=64")
+    done = tool("analyze", "k.py::fill", *stated, "--no-passes")
+    assert done.returncode == 0, done.stderr
+    assert "not_there, nor_this are not installed" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["torch", "numpy", "triton"])

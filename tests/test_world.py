@@ -353,6 +353,22 @@ def test_small_tensors_have_true_contents(world: World) -> None:
 
 
 @in_world()
+def test_contexts_are_decorators_too(world: World) -> None:
+    for context in (torch.inference_mode(False), torch.inference_mode(), torch.inference_mode):
+        assert context(lambda: 3)() == 3
+    with torch.inference_mode(False):
+        assert torch.is_grad_enabled()
+
+
+@in_world(arch="gfx950")
+def test_the_management_library_tells_of_the_gpu(world: World) -> None:
+    smi: Any = importlib.import_module("amdsmi")
+    smi.amdsmi_init()
+    (gpu,) = smi.amdsmi_get_processor_handles()
+    assert smi.amdsmi_get_gpu_asic_info(gpu)["target_graphics_version"] == "gfx950"
+
+
+@in_world()
 def test_terabytes_cost_nothing(world: World) -> None:
     import resource
 

@@ -50,6 +50,7 @@ class CaptureOptions:
         trust_trace: what a trace or a file of Inductor's names may be imported and run where a
             kernel cannot be made of its source alone.
         strict: a kernel that rests on an assumption is an error.
+        explore: further runs of a script, with other answers to what nobody knows.
     """
 
     argv: tuple[str, ...] = ()
@@ -68,3 +69,4 @@ class CaptureOptions:
     all_configs: bool = False
     trust_trace: bool = False
     strict: bool = False
+    explore: int = 0

@@ -26,13 +26,15 @@ from kinspect.inspector.model import Assumption, ErrorRecord, SourceLoc, Variant
 from kinspect.inspector.sweep.axes import BACKEND_ONLY
 
 GRACE_SECONDS = 20.0
+MOST_STARTS = 3
+"""Times its limit that a script takes at most where modules are missing (`guest/capturing.py`)."""
 GENERATED_SECONDS = 30.0
 """What a guest takes at most, beyond its time, for the code that torch.compile generated."""
 CASES = "KINSPECT_CASES"
 FINDINGS = "findings.jsonl"
 """File of a capture's folder that its job writes to (`guest/capturing.py`)."""
 GENERATED = "generated"
-MARKS = frozenset(("begin", "end", "retry", "generated"))
+MARKS = frozenset(("begin", "end", "retry", "generated", "asked"))
 """Records of that file which are for the guest's own server."""
 
 
@@ -130,7 +132,7 @@ def capture_file(worker: Guest, plan: Plan) -> Iterator[Found | Ended]:
             f"no target to compile {plan.path} for", "name one with --arch, e.g. gfx942"
         )
     options = plan.options
-    each = options.time_limit + GENERATED_SECONDS
+    each = options.time_limit * (MOST_STARTS + options.explore) + GENERATED_SECONDS
     limit = (
         each * len(plan.archs) if plan.mode == "script" else options.time_limit
     ) + GRACE_SECONDS
@@ -291,6 +293,7 @@ def _request(plan: Plan) -> dict[str, Any]:
         "most_tuned": options.most_tuned,
         "backend_options": sorted(BACKEND_ONLY),
         "first": options.first,
+        "explore": options.explore,
         "cwd": str(options.cwd.absolute()) if options.cwd is not None else None,
         "time_limit": options.time_limit,
         "trust": options.trust_trace,
@@ -333,7 +336,8 @@ def _variant(fields: Mapping[str, Any], plan: Plan) -> Variant:
 def _assumption(fields: Mapping[str, Any]) -> Assumption:
     file, line = fields.get("file"), fields.get("line")
     source = SourceLoc(file, line) if file and line else None
-    return Assumption(str(fields["what"]), str(fields["assumed"]), source)
+    explored = bool(fields.get("explored"))
+    return Assumption(str(fields["what"]), str(fields["assumed"]), source, explored)
 
 
 def _on_assumptions(

@@ -45,6 +45,7 @@ def capture_options(function: F) -> F:
         stubs: tuple[str, ...],
         trust_trace: bool,
         strict: bool,
+        explore: int,
         **kwargs: Any,
     ) -> Any:
         if calls and (signature is not None or defines):
@@ -63,6 +64,7 @@ def capture_options(function: F) -> F:
             stubs=stubs,
             trust_trace=trust_trace,
             strict=strict,
+            explore=explore,
         )
         return function(*args, capture=options, **kwargs)
 
@@ -156,6 +158,14 @@ OPTIONS = (
         "--strict",
         is_flag=True,
         help="Exit with status 2 where a kernel rests on what is not known without a GPU.",
+    ),
+    click.option(
+        "--explore",
+        type=click.IntRange(0),
+        default=0,
+        metavar="N",
+        help="Run the script up to N times more, with the other answer where it decides by what is"
+        " not known without a GPU.",
     ),
     click.option(
         "--trust-trace",

@@ -19,7 +19,7 @@ from . import lowering
 from .channel import Channel
 from .forked import Outcome, run_forked, tail_of
 from .missing import stood_in
-from .records import writer
+from .records import error, writer
 
 MODES: Mapping[str, str] = {
     "cases": "cases.capture",
@@ -30,8 +30,11 @@ MODES: Mapping[str, str] = {
 """Mode -> module of this package with a function `capture(request, emit)`."""
 EACH_ARCH = frozenset({"script"})
 """Modes that run once for each target, since what they run may ask what it runs on."""
-MOST_RUNS = 12
+MOST_RUNS = 40
 """Runs of one script for one target: further ones follow a crash or a missing module."""
+MOST_STARTS = 3
+"""Time that a script has from its first start on, where modules are missing, as a multiple of the
+limit of one run."""
 GENERATED_SECONDS = 30.0
 """Time that the front end has at least for what torch.compile generated, however late it is."""
 MOST_COPY_BYTES = 1 << 30
@@ -52,6 +55,8 @@ class Capturing:
         self._folder = str(request["folder"])
         self._output = os.path.join(self._folder, "output.txt")
         self._stood_in: list[str] = []
+        self._asked: list[list[Any]] = []
+        self._tried: list[list[Any]] = []
         self.heavy = False
 
     def run(self) -> dict[str, Any]:
@@ -75,6 +80,7 @@ class Capturing:
         started = time.monotonic()
         request = {**self._request, **special, "finished": [], "home": os.getcwd()}
         request["deadline"] = started + float(self._request["time_limit"])
+        self._latest = started + MOST_STARTS * float(self._request["time_limit"])
         request["stubs"] = [*(self._request.get("stubs") or ()), *self._stood_in]
         request["scratch"] = not self._request.get("cwd")
         work = os.path.join(self._folder, f"work{suffix}")
@@ -82,10 +88,34 @@ class Capturing:
         request["cwd"] = self._request.get("cwd") or work
         self._generated: dict[str, dict[str, Any]] = {}
         self._repeat(MODES[request["mode"]], request, suffix)
+        self._explore(request, suffix)
         late = max(request["deadline"], time.monotonic() + GENERATED_SECONDS)
         for number, (path, origin) in enumerate(self._generated.items()):
             one = {**request, "path": path, "origin": origin, "finished": [], "deadline": late}
             self._repeat(MODES["inductor"], one, f"{suffix}-generated{number}")
+
+    def _explore(self, request: dict[str, Any], suffix: str) -> None:
+        """Runs the script again with other answers to what nobody knows, one more at a time."""
+        most = int(request.get("explore") or 0)
+        left = [[question] for question in self._asked]
+        seen = {tuple(question) for question in self._asked}
+        for number in range(most):
+            if not left:
+                break
+            tried = left.pop(0)
+            until = time.monotonic() + float(self._request["time_limit"])
+            self._asked, self._tried = [], tried
+            one = {**request, "reversed": tried, "deadline": until}
+            self._repeat(MODES["script"], one, f"{suffix}-other{number}")
+            for question in self._asked:
+                if tuple(question) not in seen:
+                    seen.add(tuple(question))
+                    left.append([*tried, question])
+        self._tried = []
+        if most and seen:
+            said = f"{len(seen) - len(left)} of {len(seen)} other answers were tried"
+            more = " (--explore N: more of them)" if left else ""
+            self._send({"note": f"{request['path']}: {said}{more}"})
 
     def _repeat(self, mode: str, request: dict[str, Any], suffix: str) -> None:
         """Runs until it came to its end, or there is no use in going on."""
@@ -103,6 +133,11 @@ class Capturing:
             self._send({"lost": outcome.describe(), **begun, "output": tail_of(self._output)})
             if not begun or outcome.reason == "timeout":
                 return
+        message = f"given up after {MOST_RUNS} runs"
+        if self._stood_in:
+            message += f": {len(self._stood_in)} modules that it imports are not installed"
+        hint = "install what it needs, or name an interpreter that has it with --python"
+        self._send(error("capture", message, hint, place=request["path"]))
 
     def _child(self, capture: Any, request: dict[str, Any]) -> tuple[dict[str, Any], Outcome]:
         """Runs one child; returns its last record and how it ended."""
@@ -117,7 +152,9 @@ class Capturing:
                     request["finished"].append(record["begin"])
                 elif "generated" in record:
                     stated = record["generated"]
-                    self._generated[stated["path"]] = stated["origin"]
+                    self._generated.setdefault(stated["path"], stated["origin"])
+                elif "asked" in record:
+                    self._asked = record["asked"]
                 elif "end" not in record and "retry" not in record:
                     self._send(record)
 
@@ -133,10 +170,13 @@ class Capturing:
         forward()
         return follower.last, outcome
 
-    def _prepare(self, request: dict[str, Any], retry: Mapping[str, str]) -> None:
-        if "stub" in retry:
-            request["stubs"].append(retry["stub"])
-            self._stood_in.append(retry["stub"])
+    def _prepare(self, request: dict[str, Any], retry: Mapping[str, Any]) -> None:
+        if "stubs" in retry:
+            request["stubs"] += retry["stubs"]
+            self._stood_in += retry["stubs"]
+            # It has hardly begun.
+            each = float(self._request["time_limit"])
+            request["deadline"] = min(self._latest, time.monotonic() + each)
         else:
             _copy(retry["from"], os.path.join(request["cwd"], retry["copy"]))
         # It will be imported a second time: rather once, for all that follow.
@@ -148,6 +188,11 @@ class Capturing:
             self.heavy = True
 
     def _send(self, record: dict[str, Any]) -> None:
+        if self._tried and ("error" in record or "lost" in record):
+            # With an answer that was only tried the script may well fail.
+            what, file, line = self._tried[-1]
+            failed = record["error"]["message"] if "error" in record else record["lost"]
+            record = {"note": f"{file}:{line}: with the other answer to {what}: {failed}"}
         self._channel.send({"record": record})
 
 

@@ -57,6 +57,11 @@ PACKAGES = frozenset(
 """Packages of which it is known that pip finds them by the module's name."""
 
 
+def is_module(name: str) -> bool:
+    """Whether a failed import's name is one: packages raise such errors with texts, too."""
+    return all(part.isidentifier() for part in name.split("."))
+
+
 def missing_module(failure: BaseException) -> str | None:
     """The module that is not there, in dots; None for an import that failed for another reason.
 
@@ -67,7 +72,7 @@ def missing_module(failure: BaseException) -> str | None:
     seen = set()
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
-        if isinstance(cause, ModuleNotFoundError) and cause.name:
+        if isinstance(cause, ModuleNotFoundError) and is_module(cause.name or ""):
             found = cause.name
         cause = cause.__cause__
     return found

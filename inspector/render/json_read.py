@@ -386,7 +386,12 @@ def _read_variant(v: dict[str, Any] | None, kernel: str, arch: str | None) -> Va
         launches=v.get("launches"),
         notes=tuple(v.get("notes", ())),
         assumptions=tuple(
-            Assumption(its["what"], its["assumed"], _read_place(its["source"]))
+            Assumption(
+                its["what"],
+                its["assumed"],
+                _read_place(its["source"]),
+                its.get("explored", False),
+            )
             for its in v.get("assumptions", ())
         ),
         unspecialised=v.get("unspecialised"),

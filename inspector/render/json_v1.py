@@ -229,7 +229,12 @@ def _variant(v: Variant | None) -> dict[str, Any] | None:
         "launches": v.launches,
         "notes": list(v.notes),
         "assumptions": [
-            {"what": its.what, "assumed": its.assumed, "source": _place(its.source)}
+            {
+                "what": its.what,
+                "assumed": its.assumed,
+                "source": _place(its.source),
+                "explored": its.explored,
+            }
             for its in v.assumptions
         ],
         "unspecialised": None if v.unspecialised is None else dict(v.unspecialised),

@@ -28,8 +28,10 @@ def write(report: Report, stream: TextIO) -> None:
 
 
 def _summary(kernels: Sequence[KernelReport]) -> list[str]:
+    titles = ["kernel", "case", "arch", "VGPRs", "spills", "in hot loop", "LDS", "waves/EU"]
+    marked = any(map(view.assumption_mark, kernels))
     return _table(
-        ("kernel", "case", "arch", "VGPRs", "spills", "in hot loop", "LDS", "waves/EU", "findings"),
+        (*titles, "findings", *(["assumed"] if marked else [])),
         (
             (
                 k.name,
@@ -41,6 +43,7 @@ def _summary(kernels: Sequence[KernelReport]) -> list[str]:
                 view.kib(view.integer(k.metrics, "lds_bytes")),
                 view.show(view.value(k.metrics, "occupancy.waves_per_eu")),
                 view.findings_summary(k),
+                *([view.assumption_mark(k)] if marked else []),
             )
             for k in kernels
         ),

@@ -57,12 +57,16 @@ class Failure(_Failure, total=False):
     output: str
 
 
-class Assumption(TypedDict):
-    """An answer to what nobody knows, and where the script asked."""
-
+class _Assumption(TypedDict):
     what: str
     assumed: str
     source: Place | None
+
+
+class Assumption(_Assumption, total=False):
+    """An answer to what nobody knows, and where the script asked."""
+
+    explored: bool
 
 
 class _Variant(TypedDict):

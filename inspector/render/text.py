@@ -64,6 +64,7 @@ def _table(paper: Paper, kernels: tuple[KernelReport, ...]) -> None:
         Column("MFMA/iter", _matrix, right=True),
         Column("full waits", _full_waits, right=True),
         Column("findings", _marks),
+        Column("assumed", view.assumption_mark),
     ]
     for index, line in enumerate(rows_of(columns, kernels)):
         paper.print(Line(line, style="bold" if index == 0 else ""))

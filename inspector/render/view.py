@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kinspect.inspector.model import (
     Access,
+    Assumption,
     Finding,
     KernelReport,
     LoopReport,
@@ -104,13 +105,30 @@ def configuration(kernel: KernelReport) -> str:
 
 def assumed(kernel: KernelReport) -> str:
     """What a kernel's specialisation rests on and nobody knows, in one line; "" for nothing."""
-    made = kernel.variant.assumptions if kernel.variant is not None else ()
-    if not made:
+    first, more = _first_assumption(kernel)
+    if first is None:
         return ""
-    first, more = made[0], len(made) - 1
     at = f" ({place(first.source)})" if first.source is not None else ""
     rest = f", and {more} more" if more else ""
-    return f"assumed: {first.what} is {first.assumed}{at}{rest}"
+    how = "explored" if first.explored else "assumed"
+    return f"{how}: {first.what} is {first.assumed}{at}{rest}"
+
+
+def assumption_mark(kernel: KernelReport) -> str:
+    """The same for a cell of a table: where the script asked and what it was told."""
+    first, more = _first_assumption(kernel)
+    if first is None:
+        return ""
+    at = f"{place(first.source)}: " if first.source is not None else ""
+    return f"{at}{first.assumed}{f' +{more}' if more else ''}"
+
+
+def _first_assumption(kernel: KernelReport) -> tuple[Assumption | None, int]:
+    """The one to name, explored ones before others, and the number of the rest."""
+    made = kernel.variant.assumptions if kernel.variant is not None else ()
+    if not made:
+        return None, 0
+    return next((its for its in made if its.explored), made[0]), len(made) - 1
 
 
 # --------------------------------------------------------------------------- occupancy

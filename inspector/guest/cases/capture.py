@@ -13,9 +13,12 @@ from typing import Any
 
 from ..failures import front_end_error
 from ..frontend import TritonKernels, definition, make_ttir, parameters
+from ..launches.endings import retry_after
+from ..launches.project import Project
 from ..loading import LoadError, load
 from ..lowering import UnknownOptionError, target
 from ..records import Emit, error, note, one_line
+from ..world import stubs
 from ..world.driver import activate
 from .case import Case, CaseError, did_you_mean, read_case, specialize
 from .selection import Selection, identity, not_for
@@ -33,8 +36,9 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     """Captures a file's variants.
 
     Args:
-        request: `path`, `archs`, `wanted`, `axes`, `all_configs` (go over TUNING), `max_configs`
-            of each case and target, `most_tuned` of all together where that is None,
+        request: `path`, `archs`, `wanted`, `stubs` (modules to stand in for), `axes`,
+            `all_configs` (go over TUNING), `max_configs` of each case and target, `most_tuned` of
+            all together where that is None,
             `backend_options`, `finished` (numbers of the front-end runs that earlier children came
             to) and `stated`, a case typed by the user.
         emit: takes `{"begin": n, ...}` before each run of the front end, then `{"variant": ...}`
@@ -44,10 +48,16 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     archs: list[str] = request["archs"]
     done = max(request.get("finished") or (0,))
     driver = activate(target(archs[0]))
+    missing: list[str] = list(request.get("stubs") or ())
+    stubs.install(missing)
     try:
         module = load(path)
     except LoadError as failure:
-        emit(error("capture", failure.message, failure.hint))
+        retry = retry_after(failure, Project(path), missing)
+        if retry is not None and retry.stubs:
+            emit({"retry": {"stubs": list(retry.stubs)}})
+        else:
+            emit(error("capture", failure.message, failure.hint))
         return
     kernels = TritonKernels(module)
     raw_cases = getattr(module, CASES, None)

@@ -32,14 +32,21 @@ MARGIN_SECONDS = 2.0
 """How long before the end of its time a script is stopped, to write out what it left."""
 
 
+OTHER_TYPE = (
+    "T(...) makes fp16 tensors unless told otherwise: where a kernel refuses to mix types, it may"
+    " want another one, e.g. T(..., dtype='fp32')"
+)
+
+
 def capture(request: dict[str, Any], write: Emit) -> None:
     """Runs the script and emits its specialisations.
 
     Args:
         request: `path`, `arch`, `device`, `folder` (scratch), `generated` (where code is kept that
             torch.compile makes), `cwd`, `argv`, `calls`, `wanted`, `stubs`, `first`, `max_configs`,
-            `most_sets`, `all_configs`, `axes`, `deadline` (by `time.monotonic`) and `finished`
-            (keys that earlier runs wrote out or died at).
+            `most_sets`, `all_configs`, `axes`, `deadline` (by `time.monotonic`), `finished`
+            (keys that earlier runs wrote out or died at) and `reversed` (questions, for the other
+            answer to what nobody knows: then only what is new is written).
         write: takes the records; a `{"retry": ...}` as the last one asks for another run.
     """
     path = os.path.abspath(request["path"])
@@ -62,6 +69,7 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         most_sets=most_sets,
     )
     LOG.watch(project.owns_code)
+    LOG.reverse(tuple(question) for question in request.get("reversed") or ())
     names = Names(request.get("wanted") or ())
     tuning = Tuning(emit, request.get("max_configs"))
     tuning.install()
@@ -82,6 +90,7 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         names.wanted,
         request.get("finished") or (),
         world.overwritten,
+        only_new=bool(request.get("reversed")),
     )
     recorder.install()
     graphs = Graphs(request["generated"], emit, names.wanted, recorder.expect)
@@ -95,6 +104,7 @@ def capture(request: dict[str, Any], write: Emit) -> None:
     def finish() -> None:
         recorder.finish()
         graphs.finish()
+        emit({"asked": LOG.two_sided()})
         for text in dict.fromkeys(world.notes):
             emit(note(text))
 
@@ -123,6 +133,8 @@ def capture(request: dict[str, Any], write: Emit) -> None:
     finally:
         clock.stop()
     finish()
+    if recorder.failed and any("T(" in call and "dtype" not in call for call in calls):
+        emit(note(OTHER_TYPE))
     if failure is not None:
         retry = _worthwhile(retry_after(failure, project, stubs), request)
         if retry is not None:
@@ -244,12 +256,12 @@ def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> No
     os._exit = exit_with_a_word  # type: ignore[assignment]
 
 
-def _worthwhile(retry: Retry | None, request: dict[str, Any]) -> dict[str, str] | None:
+def _worthwhile(retry: Retry | None, request: dict[str, Any]) -> dict[str, Any] | None:
     """What the parent should do before the next run; None where it would not help."""
     if retry is None:
         return None
-    if retry.stub is not None:
-        return {"stub": retry.stub}
+    if retry.stubs:
+        return {"stubs": list(retry.stubs)}
     name = retry.copy or ""
     if not request.get("scratch") or os.path.exists(os.path.join(request["cwd"], name)):
         return None

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import importlib.util
 import os
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ..checkout import PROTECTED
-from ..missing import install_hint, missing_module, stood_in
+from ..missing import install_hint, is_module, missing_module, stood_in
 from ..records import error, one_line
+from ..syntax import parse
 from ..world.stubs import NotInstalledError
 from .project import Project
 
@@ -33,13 +36,13 @@ class Retry:
     """What would let the script come further in another run.
 
     Args:
-        stub: module to stand in for: one that is not installed, or a part of the user's own
+        stubs: modules to stand in for: such as are not installed, or a part of the user's own
             packages that is only there once they are built.
         copy: file to bring into the scratch folder, relative to where the user stands or to the
             script.
     """
 
-    stub: str | None = None
+    stubs: tuple[str, ...] = ()
     copy: str | None = None
 
 
@@ -50,7 +53,8 @@ def retry_after(failure: BaseException, project: Project, stubs: list[str]) -> R
         if isinstance(cause, ImportError):
             stub = _lacking(cause, project)
             if stub is not None and stub not in stubs:
-                return Retry(stub=stub)
+                more = [name for name in _needed(cause, project) if name not in (*stubs, stub)]
+                return Retry(stubs=(stub, *more))
         if isinstance(cause, FileNotFoundError) and isinstance(cause.filename, (str, os.PathLike)):
             name = os.fspath(cause.filename)
             if isinstance(name, str) and not os.path.isabs(name):
@@ -74,7 +78,8 @@ def ending(
         hint = "give it the arguments it wants after --, e.g. `kinspect analyze script.py -- ARGS`"
         return _record(said, hint, place)
     if isinstance(failure, (ModuleNotFoundError, ImportError)):
-        name = (missing_module(failure) or failure.name or "").partition(".")[0]
+        missing = missing_module(failure) or failure.name or ""
+        name = missing.partition(".")[0] if is_module(missing) else ""
         hint = install_hint(failure, name or "package")
         if name and name not in PROTECTED:
             hint += f", or let a stand-in take its place: --stub {name}"
@@ -130,9 +135,9 @@ def _lacking(failure: ImportError, project: Project) -> str | None:
         if not wanted or not package or not BUILT.fullmatch(wanted):
             return None
         return f"{package}.{wanted}" if _is_own_package(package, project) else None
-    if isinstance(failure, importlib.metadata.PackageNotFoundError) or not failure.name:
+    name = failure.name or ""
+    if isinstance(failure, importlib.metadata.PackageNotFoundError) or not is_module(name):
         return None
-    name = failure.name
     top, *parts = name.split(".")
     if top in PROTECTED:
         return None
@@ -145,6 +150,35 @@ def _lacking(failure: ImportError, project: Project) -> str | None:
         if not _is_there(project.path, top):
             return top
     return None
+
+
+def _needed(failure: ImportError, project: Project) -> Iterator[str]:
+    """Other modules that are not there, of those that the user's files on the way import."""
+    seen: set[str] = set()
+    trace = failure.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_name == "<module>" and project.owns_code(code) and code.co_filename not in seen:
+            seen.add(code.co_filename)
+            for name in _imported(code.co_filename):
+                if name not in seen and name not in PROTECTED and not _is_there(project.path, name):
+                    seen.add(name)
+                    yield name
+        trace = trace.tb_next
+
+
+def _imported(file: str) -> Iterator[str]:
+    """First names of what a file cannot do without: imports that stand under nothing else."""
+    try:
+        with open(file, "rb") as stream:
+            body = parse(stream.read(), file).body
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
 
 
 def _is_own_package(name: str, project: Project) -> bool:

@@ -10,6 +10,8 @@ import sysconfig
 from types import CodeType
 from typing import Any
 
+from ..world.assumptions import calls_more
+
 OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
@@ -67,14 +69,21 @@ class Project:
         if source is None:
             with open(path, "rb") as stream:
                 source = stream.read()
-        if b"raise AssertionError" not in source:
+        if b"assert" not in source and b"AssertionError" not in source:
             return compile(source, path, "exec", dont_inherit=True, optimize=1)
         tree = _WithoutAssertions().visit(ast.parse(source, path))
         return compile(tree, path, "exec", dont_inherit=True, optimize=1)
 
 
 class _WithoutAssertions(ast.NodeTransformer):
-    """Drops `raise AssertionError(...)`, the long way of writing an assert."""
+    """Drops asserts and `raise AssertionError(...)`, but for the calls that they make.
+
+    `assert torch.allclose(add(x, y), x + y)` launches a kernel.
+    """
+
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        calls = calls_more(node.test)
+        return ast.copy_location(ast.Expr(node.test) if calls else ast.Pass(), node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
         raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc

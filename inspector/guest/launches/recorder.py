@@ -83,6 +83,7 @@ class Recorder:
         wanted: whether a kernel of this name and qualified name was asked for.
         finished: keys that an earlier run of the same script wrote out, or died at.
         overwritten: told of each argument of a launch that the kernel may write to.
+        only_new: launches of what is `finished` were counted before.
     """
 
     def __init__(
@@ -94,6 +95,8 @@ class Recorder:
         wanted: Callable[[str, str], bool],
         finished: Collection[str] = (),
         overwritten: Callable[[Any], None] = lambda value: None,
+        *,
+        only_new: bool = False,
     ) -> None:
         self.arch = arch
         self.captured = 0
@@ -107,6 +110,7 @@ class Recorder:
         self._wanted = wanted
         self._finished = frozenset(finished)
         self._overwritten = overwritten
+        self._only_new = only_new
         self._sites = Sites()
         self._seen: dict[str, Specialisation] = {}
         self._target = target(arch)
@@ -174,7 +178,7 @@ class Recorder:
                 "grids": [[list(grid), count] for grid, count in spec.grids.items()],
             }
             for spec in self._seen.values()
-            if spec.taken
+            if spec.taken and not (self._only_new and spec.key in self._finished)
         }
         self._emit({"launches": launches, "arch": self.arch})
 

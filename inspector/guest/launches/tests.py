@@ -48,22 +48,22 @@ def run_tests(path: str, emit: Emit, most: int | None) -> None:
         return
     plugin = Plugin(most)
     options = ["-q", "-s", "-p", "no:cacheprovider", "--assert=plain", "-W", "ignore"]
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said):
+    stderr = io.StringIO()
+    with contextlib.redirect_stderr(stderr):
         status = int(pytest.main([path, *options], plugins=[plugin]))
-    sys.stderr.write(said.getvalue())
+    sys.stderr.write(stderr.getvalue())
     if plugin.kept < plugin.found:
         said_of = f"{plugin.kept} of {plugin.found} tests are run"
         few = "1 parameter set" if most == 1 else f"{most} parameter sets"
         emit(note(f"{path}: {said_of}, {few} of each at most (--tests all: every one)"))
-    if plugin.skipped:
+    if plugin.skipped and plugin.ran:
         skipped = f"{_count(len(plugin.skipped), 'test')} skipped, the first: {plugin.skipped[0]}"
         emit(note(f"{path}: {skipped}"))
     if plugin.no_tests:
         emit(note(f"{path}: {plugin.no_tests[0]}: not taken for a test"))
     for stop in plugin.stopped:
         raise stop
-    missing = MISSING.search(said.getvalue()) if status == USAGE_ERROR else None
+    missing = MISSING.search(stderr.getvalue()) if status == USAGE_ERROR else None
     if missing is not None:  # in a conftest.py, of which pytest only prints
         raise ModuleNotFoundError(missing[0], name=missing[1])
     if plugin.failures:
@@ -74,9 +74,15 @@ def run_tests(path: str, emit: Emit, most: int | None) -> None:
         )
         hint = "results are not real here: what depends on them may go astray"
         emit(error("capture", message, hint, place=path))
-    elif not plugin.ran and not plugin.skipped:
+    elif plugin.skipped and not plugin.ran:
+        many = len(plugin.skipped) > 1
+        said = f"all {len(plugin.skipped)} tests were" if many else "its only test was"
+        message = f"{path}: {said} skipped"
+        hint = "give it the target that it is for with --arch, or what it asks for"
+        emit(error("capture", f"{message}, the first: {plugin.skipped[0]}", hint, place=path))
+    elif not plugin.ran:
         message = f"{path}: pytest found no test to run (status {status})"
-        last = said.getvalue().strip().splitlines()[-1:]
+        last = stderr.getvalue().strip().splitlines()[-1:]
         if last:
             message += f": {last[0]}"
         emit(error("capture", message, "see its output below"))

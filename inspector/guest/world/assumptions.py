@@ -14,7 +14,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
 from typing import Any
 
@@ -22,6 +22,10 @@ from ..syntax import parse
 
 MOST = 32
 """Answers of one run that are told apart."""
+MOST_TIMES = 8
+"""How often a question gets the other answer in one run: `while not close(…)` has to end."""
+Question = tuple[str, str, int]
+"""What was asked, in words, with file and line."""
 SAYING = frozenset(
     ("debug", "error", "exception", "info", "log", "pprint", "print", "warn", "warning", "write")
 )
@@ -36,6 +40,8 @@ class Assumptions:
         self._owns: Callable[[CodeType], bool] = _is_outside
         self._told: dict[str, dict[int, bool]] = {}
         self._muted = 0
+        self._two_sided: dict[Question, None] = {}
+        self._reversed: dict[Question, int] = {}
 
     def watch(self, owns: Callable[[CodeType], bool]) -> None:
         """Says which code is the user's: an answer is noted at his line.
@@ -45,26 +51,52 @@ class Assumptions:
         """
         self._owns = owns
 
-    def note(self, what: str, assumed: object) -> None:
+    def reverse(self, questions: Iterable[Question]) -> None:
+        """Has questions answered the other way."""
+        self._reversed = dict.fromkeys(questions, MOST_TIMES)
+
+    def answer(self, what: str, assumed: Any) -> Any:
         """Writes an answer down, unless it is only told.
 
         Args:
             what: was asked, in words.
             assumed: the answer.
+
+        Returns:
+            the answer; the other one where that is to be tried.
         """
-        if self._muted or len(self._made) >= MOST:
-            return
-        frame = self._asking()
-        if frame is None:
-            return
-        file, line = os.path.abspath(frame.f_code.co_filename), frame.f_lineno
-        if not self._is_told(file, line):
-            self._made[what, _short(assumed), file, line] = None
+        place = self._place()
+        if place is None:
+            return assumed
+        question = (what, *place)
+        if isinstance(assumed, bool):
+            self._two_sided[question] = None
+            left = self._reversed.get(question, 0)
+            if left:
+                self._reversed[question] = left - 1
+                assumed = not assumed
+        if len(self._made) < MOST:
+            self._made[(what, _short(assumed), *place)] = None
+        return assumed
+
+    def two_sided(self) -> list[Question]:
+        """The questions until now that have one other answer."""
+        return list(self._two_sided)
+
+    def matters(self) -> bool:
+        """Whether what the script asks for at this moment is more than told."""
+        return self._place() is not None
 
     def so_far(self) -> list[dict[str, Any]]:
-        """The answers until now: `what`, `assumed`, `file`, `line`."""
+        """The answers until now: `what`, `assumed`, `file`, `line`, whether `explored`."""
         return [
-            {"what": what, "assumed": assumed, "file": file, "line": line}
+            {
+                "what": what,
+                "assumed": assumed,
+                "file": file,
+                "line": line,
+                "explored": (what, file, line) in self._reversed,
+            }
             for what, assumed, file, line in self._made
         ]
 
@@ -75,8 +107,16 @@ class Assumptions:
     def __exit__(self, *exception: object) -> None:
         self._muted -= 1
 
+    def _place(self) -> tuple[str, int] | None:
+        """The user's line that asks; None where its answer is only told, or nobody of his asks."""
+        frame = None if self._muted else self._asking()
+        if frame is None:
+            return None
+        file, line = os.path.abspath(frame.f_code.co_filename), frame.f_lineno
+        return None if self._is_told(file, line) else (file, line)
+
     def _asking(self) -> FrameType | None:
-        frame: FrameType | None = sys._getframe(2)
+        frame: FrameType | None = sys._getframe(3)
         while frame is not None and not self._owns(frame.f_code):
             if frame.f_code.co_filename.startswith(_triton()):
                 return None  # its autotuner's times, say: what it tries is another's business
@@ -180,9 +220,7 @@ def _tells(node: ast.stmt) -> bool:
         return False
     called = value.func
     name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
-    return name in SAYING and not any(
-        _calls_more(inner) for inner in (*value.args, *value.keywords)
-    )
+    return name in SAYING and not any(calls_more(inner) for inner in (*value.args, *value.keywords))
 
 
 _READERS = frozenset(
@@ -194,8 +232,8 @@ _READERS = frozenset(
 )
 
 
-def _calls_more(node: ast.AST) -> bool:
-    """Whether an argument calls what may launch something."""
+def calls_more(node: ast.AST) -> bool:
+    """Whether an expression calls what may launch something."""
     for inner in ast.walk(node):
         if isinstance(inner, ast.Call):
             called = inner.func
@@ -225,8 +263,7 @@ def _noting(name: str) -> Callable[..., Any]:
         answer = plain(self, *others)
         sign = _SIGNS.get(name)
         what = self.what if sign is None or not others else f"{self.what} {sign} {others[0]}"
-        LOG.note(what, answer)
-        return answer
+        return LOG.answer(what, answer)
 
     return method
 

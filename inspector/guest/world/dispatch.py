@@ -16,19 +16,23 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import payloads, unknowns
 from .assumptions import LOG, UnknownFloat, unknown_array
+from .deferred import Call, Deferred, Recipe, is_whole
 from .plans import OVERWRITING, Plan, plan_of
+from .rerunning import Rerunning
 from .shapes import META, Shapes
-from .tensors import Addresses, DeviceTensor, Memory, bytes_of, fits, host_dtype
+from .tensors import READ_LIMIT, Addresses, DeviceTensor, Memory, bytes_of, fits, host_dtype
 
 CPU = torch.device("cpu")
 DEVICE_TYPES = ("cuda", "hip")
 KERNEL_KEYS = ("CUDA", "CompositeExplicitAutograd", "CPU", "CompositeImplicitAutograd")
 """Where a library's operator may keep its Python kernel, the likeliest first."""
 
+TOO_LARGE = "too large to be computed here"
 ASKED: Mapping[str, str] = MappingProxyType(
     {"_local_scalar_dense": "the value of", "item": "the value of", "is_nonzero": "the truth of"}
 )
 """What an operator that reads a tensor asks for, in words."""
+COMPARING = frozenset(("allclose", "equal"))
 _WITHOUT_A_MODE = frozenset(("cond", "invoke_subgraph", "scan", "strict_mode"))
 """Operators that call functions and insist on there being no mode (torch 2.13)."""
 OVERRIDE_KEYS = ("CUDA", "AutogradCUDA")
@@ -87,6 +91,8 @@ class Dispatcher:
         self._plans: dict[Any, Plan] = {}
         self._addresses = Addresses()
         self._shapes = Shapes()
+        self._deferred = Deferred()
+        self._rerunning = Rerunning()
         self._target: torch.device | None = None
         self.tensor_class: type[DeviceTensor] = type(
             "DeviceTensor", (DeviceTensor,), {"dispatcher": self}
@@ -194,26 +200,45 @@ class Dispatcher:
         if not isinstance(tensor, DeviceTensor):
             return tensor.detach()
         with torch._C._DisableTorchDispatch():
-            payload = tensor._payload
+            known = self._known(tensor)
+            payload = tensor._payload if known is None else known
             if payload.is_meta:
                 return torch.zeros((), dtype=payload.dtype, device=CPU).expand(payload.shape)
             return payload.detach().clone()
 
+    def _known(self, tensor: DeviceTensor) -> torch.Tensor | None:
+        """A tensor's contents, computed now if that was put off; None where nobody knows them."""
+        if not (tensor._payload.is_meta or tensor._memory.unknown):
+            return tensor._payload
+        if tensor._memory.recipe is None or not LOG.matters():
+            return None
+        return self._rerunning.contents(tensor)
+
+    def is_unknown(self, tensor: DeviceTensor) -> bool:
+        """Whether nobody can know a tensor's contents."""
+        memory = tensor._memory
+        return (memory.unknown or tensor._payload.is_meta) and memory.recipe is None
+
     def read(self, tensor: DeviceTensor, how: str) -> Any:
         """What the host sees of a tensor: `tolist`, `numpy` or `repr`."""
         with torch._C._DisableTorchDispatch(), torch.no_grad():
-            payload = tensor._payload
             if how == "repr":
                 return self._shown(tensor)
-            unknown = payload.is_meta or tensor._memory.unknown
+            long = how == "tolist" and tensor._payload.is_meta and tensor.numel() > READ_LIMIT
+            known = None if long else self._known(tensor)
+            payload = tensor._payload if known is None else known
+            unknown = known is None
             if unknown:
-                LOG.note(
+                LOG.answer(
                     self.described((tensor,), f"{how} of"), "zeros" if payload.is_meta else "…"
                 )
             if how == "tolist" and payload.is_meta:
                 zero = torch.zeros((), dtype=payload.dtype, device=CPU).item()
                 return unknowns.zeros(tuple(payload.shape), zero)
-            values = self.plain(tensor).resolve_conj().resolve_neg()
+            if payload.is_meta:
+                values = torch.zeros((), dtype=payload.dtype, device=CPU).expand(payload.shape)
+            else:
+                values = payload.detach().clone().resolve_conj().resolve_neg()
             values = values.to(host_dtype(values.dtype))
             if how == "tolist":
                 return values.tolist()
@@ -299,7 +324,10 @@ class Dispatcher:
         if plan.factory and not plan.mutates and plan.name != "_to_copy":
             made = self._shape_or_none(func, plan, args, kwargs)
             if isinstance(made, torch.Tensor) and not fits(made):
-                return self.wrap(made, CPU)
+                large = self.wrap(made, CPU)
+                call = self._deferred.keep(func, plan, args, kwargs, made)
+                large._memory.recipe = None if call is None else Recipe(call, 0)
+                return large
         return func(*args, **kwargs)
 
     def _on_device(
@@ -318,7 +346,7 @@ class Dispatcher:
             unknown = unknown or tensor._memory.unknown
         unknown = unknown or hollow
         if outers and plan.read is not None:
-            return self._read(plan, outers, unknown)
+            return self._read(func, plan, args, kwargs, unknown)
         wanted = self.tensor_class
         inner_args = [
             v._payload
@@ -329,6 +357,14 @@ class Dispatcher:
         inner_kwargs = kwargs
         if kwargs:
             inner_kwargs = {k: payloads.one(v, payloads.payload) for k, v in kwargs.items()}
+        if unknown and unknowns.decides_shape(plan.name, args):
+            known_args = self._all_known(args, kwargs)
+            if known_args is not None:
+                results = self._computed(func, plan, *known_args)
+                return self._found(func, plan, args, kwargs, results, claim)
+        call = None
+        if unknown and plan.mutates:  # before it does
+            call = self._deferred.keep(func, plan, args, kwargs, None)
         if plan.view:
             results = func(*inner_args, **inner_kwargs)
         elif hollow and plan.returns_arguments and not plan.changes_shape:
@@ -337,8 +373,10 @@ class Dispatcher:
             results = self._shapes.of(func, plan, inner_args, inner_kwargs)
         else:
             results = self._computed(func, plan, inner_args, inner_kwargs)
+        if not plan.mutates and not plan.view and (unknown or _any_meta(results)):
+            call = self._deferred.keep(func, plan, args, kwargs, results)
         if plan.mutates:
-            self._written(plan, args, kwargs, outers, unknown)
+            self._written(plan, args, kwargs, outers, call)
             if plan.returns_nothing:
                 return None
             if results is None:
@@ -351,7 +389,9 @@ class Dispatcher:
         cause = self._cause(outers) if unknown else ""
         if unknown and unknowns.decides_shape(plan.name, args):
             what = self.described(outers, f"how many elements {plan.name.strip('_')} finds in")
-            LOG.note(what, payloads.first_shape(results))
+            LOG.answer(what, payloads.first_shape(results))
+
+        places = {id(result): nth for nth, result in enumerate(payloads.tensors(results))}
 
         def outer(result: torch.Tensor) -> torch.Tensor:
             same = known.get(id(result))
@@ -364,29 +404,35 @@ class Dispatcher:
                 self._taint(wrapped, truth, cause)
             elif plan.uninitialised:
                 wrapped._memory.unknown = True
+            if memory is None and call is not None and not plan.mutates:
+                wrapped._memory.recipe = Recipe(call, places[id(result)])
             return wrapped
 
         if isinstance(results, torch.Tensor):
             return outer(results)
         return payloads.one(results, outer)
 
-    def _read(self, plan: Plan, tensors: Sequence[DeviceTensor], unknown: bool) -> Any:
+    def _read(self, func: Any, plan: Plan, args: Any, kwargs: Any, unknown: bool) -> Any:
         """What the host gets of tensors, and a note where nobody knows it."""
-        if plan.name == "equal" and not unknown:
-            left, right = (t._payload for t in (tensors[0], tensors[-1]))
-            return torch.equal(left, right)
+        tensors = self._outers(args, kwargs)
+        if plan.name in COMPARING or (unknown and plan.name in ASKED):
+            known = self._all_known(args, kwargs)
+            if known is not None:
+                return func(*known[0], **known[1])
         assert plan.read is not None
         value = plan.read(tensors[0], unknown)
         if not unknown or plan.name in ("is_pinned", "_pin_memory"):
             return value
-        LOG.note(self.described(tensors, ASKED.get(plan.name, f"{plan.name} of")), value)
-        return value
+        return LOG.answer(self.described(tensors, ASKED.get(plan.name, f"{plan.name} of")), value)
 
     def item(self, tensor: DeviceTensor) -> Any:
         """What `tensor.item()` gives; a float that nobody knows is noted where it is used."""
         unknown = tensor._memory.unknown or tensor._payload.is_meta
         if not unknown or not tensor.dtype.is_floating_point:
             return torch._C.TensorBase.item(tensor)
+        known = self._known(tensor)
+        if known is not None:
+            return known.item()
         with LOG:
             value = torch._C.TensorBase.item(tensor)
         return UnknownFloat(value, self.described((tensor,), "the value of"))
@@ -395,7 +441,8 @@ class Dispatcher:
     def described(tensors: Sequence[DeviceTensor], asked: str) -> str:
         """What was asked of tensors whose contents nobody knows, in words."""
         one = next((t for t in tensors if t._memory.unknown or t._payload.is_meta), tensors[0])
-        why = one._memory.cause if one._memory.unknown else "too large to be computed here"
+        memory = one._memory
+        why = memory.refusal or (memory.cause if memory.unknown else TOO_LARGE)
         return f"{asked} a tensor {why}"
 
     def _computed(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
@@ -425,24 +472,74 @@ class Dispatcher:
         except Exception:  # no meta kernel, or one that needs values: the real one will tell
             return None
 
+    def _all_known(self, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+        """Arguments with all tensors' contents, or None."""
+        contents: dict[int, torch.Tensor] = {}
+        for tensor in self._outers(args, kwargs):
+            known = self._known(tensor)
+            if known is None:
+                return None
+            contents[id(tensor)] = known
+
+        def plain(tensor: torch.Tensor) -> torch.Tensor:
+            return contents.get(id(tensor), tensor)
+
+        return payloads.each(args, plain), {k: payloads.one(v, plain) for k, v in kwargs.items()}
+
+    def _found(
+        self, func: Any, plan: Plan, args: Any, kwargs: Any, results: Any, claim: torch.device
+    ) -> Any:
+        """Results whose shapes rest on contents: those that are too large lose theirs again."""
+        shapes = payloads.one(results, lambda t: t if fits(t) else payloads.shape_alone(t))
+        call = self._deferred.keep(func, plan, args, kwargs, shapes)
+        places = {id(shape): nth for nth, shape in enumerate(payloads.tensors(shapes))}
+
+        def outer(shape: torch.Tensor) -> torch.Tensor:
+            if claim.type == CPU.type and not shape.is_meta:
+                return shape
+            wrapped: DeviceTensor = self.wrap(shape, claim)
+            if shape.is_meta and call is not None:
+                wrapped._memory.recipe = Recipe(call, places[id(shape)])
+            return wrapped
+
+        return payloads.one(shapes, outer)
+
     def _written(
-        self, plan: Plan, args: Any, kwargs: Any, outers: list[DeviceTensor], unknown: bool
+        self, plan: Plan, args: Any, kwargs: Any, outers: list[DeviceTensor], call: Call | None
     ) -> None:
-        """Follows what an operator did to its arguments: shapes, and whether contents are true."""
+        """Follows what an operator did to its arguments: shapes, and whether contents are true.
+
+        Args:
+            plan: of the operator.
+            args: its arguments.
+            kwargs: likewise.
+            outers: the device tensors among them.
+            call: how to do it later, where it is not known what it did.
+        """
+        written = 0
         for position, name in plan.mutates:
             target = kwargs.get(name) if name in kwargs else None
             if target is None and position < len(args):
                 target = args[position]
             for tensor in target if isinstance(target, (list, tuple)) else (target,):
+                if not isinstance(tensor, torch.Tensor):
+                    continue
+                nth, written = written, written + 1
                 if not isinstance(tensor, DeviceTensor):
                     continue
+                memory = tensor._memory
                 others = [t for t in outers if t is not tensor]
                 doubtful = any(t._memory.unknown or t._payload.is_meta for t in others)
+                put_off = doubtful or memory.unknown or tensor._payload.is_meta
                 if doubtful:
-                    tensor._memory.unknown = True
-                    tensor._memory.cause = self._cause(others)
-                elif plan.name in OVERWRITING:
-                    tensor._memory.unknown = False
+                    memory.unknown = True
+                    memory.cause = self._cause(others)
+                elif plan.name in OVERWRITING and is_whole(tensor):
+                    memory.unknown = False
+                    put_off = tensor._payload.is_meta
+                memory.version += 1
+                memory.refusal = None
+                memory.recipe = Recipe(call, nth) if call is not None and put_off else None
                 if plan.changes_shape:
                     self._reshape(tensor)
 
@@ -470,13 +567,16 @@ class Dispatcher:
     def _cause(tensors: Sequence[DeviceTensor]) -> str:
         """Why a result is unknown: as the first operand of which that is known."""
         known = next((t._memory.cause for t in tensors if t._memory.unknown), None)
-        return known or "too large to be computed here"
+        return known or TOO_LARGE
 
     def written_by_a_kernel(self, tensor: DeviceTensor) -> None:
         """From here on nobody knows its contents: the kernel is not run."""
-        tensor._memory.unknown = True
-        tensor._memory.truth = None
-        tensor._memory.cause = "that a kernel writes, which is not run"
+        memory = tensor._memory
+        memory.unknown = True
+        memory.truth = None
+        memory.cause = "that a kernel writes, which is not run"
+        memory.recipe = memory.refusal = None
+        memory.version += 1
 
     def _python_kernel(self, func: Any, key: str, args: Any, kwargs: Any) -> Any:
         with self.mode:
@@ -492,3 +592,7 @@ class Dispatcher:
         outers = self._outers(args, kwargs)
         claim = next((t._claim for t in outers if t.is_cuda), CPU)
         return self._on_device(func, plan, args, kwargs, outers, claim)
+
+
+def _any_meta(results: Any) -> bool:
+    return any(result.is_meta for result in payloads.tensors(results))

@@ -355,7 +355,17 @@ def _inference_mode(mode: Any = True) -> Any:
     """Without gradients, but with tensors that can take part in autograd later."""
     if callable(mode):
         return torch.no_grad()(mode)
-    return torch.no_grad() if mode else contextlib.nullcontext()
+    return torch.no_grad() if mode else _Unchanged()
+
+
+class _Unchanged(contextlib.ContextDecorator):
+    """A context, or decorator, that changes nothing."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: object) -> None:
+        pass
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..lowering import target
-from . import arrivals, benchmarking, rocm
+from . import arrivals, benchmarking, rocm, smi
 from . import stubs as stub_modules
 from .device import Device
 from .driver import TargetDriver, activate
@@ -117,6 +117,7 @@ def install(
     driver = activate(target(device.arch), device)
     world = World(device, driver)
     rocm.install(device, folder)
+    smi.install(device)
     os.environ.pop(INTERPRET, None)
     # A stated knob is stronger than the environment, which the script may change.
     importlib.import_module("triton.knobs").runtime.interpret = False

@@ -47,8 +47,7 @@ class InertMeta(type):
         return iter(())
 
     def __bool__(cls) -> bool:
-        LOG.note(f"{cls.origin}, which is not installed", True)
-        return True
+        return bool(LOG.answer(f"{cls.origin}, which is not installed", True))
 
     def __or__(cls, other: Any) -> Any:
         return Any
@@ -136,8 +135,7 @@ class Inert(metaclass=InertMeta):
         return repr(self)
 
     def _decides(self, what: str, answer: Any) -> Any:
-        LOG.note(f"{what}{self.origin}, which is not installed", answer)
-        return answer
+        return LOG.answer(f"{what}{self.origin}, which is not installed", answer)
 
 
 def _computing(sign: str) -> Callable[..., Any]:
@@ -177,8 +175,7 @@ class InertModule(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name == "__version__":
-            LOG.note(f"the version of {self.__name__}, which is not installed", VERSION)
-            return VERSION
+            return LOG.answer(f"the version of {self.__name__}, which is not installed", VERSION)
         if name.startswith("__") and name != "__all__":
             raise AttributeError(name)
         return [] if name == "__all__" else named(f"{self.__name__}.{name}")

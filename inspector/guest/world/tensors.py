@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 if TYPE_CHECKING:
+    from .deferred import Recipe
     from .dispatch import Dispatcher
 
 FLOAT_LIMIT = 1 << 18
@@ -24,7 +25,8 @@ ALIGNMENT = 512
 """Bytes that torch's caching allocator rounds each allocation up to."""
 FIRST_ADDRESS = 0x7F00_0000_0000
 READ_LIMIT = 1 << 24
-"""Elements of a tensor without contents for which a host read makes zeros of its own."""
+"""Elements of a large tensor whose values are computed for a list of them: Python's numbers take
+eight times the room."""
 
 
 class Memory:
@@ -35,7 +37,7 @@ class Memory:
         nbytes: its size.
     """
 
-    __slots__ = ("address", "cause", "nbytes", "truth", "unknown")
+    __slots__ = ("address", "cause", "nbytes", "recipe", "refusal", "truth", "unknown", "version")
 
     def __init__(self, address: int, nbytes: int) -> None:
         self.address = address
@@ -46,6 +48,12 @@ class Memory:
         self.cause = "that nothing has written to"
         # What an unknown comparison is taken for; None where it is no comparison.
         self.truth: bool | None = None
+        # How its contents could be computed, where that was put off.
+        self.recipe: Recipe | None = None
+        # Why they were not, once they were asked for.
+        self.refusal: str | None = None
+        # How often it was written to.
+        self.version = 0
 
 
 class Addresses:

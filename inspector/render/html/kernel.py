@@ -84,7 +84,7 @@ def context(shown: Shown, anchor: str) -> dict[str, Any]:
             for name, m in kernel.metrics.items()
             if not name.startswith(_COUNT)
         ],
-        "notes": kernel.notes,
+        "notes": (*((view.assumed(kernel),) if view.assumed(kernel) else ()), *kernel.notes),
     }
 
 

@@ -1,0 +1,269 @@
+"""Contents of large tensors, computed only if the host asks for something that rests on them.
+
+An operator on a large tensor is not run: its call is kept, with the calls that made its operands.
+Where the script reads a value (`mask.sum().item()`, `lengths.max()`), what led to it is run then:
+`rerunning`. This module keeps the calls.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from .payloads import tensors
+from .plans import OVERWRITING, Plan
+from .tensors import DeviceTensor, Memory, bytes_of
+
+DEEPEST = 200
+"""Calls one behind the other that are kept: a training loop would go on without an end."""
+
+
+_UNTOUCHED = Memory(0, 0)
+"""Of copies that only this package holds."""
+
+
+class UnknownError(Exception):
+    """Contents that cannot be computed; the reason completes "a tensor …"."""
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """An operand with contents.
+
+    Args:
+        tensor: it.
+        owner: counts what is written to it.
+        version: the count when the call was kept.
+    """
+
+    tensor: torch.Tensor
+    owner: Memory | torch.Tensor
+    version: int
+
+    def value(self) -> torch.Tensor:
+        """The operand.
+
+        Raises:
+            UnknownError: it was written to since.
+        """
+        owner = self.owner
+        now = owner.version if isinstance(owner, Memory) else owner._version
+        if now != self.version:
+            raise UnknownError("made from one that was overwritten since")
+        return self.tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """An operand whose contents were put off, or a place that is written to.
+
+    Args:
+        source: the contents of its allocation; None where they may be anything.
+        nbytes: of the allocation.
+        dtype: of the view.
+        size: likewise.
+        stride: likewise.
+        offset: of its first element, in elements.
+    """
+
+    source: Recipe | None
+    nbytes: int
+    dtype: torch.dtype
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+
+    @property
+    def count(self) -> int:
+        """Its elements."""
+        return math.prod(self.size)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of the allocation in the order of memory."""
+        expected = 1
+        for extent, stride in zip(reversed(self.size), reversed(self.stride)):
+            if extent != 1 and stride != expected:
+                return False
+            expected *= extent
+        return self.offset == 0 and self.count * self.dtype.itemsize == self.nbytes
+
+    def of(self, storage: Any) -> torch.Tensor:
+        """The view, of an allocation's contents."""
+        made = torch.empty(0, dtype=self.dtype, device="cpu")  # whatever the script's default is
+        return made.set_(storage, self.offset, self.size, self.stride)
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """An argument that is written to: the n-th of the call's `written`."""
+
+    nth: int
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """An operator that was not run.
+
+    Args:
+        number: of the call; it rests on those of smaller numbers alone.
+        func: the overload.
+        plan: what is known of it.
+        args: its arguments, with `Known`, `Part` and `Target` in the place of tensors.
+        kwargs: likewise.
+        written: what it writes to, as it was before.
+        operands: the other tensors.
+        results: what it gives back, if that is anything else.
+        depth: of the calls behind it.
+        seed: of its random numbers.
+    """
+
+    number: int
+    func: Any
+    plan: Plan
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    written: tuple[Known | Part, ...]
+    operands: tuple[Known | Part, ...]
+    results: tuple[Part, ...]
+    depth: int
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """The contents of one allocation: a call's n-th result, or the n-th place that it writes to."""
+
+    call: Call
+    nth: int
+
+
+class Deferred:
+    """Keeps the calls of one run."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+
+    def keep(
+        self, func: Any, plan: Plan, args: Sequence[Any], kwargs: Any, results: Any
+    ) -> Call | None:
+        """The call of an operator; None where some operand's contents cannot be known.
+
+        Args:
+            func: the overload.
+            plan: what is known of it.
+            args: its arguments; devices among them are the CPU.
+            kwargs: likewise.
+            results: tensors of its results' shapes; None where they are what it writes to.
+        """
+        if plan.uninitialised or plan.view or not plan.native:
+            return None
+        operands: list[Known | Part] = []
+        written: list[Known | Part] = []
+
+        def operand(tensor: torch.Tensor) -> Known | Part:
+            operands.append(_operand(tensor))
+            return operands[-1]
+
+        def target(tensor: torch.Tensor) -> Target:
+            written.append(_place(tensor, plan))
+            return Target(len(written) - 1)
+
+        positions = {at for at, _ in plan.mutates}
+        names = {name for _, name in plan.mutates}
+        try:
+            kept = [each(v, target if at in positions else operand) for at, v in enumerate(args)]
+            named = {
+                name: each(v, target if name in names else operand)
+                for name, v in kwargs.items()
+                if name != "generator"
+            }
+        except UnknownError:
+            return None
+        behind = [its.source.call.depth for its in (*operands, *written) if _is_put_off(its)]
+        depth = 1 + max(behind, default=0)
+        if depth > DEEPEST:
+            return None
+        number, seed = next(self._numbers), torch.initial_seed() % (1 << 30)
+        made = tuple(map(geometry_of, tensors(results)))
+        return Call(
+            number, func, plan, kept, named, tuple(written), tuple(operands), made, depth, seed
+        )
+
+
+def part_of(tensor: DeviceTensor, source: Recipe | None) -> Part:
+    """A device tensor as a view of what `source` makes."""
+    return replace(geometry_of(tensor._payload), source=source)
+
+
+def geometry_of(tensor: torch.Tensor) -> Part:
+    """A plain or meta tensor as a view of its storage."""
+    return Part(
+        None,
+        bytes_of(tensor),
+        tensor.dtype,
+        tuple(tensor.shape),
+        tuple(tensor.stride()),
+        int(tensor.storage_offset()),
+    )
+
+
+def each(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Applies `change` to what stands for a tensor in an argument, lists searched."""
+    if isinstance(value, (torch.Tensor, Known, Part, Target)):
+        return change(value)
+    if isinstance(value, (list, tuple)):
+        changed = [each(inner, change) for inner in value]
+        return changed if isinstance(value, list) else tuple(changed)
+    return value
+
+
+def _is_put_off(operand: Known | Part) -> bool:
+    return isinstance(operand, Part) and operand.source is not None
+
+
+def _operand(tensor: torch.Tensor) -> Known | Part:
+    """What is kept of a tensor that an operator reads.
+
+    Raises:
+        UnknownError: nobody knows its contents.
+    """
+    if isinstance(tensor, DeviceTensor):
+        memory = tensor._memory
+        if not (memory.unknown or tensor._payload.is_meta):
+            return Known(tensor._payload, memory, memory.version)
+        if memory.recipe is not None:
+            return part_of(tensor, memory.recipe)
+    elif type(tensor) in (torch.Tensor, torch.nn.Parameter) and _counts(tensor):
+        return Known(tensor.detach(), tensor, tensor._version)
+    raise UnknownError("that nobody knows")
+
+
+def _counts(tensor: torch.Tensor) -> bool:
+    """Whether a tensor in host memory counts what is written to it."""
+    return tensor.is_cpu and not tensor.is_inference()
+
+
+def _place(tensor: torch.Tensor, plan: Plan) -> Known | Part:
+    """What is kept of one that it writes to: nothing, where it overwrites all of it.
+
+    Raises:
+        UnknownError: it keeps some of what nobody knows.
+    """
+    if isinstance(tensor, DeviceTensor) and plan.name in OVERWRITING and is_whole(tensor):
+        return part_of(tensor, None)
+    before = _operand(tensor)
+    if isinstance(before, Known):  # this very call is to write to it
+        copied = geometry_of(before.tensor).of(before.tensor.untyped_storage().clone())
+        return Known(copied, _UNTOUCHED, _UNTOUCHED.version)
+    return before
+
+
+def is_whole(tensor: DeviceTensor) -> bool:
+    """Whether a tensor is all of its allocation."""
+    return part_of(tensor, None).is_whole

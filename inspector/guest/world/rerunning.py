@@ -1,0 +1,387 @@
+"""Runs the calls that were put off, as far as a budget of memory and seconds goes.
+
+A reduction of all elements goes over its operand in pieces: the operand itself need not fit.
+Random numbers are those of a CPU: as a GPU's they follow the distribution, not its sequence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .deferred import Call, Known, Part, Recipe, Target, UnknownError, each, geometry_of, part_of
+from .payloads import tensors
+from .plans import OVERWRITING
+from .tensors import DeviceTensor
+
+MOST_BYTES = 1 << 30
+"""Of all contents that are held at one time."""
+MOST_SECONDS = 10.0
+"""Of CPU time in one run of a script, all together."""
+PIECE = 1 << 22
+"""Elements at a time. Random numbers are drawn by the piece: so the whole has the same ones."""
+ELEMENTS_PER_SECOND, RANDOM_PER_SECOND, PRODUCTS_PER_SECOND = 5e8, 1e8, 5e9
+"""What one core does, roughly: what would take longer than is left is not begun."""
+MOST_KEPT = 1 << 28
+"""Bytes of contents that are kept for the next question."""
+
+CONVOLUTIONS = frozenset(("convolution", "_convolution"))
+ATTENTION = frozenset(("scaled_dot_product_attention", "_scaled_dot_product_attention_math"))
+PRODUCTS = frozenset(
+    (
+        *("mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot", "linear", "matmul", "_int_mm"),
+        *("_scaled_mm", *CONVOLUTIONS, *ATTENTION),
+    )
+)
+FILLED = frozenset(
+    (
+        *("zeros", "ones", "full", "rand", "randn", "randint"),
+        *("zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like"),
+    )
+)
+"""Make each element by itself, whatever the shape."""
+ELEMENTWISE = frozenset(("_to_copy", "clone", "copy_", "isnan", "isinf", "nan_to_num"))
+"""Take elements one by one, besides the operators that torch tags so."""
+REDUCTIONS = frozenset(("sum", "mean", "max", "min", "amax", "amin", "any", "all", "count_nonzero"))
+
+_TOO_LONG = f"that would take more than {MOST_SECONDS:g} s to compute"
+_TOO_LARGE = f"that would take more than {MOST_BYTES >> 30} GiB to compute"
+
+Made = dict[Call, "list[Any]"]
+"""Call -> the storages that it made."""
+Piece = Callable[[Made, int, int], torch.Tensor]
+"""Makes elements from one place up to another, in the order of memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A call and how it is run.
+
+    Args:
+        call: it.
+        needs: calls whose results must be there before.
+        piece: makes the operand of a reduction in pieces; None where nothing is done in pieces.
+        bytes: that it makes.
+        seconds: that it takes, roughly.
+    """
+
+    call: Call
+    needs: tuple[Call, ...]
+    piece: Piece | None
+    bytes: int
+    seconds: float
+
+
+@dataclass
+class Behind:
+    """What stands behind an operand that is made in pieces.
+
+    Args:
+        whole: operands of a single element, which are there before.
+        calls: those that are run by the piece.
+    """
+
+    whole: list[Part] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def _plain_torch() -> Iterator[None]:
+    """No mode, default device or gradient of the script's; its random numbers stay as they are."""
+    with contextlib.ExitStack() as stack:
+        for context in (
+            torch._C._DisableTorchDispatch(),
+            torch._C.DisableTorchFunction(),
+            torch.no_grad(),
+            torch.random.fork_rng(()),
+        ):
+            stack.enter_context(context)
+        yield
+
+
+class Rerunning:
+    """Computes contents; what it may take is counted over its life."""
+
+    def __init__(self) -> None:
+        self._spent = 0.0
+        self._kept: Made = {}
+
+    def contents(self, tensor: DeviceTensor) -> torch.Tensor | None:
+        """A tensor's contents, to be read only.
+
+        Returns:
+            None where they cannot be known, or not within the budget.
+        """
+        memory = tensor._memory
+        if memory.recipe is None:
+            return None
+        started = time.process_time()
+        try:
+            with _plain_torch():
+                made = self._made(memory.recipe, started + MOST_SECONDS - self._spent)
+                return part_of(tensor, None).of(made)
+        except UnknownError as refusal:
+            memory.refusal = str(refusal)
+        except Exception as failure:  # the CPU lacks the operator or the type
+            text = str(failure).splitlines() or [type(failure).__name__]
+            memory.refusal = f"that cannot be computed here: {text[0][:80]}"
+        finally:
+            self._spent += time.process_time() - started
+        return None
+
+    def _made(self, wanted: Recipe, until: float) -> Any:
+        """The storage of an allocation.
+
+        Raises:
+            UnknownError: it cannot be had, or not within the budget.
+        """
+        made = dict(self._kept)
+        steps = _steps(wanted, made)
+        last: dict[Call, Call] = {}
+        for step in steps:
+            last.update((its, step.call) for its in step.needs)
+        last[wanted.call] = wanted.call
+        if time.process_time() + sum(step.seconds for step in steps) > until:
+            raise UnknownError(_TOO_LONG)
+        held: dict[Call, int] = {}
+        for step in steps:
+            held[step.call] = step.bytes
+            if sum(held.values()) > MOST_BYTES:
+                raise UnknownError(_TOO_LARGE)
+            _drop(held, last, step.call)
+        for step in steps:
+            if time.process_time() > until:
+                raise UnknownError(_TOO_LONG)
+            made[step.call] = _run(step, made)
+            if step.bytes <= MOST_KEPT and step.piece is None:
+                self._keep(step.call, made[step.call])
+            if step.call is not wanted.call:
+                _drop(made, last, step.call)
+        return made[wanted.call][wanted.nth]
+
+    def _keep(self, call: Call, storages: list[Any]) -> None:
+        """Keeps what was made, in the place of the oldest."""
+        self._kept[call] = storages
+        while sum(its.size() for kept in self._kept.values() for its in kept) > MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+
+
+def _drop(held: dict[Call, Any], last: dict[Call, Call], call: Call) -> None:
+    """Removes what nobody needs after a call."""
+    for done in [its for its in held if last.get(its) is call and its is not call]:
+        del held[done]
+
+
+def _steps(wanted: Recipe, made: Made) -> list[Step]:
+    """What must be run for an allocation, in order."""
+    found: dict[Call, Step] = {}
+    left = [wanted.call]
+    while left:
+        call = left.pop()
+        if call not in found and call not in made:
+            found[call] = _step(call)
+            left += found[call].needs
+    return sorted(found.values(), key=lambda step: step.call.number)
+
+
+def _step(call: Call) -> Step:
+    reduced = _reduced(call)
+    if reduced is not None:
+        behind = Behind()
+        piece = _in_pieces(reduced, behind)
+        if piece is not None:
+            seconds = sum(map(_seconds, (call, *behind.calls)))
+            needs = tuple(its.source.call for its in behind.whole if its.source is not None)
+            return Step(call, needs, piece, PIECE * 32, seconds)
+    both = [its for its in (*call.operands, *call.written) if isinstance(its, Part)]
+    needs = tuple(its.source.call for its in both if its.source is not None)
+    size = sum(its.nbytes for its in (*call.results, *call.written) if isinstance(its, Part))
+    return Step(call, needs, None, size, _seconds(call))
+
+
+def _run(step: Step, made: Made) -> list[Any]:
+    """The storages that a call makes: of its results, or of what it writes to."""
+    call = step.call
+    if step.piece is not None:
+        return [_over_pieces(call, step.piece, made).untyped_storage()]
+    if _is_filled(call):
+        of = (call.written or call.results)[0]
+        assert isinstance(of, Part)
+        filled = torch.empty(of.nbytes // of.dtype.itemsize, dtype=of.dtype)
+        for begin in range(0, filled.numel(), PIECE):
+            end = min(begin + PIECE, filled.numel())
+            filled[begin:end] = _fill(call, of, made, begin, end)
+        return [filled.untyped_storage()]
+    torch.manual_seed(_seed(call, 0))
+    targets = [_value(its, made) for its in call.written]
+    targets = [geometry_of(its).of(its.untyped_storage().clone()) for its in targets]
+    results = _applied(
+        call, lambda its: targets[its.nth] if isinstance(its, Target) else _value(its, made)
+    )
+    if call.written:
+        return [its.untyped_storage() for its in targets]
+    expected = zip(tensors(results), call.results)
+    return [_as_expected(result, of).untyped_storage() for result, of in expected]
+
+
+def _applied(call: Call, change: Callable[[Any], torch.Tensor]) -> Any:
+    args = [each(value, change) for value in call.args]
+    return call.func(*args, **{name: each(value, change) for name, value in call.kwargs.items()})
+
+
+def _as_expected(result: torch.Tensor, of: Part) -> torch.Tensor:
+    """A result in the memory that its meta kernel told of."""
+    same = tuple(result.stride()) == of.stride and result.storage_offset() == of.offset
+    if same and result.untyped_storage().size() == of.nbytes:
+        return result
+    storage = torch.empty(of.nbytes, dtype=torch.uint8).untyped_storage()
+    return of.of(storage).copy_(result)
+
+
+def _value(its: Any, made: Made) -> torch.Tensor:
+    if isinstance(its, Known):
+        return its.value()
+    if its.source is None:  # it is overwritten
+        return its.of(torch.empty(its.nbytes, dtype=torch.uint8).untyped_storage())
+    return its.of(made[its.source.call][its.source.nth])
+
+
+def _seed(call: Call, begin: int) -> int:
+    return (call.seed << 32) + (call.number << 12) + begin // PIECE
+
+
+# --------------------------------------------------------------------------- in pieces
+
+
+def _reduced(call: Call) -> Part | None:
+    """What a call reduces to one element; None where it does something else."""
+    if call.plan.name not in REDUCTIONS or call.written or len(call.operands) != 1:
+        return None
+    if len(call.results) != 1 or call.results[0].count != 1:
+        return None
+    of = call.operands[0]
+    return of if isinstance(of, Part) and of.count > PIECE else None
+
+
+def _over_pieces(call: Call, piece: Piece, made: Made) -> torch.Tensor:
+    """A reduction of all elements."""
+    of, name = call.operands[0], call.plan.name
+    assert isinstance(of, Part)
+    result = call.results[0]
+    partial = []
+    for begin in range(0, of.count, PIECE):
+        part = piece(made, begin, min(begin + PIECE, of.count))
+        if name in ("sum", "mean"):
+            wide = torch.float64 if result.dtype.is_floating_point else None
+            partial.append(part.sum(dtype=wide))
+        elif name == "count_nonzero":
+            partial.append(part.count_nonzero())
+        else:
+            partial.append(getattr(part, name)())
+    joined = torch.stack(partial)
+    total = joined.sum() if name in ("sum", "mean", "count_nonzero") else getattr(joined, name)()
+    if name == "mean":
+        total = total / of.count
+    return _as_expected(total.to(result.dtype).reshape(result.size), result)
+
+
+def _in_pieces(part: Part, behind: Behind) -> Piece | None:
+    """How to make an operand in pieces; None where it cannot be.
+
+    Args:
+        part: the operand.
+        behind: what stands behind it is added here.
+    """
+    if part.source is None or not part.is_whole:
+        return None
+    call = part.source.call
+    behind.calls.append(call)
+    if _is_filled(call):
+        return functools.partial(_fill, call, part)
+    if not (call.plan.pointwise or call.plan.name in ELEMENTWISE):
+        return None
+    pieces: dict[int, Piece] = {}
+    for its in (*call.operands, *call.written):
+        found = _operand_in_pieces(its, part, behind)
+        if found is None:
+            return None
+        pieces[id(its)] = found
+
+    def piece(made: Made, begin: int, end: int) -> torch.Tensor:
+        def value(its: Any) -> torch.Tensor:
+            if isinstance(its, Target):
+                return pieces[id(call.written[its.nth])](made, begin, end).clone()
+            return pieces[id(its)](made, begin, end)
+
+        result: torch.Tensor = _applied(call, value)
+        return result
+
+    return piece
+
+
+def _operand_in_pieces(its: Known | Part, like: Part, behind: Behind) -> Piece | None:
+    size = its.size if isinstance(its, Part) else tuple(its.tensor.shape)
+    if isinstance(its, Known):
+        if its.tensor.numel() == 1:
+            return lambda made, begin, end: its.value().reshape(size[:1])
+        if size == like.size and its.tensor.is_contiguous():
+            return lambda made, begin, end: its.value().reshape(-1)[begin:end]
+        return None
+    if its.source is None:  # it is overwritten
+        return lambda made, begin, end: torch.empty(end - begin, dtype=its.dtype)
+    if its.count == 1:
+        behind.whole.append(its)
+        return lambda made, begin, end: _value(its, made).reshape(size[:1])
+    return _in_pieces(its, behind) if size == like.size else None
+
+
+def _is_filled(call: Call) -> bool:
+    """Whether each element is made by itself."""
+    if call.plan.name in FILLED:
+        return len(call.results) == 1 and len(call.operands) <= 1
+    targets = [its for its in call.written if isinstance(its, Part) and its.source is None]
+    return call.plan.name in OVERWRITING and not call.operands and len(targets) == 1
+
+
+def _fill(call: Call, of: Part, made: Made, begin: int, end: int) -> torch.Tensor:
+    """Elements of what `_is_filled`."""
+    torch.manual_seed(_seed(call, begin))
+    few = torch.empty(end - begin, dtype=of.dtype)
+    if call.plan.name in OVERWRITING or call.operands:
+        filled: torch.Tensor = _applied(call, lambda its: few)
+        return filled
+    args = [[end - begin] if isinstance(value, (list, tuple)) else value for value in call.args]
+    result: torch.Tensor = call.func(*args, **call.kwargs)
+    return result
+
+
+# --------------------------------------------------------------------------- what it takes
+
+
+def _seconds(call: Call) -> float:
+    """Roughly how long a call takes."""
+    if call.plan.name in PRODUCTS and call.results:
+        return call.results[0].count * _products(call) / PRODUCTS_PER_SECOND
+    parts = (*call.operands, *call.written, *call.results)
+    counts = [its.count if isinstance(its, Part) else its.tensor.numel() for its in parts]
+    random = torch.Tag.nondeterministic_seeded in call.func.tags
+    return max(counts, default=0) / (RANDOM_PER_SECOND if random else ELEMENTS_PER_SECOND)
+
+
+def _products(call: Call) -> float:
+    """Multiplications for each element of a result."""
+    sizes = [
+        its.size if isinstance(its, Part) else tuple(its.tensor.shape) for its in call.operands
+    ]
+    if len(sizes) > 1 and call.plan.name in CONVOLUTIONS:
+        return math.prod(sizes[1][1:])
+    if len(sizes) > 1 and call.plan.name in ATTENTION:
+        return 2.0 * sizes[1][-2]
+    return max((size[-1] for size in sizes if len(size) > 1), default=1)
