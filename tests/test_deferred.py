@@ -12,7 +12,7 @@ from test_world import in_world
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-PROGRAMS = 150
+PROGRAMS = 40
 STEPS = 12
 ROWS, COLUMNS = 6, 5
 

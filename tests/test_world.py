@@ -369,6 +369,15 @@ def test_the_management_library_tells_of_the_gpu(world: World) -> None:
 
 
 @in_world()
+def test_types_that_a_meta_kernel_refuses(world: World) -> None:
+    mask = torch.ones(1 << 12, 1 << 12, dtype=torch.bool, device="cuda")
+    packed = mask << torch.arange(1 << 12, device="cuda")
+    assert (packed.shape, packed.dtype) == ((1 << 12, 1 << 12), torch.int64)
+    with pytest.raises(RuntimeError, match="size of tensor"):
+        mask << torch.arange(5, device="cuda")
+
+
+@in_world()
 def test_terabytes_cost_nothing(world: World) -> None:
     import resource
 

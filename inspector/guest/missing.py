@@ -10,51 +10,66 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 
-# Names on the package index, where they are others than the module's.
+# Names on the package index, where they are others than the module's. A wrong one would install
+# a stranger's code: each was looked up, with what the index says of it.
 DISTRIBUTIONS = {
-    "attr": "attrs",
-    "bs4": "beautifulsoup4",
-    "cv2": "opencv-python",
-    "dateutil": "python-dateutil",
-    "google": "protobuf",
     "OpenSSL": "pyopenssl",
     "PIL": "pillow",
+    "aiter": "amd-aiter",
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "composer": "mosaicml",
+    "cpuinfo": "py-cpuinfo",
+    "cutlass": "nvidia-cutlass",
+    "cv2": "opencv-python",
+    "dateutil": "python-dateutil",
+    "fla": "flash-linear-attention",
+    "flashinfer": "flashinfer-python",
+    "google": "protobuf",
+    "hydra": "hydra-core",
+    "open_clip": "open-clip-torch",
+    "optimi": "torch-optimi",
     "pkg_resources": "setuptools",
+    "pynvml": "nvidia-ml-py",
+    "quack": "quack-kernels",
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
+    "streaming": "mosaicml-streaming",
+    "torch_geometric": "torch-geometric",
     "triton": "kinspect[triton]",  # with NumPy, which its interpreter needs
     "yaml": "pyyaml",
+    "zmq": "pyzmq",
 }
 
 PACKAGES = frozenset(
     (
-        *("accelerate", "aiter", "albumentations", "apex", "auto_gptq", "bitsandbytes", "boto3"),
-        *("causal_conv1d", "click", "colossalai", "compressed_tensors", "cupy", "cutlass"),
-        *("datasets", "deep_gemm", "deepspeed", "diffusers", "einops", "evaluate", "expecttest"),
-        *("fairscale", "fbgemm_gpu", "fire", "fla", "flash_attn", "flashinfer", "fvcore"),
-        *("gradio", "helion", "huggingface_hub", "hydra", "hypothesis", "ipdb", "jax", "jaxtyping"),
-        *("kornia", "lightning", "liger_kernel", "litgpt", "lm_eval", "loguru", "mamba_ssm"),
-        *(
-            "matplotlib",
-            "megablocks",
-            "ml_dtypes",
-            "networkx",
-            "ninja",
-            "nltk",
-            "numba",
-            "omegaconf",
-        ),
-        *("onnx", "openai", "optimum", "packaging", "pandas", "parameterized", "peft", "plotly"),
-        *("prettytable", "psutil", "pyarrow", "pydantic", "pytest", "pytorch_lightning", "ray"),
-        *("regex", "requests", "rich", "safetensors", "scattermoe", "scipy", "seaborn"),
-        *("sentencepiece", "sglang", "simple_parsing", "submitit", "sympy", "tabulate"),
-        *("tensorboard", "termcolor", "tiktoken", "tilelang", "timm", "tokenizers", "torchao"),
-        *("torchaudio", "torchmetrics", "torchtitan", "torchtune", "torchvision", "tqdm"),
-        *("transformer_engine", "transformers", "triton_kernels", "trl", "tyro", "typer"),
-        *("unsloth", "unsloth_zoo", "vllm", "wandb", "xformers", "zmq"),
+        *("accelerate", "aiohttp", "albumentations", "auto_gptq", "bitsandbytes", "blake3"),
+        *("boto3", "cachetools", "causal_conv1d", "click", "cloudpickle", "colossalai"),
+        *("compressed_tensors", "cupy", "cut_cross_entropy", "datasets", "decord", "deepspeed"),
+        *("diffusers", "einops", "evaluate", "expecttest", "fairscale", "fastapi"),
+        *("fastsafetensors", "fbgemm_gpu", "fire", "flash_attn", "ftfy", "fvcore", "gguf"),
+        *("gradio", "gymnasium", "heavyball", "helion", "huggingface_hub", "hypothesis", "imageio"),
+        *("ipdb", "jax", "jaxtyping", "jsonargparse", "kornia", "liger_kernel", "lightning"),
+        *("lightning_utilities", "lion_pytorch", "litgpt", "llguidance", "lm_eval", "loguru"),
+        *("lpips", "mamba_ssm", "matplotlib", "megablocks", "ml_collections", "ml_dtypes"),
+        *("msgspec", "networkx", "ninja", "nltk", "numba", "omegaconf", "onnx", "openai"),
+        *("opt_einsum", "optimum", "orjson", "outlines", "packaging", "pandas", "parameterized"),
+        *("partial_json_parser", "peft", "plotly", "prettytable", "prometheus_client", "psutil"),
+        *("pyarrow", "pybase64", "pydantic", "pytest", "pytorch_lightning", "ray", "regex"),
+        *("requests", "rich", "rotary_embedding_torch", "safetensors", "scipy", "seaborn"),
+        *("sentencepiece", "setproctitle", "sgl_kernel", "sglang", "simple_parsing", "spconv"),
+        *("submitit", "sympy", "tabulate", "tensorboard", "tensordict", "termcolor", "tiktoken"),
+        *("tilelang", "timm", "tokenizers", "torchao", "torchaudio", "torchdata", "torchmetrics"),
+        *("torchtitan", "torchtune", "torchvision", "tqdm", "transformer_engine", "transformers"),
+        *("trimesh", "trl", "typer", "tyro", "unsloth", "unsloth_zoo", "uvloop", "vllm", "wandb"),
+        *("xformers", "xgrammar", "xxhash", "zstandard"),
     )
 )
 """Packages of which it is known that pip finds them by the module's name."""
+
+
+GUESTED = frozenset(("numpy", "torch"))
+"""Besides Triton what captures stand on."""
 
 
 def is_module(name: str) -> bool:
@@ -99,6 +114,8 @@ def install_hint(failure: BaseException, wanted: str) -> str:
         if hiding is not None:
             return f"{hiding} hides the package {top}: give the file another name, {other}"
         return f"the {top} of {sys.executable} has no {name}: install another version, {other}"
+    if top not in PACKAGES and top not in DISTRIBUTIONS and top not in GUESTED:
+        return f"install what brings {top} (it is no package known here), {other}"
     package = DISTRIBUTIONS.get(top, top)
     quoted = f"'{package}'" if "[" in package else package
     return f"{sys.executable} -m pip install {quoted}, {other}"
