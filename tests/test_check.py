@@ -308,7 +308,7 @@ def test_what_check_imports_is_in_the_extra() -> None:
         (ModuleNotFoundError("", name="fla.ops"), "pip install flash-linear-attention,"),
         # Whatever the index holds under that name is a stranger's.
         (ModuleNotFoundError("", name="sizes"), "install what brings sizes (it is no package"),
-        (ModuleNotFoundError("The 'requests' distribution", name="The 'requests' one"), "mend"),
+        (ModuleNotFoundError("", name="The 'x' distribution"), "mend or replace the triton"),
         (ModuleNotFoundError("", name="json.nothing"), "the json of"),
         (
             ImportError("cannot import name 'x' from 'json'", name="json"),

@@ -106,7 +106,8 @@ def install_hint(failure: BaseException, wanted: str) -> str:
         return f"name the file by its path in its package's folder, {other}"
     if name is None:
         # It is there, and does not load: a library that it needs, or a name that it has not.
-        broken = (getattr(failure, "name", None) or wanted).partition(".")[0]
+        named = getattr(failure, "name", None) or ""
+        broken = (named if is_module(named) else wanted).partition(".")[0]
         return f"mend or replace the {broken} of {sys.executable}, {other}"
     top = name.partition(".")[0]
     if top != name and _is_there(top):
