@@ -142,6 +142,9 @@ HARMLESS = [
     "launch(64 if 2e6 < int(mask.sum().item()) < 2.2e6 else 128)",  # too large to be kept
     "kept = torch.ones(1 << 20, device='cuda').nonzero()\n"
     "launch(64 if len(kept) == 1 << 20 else 128)",
+    "starts = torch.empty(5, dtype=torch.int32, device='cuda')\nstarts[0] = 0\n"
+    "starts[1:] = torch.full((4,), 16, device='cuda').cumsum(0)\n"
+    "launch(int(starts[-1].item()))",  # all of it was written to
     "y.fill_(2)\nlaunch(32 * int(y[0].item()))",  # what was overwritten is known again
     "import not_there_at_all as lib\n@lib.decorated\ndef f():\n    launch(32)\nf()",
     "def close(a, b, limit=1e-3, warn=False):\n    error = (a - b).abs().max().item()\n"

@@ -369,6 +369,24 @@ def test_the_management_library_tells_of_the_gpu(world: World) -> None:
 
 
 @in_world()
+def test_what_is_overwritten_in_parts_is_known_once_all_of_it_is(world: World) -> None:
+    columns = torch.empty(4, 4, device="cuda")
+    columns[:, 1:].zero_()
+    assert columns._memory.unknown
+    columns[:, 0] = 1
+    assert not columns._memory.unknown
+    rows = torch.empty(4, 4, device="cuda")
+    for row in (0, 0, slice(1, 3)):
+        rows[row] = 2
+        assert rows._memory.unknown
+    rows[3] = 3
+    assert not rows._memory.unknown
+    world.overwritten(rows)
+    rows[3] = 3
+    assert rows._memory.unknown
+
+
+@in_world()
 def test_types_that_a_meta_kernel_refuses(world: World) -> None:
     mask = torch.ones(1 << 12, 1 << 12, dtype=torch.bool, device="cuda")
     packed = mask << torch.arange(1 << 12, device="cuda")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -31,7 +31,7 @@ class UnknownError(Exception):
     """Contents that cannot be computed; the reason completes "a tensor …"."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)  # not frozen: they are made at each operator
 class Known:
     """An operand with contents.
 
@@ -58,7 +58,7 @@ class Known:
         return self.tensor
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)  # not frozen: they are made at each operator
 class Part:
     """An operand whose contents were put off, or a place that is written to.
 
@@ -99,14 +99,14 @@ class Part:
         return made.set_(storage, self.offset, self.size, self.stride)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)  # not frozen: they are made at each operator
 class Target:
     """An argument that is written to: the n-th of the call's `written`."""
 
     nth: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)  # not frozen: they are made at each operator
 class Call:
     """An operator that was not run.
 
@@ -135,12 +135,15 @@ class Call:
     seed: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)  # not frozen: they are made at each operator
 class Recipe:
     """The contents of one allocation: a call's n-th result, or the n-th place that it writes to."""
 
     call: Call
     nth: int
+
+
+_TENSORS = (torch.Tensor, Known, Part, Target)
 
 
 class Deferred:
@@ -174,10 +177,10 @@ class Deferred:
             written.append(_place(tensor, plan))
             return Target(len(written) - 1)
 
-        positions = {at for at, _ in plan.mutates}
-        names = {name for _, name in plan.mutates}
+        places = dict(plan.mutates)
+        names = places.values()
         try:
-            kept = [each(v, target if at in positions else operand) for at, v in enumerate(args)]
+            kept = [each(v, target if at in places else operand) for at, v in enumerate(args)]
             named = {
                 name: each(v, target if name in names else operand)
                 for name, v in kwargs.items()
@@ -198,24 +201,18 @@ class Deferred:
 
 def part_of(tensor: DeviceTensor, source: Recipe | None) -> Part:
     """A device tensor as a view of what `source` makes."""
-    return replace(geometry_of(tensor._payload), source=source)
+    return geometry_of(tensor._payload, source)
 
 
-def geometry_of(tensor: torch.Tensor) -> Part:
+def geometry_of(tensor: torch.Tensor, source: Recipe | None = None) -> Part:
     """A plain or meta tensor as a view of its storage."""
-    return Part(
-        None,
-        bytes_of(tensor),
-        tensor.dtype,
-        tuple(tensor.shape),
-        tuple(tensor.stride()),
-        int(tensor.storage_offset()),
-    )
+    size, stride, offset = tensor.shape, tensor.stride(), tensor.storage_offset()
+    return Part(source, bytes_of(tensor), tensor.dtype, size, stride, offset)
 
 
 def each(value: Any, change: Callable[[Any], Any]) -> Any:
     """Applies `change` to what stands for a tensor in an argument, lists searched."""
-    if isinstance(value, (torch.Tensor, Known, Part, Target)):
+    if isinstance(value, _TENSORS):
         return change(value)
     if isinstance(value, (list, tuple)):
         changed = [each(inner, change) for inner in value]

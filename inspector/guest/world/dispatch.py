@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import payloads, unknowns
 from .assumptions import LOG, UnknownFloat, unknown_array
-from .deferred import Call, Deferred, Recipe, is_whole
+from .deferred import Call, Deferred, Recipe, geometry_of, is_whole
 from .plans import OVERWRITING, Plan, plan_of
 from .rerunning import Rerunning
 from .shapes import META, Shapes
@@ -391,7 +391,11 @@ class Dispatcher:
             what = self.described(outers, f"how many elements {plan.name.strip('_')} finds in")
             LOG.answer(what, payloads.first_shape(results))
 
-        places = {id(result): nth for nth, result in enumerate(payloads.tensors(results))}
+        if plan.mutates:
+            call = None  # `_written` made use of it
+        places: dict[int, int] = {}
+        if call is not None:
+            places = {id(result): nth for nth, result in enumerate(payloads.tensors(results))}
 
         def outer(result: torch.Tensor) -> torch.Tensor:
             same = known.get(id(result))
@@ -404,7 +408,7 @@ class Dispatcher:
                 self._taint(wrapped, truth, cause)
             elif plan.uninitialised:
                 wrapped._memory.unknown = True
-            if memory is None and call is not None and not plan.mutates:
+            if memory is None and call is not None:
                 wrapped._memory.recipe = Recipe(call, places[id(result)])
             return wrapped
 
@@ -534,7 +538,8 @@ class Dispatcher:
                 if doubtful:
                     memory.unknown = True
                     memory.cause = self._cause(others)
-                elif plan.name in OVERWRITING and is_whole(tensor):
+                    memory.unset = None
+                elif plan.name in OVERWRITING and _is_all_set(tensor):
                     memory.unknown = False
                     put_off = tensor._payload.is_meta
                 memory.version += 1
@@ -575,7 +580,7 @@ class Dispatcher:
         memory.unknown = True
         memory.truth = None
         memory.cause = "that a kernel writes, which is not run"
-        memory.recipe = memory.refusal = None
+        memory.recipe = memory.refusal = memory.unset = None
         memory.version += 1
 
     def _python_kernel(self, func: Any, key: str, args: Any, kwargs: Any) -> Any:
@@ -592,6 +597,25 @@ class Dispatcher:
         outers = self._outers(args, kwargs)
         claim = next((t._claim for t in outers if t.is_cuda), CPU)
         return self._on_device(func, plan, args, kwargs, outers, claim)
+
+
+def _is_all_set(tensor: DeviceTensor) -> bool:
+    """Whether all of a tensor's memory is known once it has been overwritten itself.
+
+    `starts = torch.empty(n + 1); starts[0] = 0; starts[1:] = ...` leaves nothing unknown.
+    """
+    if not tensor._memory.unknown or is_whole(tensor):
+        return True
+    if tensor._payload.is_meta:
+        return False
+    its, memory = geometry_of(tensor._payload), tensor._memory
+    count = memory.nbytes // its.dtype.itemsize
+    if memory.unset is None:
+        memory.unset = torch.ones(count, dtype=torch.bool, device=CPU)
+    if memory.unset.numel() != count:  # it was written to as another type
+        return False
+    memory.unset.as_strided(its.size, its.stride, its.offset).fill_(False)
+    return not bool(memory.unset.any())
 
 
 def _any_meta(results: Any) -> bool:

@@ -37,7 +37,10 @@ class Memory:
         nbytes: its size.
     """
 
-    __slots__ = ("address", "cause", "nbytes", "recipe", "refusal", "truth", "unknown", "version")
+    __slots__ = (
+        *("address", "cause", "nbytes", "recipe", "refusal", "truth", "unknown", "unset"),
+        "version",
+    )
 
     def __init__(self, address: int, nbytes: int) -> None:
         self.address = address
@@ -52,6 +55,8 @@ class Memory:
         self.recipe: Recipe | None = None
         # Why they were not, once they were asked for.
         self.refusal: str | None = None
+        # Which of its elements nobody has written to since they were unknown; None for all.
+        self.unset: torch.Tensor | None = None
         # How often it was written to.
         self.version = 0
 
