@@ -135,6 +135,16 @@ LAYOUTS: Mapping[str, tuple[Mapping[str, str], str]] = {
         },
         "scripts/twins.py",
     ),
+    "a checkout whose top is a package itself": (
+        {
+            ".git/HEAD": "ref: refs/heads/main\n",
+            "__init__.py": "",
+            "mine/__init__.py": "",
+            "mine/sizes.py": SIZES,
+            "deep/scripts/twins.py": KERNEL.format(imports="from mine.sizes import BLOCK"),
+        },
+        "deep/scripts/twins.py",
+    ),
     "no project at all, one package": (
         {
             "mine/__init__.py": "",

@@ -391,7 +391,7 @@ def test_types_that_a_meta_kernel_refuses(world: World) -> None:
     mask = torch.ones(1 << 12, 1 << 12, dtype=torch.bool, device="cuda")
     packed = mask << torch.arange(1 << 12, device="cuda")
     assert (packed.shape, packed.dtype) == ((1 << 12, 1 << 12), torch.int64)
-    with pytest.raises(RuntimeError, match="size of tensor"):
+    with pytest.raises(RuntimeError, match="lshift"):
         mask << torch.arange(5, device="cuda")
 
 

@@ -53,7 +53,7 @@ class Checkout:
         roots = [folder, self.own_root]
         self.names: list[str] = []
         for at in above:
-            if _is_package(at) and at not in projects:
+            if _is_package(at) and at not in projects and not _is_git(at):
                 continue
             roots += [*self._of_project(at), at] if at in projects else [*_usual(at), at]
         if projects or _is_git(top):
