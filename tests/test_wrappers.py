@@ -6,7 +6,11 @@ import ast
 import textwrap
 
 import pytest
-from kinspect.inspector.guest.launches.wrappers import suggested_calls
+from kinspect.inspector.guest.launches.wrappers import (
+    StatedTypes,
+    suggested_calls,
+    suggested_types,
+)
 
 KERNELS = """
 @triton.jit
@@ -41,6 +45,16 @@ TILE = "T(1024, 1024)"
 )
 def test_arguments_are_guessed_from_their_use(parameters: str, body: str, arguments: str) -> None:
     assert suggested(f"def f({parameters}):\n    {body}") == [f"f({arguments})"]
+
+
+def test_types_are_stated_where_nothing_launches() -> None:
+    stated = suggested_types(ast.parse(KERNELS), {"kernel"})
+    assert stated == StatedTypes("kernel", ("*fp16:16", "*fp16:16", "i32", "fp32"), ("BLOCK",))
+    inner = KERNELS + "@triton.jit\ndef outer(p):\n    kernel(p, p, 1, 1, 16)\n"
+    found = suggested_types(ast.parse(inner), {"kernel", "outer"})
+    assert found is not None
+    assert found.kernel == "outer"
+    assert suggested_types(ast.parse("x = 1"), set()) is None
 
 
 def test_what_leads_to_no_launch_is_not_called() -> None:

@@ -46,7 +46,7 @@ PACKAGES = frozenset(
         *("accelerate", "aiohttp", "albumentations", "auto_gptq", "bitsandbytes", "blake3"),
         *("boto3", "cachetools", "causal_conv1d", "click", "cloudpickle", "colossalai"),
         *("compressed_tensors", "cupy", "cut_cross_entropy", "datasets", "decord", "deepspeed"),
-        *("diffusers", "einops", "evaluate", "expecttest", "fairscale", "fastapi"),
+        *("diffusers", "einops", "einx", "evaluate", "expecttest", "fairscale", "fastapi"),
         *("fastsafetensors", "fbgemm_gpu", "fire", "flash_attn", "ftfy", "fvcore", "gguf"),
         *("gradio", "gymnasium", "heavyball", "helion", "huggingface_hub", "hypothesis", "imageio"),
         *("ipdb", "jax", "jaxtyping", "jsonargparse", "kornia", "liger_kernel", "lightning"),

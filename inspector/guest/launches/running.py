@@ -19,7 +19,7 @@ from .calls import make_calls, stated_calls
 from .endings import place_in
 from .project import Project
 from .tests import is_test_file, run_tests
-from .wrappers import suggested_calls
+from .wrappers import StatedTypes, suggested_calls, suggested_types
 
 MOST_CALLS = 4
 """Functions that a hint names at most."""
@@ -128,14 +128,23 @@ class Script:
     def _what_to_call(self, path: str) -> str:
         """A call of a function of the file that leads to a launch, as it would be typed."""
         calls: list[str] = []
+        stated: StatedTypes | None = None
         try:
             with open(path, "rb") as stream:
-                calls = suggested_calls(parse(stream.read(), path), set(self._defined()))
+                tree = parse(stream.read(), path)
+            calls = suggested_calls(tree, set(self._defined()))
+            stated = None if calls else suggested_types(tree, set(self._defined()))
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             pass  # it ran: at the worst no call is named
-        first = calls[0] if calls else "function(T(1024, 1024))"
         inside = os.path.join(os.path.abspath(self._home), "")
         named = path.removeprefix(inside)
+        if stated is not None:
+            target = shlex.quote(f"{named}::{stated.kernel}")
+            given = "".join(f" -D {name}=..." for name in stated.constexprs)
+            types = ", ".join(stated.types)
+            text = f"state the types of its arguments: kinspect analyze {target} --signature"
+            return f"{text} {types!r}{given} (types are guesses)"
+        first = calls[0] if calls else "function(T(1024, 1024))"
         typed = f'"{first}"' if "'" in first else shlex.quote(first)
         text = f"say what to call: kinspect analyze {shlex.quote(named)} --call {typed}"
         if calls:

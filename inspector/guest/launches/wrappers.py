@@ -83,6 +83,51 @@ def suggested_calls(tree: ast.Module, kernels: Collection[str]) -> list[str]:
     return [_call(functions[name], file) for name in outer]
 
 
+@dataclass(frozen=True)
+class StatedTypes:
+    """Guessed types of a kernel's arguments, as `--signature` and `-D` take them.
+
+    Args:
+        kernel: its name.
+        types: of the arguments that are no constexprs.
+        constexprs: names of those that are.
+    """
+
+    kernel: str
+    types: tuple[str, ...]
+    constexprs: tuple[str, ...]
+
+
+def suggested_types(tree: ast.Module, kernels: Collection[str]) -> StatedTypes | None:
+    """For a file without a function that launches: of its last kernel that no other one calls.
+
+    Args:
+        tree: the file.
+        kernels: names of its `@triton.jit` functions.
+    """
+    found = {name: node for name, node in _kernels(tree) if name in kernels}
+    called = {
+        _last(inner.func)
+        for node in found.values()
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Call)
+    }
+    outer = [name for name in found if name not in called]
+    if not outer:
+        return None
+    kernel = found[outer[-1]]
+    parameters = [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]
+    fixed = [p.arg for p in parameters if p.annotation and _last(p.annotation) == "constexpr"]
+    types = tuple(_stated(kernel, p.arg) for p in parameters if p.arg not in fixed)
+    return StatedTypes(outer[-1], types, tuple(fixed))
+
+
+def _stated(kernel: ast.FunctionDef, name: str) -> str:
+    if _is_pointer(kernel, name):
+        return "*fp16:16"
+    return "fp32" if any(word in name for word in FRACTIONS) else "i32"
+
+
 def _kernels(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
