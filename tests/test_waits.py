@@ -53,6 +53,22 @@ def test_every_form() -> None:
     assert decode("s_wait_kmcnt", "0x0") == {"kmcnt": 0}
 
 
+def test_the_older_instruction_on_gfx12() -> None:
+    """What clang writes of an inline assembly: one counter then stands for several."""
+    maxima = machines.load("gfx1201").counters
+    assert decode("s_waitcnt", "vmcnt(0)", None, maxima) == {
+        "loadcnt": 0,
+        "samplecnt": 0,
+        "bvhcnt": 0,
+    }
+    assert decode("s_waitcnt", "0x3f7", {}, maxima) == decode("s_waitcnt", "vmcnt(0)", {}, maxima)
+    assert decode("s_waitcnt", "lgkmcnt(1) expcnt(2)", None, maxima) == {
+        "dscnt": 1,
+        "kmcnt": 1,
+        "expcnt": 2,
+    }
+
+
 def test_what_is_no_memory_wait_constrains_nothing() -> None:
     assert decode("s_waitcnt_depctr", "0xfffd") == {}
     assert decode("s_wait_alu", "depctr_va_vcc(0)") == {}

@@ -42,6 +42,18 @@ _PAIRED = {
 _ALL = "s_wait_idle"
 _PAIR_MASK = 0x3F
 
+# gfx12 still takes gfx11's instruction, with its bit fields: clang 22 assembles `s_waitcnt vmcnt(0)`
+# of an inline assembly for gfx1201 as 0xbf8903f7. What one counter counted several count there.
+_RENAMED = {
+    "vmcnt": ("loadcnt", "samplecnt", "bvhcnt"),
+    "lgkmcnt": ("dscnt", "kmcnt"),
+}
+_GFX11_FIELDS: Mapping[str, tuple[tuple[int, int], ...]] = {
+    "vmcnt": ((10, 6),),
+    "lgkmcnt": ((4, 6),),
+    "expcnt": ((0, 3),),
+}
+
 COUNTERS = tuple(dict.fromkeys((*_SINGLE.values(), *_PAIRED.values())))
 """Every wait counter of every generation."""
 
@@ -66,12 +78,17 @@ def decode(
         and on an unknown target for bare numbers and `s_wait_idle`, which drains every counter.
     """
     if name == "s_waitcnt":
+        renamed = maxima is not None and "loadcnt" in maxima
         symbolic = _SYMBOLIC.findall(operands)
         if symbolic:
             counts = {counter: int(n, 0) for counter, n in symbolic}
+            if renamed:
+                counts = _renamed(counts)
             # `vmcnt(63) expcnt(7) lgkmcnt(15)`: a counter at its maximum holds nothing up.
             return {c: n for c, n in counts.items() if maxima is None or n < maxima.get(c, n + 1)}
         value = _number(operands)
+        if value is not None and renamed and not fields:
+            return _renamed(_unpack(value, _GFX11_FIELDS, {}))
         if value is None or not fields:
             return {}
         return _unpack(value, fields, maxima or {})
@@ -85,6 +102,11 @@ def decode(
     if name in _PAIRED:
         return {_PAIRED[name]: value >> 8 & _PAIR_MASK, "dscnt": value & _PAIR_MASK}
     return {}
+
+
+def _renamed(counts: Mapping[str, int]) -> dict[str, int]:
+    """Counters of gfx11 as gfx12 has them."""
+    return {new: n for old, n in counts.items() for new in _RENAMED.get(old, (old,))}
 
 
 def _unpack(

@@ -30,6 +30,13 @@ SPECS = (
         "All instructions of one iteration, nested loops excluded",
     ),
     MetricSpec(
+        "calls",
+        "instructions",
+        "derived",
+        "both",
+        "Calls of functions that were not inlined: what is executed there is not counted",
+    ),
+    MetricSpec(
         "cycles.valu",
         "cycles",
         "derived",
@@ -67,6 +74,8 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     for cls in CLASSES:
         yield Metric(f"count.{cls}", region.classes.get(cls, 0), "instructions", "derived")
     code = subject.function.instructions
+    calls = sum("call" in code[i].op.traits for i in region.indices)
+    yield Metric("calls", calls, "instructions", "derived")
     vector = [code[i] for i in region.indices if code[i].cls in VALU_CLASSES]
     slow = sum("transcendental" in inst.op.traits for inst in vector)
     slot, slower = rates(subject)
