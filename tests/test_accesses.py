@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.metrics.access_reasons import explain_global
+from kinspect.inspector.metrics.alignment_reasons import argument_indivisible
+from kinspect.inspector.metrics.reasons import Noted
 from kinspect.inspector.model import Access, Artifact, KernelReport, Report
 from kinspect.inspector.pipeline import collect
 from kinspect.inspector.runs.jobs import Request
@@ -318,6 +320,52 @@ def test_an_alignment_that_triton_would_have_noted_is_not_there(
         (load,) = launched[kernel]
         assert f"which {hidden} keeps Triton from noting" in load.reason
         assert load.fix.startswith(f"Take it out of {hidden}")
+
+
+def test_a_row_of_a_few_elements_is_no_size_to_pad() -> None:
+    """Rows of 8 columns padded to 16: the loop of a kernel went from 320 to 514 instructions."""
+    assert argument_indivisible("pitch", Noted("", "", 8), 4)[1] == ""
+    assert argument_indivisible("pitch", Noted("", "", 11), 4)[1]
+
+
+PAIRS = """
+import triton, triton.language as tl
+
+@triton.jit
+def every_other(x, y, n, SHIFT: tl.constexpr, B: tl.constexpr):
+    t = tl.program_id(0) * B + tl.arange(0, B)
+    offset = (tl.program_id(1) * n + t) * 2
+    tl.store(y + t, tl.load(x + offset + SHIFT))
+
+@triton.jit
+def both(x, y, n, SHIFT: tl.constexpr, B: tl.constexpr):
+    at = (tl.program_id(1) * n + tl.program_id(0) * B) * 2 + tl.arange(0, 2 * B)
+    one, other = tl.split(tl.reshape(tl.load(x + at + SHIFT // 2 * 2), (B, 2)))
+    tl.store(y + tl.program_id(0) * B + tl.arange(0, B), one + other)
+
+KINSPECT_CASES = [
+    {"name": f"{kernel}{shift}", "kernel": kernel, "constexprs": {"SHIFT": shift, "B": 1024},
+     "signature": {"x": "*fp32:16", "y": "*fp32:16", "n": "i32:16"}}
+    for kernel in ("every_other", "both") for shift in (0, 1, 2, 4, -1)
+]
+"""
+
+
+def test_the_width_of_pairs_is_what_loading_both_gives(tmp_path: Path) -> None:
+    """`x + offset - 2` is 8 bytes off 16: 128 bits were promised, and 64 came."""
+    (tmp_path / "pairs.py").write_text(PAIRS)
+    found = collect(Request((str(tmp_path / "pairs.py"),), ("gfx942",), passes=False, jobs=2))
+    loads = {
+        kernel.variant.case: next(a for a in kernel.accesses if a.cls == "global_load")
+        for kernel in found.kernels
+        if kernel.variant is not None
+    }
+    for shift, width in ((0, 128), (1, 128), (2, 64), (4, 128), (-1, 64)):
+        assert (loads[f"every_other{shift}"].bits, loads[f"every_other{shift}"].widest) == (
+            32,
+            width,
+        )
+        assert loads[f"both{shift}"].bits == width
 
 
 BLOCKED = (

@@ -22,6 +22,8 @@ from kinspect.inspector.ttgir.axes.names import words
 from kinspect.inspector.ttgir.axes.starts import unaligned_start
 from kinspect.inspector.ttgir.axes.tiles import Limits, Tile
 
+FEW = ALIGNED // 2
+
 
 def not_aligned(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
     """Why the first of the neighbours is not known to be aligned for `need` of them."""
@@ -168,6 +170,9 @@ def argument_indivisible(name: str, known: Noted, need: int) -> tuple[str, str]:
             f"Take it out of {hidden} and pass a multiple of {ALIGNED}; or, {_rounded(name, need)}",
         )
     said = "" if known.value is None else f" ({known.value})"
+    if known.value is not None and abs(known.value) <= FEW:
+        # Rows that short are no size to pad: twice the memory, for a tile that is a vector or two.
+        return f"{name} is not a multiple of {ALIGNED} in this launch{said}", ""
     divisor = need if known.value is None else gcd(known.value, need)
     return (
         f"{name} is not a multiple of {ALIGNED} in this launch{said}"

@@ -20,6 +20,7 @@ from kinspect.inspector.metrics.reasons import (
 from kinspect.inspector.ttgir.axes.blame import not_contiguous
 from kinspect.inspector.ttgir.axes.cause import Blame, Kind
 from kinspect.inspector.ttgir.axes.flow import Axes
+from kinspect.inspector.ttgir.axes.starts import shift_of
 from kinspect.inspector.ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, distinct_addresses
 
 
@@ -45,6 +46,10 @@ def explain_contiguity(tile: Tile, limits: Limits, axes: Axes, need: int) -> Rea
         text, fix, widest = explain(name, blame, tile, limits, need)
         if explain is _factor and blame.constant is None and known is not None:
             text, fix = _of_argument(name, known, tile, limits)
+        if blame.kind == "factor" and blame.constant == _PAIR and widest is not None:
+            # The pair that a tile of both would begin with: `offset - 2` is 8 bytes off 16.
+            shift = shift_of(axes, tile.addresses or "") // _PAIR * _PAIR
+            widest = min(widest, (shift & -shift) * limits.bits) if shift else widest
         bounded = blame.kind in _CONTIGUITY or widest is not None
         found = Reason("contiguity", text, fix, widest, bounded)
     if found.fix or blame.kind == "reversed":

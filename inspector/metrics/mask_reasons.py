@@ -85,7 +85,7 @@ def _mask_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, s
     known = noted(axes, blame.value) if blame.kind == "argument" else None
     if known is not None:
         text, fix = argument_indivisible(name, known, need)
-        return text, f"{fix.removesuffix('.')}, {unmasked}"
+        return text, f"{fix.removesuffix('.')}, {unmasked}" if fix else ""
     if blame.kind == "argument" and _SIZE_OF_DESCRIPTOR in name:
         return (
             f"{name} is not known to be divisible by {need}: of a descriptor that the host passes"

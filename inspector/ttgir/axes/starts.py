@@ -12,6 +12,7 @@ from kinspect.inspector.ttgir.axes.flow import Axes
 from kinspect.inspector.ttgir.axes.reshaping import dimension_before
 from kinspect.inspector.ttgir.axes.transfer import pointee_bytes
 
+_DEEPEST = 32
 _SUMS = frozenset(("arith.addi", "arith.subi", "tt.addptr"))
 
 
@@ -25,6 +26,28 @@ def unaligned_start(axes: Axes, value: str, dim: int, need: int) -> Blame | None
         need: what the start is to be a multiple of; bytes for pointers, elements for offsets.
     """
     return _start(axes, value, dim, need, set())
+
+
+def shift_of(axes: Axes, value: str, depth: int = 0) -> int:
+    """What numbers add to a tensor of offsets or pointers, in elements.
+
+    Args:
+        axes: the facts.
+        value: the tensor; what is added before it is scaled is not looked at.
+        depth: of the operations that were followed.
+    """
+    number = axes.of(value).constant
+    if number is not None:
+        return int(number)
+    op = axes.graph.made.get(value)
+    if op is None or not op.operands or depth > _DEEPEST:
+        return 0
+    if op.name in _SUMS:
+        first, second = (shift_of(axes, operand, depth + 1) for operand in op.operands[:2])
+        return first - second if op.name == "arith.subi" else first + second
+    if dimension_before(op, 0) is None:
+        return 0
+    return shift_of(axes, op.operands[0], depth + 1)
 
 
 def _start(axes: Axes, name: str, dim: int, need: int, seen: set[str]) -> Blame | None:
