@@ -42,8 +42,8 @@ _PAIRED = {
 _ALL = "s_wait_idle"
 _PAIR_MASK = 0x3F
 
-# gfx12 still takes gfx11's instruction, with its bit fields: clang 22 assembles `s_waitcnt vmcnt(0)`
-# of an inline assembly for gfx1201 as 0xbf8903f7. What one counter counted several count there.
+# gfx12 still takes gfx11's instruction, with its bit fields: clang 22 makes `s_waitcnt vmcnt(0)`
+# of an inline assembly 0xbf8903f7 for gfx1201. What one counter counted several count there.
 _RENAMED = {
     "vmcnt": ("loadcnt", "samplecnt", "bvhcnt"),
     "lgkmcnt": ("dscnt", "kmcnt"),
