@@ -678,6 +678,60 @@ def test_distributed_is_one_process(world: World) -> None:
 
 
 @in_world()
+def test_distributed_groups_are_what_was_asked_for(world: World) -> None:
+    dist = torch.distributed
+    mesh_module = importlib.import_module("torch.distributed.device_mesh")
+    dist.init_process_group("cpu:gloo,cuda:nccl", init_method="tcp://h:1?rank=1&world_size=4")
+    assert mesh_module.init_process_group is dist.init_process_group
+    assert (dist.get_rank(), dist.get_world_size()) == (1, 4)
+    assert dist.get_backend() == "cpu:gloo,cuda:nccl"
+    options = dist.ProcessGroupNCCL.Options(is_high_priority_stream=True)
+    pair = dist.new_group([0, 1], backend="nccl", pg_options=options)
+    assert (dist.get_backend(pair), pair.size()) == ("nccl", 2)
+    assert dist.new_group([2, 3], backend="nccl") == dist.GroupMember.NON_GROUP_MEMBER
+    half = dist.split_group(None, [[0, 3], [1, 2]])
+    assert dist.get_process_group_ranks(half) == [1, 2]
+    assert torch.cuda.nccl.version() >= (2, 20)
+    (said,) = world.notes
+    assert said.startswith("of 4 processes of torch.distributed this one alone runs")
+
+
+@in_world()
+def test_distributed_collectives(world: World) -> None:
+    dist = torch.distributed
+    dist.init_process_group("nccl", rank=1, world_size=4)
+    for n in (4, 1 << 20):
+        x, small = torch.ones(n, device="cuda"), torch.empty(n // 4, device="cuda")
+        gathered = torch.empty(4 * n, device="cuda")
+        dist.all_gather_into_tensor(gathered, x)
+        dist.reduce_scatter_tensor(small, x)
+        dist.all_to_all_single(torch.empty_like(x), x)
+        dist.all_to_all([torch.empty_like(x) for _ in range(4)], [x] * 4)
+        dist.broadcast(x, src=0)
+        assert gathered.is_cuda
+        work = dist.all_reduce(x, op=dist.ReduceOp.AVG, async_op=True)
+        assert work.wait()
+        for request in dist.batch_isend_irecv(
+            [dist.P2POp(dist.isend, x, 0), dist.P2POp(dist.irecv, small, 0)]
+        ):
+            request.wait()
+        functional = importlib.import_module("torch.distributed._functional_collectives")
+        summed = functional.reduce_scatter_tensor(x, "sum", 0, dist.group.WORLD)
+        assert summed.shape == (n // 4,)
+    dist.barrier(device_ids=[0])
+    held = [{"block": 64}]
+    dist.broadcast_object_list(held, src=0)
+    dist.broadcast_object_list(held, src=1)
+    assert held == [{"block": 64}]
+    part = [None]
+    dist.scatter_object_list(part, [1, 2, 3, 4], src=1)
+    assert part == [2]
+    everyones = [None] * 4
+    dist.all_gather_object(everyones, {"of": 1})
+    assert everyones == [{"of": 1}] * 4
+
+
+@in_world()
 def test_suspended_is_plain_torch(world: World) -> None:
     with world.suspended():
         assert torch.ones(2).sum().item() == 2

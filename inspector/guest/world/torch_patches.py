@@ -12,7 +12,7 @@ import torch
 
 from .assumptions import UnknownFloat
 from .device import Device
-from .rocm import HIP_VERSION, VERSION
+from .rocm import HIP_VERSION, RCCL_VERSION, VERSION
 from .stubs import Inert
 
 CONTEXTS = ("device", "device_of", "stream", "graph", "StreamContext", "_DeviceGuard")
@@ -317,6 +317,8 @@ def _backends() -> None:
     with contextlib.suppress(AttributeError):
         torch.backends.cuda.is_built = _always(True)
         torch.backends.cuda.is_flash_attention_available = _always(True)
+        "_nccl_version": RCCL_VERSION,
+        "_nccl_version_suffix": b"",
     with contextlib.suppress(AttributeError):
         torch.cuda.amp.common.amp_definitely_not_available = _always(False)
     with contextlib.suppress(AttributeError):
