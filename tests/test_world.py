@@ -732,6 +732,24 @@ def test_distributed_collectives(world: World) -> None:
 
 
 @in_world()
+def test_distributed_data_parallel(world: World) -> None:
+    dist = torch.distributed
+    hooks = importlib.import_module("torch.distributed.algorithms.ddp_comm_hooks.default_hooks")
+    dist.init_process_group("nccl", device_id=torch.device("cuda:0"), world_size=2, rank=0)
+    for n, hook in ((64, None), (4096, hooks.fp16_compress_hook)):
+        model = nn.Sequential(nn.Linear(n, n), nn.BatchNorm1d(n)).cuda()
+        model = nn.parallel.DistributedDataParallel(model, device_ids=[0])
+        if hook is not None:
+            model.register_comm_hook(None, hook)
+        for _ in range(2):
+            model(torch.randn(4, n, device="cuda")).sum().backward()
+        assert model.module[0].weight.grad.is_cuda
+        assert model.module[0].weight.grad.shape == (n, n)
+    done = dist.all_reduce(torch.ones(4, device="cuda"), async_op=True).get_future()
+    assert done.then(lambda of: of.value()[0].is_cuda).wait()
+
+
+@in_world()
 def test_suspended_is_plain_torch(world: World) -> None:
     with world.suspended():
         assert torch.ones(2).sum().item() == 2

@@ -14,7 +14,7 @@ from torch._C import DispatchKey
 from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import payloads, unknowns
+from . import collectives, payloads, unknowns
 from .assumptions import LOG, UnknownFloat, unknown_array
 from .plans import OVERWRITING, Plan, plan_of
 from .shapes import META, Shapes
@@ -487,8 +487,9 @@ class Dispatcher:
         for key in KERNEL_KEYS:
             if f"{plan.registered}/{key}" in torch.library._impls:
                 return self._python_kernel(func, key, args, kwargs)
-        if plan.registered.startswith("c10d"):
-            return func._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)
+        if plan.registered.startswith("c10d/"):
+            done = func._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)
+            return collectives.finished(done, list(payloads.tensors(args[:1])))
         outers = self._outers(args, kwargs)
         claim = next((t._claim for t in outers if t.is_cuda), CPU)
         return self._on_device(func, plan, args, kwargs, outers, claim)
