@@ -332,6 +332,26 @@ def test_default_device(world: World) -> None:
 
 
 @in_world()
+def test_devices_of_ordinals(world: World) -> None:
+    gpu = torch.device(0)
+    assert gpu == torch.device("cuda:0") == torch.device("cuda", 0)
+    assert gpu == torch.device(type="cuda", index=0) == torch.device(device=0)
+    assert isinstance(gpu, torch.device)
+    assert not isinstance("cuda", torch.device)
+    assert type(gpu) == torch.device  # noqa: E721  (equal, if not the same)
+    assert type(gpu) in {torch.device: 1}
+    assert pickle.loads(pickle.dumps(gpu)) == copy.deepcopy(gpu) == gpu
+    with torch.device(0):
+        assert torch.ones(2).is_cuda
+
+    @torch.library.custom_op("kinspect_world::ones", mutates_args=())
+    def ones(n: int, device: torch.device) -> torch.Tensor:
+        return torch.ones(n, device=device)
+
+    assert ones(2, gpu).is_cuda
+
+
+@in_world()
 def test_small_tensors_have_true_contents(world: World) -> None:
     lengths = torch.tensor([3, 5, 2], device="cuda")
     assert torch.cumsum(lengths, 0).tolist() == [3, 8, 10]

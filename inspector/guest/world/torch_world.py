@@ -9,7 +9,15 @@ from typing import Any
 
 import torch
 
-from . import autocasting, comparisons, distributed, functions, slow_imports, torch_patches
+from . import (
+    autocasting,
+    comparisons,
+    distributed,
+    functions,
+    ordinals,
+    slow_imports,
+    torch_patches,
+)
 from .device import Device
 from .dispatch import Dispatcher
 from .graphs.entry import Compile
@@ -56,6 +64,7 @@ class TorchWorld:
         slow_imports.install()
         torch_patches.install(device)
         functions.install(self._dispatcher, self._compile)
+        ordinals.install()
         autocasting.install()
         distributed.install(self._dispatcher)
         comparisons.install(torch)
