@@ -770,6 +770,32 @@ def test_distributed_data_parallel(world: World) -> None:
 
 
 @in_world()
+def test_fully_sharded_models(world: World) -> None:
+    sharding = importlib.import_module("torch.distributed.fsdp")
+    mesh = torch.distributed.init_device_mesh("cuda", (1,))
+    x = torch.randn(4, 64, device="cuda")
+    policy = sharding.MixedPrecision(param_dtype=torch.bfloat16)
+    seen = []
+    older = sharding.FullyShardedDataParallel(
+        nn.Sequential(nn.Linear(64, 64), nn.ReLU()).cuda(), device_id=0, mixed_precision=policy
+    )
+    older.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
+    optimizer = torch.optim.AdamW(older.parameters())
+    for _ in range(2):
+        older(x).float().sum().backward()
+        older.clip_grad_norm_(1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    assert seen == [torch.bfloat16] * 2
+    newer = nn.Linear(64, 64).cuda()
+    sharding.fully_shard(newer, mesh=mesh)
+    newer(x).sum().backward()
+    assert newer.weight.grad.to_local().is_cuda
+    storage = x.storage()
+    assert (storage.size(), storage.nbytes(), storage.element_size()) == (256, 1024, 4)
+
+
+@in_world()
 def test_suspended_is_plain_torch(world: World) -> None:
     with world.suspended():
         assert torch.ones(2).sum().item() == 2
