@@ -796,6 +796,38 @@ def test_fully_sharded_models(world: World) -> None:
 
 
 @in_world()
+def test_symmetric_memory(world: World) -> None:
+    dist = torch.distributed
+    dist.init_process_group("nccl", rank=1, world_size=4)
+    symmetric = importlib.import_module("torch.distributed._symmetric_memory")
+    group = dist.group.WORLD
+    with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+        tensor = symmetric.empty(64, dtype=torch.bfloat16, device="cuda")
+    assert symmetric.is_symm_mem_tensor(tensor)
+    assert not symmetric.is_symm_mem_tensor(torch.ones(1, device="cuda"))
+    handle = symmetric.rendezvous(tensor, group)
+    assert (handle.rank, handle.world_size, handle.buffer_size) == (1, 4, 128)
+    assert handle.buffer_ptrs[1] == tensor.data_ptr()
+    assert len(set(handle.buffer_ptrs)) == 4
+    assert handle.buffer_ptrs_dev % 16 == handle.signal_pad_ptrs_dev % 16 == 0
+    own = handle.get_buffer(1, (8, 4), torch.float32)
+    own.fill_(0)
+    assert (tensor.sum().item(), own.data_ptr()) == (0, tensor.data_ptr())
+    assert handle.get_buffer(2, (8,), torch.bfloat16, 8).data_ptr() == handle.buffer_ptrs[2] + 16
+    assert handle.get_signal_pad(0).dtype == torch.int32
+    handle.barrier()
+    part = symmetric.rendezvous(tensor[16:], group.group_name)
+    assert part.get_remote_tensor(0, (4,), torch.bfloat16).data_ptr() == part.buffer_ptrs[0] + 32
+    assert symmetric.get_symm_mem_workspace(group.group_name, 1 << 12).buffer_size == 1 << 12
+    large = symmetric.empty(1 << 28, dtype=torch.float16, device="cuda:0")
+    remote = symmetric.rendezvous(large, group).get_buffer(3, (1 << 10, 1 << 10), torch.float32)
+    assert remote.shape == (1 << 10, 1 << 10)
+    reduced = torch.ops.symm_mem.one_shot_all_reduce(tensor, "sum", group.group_name)
+    assert reduced.is_cuda
+    assert torch.ops.symm_mem.two_shot_all_reduce_(tensor, "sum", group.group_name) is tensor
+
+
+@in_world()
 def test_suspended_is_plain_torch(world: World) -> None:
     with world.suspended():
         assert torch.ones(2).sum().item() == 2

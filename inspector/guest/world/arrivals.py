@@ -62,6 +62,11 @@ def _aiter(module: ModuleType) -> None:
         module.dtypes = importlib.import_module("aiter.utility.dtypes")  # type: ignore[attr-defined]
 
 
+def _symmetric_memory(module: ModuleType) -> None:
+    """Its extension module's part asks a GPU for the memory."""
+    importlib.import_module(".symmetric", __package__).adjust(module)
+
+
 def _unittest(note: Callable[[str], None]) -> Callable[[ModuleType], None]:
     """What tests are skipped for its runner does not print."""
 
@@ -80,7 +85,12 @@ def _unittest(note: Callable[[str], None]) -> Callable[[ModuleType], None]:
 
 
 ADJUSTMENTS: Mapping[str, Callable[[ModuleType], None]] = MappingProxyType(
-    {"triton.profiler": _profiler, "triton.profiler.viewer": _viewer, "aiter": _aiter}
+    {
+        "triton.profiler": _profiler,
+        "triton.profiler.viewer": _viewer,
+        "aiter": _aiter,
+        "torch.distributed._symmetric_memory": _symmetric_memory,
+    }
 )
 
 

@@ -414,10 +414,11 @@ class Dispatcher:
             # Not every operator has a CPU kernel for every type that the device has one for.
             if shape is None:
                 shape = self._shape_or_none(func, plan, args, kwargs)
-            if shape is None or not payloads.is_unsupported(error):
+            in_place = plan.returns_arguments and not plan.changes_shape
+            if (shape is None and not in_place) or not payloads.is_unsupported(error):
                 raise
             self.note(f"{func} was not computed: {payloads.first_line(error)}")
-            return payloads.one(shape, payloads.filled)
+            return None if shape is None else payloads.one(shape, payloads.filled)
 
     def _shape_or_none(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
         try:
