@@ -795,6 +795,59 @@ def test_fully_sharded_models(world: World) -> None:
     assert (storage.size(), storage.nbytes(), storage.element_size()) == (256, 1024, 4)
 
 
+class _Scaled(torch.Tensor):
+    """As quantized tensors of libraries: wraps two others, and says that it is where they are."""
+
+    @staticmethod
+    def __new__(cls, inner, scale):
+        made = torch.Tensor._make_wrapper_subclass(
+            cls, inner.shape, dtype=inner.dtype, device=inner.device
+        )
+        made.inner, made.scale = inner, scale
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        plain = [a.inner * a.scale if isinstance(a, _Scaled) else a for a in args]
+        return func(*plain, **(kwargs or {}))
+
+
+@in_world()
+def test_tensors_that_wrap_device_tensors(world: World) -> None:
+    wrapped = _Scaled(torch.ones(8, 8, device="cuda"), torch.ones((), device="cuda"))
+    assert (wrapped.device, wrapped.is_cuda, wrapped.is_cpu) == (
+        torch.device("cuda:0"),
+        True,
+        False,
+    )
+    assert wrapped.get_device() == 0
+    x = torch.randn(2, 8, device="cuda", requires_grad=True)
+    F.linear(x, wrapped.requires_grad_()).sum().backward()
+    assert x.grad.is_cuda
+    host = _Scaled(torch.ones(2), torch.ones(()))
+    assert (host.device.type, host.is_cuda, host.get_device()) == ("cpu", False, -1)
+
+
+@in_world()
+def test_distributed_tensors(world: World) -> None:
+    dist = torch.distributed
+    dist.init_process_group("nccl", rank=0, world_size=4)
+    mesh = dist.init_device_mesh("cuda", (2, 2), mesh_dim_names=("dp", "tp"))
+    tensors = importlib.import_module("torch.distributed.tensor")
+    parallel = importlib.import_module("torch.distributed.tensor.parallel")
+    whole = torch.randn(64, 128, device="cuda", requires_grad=True)
+    sharded = tensors.distribute_tensor(whole, mesh, [tensors.Shard(0), tensors.Shard(1)])
+    assert (sharded.device, sharded.is_cuda) == (torch.device("cuda:0"), True)
+    assert sharded.to_local().shape == (32, 64)
+    assert sharded.full_tensor().is_cuda
+    (sharded @ sharded.t()).sum().backward()
+    model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64)).cuda()
+    plan = {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()}
+    model = parallel.parallelize_module(model, mesh["tp"], plan)
+    model(torch.randn(8, 64, device="cuda")).sum().backward()
+    assert model[0].weight.grad.to_local().shape == (128, 64)
+
+
 @in_world()
 def test_symmetric_memory(world: World) -> None:
     dist = torch.distributed

@@ -62,6 +62,12 @@ def _aiter(module: ModuleType) -> None:
         module.dtypes = importlib.import_module("aiter.utility.dtypes")  # type: ignore[attr-defined]
 
 
+def _dtensor(module: ModuleType) -> None:
+    """C++ takes a DTensor to be where it takes its local tensor to be: on the host."""
+    subclasses = importlib.import_module(".subclasses", __package__)
+    subclasses.follow(module.DTensor, "_local_tensor")
+
+
 def _symmetric_memory(module: ModuleType) -> None:
     """Its extension module's part asks a GPU for the memory."""
     importlib.import_module(".symmetric", __package__).adjust(module)
@@ -90,6 +96,7 @@ ADJUSTMENTS: Mapping[str, Callable[[ModuleType], None]] = MappingProxyType(
         "triton.profiler.viewer": _viewer,
         "aiter": _aiter,
         "torch.distributed._symmetric_memory": _symmetric_memory,
+        "torch.distributed.tensor._api": _dtensor,
     }
 )
 

@@ -16,6 +16,7 @@ from . import (
     functions,
     ordinals,
     slow_imports,
+    subclasses,
     torch_patches,
 )
 from .device import Device
@@ -65,6 +66,7 @@ class TorchWorld:
         torch_patches.install(device)
         functions.install(self._dispatcher, self._compile)
         ordinals.install()
+        subclasses.install()
         autocasting.install()
         distributed.install(self._dispatcher)
         comparisons.install(torch)
