@@ -600,6 +600,30 @@ def test_custom_operators_see_device_tensors(world: World) -> None:
 
 
 @in_world()
+def test_checks_of_operators_call_them(world: World) -> None:
+    seen = []
+
+    @torch.library.custom_op("kinspect_world::triple", mutates_args=())
+    def triple(a: torch.Tensor, times: int) -> torch.Tensor:
+        seen.append(a.is_cuda)
+        return a * times
+
+    triple.register_autograd(
+        lambda ctx, grad: (triple(grad, 3), None),
+        setup_context=lambda ctx, inputs, output: None,
+    )
+    x = torch.ones(2, device="cuda", requires_grad=True)
+    found = torch.library.opcheck(triple, (x, 3))
+    assert found["test_aot_dispatch_dynamic"] == "SUCCESS"
+    assert torch.library.opcheck(triple, (x,), {"times": 3}, test_utils="test_schema") == {
+        "test_schema": "SUCCESS"
+    }
+    assert torch.library.opcheck(triple, (torch.ones(2, device="cuda"), 3))
+    assert seen == [True] * 5
+    assert x.grad is None
+
+
+@in_world()
 def test_operators_that_call_functions(world: World) -> None:
     """A launch of wrap_triton outside of an operator, branches, attention with a score function."""
     from torch.nn.attention.flex_attention import flex_attention
