@@ -124,7 +124,10 @@ def definition(kernel: Any) -> tuple[str, int]:
     recorded: tuple[str, int] | None = getattr(kernel, PLACE, None)
     if recorded is not None:
         return recorded
-    lines, start = inspect.getsourcelines(kernel.fn)
+    # Triton kept the text when it was decorated: a file written for it may be gone by now.
+    lines, start = getattr(kernel, "raw_src", None), getattr(kernel, "starting_line_number", None)
+    if lines is None or start is None:
+        lines, start = inspect.getsourcelines(kernel.fn)
     offset = next((i for i, line in enumerate(lines) if DEFINITION.match(line)), 0)
     return kernel.fn.__code__.co_filename, start + offset
 

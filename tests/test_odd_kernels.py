@@ -1,0 +1,160 @@
+"""Kernels and scripts made in odd ways: what is captured of them, and what is said of the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kinspect.inspector.model import ErrorRecord, KernelReport
+from kinspect.inspector.pipeline import collect
+from kinspect.inspector.runs.jobs import Request
+
+pytest.importorskip("triton")
+pytest.importorskip("torch")
+pytest.importorskip("numpy")
+
+pytestmark = pytest.mark.xdist_group("odd_kernels")
+
+HEAD = """
+import torch, triton, triton.language as tl
+x, y = (torch.ones(4096, device="cuda") for _ in range(2))
+"""
+TUPLES = """
+import collections, typing
+import numpy as np
+from triton.language.extra import libdevice
+Shape = collections.namedtuple("Shape", ["rows", "columns"])
+class Strided(typing.NamedTuple):
+    base: typing.Any
+    stride: int
+@triton.jit
+def square(v):
+    return libdevice.tanh(v) * v
+@triton.constexpr_function
+def twice(n):
+    return 2 * n
+@triton.jit
+def takes(pointers, shape, strided, scale, F: tl.constexpr, B: tl.constexpr):
+    at = tl.arange(0, twice(B))
+    v = F(tl.load(pointers[0] + at * strided.stride, mask=at < shape.rows)) * scale
+    tl.store(pointers[1] + at, v, mask=at < shape.columns)
+takes[(1,)]((x, y), Shape(16, 1000), Strided(y, 1), np.float64(2), square, B=32)
+takes[(1,)]((x, y), Shape(17, 16), Strided(y, 8), 2.0, F=square, B=32)
+try:
+    takes[(1,)]((x, y), Shape(17, 16), Strided(y, 8), np.float32(2), square, B=64)
+except TypeError:  # Triton's own word: it takes no scalar of numpy's that is none of Python's
+    takes[(1,)]((x, y), Shape(17, 16), Strided(y, 8), 2.0, square, B=128)
+"""
+WRITTEN = '''
+import importlib.util, os, tempfile
+TEXT = """
+import triton, triton.language as tl
+@triton.jit
+def %s(x, y, B: tl.constexpr):
+    at = tl.arange(0, B)
+    tl.store(y + at, tl.load(x + at))
+"""
+def written(name):
+    path = os.path.join(tempfile.mkdtemp(), name + ".py")
+    with open(path, "w") as stream:
+        stream.write(TEXT % name)
+    return path
+path = written("imported")
+spec = importlib.util.spec_from_file_location("imported", path)
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+os.unlink(path)
+module.imported[(1,)](x, y, B=64)
+names = {}
+exec(compile(TEXT % "executed", written("executed"), "exec"), names)
+names["executed"][(1,)](x, y, B=64)
+def factory(function, kind):
+    @triton.jit
+    def inner(x, y, B: tl.constexpr):
+        at = tl.arange(0, B)
+        tl.store(y + at, function(tl.load(x + at)).to(kind))
+    return inner
+@triton.jit
+def negative(v):
+    return -v
+factory(negative, tl.float16)[(1,)](x, y.half(), B=64)
+'''
+SCRIPTS = {
+    "tuples": HEAD + TUPLES,
+    "written": HEAD + WRITTEN,
+}
+
+
+class Found:
+    """What one run over all of the scripts came to, by script."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = {name: folder / f"{name}.py" for name in SCRIPTS}
+        for name, file in self.files.items():
+            file.write_text(SCRIPTS[name])
+        paths = tuple(map(str, self.files.values()))
+        found = collect(Request(paths, ("gfx942",), passes=False, jobs=2))
+        self._kernels, self._errors = found.kernels, found.errors
+        self.notes = found.notes
+
+    def kernels(self, script: str) -> list[KernelReport]:
+        """Those that a script launches itself."""
+        file = str(self.files[script])
+        return [
+            k
+            for k in self._kernels
+            if k.variant and k.variant.call_site and k.variant.call_site.file == file
+        ]
+
+    def errors(self, script: str) -> list[ErrorRecord]:
+        """Those of a script."""
+        return [e for e in self._errors if e.file == str(self.files[script])]
+
+    def line(self, script: str, mark: str) -> str:
+        """`file:line` of a marked line."""
+        lines = SCRIPTS[script].splitlines()
+        number = next(n for n, text in enumerate(lines, 1) if text.endswith(f"# {mark}"))
+        return f"{self.files[script]}:{number}"
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    return Found(tmp_path_factory.mktemp("odd"))
+
+
+def test_tuples_and_functions_are_arguments(found: Found) -> None:
+    assert not found.errors("tuples")
+    first, second, third = (kernel.variant for kernel in found.kernels("tuples"))
+    assert first
+    assert second
+    assert third
+    assert first.signature["pointers"] == "(*fp32, *fp32)"
+    assert first.signature["strided"] == "(*fp32, constexpr)"
+    assert first.constexprs["strided[1]"] == 1
+    assert second.signature["strided"] == "(*fp32, i32)"
+    assert second.signature["scale"] == "fp32"
+    assert (second.constexprs["F"], second.constexprs["B"]) == ("square", 32)
+    assert third.constexprs["B"] == 128
+
+
+def test_kernels_of_written_files_and_of_factories(found: Found) -> None:
+    assert not found.errors("written")
+    kernels = found.kernels("written")
+    assert [kernel.name for kernel in kernels] == ["imported", "executed", "inner"]
+    assert kernels[0].source
+    assert kernels[0].source.line == 4  # of a file that is gone
+    assert kernels[2].variant
+    assert kernels[2].variant.signature["y"] == "*fp16"
+
+
+DIAGNOSTICS = """\
+warning: of no account
+/lib/triton/experimental/gluon/x.py:3:5: error: inside
+{library}/language/core.py:43:5: error: the library's
+    return full(shape)
+    ^
+/home/me/a b.py:6:37: error: Result has an invalid layout: #blocked.
+Layout has 32 threads per warp.
+    at = gl.arange(0, B)
+         ^
+"""
