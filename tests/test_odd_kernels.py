@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -79,9 +80,32 @@ def negative(v):
     return -v
 factory(negative, tl.float16)[(1,)](x, y.half(), B=64)
 '''
+STARTED = """
+import multiprocessing, os, subprocess, sys, threading
+@triton.jit
+def copy(x, y, B: tl.constexpr):
+    at = tl.arange(0, B)
+    tl.store(y + at, tl.load(x + at))
+def launch(block):
+    copy[(1,)](x, y, B=block)
+if __name__ == "__main__":
+    thread = threading.Thread(target=launch, args=(64,))
+    thread.start()
+    thread.join()
+    fork = multiprocessing.get_context("fork").Process(target=launch, args=(128,))
+    fork.start()
+    fork.join()
+    subprocess.run(["true"])
+    subprocess.run([sys.executable, "-c", "pass"])  # SAID
+    os.system("python3 -c pass || true")  # SAID
+    spawn = multiprocessing.get_context("spawn").Process(target=os.getpid)
+    spawn.start()  # SAID
+    spawn.join()
+"""
 SCRIPTS = {
     "tuples": HEAD + TUPLES,
     "written": HEAD + WRITTEN,
+    "started": HEAD + STARTED,
 }
 
 
@@ -145,6 +169,17 @@ def test_kernels_of_written_files_and_of_factories(found: Found) -> None:
     assert kernels[0].source.line == 4  # of a file that is gone
     assert kernels[2].variant
     assert kernels[2].variant.signature["y"] == "*fp16"
+
+
+def test_another_process_is_said(found: Found) -> None:
+    blocks = [k.variant.constexprs["B"] for k in found.kernels("started") if k.variant]
+    assert sorted(blocks) == [64, 128]
+    lines = SCRIPTS["started"].splitlines()
+    expected = [n for n, text in enumerate(lines, 1) if text.endswith("# SAID")]
+    said = [note for note in found.notes if "is another process" in note]
+    assert [int(re.findall(r"started\.py:(\d+)", note)[0]) for note in said] == expected
+    assert "-c pass`" in said[0]
+    assert "by spawn" in said[2]
 
 
 DIAGNOSTICS = """\

@@ -14,6 +14,7 @@ from .. import world as worlds
 from ..records import Emit, error, note
 from ..world.assumptions import LOG
 from ..world.device import Device
+from . import processes
 from .endings import IdleError, OutOfTimeError, Retry, ending, retry_after
 from .graphs import Graphs
 from .layers import EnoughError, Layers
@@ -62,6 +63,7 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         most_sets=most_sets,
     )
     LOG.watch(project.owns_code)
+    processes.watch(project, world.note)
     names = Names(request.get("wanted") or ())
     tuning = Tuning(emit, request.get("max_configs"))
     tuning.install()
