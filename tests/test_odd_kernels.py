@@ -13,6 +13,7 @@ from kinspect.inspector.runs.jobs import Request
 pytest.importorskip("triton")
 pytest.importorskip("torch")
 pytest.importorskip("numpy")
+pytest.importorskip("triton.experimental.gluon")
 
 pytestmark = pytest.mark.xdist_group("odd_kernels")
 
@@ -102,10 +103,45 @@ if __name__ == "__main__":
     spawn.start()  # SAID
     spawn.join()
 """
+GLUON = """
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+"""
+LAYOUTS = """
+@gluon.jit
+def copy(x, y, n, B: gl.constexpr, LAYOUT: gl.constexpr):
+    at = gl.arange(0, B, layout=LAYOUT)  # LAYOUT
+    gl.store(y + at, gl.load(x + at, mask=at < n), mask=at < n)
+for threads, warps in ((64, 4), (32, 4), (64, 8)):
+    copy[(1,)](x, y, 1000, 1024, gl.BlockedLayout([1], [threads], [warps], [0]))
+"""
+NVIDIA = """
+from triton.experimental.gluon.language.nvidia import blackwell, hopper
+@gluon.jit
+def barrier(y):
+    bar = gl.allocate_shared_memory(gl.int64, [1], hopper.mbarrier.MBarrierLayout())
+    hopper.mbarrier.init(bar, count=1)  # BARRIER
+@gluon.jit
+def tensor_memory(y):
+    memory: gl.constexpr = blackwell.TensorMemoryLayout([128, 64], col_stride=1)
+    blackwell.allocate_tensor_memory(gl.float32, [128, 64], memory)  # MEMORY
+@gluon.jit
+def tensor_copy(a):
+    bar = gl.allocate_shared_memory(gl.int64, [1], hopper.mbarrier.MBarrierLayout())
+    to = gl.allocate_shared_memory(a.dtype, a.block_type.shape, a.layout)
+    hopper.tma.async_load(a, [0, 0], bar, to)  # COPY
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+barrier[(1,)](y)
+tensor_memory[(1,)](y)
+layout = gl.NVMMASharedLayout.get_default_for([32, 32], gl.float32)
+tensor_copy[(1,)](TensorDescriptor.from_tensor(x.view(64, 64), [32, 32], layout))
+"""
 SCRIPTS = {
     "tuples": HEAD + TUPLES,
     "written": HEAD + WRITTEN,
     "started": HEAD + STARTED,
+    "layouts": HEAD + GLUON + LAYOUTS,
+    "nvidia": HEAD + GLUON + NVIDIA,
 }
 
 
@@ -182,6 +218,27 @@ def test_another_process_is_said(found: Found) -> None:
     assert "by spawn" in said[2]
 
 
+def test_a_layout_that_does_not_fit_gives_reason_and_line(found: Found) -> None:
+    assert len(found.kernels("layouts")) == 1
+    narrow, many = found.errors("layouts")
+    assert found.line("layouts", "LAYOUT") in narrow.message
+    assert "Layout has 32 threads per warp, but the module specifies 64" in narrow.message
+    assert "64 on CDNA" in narrow.hint
+    assert found.line("layouts", "LAYOUT") in many.message
+    assert "Layout has 8 warps per CTA" in many.message
+    assert "num_warps" in many.hint
+
+
+def test_instructions_of_another_vendor_are_refused(found: Found) -> None:
+    assert not found.kernels("nvidia")
+    errors = {error.kernel.split()[0]: error for error in found.errors("nvidia") if error.kernel}
+    for kernel, mark in (
+        *(("barrier", "BARRIER"), ("tensor_memory", "MEMORY"), ("tensor_copy", "COPY")),
+    ):
+        assert found.line("nvidia", mark) in errors[kernel].message
+        assert "NVIDIA" in errors[kernel].hint
+
+
 DIAGNOSTICS = """\
 warning: of no account
 /lib/triton/experimental/gluon/x.py:3:5: error: inside
@@ -193,3 +250,18 @@ Layout has 32 threads per warp.
     at = gl.arange(0, B)
          ^
 """
+
+
+def test_the_users_own_diagnostic_is_taken() -> None:
+    import triton
+    from kinspect.inspector.guest import diagnosed
+
+    text = DIAGNOSTICS.format(library=Path(triton.__file__).parent)
+    first, second, third = diagnosed._diagnostics(text.splitlines())
+    assert (first.file, first.text) == ("/lib/triton/experimental/gluon/x.py", "inside")
+    assert second.text == "the library's"
+    own = diagnosed._first(text.partition("\n")[2].partition("\n")[2])
+    assert own == third
+    assert third.text == "Result has an invalid layout: #blocked. Layout has 32 threads per warp."
+    assert (third.file, third.line) == ("/home/me/a b.py", 6)
+    assert diagnosed._first("nothing of the kind") is None

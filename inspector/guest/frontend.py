@@ -14,6 +14,7 @@ from typing import Any
 
 from .cases.case import Case, Parameter, Specialization, TuningConfig
 from .cases.options import check_options
+from .diagnosed import diagnosed
 from .lowering import parse_options, target
 from .parsed.building import PLACE
 from .records import one_line
@@ -174,7 +175,8 @@ def lower(source: Any, arch: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         UnknownOptionError: see `lowering.parse_options`.
-        Exception: whatever the front end has to say of the kernel.
+        MLIRError: an operation that the verifier refuses.
+        Exception: whatever else the front end has to say of the kernel.
     """
     compiler = importlib.import_module("triton.compiler.compiler")
     ir = importlib.import_module("triton._C.libtriton").ir
@@ -199,8 +201,9 @@ def lower(source: Any, arch: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     stage, run = next(iter(stages.items()))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        module = source.make_ir(**{name: available[name] for name in wanted_by_name})
-        module = run(module, {"target": gpu, **options.__dict__})
+        with diagnosed():
+            module = source.make_ir(**{name: available[name] for name in wanted_by_name})
+            module = run(module, {"target": gpu, **options.__dict__})
     stated = {name: getattr(options, name) for name in STATED if hasattr(options, name)}
     names = source.fn.arg_names
     return {
