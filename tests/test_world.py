@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import traceback
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -911,6 +912,70 @@ def test_suspended_is_plain_torch(world: World) -> None:
         with pytest.raises((RuntimeError, AssertionError, NotImplementedError)):
             torch.ones(2, device="cuda").add_(1).cpu().numpy().tolist()
     assert torch.ones(2, device="cuda").sum().item() == 2
+
+
+class _Bound:
+    """As Helion's kernel that is bound to arguments: it traces with torch's fake tensors."""
+
+    def __init__(self, argument: Any) -> None:
+        self.kernel = types.SimpleNamespace(name="add", configs=[], normalize_args=lambda *a: a)
+        self.config_spec = types.SimpleNamespace(default_config=lambda: self.listed(0))
+        self.launched: list[int] = []
+        fake = importlib.import_module("torch._subclasses.fake_tensor").FakeTensorMode()
+        proxies = importlib.import_module("torch.fx.experimental.proxy_tensor")
+        with fake:
+            traced = fake.from_tensor(argument)
+            self.graph = proxies.make_fx(lambda a: a.new_zeros(3) + a.sum())(traced)
+        self.device = traced.device
+
+    def to_code(self) -> str:
+        return "value = 7"
+
+    def autotune(self, args: Any) -> Any:
+        raise AssertionError("it would time them")
+
+    def compile_config(self, config: Any) -> Callable[..., Any]:
+        return lambda *args: self.launched.append(config.config["block"])
+
+    def set_config(self, config: Any) -> None:
+        self.chosen = config
+
+    @staticmethod
+    def listed(block: int) -> Any:
+        return types.SimpleNamespace(config={"block": block})
+
+
+@in_world()
+def test_helion_traces_and_chooses(world: World) -> None:
+    cache = importlib.import_module("torch._inductor.codecache").PyCodeCache
+    module = types.SimpleNamespace(BoundKernel=_Bound, PyCodeCache=cache)
+    kept = Path(tempfile.mkdtemp()) / "kept.py"
+    world.generate(lambda graph: None, 2, lambda name, text: str(_written(kept, text)))
+    world._torch.arrivals()["helion.runtime.kernel"](module)
+    x = torch.ones(4, device="cuda")
+    bound = _Bound(x)
+    assert bound.device == torch.device("cuda:0")
+    called = [node.target for node in bound.graph.graph.nodes if node.op == "call_function"]
+    assert [str(target) for target in called] == [
+        *("aten.new_zeros.default", "aten.sum.default", "aten.add.Tensor")
+    ]
+    assert (x + 1).tolist() == [2] * 4  # the world goes on
+    bound.autotune((x,))
+    assert (bound.chosen.config["block"], bound.launched) == (0, [])
+    bound.kernel.configs = [bound.listed(block) for block in (16, 32, 64)]
+    bound.autotune((x,))
+    assert (bound.chosen.config["block"], len(bound.launched)) == (16, 1)
+    assert module.PyCodeCache.load(bound.to_code()).value == 7
+    assert kept.read_text() == "value = 7"
+    assert world.notes == [
+        "Helion's autotuner is not run for add: its default is compiled",
+        "2 of the 3 configurations of add are launched",
+    ]
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
 
 
 # ----- benchmarks, tools, stubs

@@ -84,10 +84,11 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         names.wanted,
         request.get("finished") or (),
         world.overwritten,
+        (request["generated"],),
     )
     recorder.install()
     graphs = Graphs(request["generated"], emit, names.wanted, recorder.expect)
-    world.generate(graphs.take, request.get("max_configs"))
+    world.generate(graphs.take, request.get("max_configs"), graphs.keep)
     calls = request.get("calls") or ()
     home = request.get("home") or os.getcwd()
     argv = request.get("argv") or ()

@@ -90,7 +90,8 @@ def _unittest(note: Callable[[str], None]) -> Callable[[ModuleType], None]:
     return adjust
 
 
-ADJUSTMENTS: Mapping[str, Callable[[ModuleType], None]] = MappingProxyType(
+Adjust = Callable[[ModuleType], None]
+ADJUSTMENTS: Mapping[str, Adjust] = MappingProxyType(
     {
         "triton.profiler": _profiler,
         "triton.profiler.viewer": _viewer,
@@ -108,7 +109,7 @@ class ArrivalFinder:
         adjustments: module -> what is done to it.
     """
 
-    def __init__(self, adjustments: Mapping[str, Callable[[ModuleType], None]]) -> None:
+    def __init__(self, adjustments: Mapping[str, Adjust]) -> None:
         self._adjustments = adjustments
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
@@ -127,7 +128,7 @@ class ArrivalFinder:
         return None
 
 
-def _after(loader: Any, adjust: Callable[[ModuleType], None]) -> None:
+def _after(loader: Any, adjust: Adjust) -> None:
     load = loader.exec_module
 
     def exec_module(module: ModuleType) -> None:
@@ -137,13 +138,16 @@ def _after(loader: Any, adjust: Callable[[ModuleType], None]) -> None:
     loader.exec_module = exec_module
 
 
-def install(note: Callable[[str], None]) -> None:
+def install(
+    note: Callable[[str], None], others: Mapping[str, Adjust] = MappingProxyType({})
+) -> None:
     """Adjusts what is loaded already, and the others when they come.
 
     Args:
         note: takes what the user should know.
+        others: module -> what is done to it; besides those of this file.
     """
-    adjustments = {**ADJUSTMENTS, "unittest.result": _unittest(note)}
+    adjustments = {**ADJUSTMENTS, **others, "unittest.result": _unittest(note)}
     for name, adjust in adjustments.items():
         if name in sys.modules:
             adjust(sys.modules[name])
