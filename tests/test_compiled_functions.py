@@ -225,3 +225,30 @@ def test_a_torch_that_is_made_otherwise_is_said_and_runs_eagerly(
     done = tool("analyze", "other.py")
     assert done.returncode == 2
     assert "is made otherwise than 2.13" in done.stderr
+
+
+HELION = """
+import torch, helion, helion.language as hl
+@helion.kernel(configs=[helion.Config(block_sizes=[32, n], num_warps=n // 16) for n in (64, 128)])
+def add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size()):
+        out[tile] = x[tile] + y[tile]
+    return out
+a = torch.randn(512, 512, device="cuda", dtype=torch.float16)
+add(a, a)  # CALL
+"""
+
+
+def test_helions_kernels_are_the_triton_that_it_writes(tool: Tool, tmp_path: Path) -> None:
+    pytest.importorskip("helion")
+    (tmp_path / "script.py").write_text(HELION)
+    done = tool("analyze", "script.py", "--format", "json", "--no-passes")
+    assert done.returncode == 0, done.stderr
+    kernels = json.loads(done.stdout)["kernels"]
+    line = next(n for n, text in enumerate(HELION.splitlines(), 1) if text.endswith("# CALL"))
+    assert [k["name"] for k in kernels] == ["_helion_add"] * 2
+    assert {k["variant"]["options"]["num_warps"] for k in kernels} == {4, 8}
+    assert {k["variant"]["call_site"]["line"] for k in kernels} == {line}
+    assert all(Path(k["source"]["file"]).name.startswith("helion.") for k in kernels)
+    assert all(Path(k["source"]["file"]).exists() for k in kernels)

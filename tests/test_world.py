@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import traceback
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -332,6 +333,26 @@ def test_default_device(world: World) -> None:
 
 
 @in_world()
+def test_devices_of_ordinals(world: World) -> None:
+    gpu = torch.device(0)
+    assert gpu == torch.device("cuda:0") == torch.device("cuda", 0)
+    assert gpu == torch.device(type="cuda", index=0) == torch.device(device=0)
+    assert isinstance(gpu, torch.device)
+    assert not isinstance("cuda", torch.device)
+    assert type(gpu) == torch.device  # noqa: E721  (equal, if not the same)
+    assert type(gpu) in {torch.device: 1}
+    assert pickle.loads(pickle.dumps(gpu)) == copy.deepcopy(gpu) == gpu
+    with torch.device(0):
+        assert torch.ones(2).is_cuda
+
+    @torch.library.custom_op("kinspect_world::ones", mutates_args=())
+    def ones(n: int, device: torch.device) -> torch.Tensor:
+        return torch.ones(n, device=device)
+
+    assert ones(2, gpu).is_cuda
+
+
+@in_world()
 def test_small_tensors_have_true_contents(world: World) -> None:
     lengths = torch.tensor([3, 5, 2], device="cuda")
     assert torch.cumsum(lengths, 0).tolist() == [3, 8, 10]
@@ -623,6 +644,30 @@ def test_custom_operators_see_device_tensors(world: World) -> None:
 
 
 @in_world()
+def test_checks_of_operators_call_them(world: World) -> None:
+    seen = []
+
+    @torch.library.custom_op("kinspect_world::triple", mutates_args=())
+    def triple(a: torch.Tensor, times: int) -> torch.Tensor:
+        seen.append(a.is_cuda)
+        return a * times
+
+    triple.register_autograd(
+        lambda ctx, grad: (triple(grad, 3), None),
+        setup_context=lambda ctx, inputs, output: None,
+    )
+    x = torch.ones(2, device="cuda", requires_grad=True)
+    found = torch.library.opcheck(triple, (x, 3))
+    assert found["test_aot_dispatch_dynamic"] == "SUCCESS"
+    assert torch.library.opcheck(triple, (x,), {"times": 3}, test_utils="test_schema") == {
+        "test_schema": "SUCCESS"
+    }
+    assert torch.library.opcheck(triple, (torch.ones(2, device="cuda"), 3))
+    assert seen == [True] * 5
+    assert x.grad is None
+
+
+@in_world()
 def test_operators_that_call_functions(world: World) -> None:
     """A launch of wrap_triton outside of an operator, branches, attention with a score function."""
     from torch.nn.attention.flex_attention import flex_attention
@@ -721,12 +766,259 @@ def test_distributed_is_one_process(world: World) -> None:
 
 
 @in_world()
+def test_distributed_groups_are_what_was_asked_for(world: World) -> None:
+    dist = torch.distributed
+    mesh_module = importlib.import_module("torch.distributed.device_mesh")
+    dist.init_process_group("cpu:gloo,cuda:nccl", init_method="tcp://h:1?rank=1&world_size=4")
+    assert mesh_module.init_process_group is dist.init_process_group
+    assert (dist.get_rank(), dist.get_world_size()) == (1, 4)
+    assert dist.get_backend() == "cpu:gloo,cuda:nccl"
+    options = dist.ProcessGroupNCCL.Options(is_high_priority_stream=True)
+    pair = dist.new_group([0, 1], backend="nccl", pg_options=options)
+    assert (dist.get_backend(pair), pair.size()) == ("nccl", 2)
+    assert dist.new_group([2, 3], backend="nccl") == dist.GroupMember.NON_GROUP_MEMBER
+    half = dist.split_group(None, [[0, 3], [1, 2]])
+    assert dist.get_process_group_ranks(half) == [1, 2]
+    assert torch.cuda.nccl.version() >= (2, 20)
+    (said,) = world.notes
+    assert said.startswith("of 4 processes of torch.distributed this one alone runs")
+
+
+@in_world()
+def test_distributed_collectives(world: World) -> None:
+    dist = torch.distributed
+    dist.init_process_group("nccl", rank=1, world_size=4)
+    for n in (4, 1 << 20):
+        x, small = torch.ones(n, device="cuda"), torch.empty(n // 4, device="cuda")
+        gathered = torch.empty(4 * n, device="cuda")
+        dist.all_gather_into_tensor(gathered, x)
+        dist.reduce_scatter_tensor(small, x)
+        dist.all_to_all_single(torch.empty_like(x), x)
+        dist.all_to_all([torch.empty_like(x) for _ in range(4)], [x] * 4)
+        dist.broadcast(x, src=0)
+        assert gathered.is_cuda
+        work = dist.all_reduce(x, op=dist.ReduceOp.AVG, async_op=True)
+        assert work.wait()
+        for request in dist.batch_isend_irecv(
+            [dist.P2POp(dist.isend, x, 0), dist.P2POp(dist.irecv, small, 0)]
+        ):
+            request.wait()
+        functional = importlib.import_module("torch.distributed._functional_collectives")
+        summed = functional.reduce_scatter_tensor(x, "sum", 0, dist.group.WORLD)
+        assert summed.shape == (n // 4,)
+    dist.barrier(device_ids=[0])
+    held = [{"block": 64}]
+    dist.broadcast_object_list(held, src=0)
+    dist.broadcast_object_list(held, src=1)
+    assert held == [{"block": 64}]
+    part = [None]
+    dist.scatter_object_list(part, [1, 2, 3, 4], src=1)
+    assert part == [2]
+    everyones = [None] * 4
+    dist.all_gather_object(everyones, {"of": 1})
+    assert everyones == [{"of": 1}] * 4
+
+
+@in_world()
+def test_distributed_data_parallel(world: World) -> None:
+    dist = torch.distributed
+    hooks = importlib.import_module("torch.distributed.algorithms.ddp_comm_hooks.default_hooks")
+    dist.init_process_group("nccl", device_id=torch.device("cuda:0"), world_size=2, rank=0)
+    for n, hook in ((64, None), (4096, hooks.fp16_compress_hook)):
+        model = nn.Sequential(nn.Linear(n, n), nn.BatchNorm1d(n)).cuda()
+        model = nn.parallel.DistributedDataParallel(model, device_ids=[0])
+        if hook is not None:
+            model.register_comm_hook(None, hook)
+        for _ in range(2):
+            model(torch.randn(4, n, device="cuda")).sum().backward()
+        assert model.module[0].weight.grad.is_cuda
+        assert model.module[0].weight.grad.shape == (n, n)
+    done = dist.all_reduce(torch.ones(4, device="cuda"), async_op=True).get_future()
+    assert done.then(lambda of: of.value()[0].is_cuda).wait()
+
+
+@in_world()
+def test_fully_sharded_models(world: World) -> None:
+    sharding = importlib.import_module("torch.distributed.fsdp")
+    mesh = torch.distributed.init_device_mesh("cuda", (1,))
+    x = torch.randn(4, 64, device="cuda")
+    policy = sharding.MixedPrecision(param_dtype=torch.bfloat16)
+    seen = []
+    older = sharding.FullyShardedDataParallel(
+        nn.Sequential(nn.Linear(64, 64), nn.ReLU()).cuda(), device_id=0, mixed_precision=policy
+    )
+    older.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
+    optimizer = torch.optim.AdamW(older.parameters())
+    for _ in range(2):
+        older(x).float().sum().backward()
+        older.clip_grad_norm_(1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    assert seen == [torch.bfloat16] * 2
+    newer = nn.Linear(64, 64).cuda()
+    sharding.fully_shard(newer, mesh=mesh)
+    newer(x).sum().backward()
+    assert newer.weight.grad.to_local().is_cuda
+    storage = x.storage()
+    assert (storage.size(), storage.nbytes(), storage.element_size()) == (256, 1024, 4)
+
+
+class _Scaled(torch.Tensor):
+    """As quantized tensors of libraries: wraps two others, and says that it is where they are."""
+
+    @staticmethod
+    def __new__(cls, inner, scale):
+        made = torch.Tensor._make_wrapper_subclass(
+            cls, inner.shape, dtype=inner.dtype, device=inner.device
+        )
+        made.inner, made.scale = inner, scale
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        plain = [a.inner * a.scale if isinstance(a, _Scaled) else a for a in args]
+        return func(*plain, **(kwargs or {}))
+
+
+@in_world()
+def test_tensors_that_wrap_device_tensors(world: World) -> None:
+    wrapped = _Scaled(torch.ones(8, 8, device="cuda"), torch.ones((), device="cuda"))
+    assert (wrapped.device, wrapped.is_cuda, wrapped.is_cpu) == (
+        torch.device("cuda:0"),
+        True,
+        False,
+    )
+    assert wrapped.get_device() == 0
+    x = torch.randn(2, 8, device="cuda", requires_grad=True)
+    F.linear(x, wrapped.requires_grad_()).sum().backward()
+    assert x.grad.is_cuda
+    host = _Scaled(torch.ones(2), torch.ones(()))
+    assert (host.device.type, host.is_cuda, host.get_device()) == ("cpu", False, -1)
+
+
+@in_world()
+def test_distributed_tensors(world: World) -> None:
+    dist = torch.distributed
+    dist.init_process_group("nccl", rank=0, world_size=4)
+    mesh = dist.init_device_mesh("cuda", (2, 2), mesh_dim_names=("dp", "tp"))
+    tensors = importlib.import_module("torch.distributed.tensor")
+    parallel = importlib.import_module("torch.distributed.tensor.parallel")
+    whole = torch.randn(64, 128, device="cuda", requires_grad=True)
+    sharded = tensors.distribute_tensor(whole, mesh, [tensors.Shard(0), tensors.Shard(1)])
+    assert (sharded.device, sharded.is_cuda) == (torch.device("cuda:0"), True)
+    assert sharded.to_local().shape == (32, 64)
+    assert sharded.full_tensor().is_cuda
+    (sharded @ sharded.t()).sum().backward()
+    model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64)).cuda()
+    plan = {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()}
+    model = parallel.parallelize_module(model, mesh["tp"], plan)
+    model(torch.randn(8, 64, device="cuda")).sum().backward()
+    assert model[0].weight.grad.to_local().shape == (128, 64)
+
+
+@in_world()
+def test_symmetric_memory(world: World) -> None:
+    dist = torch.distributed
+    dist.init_process_group("nccl", rank=1, world_size=4)
+    symmetric = importlib.import_module("torch.distributed._symmetric_memory")
+    group = dist.group.WORLD
+    with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+        tensor = symmetric.empty(64, dtype=torch.bfloat16, device="cuda")
+    assert symmetric.is_symm_mem_tensor(tensor)
+    assert not symmetric.is_symm_mem_tensor(torch.ones(1, device="cuda"))
+    handle = symmetric.rendezvous(tensor, group)
+    assert (handle.rank, handle.world_size, handle.buffer_size) == (1, 4, 128)
+    assert handle.buffer_ptrs[1] == tensor.data_ptr()
+    assert len(set(handle.buffer_ptrs)) == 4
+    assert handle.buffer_ptrs_dev % 16 == handle.signal_pad_ptrs_dev % 16 == 0
+    own = handle.get_buffer(1, (8, 4), torch.float32)
+    own.fill_(0)
+    assert (tensor.sum().item(), own.data_ptr()) == (0, tensor.data_ptr())
+    assert handle.get_buffer(2, (8,), torch.bfloat16, 8).data_ptr() == handle.buffer_ptrs[2] + 16
+    assert handle.get_signal_pad(0).dtype == torch.int32
+    handle.barrier()
+    part = symmetric.rendezvous(tensor[16:], group.group_name)
+    assert part.get_remote_tensor(0, (4,), torch.bfloat16).data_ptr() == part.buffer_ptrs[0] + 32
+    assert symmetric.get_symm_mem_workspace(group.group_name, 1 << 12).buffer_size == 1 << 12
+    large = symmetric.empty(1 << 28, dtype=torch.float16, device="cuda:0")
+    remote = symmetric.rendezvous(large, group).get_buffer(3, (1 << 10, 1 << 10), torch.float32)
+    assert remote.shape == (1 << 10, 1 << 10)
+    reduced = torch.ops.symm_mem.one_shot_all_reduce(tensor, "sum", group.group_name)
+    assert reduced.is_cuda
+    assert torch.ops.symm_mem.two_shot_all_reduce_(tensor, "sum", group.group_name) is tensor
+
+
+@in_world()
 def test_suspended_is_plain_torch(world: World) -> None:
     with world.suspended():
         assert torch.ones(2).sum().item() == 2
         with pytest.raises((RuntimeError, AssertionError, NotImplementedError)):
             torch.ones(2, device="cuda").add_(1).cpu().numpy().tolist()
     assert torch.ones(2, device="cuda").sum().item() == 2
+
+
+class _Bound:
+    """As Helion's kernel that is bound to arguments: it traces with torch's fake tensors."""
+
+    def __init__(self, argument: Any) -> None:
+        self.kernel = types.SimpleNamespace(name="add", configs=[], normalize_args=lambda *a: a)
+        self.config_spec = types.SimpleNamespace(default_config=lambda: self.listed(0))
+        self.launched: list[int] = []
+        fake = importlib.import_module("torch._subclasses.fake_tensor").FakeTensorMode()
+        proxies = importlib.import_module("torch.fx.experimental.proxy_tensor")
+        with fake:
+            traced = fake.from_tensor(argument)
+            self.graph = proxies.make_fx(lambda a: a.new_zeros(3) + a.sum())(traced)
+        self.device = traced.device
+
+    def to_code(self) -> str:
+        return "value = 7"
+
+    def autotune(self, args: Any) -> Any:
+        raise AssertionError("it would time them")
+
+    def compile_config(self, config: Any) -> Callable[..., Any]:
+        return lambda *args: self.launched.append(config.config["block"])
+
+    def set_config(self, config: Any) -> None:
+        self.chosen = config
+
+    @staticmethod
+    def listed(block: int) -> Any:
+        return types.SimpleNamespace(config={"block": block})
+
+
+@in_world()
+def test_helion_traces_and_chooses(world: World) -> None:
+    cache = importlib.import_module("torch._inductor.codecache").PyCodeCache
+    module = types.SimpleNamespace(BoundKernel=_Bound, PyCodeCache=cache)
+    kept = Path(tempfile.mkdtemp()) / "kept.py"
+    world.generate(lambda graph: None, 2, lambda name, text: str(_written(kept, text)))
+    world._torch.arrivals()["helion.runtime.kernel"](module)
+    x = torch.ones(4, device="cuda")
+    bound = _Bound(x)
+    assert bound.device == torch.device("cuda:0")
+    called = [node.target for node in bound.graph.graph.nodes if node.op == "call_function"]
+    assert [str(target) for target in called] == [
+        *("aten.new_zeros.default", "aten.sum.default", "aten.add.Tensor")
+    ]
+    assert (x + 1).tolist() == [2] * 4  # the world goes on
+    bound.autotune((x,))
+    assert (bound.chosen.config["block"], bound.launched) == (0, [])
+    bound.kernel.configs = [bound.listed(block) for block in (16, 32, 64)]
+    bound.autotune((x,))
+    assert (bound.chosen.config["block"], len(bound.launched)) == (16, 1)
+    assert module.PyCodeCache.load(bound.to_code()).value == 7
+    assert kept.read_text() == "value = 7"
+    assert world.notes == [
+        "Helion's autotuner is not run for add: its default is compiled",
+        "2 of the 3 configurations of add are launched",
+    ]
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
 
 
 # ----- benchmarks, tools, stubs

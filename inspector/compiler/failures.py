@@ -22,7 +22,13 @@ OTHER_TRITON = (
     "it was made by another version; give the kernel's own file instead, so that each version's"
     " front end reads it"
 )
+NVIDIAS = (
+    "that is an instruction of NVIDIA's: keep it from this target with a constexpr; AMD's are in"
+    " triton.experimental.gluon.language.amd"
+)
 LIBDEVICE = "import libdevice from triton.language.extra, not from triton.language.extra.cuda"
+NVIDIAS_OPERATION = re.compile(r"'ttng\.\w+'")
+"""An operation of the dialect that Triton lowers for NVIDIA alone."""
 CODE_STAGES = ("amdgcn", "hsaco")
 PARSE = "parse"
 """The stage of an error of a Triton that does not understand the TTIR it was given."""
@@ -95,6 +101,8 @@ def _exception(
         reason, hint = f"{reason}, in {piece}", ASSEMBLY
     elif "triton.language.extra.cuda" in text:
         hint = LIBDEVICE
+    elif NVIDIAS_OPERATION.search(reason) is not None:
+        hint = NVIDIAS
     elif said.errors and reply_stage in CODE_STAGES:
         hint = FOREIGN
     elif "ld.lld" in text:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from .diagnosed import MLIRError
 from .frontend import definition
 from .records import error, one_line
 
@@ -26,6 +27,16 @@ HINTS = (
         "each target has fp8 types of its own (gfx942: fp8e4b8, fp8e5b16; gfx950 and gfx12: "
         "fp8e4nv, fp8e5)",
     ),
+    (
+        r"#ttg\.nvidia_mma|'ttng\.",
+        "that is an instruction of NVIDIA's: AMD's are in triton.experimental.gluon.language.amd",
+    ),
+    (
+        r"threads per warp",
+        "a layout's threads_per_warp multiply to the lanes of a wave: 64 on CDNA (gfx9), 32 on "
+        "RDNA (gfx10 to gfx12)",
+    ),
+    (r"warps per CTA|warps per CGA", "a layout's warps_per_cta multiply to the launch's num_warps"),
     (r"static_assert|static assert", "the kernel forbids this specialisation itself"),
     (
         r"has no attribute|unexpected keyword|cannot import name",
@@ -36,6 +47,8 @@ HINTS = (
         "tensor descriptors of this kind may need another target or Triton",
     ),
 )
+NVIDIAS = "triton.experimental.gluon.language.nvidia."
+AMDS = "triton.experimental.gluon.language.amd"
 UNKNOWN = re.compile(r"module 'triton\.language' has no attribute '(\w+)'")
 MEND = "mend the kernel at that line, or look at it in another Triton with --python"
 
@@ -61,15 +74,32 @@ def front_end_error(
     while True:
         line = getattr(getattr(cause, "node", None), "lineno", None)
         place = place_of(getattr(cause, "src", None), line, known) or place
+        if isinstance(cause, MLIRError):
+            place = cause.place
         if cause.__cause__ is None:
             break
         cause = cause.__cause__
     text = one_line(getattr(cause, "error_message", None) or cause) or type(cause).__name__
     whole = f"{type(cause).__name__}: {text}"
-    record = error("frontend", whole, hint_for(f"{whole} {failure}"), kernel, case, place)
+    hint = _foreign(failure) or hint_for(f"{whole} {failure}")
+    record = error("frontend", whole, hint, kernel, case, place)
     # The host names the targets that fail alike.
     record["error"]["arch"] = arch
     return record
+
+
+def _foreign(failure: BaseException) -> str | None:
+    """The hint where a failure went through what Gluon has for another vendor; else None."""
+    cause: BaseException | None = failure
+    while cause is not None:
+        trace = cause.__traceback__
+        while trace is not None:
+            module = str(trace.tb_frame.f_globals.get("__name__"))
+            if module.startswith(NVIDIAS):
+                return f"{module} is for NVIDIA: AMD's instructions are in {AMDS}"
+            trace = trace.tb_next
+        cause = cause.__cause__
+    return None
 
 
 def hint_for(text: str) -> str:

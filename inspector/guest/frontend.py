@@ -14,6 +14,7 @@ from typing import Any
 
 from .cases.case import Case, Parameter, Specialization, TuningConfig
 from .cases.options import check_options
+from .diagnosed import diagnosed
 from .lowering import parse_options, target
 from .parsed.building import PLACE
 from .records import one_line
@@ -124,7 +125,10 @@ def definition(kernel: Any) -> tuple[str, int]:
     recorded: tuple[str, int] | None = getattr(kernel, PLACE, None)
     if recorded is not None:
         return recorded
-    lines, start = inspect.getsourcelines(kernel.fn)
+    # Triton kept the text when it was decorated: a file written for it may be gone by now.
+    lines, start = getattr(kernel, "raw_src", None), getattr(kernel, "starting_line_number", None)
+    if lines is None or start is None:
+        lines, start = inspect.getsourcelines(kernel.fn)
     offset = next((i for i, line in enumerate(lines) if DEFINITION.match(line)), 0)
     return kernel.fn.__code__.co_filename, start + offset
 
@@ -171,7 +175,8 @@ def lower(source: Any, arch: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         UnknownOptionError: see `lowering.parse_options`.
-        Exception: whatever the front end has to say of the kernel.
+        MLIRError: an operation that the verifier refuses.
+        Exception: whatever else the front end has to say of the kernel.
     """
     compiler = importlib.import_module("triton.compiler.compiler")
     ir = importlib.import_module("triton._C.libtriton").ir
@@ -196,8 +201,9 @@ def lower(source: Any, arch: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     stage, run = next(iter(stages.items()))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        module = source.make_ir(**{name: available[name] for name in wanted_by_name})
-        module = run(module, {"target": gpu, **options.__dict__})
+        with diagnosed():
+            module = source.make_ir(**{name: available[name] for name in wanted_by_name})
+            module = run(module, {"target": gpu, **options.__dict__})
     stated = {name: getattr(options, name) for name in STATED if hasattr(options, name)}
     names = source.fn.arg_names
     return {

@@ -14,6 +14,7 @@ from .. import world as worlds
 from ..records import Emit, error, note
 from ..world.assumptions import LOG
 from ..world.device import Device
+from . import processes
 from .endings import IdleError, OutOfTimeError, Retry, ending, retry_after
 from .graphs import Graphs
 from .layers import EnoughError, Layers
@@ -70,6 +71,7 @@ def capture(request: dict[str, Any], write: Emit) -> None:
     )
     LOG.watch(project.owns_code)
     LOG.reverse(tuple(question) for question in request.get("reversed") or ())
+    processes.watch(project, world.note)
     names = Names(request.get("wanted") or ())
     tuning = Tuning(emit, request.get("max_configs"))
     tuning.install()
@@ -90,11 +92,12 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         names.wanted,
         request.get("finished") or (),
         world.overwritten,
+        (request["generated"],),
         only_new=bool(request.get("reversed")),
     )
     recorder.install()
     graphs = Graphs(request["generated"], emit, names.wanted, recorder.expect)
-    world.generate(graphs.take, request.get("max_configs"))
+    world.generate(graphs.take, request.get("max_configs"), graphs.keep)
     calls = request.get("calls") or ()
     home = request.get("home") or os.getcwd()
     argv = request.get("argv") or ()

@@ -73,6 +73,13 @@ class Graphs:
         }
         self._emit({"generated": {"path": path, "origin": origin}})
 
+    def keep(self, compiler: str, text: str) -> str:
+        """Keeps a module that a compiler wrote and is about to import; gives its path."""
+        digest = hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+        path = os.path.join(self._folder, f"{compiler}.{digest}.py")
+        _keep(path, text)
+        return path
+
     def finish(self) -> None:
         """Says which functions came to nothing that Triton compiles."""
         for function in self._without:

@@ -83,6 +83,7 @@ class Recorder:
         wanted: whether a kernel of this name and qualified name was asked for.
         finished: keys that an earlier run of the same script wrote out, or died at.
         overwritten: told of each argument of a launch that the kernel may write to.
+        generated: where code is kept that a compiler wrote.
         only_new: launches of what is `finished` were counted before.
     """
 
@@ -95,6 +96,7 @@ class Recorder:
         wanted: Callable[[str, str], bool],
         finished: Collection[str] = (),
         overwritten: Callable[[Any], None] = lambda value: None,
+        generated: Sequence[str] = (),
         *,
         only_new: bool = False,
     ) -> None:
@@ -111,7 +113,7 @@ class Recorder:
         self._finished = frozenset(finished)
         self._overwritten = overwritten
         self._only_new = only_new
-        self._sites = Sites()
+        self._sites = Sites(generated)
         self._seen: dict[str, Specialisation] = {}
         self._target = target(arch)
         compiler = importlib.import_module("triton.compiler.compiler")

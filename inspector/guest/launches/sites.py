@@ -5,17 +5,22 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
-LIBRARIES = ("triton", "torch")
+LIBRARIES = ("triton", "torch", "helion")
 
 
 class Sites:
-    """Finds call sites: the first frame outside of Triton, PyTorch and this package."""
+    """Finds call sites: the first frame outside of Triton, PyTorch, Helion and this package.
 
-    def __init__(self) -> None:
-        folders = [os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
+    Args:
+        generated: where code is kept that a compiler wrote, which is not the user's.
+    """
+
+    def __init__(self, generated: Sequence[str] = ()) -> None:
+        folders = [*generated, os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
         for name in LIBRARIES:
             spec = importlib.util.find_spec(name)
             folders += list(spec.submodule_search_locations or ()) if spec is not None else []

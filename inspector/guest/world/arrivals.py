@@ -62,6 +62,17 @@ def _aiter(module: ModuleType) -> None:
         module.dtypes = importlib.import_module("aiter.utility.dtypes")  # type: ignore[attr-defined]
 
 
+def _dtensor(module: ModuleType) -> None:
+    """C++ takes a DTensor to be where it takes its local tensor to be: on the host."""
+    subclasses = importlib.import_module(".subclasses", __package__)
+    subclasses.follow(module.DTensor, "_local_tensor")
+
+
+def _symmetric_memory(module: ModuleType) -> None:
+    """Its extension module's part asks a GPU for the memory."""
+    importlib.import_module(".symmetric", __package__).adjust(module)
+
+
 def _unittest(note: Callable[[str], None]) -> Callable[[ModuleType], None]:
     """What tests are skipped for its runner does not print."""
 
@@ -79,8 +90,15 @@ def _unittest(note: Callable[[str], None]) -> Callable[[ModuleType], None]:
     return adjust
 
 
-ADJUSTMENTS: Mapping[str, Callable[[ModuleType], None]] = MappingProxyType(
-    {"triton.profiler": _profiler, "triton.profiler.viewer": _viewer, "aiter": _aiter}
+Adjust = Callable[[ModuleType], None]
+ADJUSTMENTS: Mapping[str, Adjust] = MappingProxyType(
+    {
+        "triton.profiler": _profiler,
+        "triton.profiler.viewer": _viewer,
+        "aiter": _aiter,
+        "torch.distributed._symmetric_memory": _symmetric_memory,
+        "torch.distributed.tensor._api": _dtensor,
+    }
 )
 
 
@@ -91,7 +109,7 @@ class ArrivalFinder:
         adjustments: module -> what is done to it.
     """
 
-    def __init__(self, adjustments: Mapping[str, Callable[[ModuleType], None]]) -> None:
+    def __init__(self, adjustments: Mapping[str, Adjust]) -> None:
         self._adjustments = adjustments
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
@@ -110,7 +128,7 @@ class ArrivalFinder:
         return None
 
 
-def _after(loader: Any, adjust: Callable[[ModuleType], None]) -> None:
+def _after(loader: Any, adjust: Adjust) -> None:
     load = loader.exec_module
 
     def exec_module(module: ModuleType) -> None:
@@ -120,13 +138,16 @@ def _after(loader: Any, adjust: Callable[[ModuleType], None]) -> None:
     loader.exec_module = exec_module
 
 
-def install(note: Callable[[str], None]) -> None:
+def install(
+    note: Callable[[str], None], others: Mapping[str, Adjust] = MappingProxyType({})
+) -> None:
     """Adjusts what is loaded already, and the others when they come.
 
     Args:
         note: takes what the user should know.
+        others: module -> what is done to it; besides those of this file.
     """
-    adjustments = {**ADJUSTMENTS, "unittest.result": _unittest(note)}
+    adjustments = {**ADJUSTMENTS, **others, "unittest.result": _unittest(note)}
     for name, adjust in adjustments.items():
         if name in sys.modules:
             adjust(sys.modules[name])

@@ -14,7 +14,7 @@ from torch._C import DispatchKey
 from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import payloads, unknowns
+from . import collectives, payloads, unknowns
 from .assumptions import LOG, UnknownFloat, unknown_array
 from .deferred import Call, Deferred, Recipe, geometry_of, is_whole
 from .plans import OVERWRITING, Plan, plan_of
@@ -465,10 +465,11 @@ class Dispatcher:
             # Not every operator has a CPU kernel for every type that the device has one for.
             if shape is None:
                 shape = self._shape_or_none(func, plan, args, kwargs)
-            if shape is None or not payloads.is_unsupported(error):
+            in_place = plan.returns_arguments and not plan.changes_shape
+            if (shape is None and not in_place) or not payloads.is_unsupported(error):
                 raise
             self.note(f"{func} was not computed: {payloads.first_line(error)}")
-            return payloads.one(shape, payloads.filled)
+            return None if shape is None else payloads.one(shape, payloads.filled)
 
     def _shape_or_none(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
         try:
@@ -592,8 +593,9 @@ class Dispatcher:
         for key in KERNEL_KEYS:
             if f"{plan.registered}/{key}" in torch.library._impls:
                 return self._python_kernel(func, key, args, kwargs)
-        if plan.registered.startswith("c10d"):
-            return func._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)
+        if plan.registered.startswith("c10d/"):
+            done = func._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)
+            return collectives.finished(done, list(payloads.tensors(args[:1])))
         outers = self._outers(args, kwargs)
         claim = next((t._claim for t in outers if t.is_cuda), CPU)
         return self._on_device(func, plan, args, kwargs, outers, claim)

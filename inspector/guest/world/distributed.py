@@ -1,6 +1,8 @@
 """`torch.distributed` with this process as the only one at work.
 
-Collectives are torch's own fake process group's: they do nothing, and need no network.
+Collectives are torch's own fake process group's, which needs no network: what other processes
+would send is taken to be what this one has. To the script the groups are of the backend that it
+asked for.
 """
 
 from __future__ import annotations
@@ -8,11 +10,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import inspect
 import os
+import sys
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import torch
 
+from .assumptions import LOG
 from .dispatch import Dispatcher
 
 ENVIRONMENT = {
@@ -23,37 +32,187 @@ ENVIRONMENT = {
     "MASTER_ADDR": "127.0.0.1",
     "MASTER_PORT": "29500",
 }
+FAKE = "fake"
+"""Torch's name of the backend whose collectives do nothing."""
+NCCL_TIMEOUT = timedelta(minutes=10)
+
+
+class ProcessGroupNCCL:
+    """The class of NCCL's groups, which torch has only where it was built with NCCL."""
+
+    class Options(SimpleNamespace):
+        """What a script asks of a group of NCCL's: of no consequence."""
+
+        def __init__(self, is_high_priority_stream: bool = False) -> None:
+            super().__init__(
+                is_high_priority_stream=is_high_priority_stream, config=SimpleNamespace()
+            )
 
 
 def install(dispatcher: Dispatcher) -> None:
-    """Replaces `init_process_group` and `multiprocessing.spawn` in this process."""
+    """Lets this process form groups with processes that are not there."""
     with contextlib.suppress(ImportError, AttributeError):
         spawning: Any = importlib.import_module("torch.multiprocessing")
         spawning.spawn = functools.partial(_spawn)
-    package = torch.distributed
-    if not package.is_available():
+    if torch.distributed.is_available():
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        _Groups(dispatcher.note).install()
+
+
+class _Groups:
+    """Forms the groups.
+
+    Args:
+        note: takes a remark on something approximated.
+    """
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        self._module: Any = torch.distributed.distributed_c10d
+
+    def install(self) -> None:
+        """Takes the places of torch's functions."""
+        module = self._module
+        module.ProcessGroupNCCL = torch.distributed.ProcessGroupNCCL = ProcessGroupNCCL
+        if module.default_pg_nccl_timeout is None:
+            module.default_pg_nccl_timeout = NCCL_TIMEOUT
+        for original, made in (
+            (module.is_nccl_available, lambda: True),
+            (module.init_process_group, self._forming(module.init_process_group)),
+            (module._new_process_group_helper, self._faking(module._new_process_group_helper)),
+            (getattr(module, "split_group", None), self._split),
+            (module.broadcast_object_list, self._broadcast),
+            (module.scatter_object_list, self._scatter),
+            (module.recv_object_list, self._receive),
+        ):
+            _replace(original, made)
+
+    def _forming(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """`init_process_group` without waiting for anybody."""
+        signature = inspect.signature(original)
+
+        @functools.wraps(original)
+        def init(*args: Any, **kwargs: Any) -> None:
+            if self._module.is_initialized():
+                return
+            fake = importlib.import_module("torch.testing._internal.distributed.fake_pg")
+            stated = signature.bind(*args, **kwargs).arguments
+            at = stated.pop("init_method", None)
+            rank, size = (_stated(stated, at, name) for name in ("rank", "world_size"))
+            original(**{**stated, "rank": rank, "world_size": size, "store": fake.FakeStore()})
+            if size > 1:
+                self._note(
+                    f"of {size} processes of torch.distributed this one alone runs: what the"
+                    " others would send is taken to be what it has itself"
+                )
+
+        return init
+
+    def _faking(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """What makes every group: a fake one that says it is of the backend asked for."""
+        signature = inspect.signature(original)
+        module = self._module
+
+        @functools.wraps(original)
+        def make(*args: Any, **kwargs: Any) -> Any:
+            stated = signature.bind(*args, **kwargs).arguments
+            backend = module.Backend(str(stated["backend"]))
+            for options in ("backend_options", "pg_options"):
+                stated.pop(options, None)  # for other backends than the fake one
+            if stated["group_size"] < 1:  # MPI would tell
+                stated["group_rank"], stated["group_size"] = 0, 1
+            group, store = original(**{**stated, "backend": module.Backend(FAKE)})
+            if store is not None:
+                module._world.pg_map[group] = (backend, store)
+                module._world.pg_backend_config[group] = str(module.BackendConfig(backend))
+            return group, store
+
+        return make
+
+    def _split(
+        self,
+        parent_pg: Any = None,
+        split_ranks: Any = None,
+        timeout: Any = None,
+        pg_options: Any = None,
+        group_desc: str | None = None,
+        **others: Any,
+    ) -> Any:
+        """`split_group`: only NCCL's communicators can be split, so a new group is made."""
+        parent = parent_pg or self._module._get_default_group()
+        mine = next((ranks for ranks in split_ranks if parent.rank() in ranks), None)
+        if mine is None:
+            return None
+        ranks = [self._module.get_global_rank(parent, rank) for rank in mine]
+        return self._module.new_group(ranks, timeout, group_desc=group_desc)
+
+    # ----- Python's objects: their sizes are sent first, and nobody sends them
+
+    def _broadcast(
+        self,
+        object_list: list[Any],
+        src: int | None = None,
+        group: Any = None,
+        device: Any = None,
+        group_src: int | None = None,
+    ) -> None:
+        """`broadcast_object_list`: the list stays as it is."""
+        self._is_source(src, group, group_src, "what the list holds already")
+
+    def _scatter(
+        self,
+        scatter_object_output_list: list[Any],
+        scatter_object_input_list: list[Any] | None = None,
+        src: int | None = None,
+        group: Any = None,
+        group_src: int | None = None,
+    ) -> None:
+        """`scatter_object_list`: this process's part, where it is the source."""
+        if self._is_source(src, group, group_src, "what the list holds already"):
+            assert scatter_object_input_list is not None
+            rank = torch.distributed.get_rank(group)
+            scatter_object_output_list[0] = scatter_object_input_list[rank]
+
+    def _receive(
+        self,
+        object_list: list[Any],
+        src: int | None = None,
+        group: Any = None,
+        *options: Any,
+        **others: Any,
+    ) -> int:
+        """`recv_object_list`: the list stays as it is."""
+        LOG.note("the objects that another process would send", "what the list holds already")
+        return src or 0
+
+    def _is_source(self, src: int | None, group: Any, group_src: int | None, assumed: str) -> bool:
+        """Whether this process is the one that sends; if not, what is assumed is noted."""
+        if group_src is not None:
+            is_source = group_src == torch.distributed.get_rank(group)
+        else:
+            is_source = (src or 0) == torch.distributed.get_rank()
+        if not is_source:
+            LOG.note("the objects that another process would send", assumed)
+        return bool(is_source)
+
+
+def _stated(stated: Mapping[str, Any], at: str | None, name: str) -> int:
+    """Rank or number of processes: as an argument, in the URL or in the environment."""
+    value = int(stated.get(name, -1))
+    if value < 0 and at is not None:
+        value = int(parse_qs(urlsplit(at).query).get(name, ["-1"])[0])
+    return value if value >= 0 else int(os.environ.get(name.upper(), ENVIRONMENT[name.upper()]))
+
+
+def _replace(original: Any, made: Callable[..., Any]) -> None:
+    """Puts a function in another's place in all of torch.distributed's modules that have it."""
+    if original is None:
         return
-    original = package.init_process_group
-
-    @functools.wraps(original)
-    def init(backend: Any = None, *args: Any, **kwargs: Any) -> None:
-        if package.is_initialized():
-            return
-        fake = importlib.import_module("torch.testing._internal.distributed.fake_pg")
-        size = int(kwargs.get("world_size", -1))
-        if size < 1:
-            size = int(os.environ.get("WORLD_SIZE", "1"))
-        rank = int(kwargs.get("rank", -1))
-        if rank < 0:
-            rank = int(os.environ.get("RANK", "0"))
-        original("fake", rank=rank, world_size=size, store=fake.FakeStore())
-
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    package.init_process_group = init
-    package.distributed_c10d.init_process_group = init
-    package.is_nccl_available = lambda: True
-    package.distributed_c10d.is_nccl_available = lambda: True
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "torch" and name.startswith("torch.distributed"):
+            for attribute in [key for key, value in vars(module).items() if value is original]:
+                setattr(module, attribute, made)
 
 
 def _spawn(fn: Any, args: Any = (), nprocs: int = 1, *rest: Any, **kwargs: Any) -> None:

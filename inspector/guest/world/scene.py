@@ -60,15 +60,21 @@ class World:
                 stack.enter_context(self._torch.suspended())
             yield
 
-    def generate(self, take: Callable[[Any], None], most_choices: int | None) -> None:
+    def generate(
+        self,
+        take: Callable[[Any], None],
+        most_choices: int | None,
+        keep: Callable[[str, str], str] | None = None,
+    ) -> None:
         """What torch.compile generates from here on goes to `take` (`graphs/generated.py`).
 
         Args:
             take: given each graph's.
             most_choices: of those that max-autotune would time, how many are generated.
+            keep: given the name of another compiler and a module that it wrote; where it is kept.
         """
         if self._torch is not None:
-            self._torch.generate(take, most_choices)
+            self._torch.generate(take, most_choices, keep)
 
     def tensor(
         self,
@@ -126,5 +132,6 @@ def install(
             device, world.note
         )
     benchmarking.install(world.note, most_sets)
-    arrivals.install(world.note)
+    others = world._torch.arrivals() if world._torch is not None else {}
+    arrivals.install(world.note, others)
     return world

@@ -122,6 +122,39 @@ class DeviceStorage:
         return getattr(self._tensor._payload.untyped_storage(), name)
 
 
+class TypedDeviceStorage(DeviceStorage):
+    """The same, counted in the tensor's elements; FSDP calls it by names with an underscore."""
+
+    def __init__(self, tensor: DeviceTensor) -> None:
+        super().__init__(tensor)
+        self.dtype = tensor.dtype
+
+    def size(self) -> int:
+        """Its elements."""
+        return self._memory.nbytes // self.element_size()
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return int(self.dtype.itemsize)
+
+    def resize_(self, count: int) -> TypedDeviceStorage:
+        """Changes what `size` says; no contents are made or freed."""
+        self._memory.nbytes = count * self.dtype.itemsize
+        return self
+
+    def untyped(self) -> DeviceStorage:
+        """The same in bytes."""
+        return DeviceStorage(self._tensor)
+
+    @property
+    def _untyped_storage(self) -> DeviceStorage:
+        return self.untyped()
+
+    __len__ = _size = size
+    _data_ptr = DeviceStorage.data_ptr
+    _resize_ = resize_
+
+
 class DeviceTensor(torch.Tensor):
     """A tensor that says it is on the device.
 
@@ -185,8 +218,8 @@ class DeviceTensor(torch.Tensor):
         return DeviceStorage(self)
 
     def storage(self) -> Any:
-        """As `untyped_storage`."""
-        return DeviceStorage(self)
+        """Its storage, counted in elements."""
+        return TypedDeviceStorage(self)
 
     _typed_storage = storage
 

@@ -12,10 +12,13 @@ import torch
 
 from .assumptions import UnknownFloat
 from .device import Device
-from .rocm import HIP_VERSION, VERSION
+from .rocm import HIP_VERSION, RCCL_VERSION, VERSION
 from .stubs import Inert
 
-CONTEXTS = ("device", "device_of", "stream", "graph", "StreamContext", "_DeviceGuard")
+CONTEXTS = (
+    *("device", "device_of", "stream", "graph", "StreamContext", "_DeviceGuard"),
+    "use_mem_pool",
+)
 DEVICE_MEMORY_IN_USE = 1 << 30
 
 
@@ -104,6 +107,20 @@ class Graph(Inert):
         return 0, 0
 
 
+class MemPool(Inert):
+    """A pool of memory, which nothing is taken from."""
+
+    id = (0, 1)
+
+    def use_count(self) -> int:
+        """Nobody else holds it."""
+        return 1
+
+    def snapshot(self) -> list[Any]:
+        """It has no segments."""
+        return []
+
+
 class Entered:
     """`torch.cuda.device` and the like: changes nothing, and gives back what it was given."""
 
@@ -131,6 +148,7 @@ def install(device: Device) -> None:
     _set(cuda, _answers(device))
     _set(cuda, {name: type(name, (Entered,), {}) for name in CONTEXTS})
     _set(cuda, {"Stream": Stream, "ExternalStream": Stream, "Event": Event, "CUDAGraph": Graph})
+    cuda.MemPool = MemPool
     torch.Event = Event
     torch.Stream = Stream
     _modules(cuda)
@@ -299,6 +317,8 @@ def _extension_module(device: Device) -> None:
         "_cuda_getDefaultStream": (0, 0, 1),
         "_cuda_hasPrimaryContext": True,
         "_cuda_setStream": None,
+        "_nccl_version": RCCL_VERSION,
+        "_nccl_version_suffix": b"",
     }
     _set(torch._C, {name: _always(value) for name, value in answers.items()})
     torch._C._cuda_getDeviceProperties = _always(SimpleNamespace(**device.torch_properties()))

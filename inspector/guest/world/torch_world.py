@@ -9,11 +9,22 @@ from typing import Any
 
 import torch
 
-from . import autocasting, comparisons, distributed, functions, slow_imports, torch_patches
+from . import (
+    autocasting,
+    comparisons,
+    distributed,
+    functions,
+    ordinals,
+    slow_imports,
+    subclasses,
+    torch_patches,
+)
 from .device import Device
 from .dispatch import Dispatcher
 from .graphs.entry import Compile
 from .graphs.generated import Generated
+from .graphs.helion import MODULE as HELION
+from .graphs.helion import Helion
 from .graphs.originals import Originals
 from .tensors import DeviceTensor, rebuild, rebuild_parameter
 
@@ -52,24 +63,32 @@ class TorchWorld:
         self._dispatcher = Dispatcher(note)
         originals = Originals()
         self._compile = Compile(self._dispatcher, originals, device.arch)
+        self._helion = Helion(self._compile.tracing, note)
         torch.set_num_threads(1)  # payloads are small, and the machine compiles at the same time
         slow_imports.install()
         torch_patches.install(device)
         functions.install(self._dispatcher, self._compile)
+        ordinals.install()
+        subclasses.install()
         autocasting.install()
         distributed.install(self._dispatcher)
         comparisons.install(torch)
         torch.serialization.add_safe_globals([rebuild, rebuild_parameter])
         originals.settle()
 
-    def generate(self, take: Callable[[Generated], None], most_choices: int | None) -> None:
-        """What torch.compile generates from here on goes to `take`.
-
-        Args:
-            take: given each graph's.
-            most_choices: of those that max-autotune would time, how many are generated.
-        """
+    def generate(
+        self,
+        take: Callable[[Generated], None],
+        most_choices: int | None,
+        keep: Callable[[str, str], str] | None,
+    ) -> None:
+        """What torch.compile generates from here on goes to `take`; see `World.generate`."""
         self._compile.take, self._compile.most_choices = take, most_choices
+        self._helion.keep, self._helion.most_choices = keep, most_choices
+
+    def arrivals(self) -> dict[str, Callable[[Any], None]]:
+        """Modules that are adjusted once the script imports them: name -> what is done to it."""
+        return {HELION: self._helion.adjust}
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

@@ -113,6 +113,16 @@ class Compile:
         torch.library._impls.intersection_update(known)
 
     @contextlib.contextmanager
+    def tracing(self) -> Iterator[None]:
+        """Fake tensors are of the claimed GPU inside, for another compiler that uses them."""
+        if not self._is_ready():
+            yield
+            return
+        # Ours would see what is traced before the compiler's own modes do.
+        with torch.utils._python_dispatch._disable_current_modes(), self._compiling():
+            yield
+
+    @contextlib.contextmanager
     def _compiling(self) -> Iterator[None]:
         with self._originals.restored(), self._fakes.active(), self._casting.active():
             yield

@@ -1,0 +1,115 @@
+"""Says of the script's other Python processes that they are not followed.
+
+What a script forks runs in the same world. A process that begins anew, as a command or by
+multiprocessing's `spawn`, knows nothing of it: its launches are not seen.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.process
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
+
+from .project import Project
+
+PYTHON = re.compile(r"python[0-9.]*")
+SHELLS = frozenset(("ash", "bash", "dash", "sh", "zsh"))
+SHEBANG_BYTES = 256
+MOST_TEXT = 80
+MOST_SAID = 4
+NOT_FOLLOWED = (
+    "is another process, which is not followed: kernels that it launches are not seen; name what it"
+    " runs as a target of its own"
+)
+
+
+def watch(project: Project, note: Callable[[str], None]) -> None:
+    """Notes each Python process that the script starts from here on.
+
+    Args:
+        project: which code is the user's: where it was started.
+        note: takes the remark.
+    """
+    said: set[str] = set()
+
+    def say(what: str) -> None:
+        place = _place(project)
+        if place is None or place in said or len(said) >= MOST_SAID:
+            return
+        said.add(place)
+        note(f"{place}: {what} {NOT_FOLLOWED}")
+
+    def hear(event: str, args: Sequence[Any]) -> None:
+        command = _command(event, args)
+        if command and _is_python(command[0]):
+            say(f"`{_shortened(command)}`")
+
+    sys.addaudithook(hear)
+    kind: Any = multiprocessing.process.BaseProcess
+    start = kind.start
+
+    def started(process: Any) -> None:
+        method = process._start_method or multiprocessing.get_start_method()
+        if method != "fork":
+            say(f"what multiprocessing starts by {method}")
+        start(process)
+
+    kind.start = started
+
+
+def _command(event: str, args: Sequence[Any]) -> list[str]:
+    """The words of the command that an audit event is about; none for other events."""
+    if event == "os.system":
+        return _words(args[0])
+    if event in ("os.exec", "os.posix_spawn", "subprocess.Popen"):
+        given = args[1]
+        if isinstance(given, (str, bytes, os.PathLike)):
+            return _words(os.fspath(given))
+        words = [os.fsdecode(word) for word in given or ()]
+        told = words[1:2] == ["-c"] and len(words) > 2 and os.path.basename(words[0]) in SHELLS
+        return _words(words[2]) if told else words
+    return []
+
+
+def _words(command: str | bytes) -> list[str]:
+    try:
+        return shlex.split(os.fsdecode(command))
+    except ValueError:
+        return []
+
+
+def _is_python(program: str) -> bool:
+    """Whether a program is Python's interpreter, or a script for it such as torchrun."""
+    path = shutil.which(program) or program
+    if PYTHON.fullmatch(os.path.basename(program)) or os.path.realpath(path) == _interpreter():
+        return True
+    try:
+        with open(path, "rb") as stream:
+            head = stream.read(SHEBANG_BYTES)
+    except OSError:
+        return False
+    return head.startswith(b"#!") and b"python" in head.partition(b"\n")[0]
+
+
+def _interpreter() -> str:
+    return os.path.realpath(sys.executable)
+
+
+def _shortened(command: Sequence[str]) -> str:
+    text = " ".join([os.path.basename(command[0]), *command[1:]])
+    return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 3]}..."
+
+
+def _place(project: Project) -> str | None:
+    """File and line of the user's innermost frame; None where he has none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not project.owns_code(frame.f_code):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else None
