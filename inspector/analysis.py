@@ -319,6 +319,16 @@ def _facts(
         constexprs=variant.constexprs if variant is not None else {},
         unspecialised=variant.unspecialised if variant is not None else None,
         values=variant.values if variant is not None else None,
+        generator=variant.generator if variant is not None else None,
+        dynamic_sizes=variant is not None and _has_dynamic_sizes(variant),
+    )
+
+
+def _has_dynamic_sizes(variant: Variant) -> bool:
+    """Whether Inductor wrote a kernel for sizes of which it noted no divisor: see `Facts`."""
+    return variant.generator == "inductor" and any(
+        kind in ("i32", "i64") and "tt.divisibility" not in variant.attrs.get(name, {})
+        for name, kind in variant.signature.items()
     )
 
 

@@ -100,6 +100,8 @@ class Variant:
     and what keeps it from that: `annotation` (of 1 only), `do_not_specialize` or
     `do_not_specialize_on_alignment`. Of all others it noted what the launch passed. None where no
     launch was seen. `values` are the whole numbers that the first launch passed, by argument.
+
+    `generator` is the compiler that wrote the kernel: `inductor`; None where a person did.
     """
 
     kernel: str
@@ -122,6 +124,7 @@ class Variant:
     assumptions: tuple[Assumption, ...] = ()
     unspecialised: Mapping[str, str] | None = None
     values: Mapping[str, int] | None = None
+    generator: str | None = None
     stage: str = "ttir"  # of the text in `ttir`: "ttgir" where only that was saved
 
 

@@ -408,6 +408,18 @@ def test_what_is_overwritten_in_parts_is_known_once_all_of_it_is(world: World) -
 
 
 @in_world()
+def test_what_is_written_through_data_autograd_does_not_see(world: World) -> None:
+    x = torch.ones(8, device="cuda", requires_grad=True)
+    y = (x * x).sum()
+    x.data.add_(1)
+    assert x.tolist() == [2.0] * 8
+    assert x.data_ptr() == x.data.data_ptr()
+    y.backward()
+    assert x.grad is not None
+    assert not x.data.requires_grad
+
+
+@in_world()
 def test_types_that_a_meta_kernel_refuses(world: World) -> None:
     mask = torch.ones(1 << 12, 1 << 12, dtype=torch.bool, device="cuda")
     packed = mask << torch.arange(1 << 12, device="cuda")

@@ -330,6 +330,7 @@ def _variant(fields: Mapping[str, Any], plan: Plan) -> Variant:
         assumptions=tuple(map(_assumption, fields.get("assumptions") or ())),
         unspecialised=fields.get("unspecialised"),
         values=fields.get("values"),
+        generator=fields.get("generator"),
     )
 
 

@@ -6,6 +6,7 @@ from math import prod
 
 from kinspect.inspector.metrics.alignment_reasons import not_aligned
 from kinspect.inspector.metrics.contiguity_reasons import explain_contiguity
+from kinspect.inspector.metrics.generated_reasons import generated
 from kinspect.inspector.metrics.mask_reasons import masked, with_mask
 from kinspect.inspector.metrics.reasons import Reason, count, is_store
 from kinspect.inspector.ttgir.axes.flow import Axes
@@ -21,6 +22,11 @@ def explain_global(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
         limits: what each fact allows it.
         axes: the facts.
     """
+    found = _explained(tile, limits, axes)
+    return generated(found, axes) if found is not None and found.fix else found
+
+
+def _explained(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
     if limits.width >= WIDEST_BITS:
         return None
     if limits.elements >= limits.most:

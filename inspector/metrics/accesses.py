@@ -57,6 +57,7 @@ def accesses(subject: Subject, memory_ops: Sequence[MemoryOp]) -> tuple[Access, 
         if graph.ops[0].attributes.get("sym_name") == subject.function.name:
             graph.unspecialised = subject.facts.unspecialised
             graph.values = subject.facts.values
+        graph.dynamic_sizes = subject.facts.dynamic_sizes
         tiles = [tile for tile in map(tile_of, graph.ops) if tile is not None]
         if not tiles:
             continue

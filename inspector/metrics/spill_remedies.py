@@ -70,7 +70,9 @@ def kernel_metrics(
     if not any(_spills(loop) for loop in loops if loop.hot):
         yield Metric(REMEDIES, None, "mapping", "derived", "no hot loop spills")
         return
-    if subject.ttgir is None and option(subject, "num_warps") is None:
+    if subject.facts.generator is not None:
+        said = []  # nobody sets its options, and its autotuner passes over candidates that spill
+    elif subject.ttgir is None and option(subject, "num_warps") is None:
         said = [] if _size_is_the_bound(subject, metrics) else [_launch_bounds(subject)]
     else:
         said = list(_of_triton(subject, hot, accesses, metrics))

@@ -32,7 +32,8 @@ class Facts:
         grid: workgroups of the launch along each dimension.
         options: Triton's options of the compile.
         constexprs: the values of the kernel's compile-time arguments.
-        unspecialised, values: see `Variant`.
+        unspecialised, values, generator: see `Variant`.
+        dynamic_sizes: whether Inductor wrote it for sizes of which it noted no divisor.
     """
 
     lds_bytes: int | None = None
@@ -45,6 +46,8 @@ class Facts:
     constexprs: Mapping[str, Any] = field(default_factory=dict)
     unspecialised: Mapping[str, str] | None = None
     values: Mapping[str, int] | None = None
+    generator: str | None = None
+    dynamic_sizes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -396,6 +396,7 @@ def _read_variant(v: dict[str, Any] | None, kernel: str, arch: str | None) -> Va
         ),
         unspecialised=v.get("unspecialised"),
         values=v.get("values"),
+        generator=v.get("generator"),
     )
 
 

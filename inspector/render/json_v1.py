@@ -239,6 +239,7 @@ def _variant(v: Variant | None) -> dict[str, Any] | None:
         ],
         "unspecialised": None if v.unspecialised is None else dict(v.unspecialised),
         "values": None if v.values is None else dict(v.values),
+        "generator": v.generator,
     }
 
 

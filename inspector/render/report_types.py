@@ -94,6 +94,7 @@ class Variant(_Variant, total=False):
         | None
     )
     values: dict[str, int] | None
+    generator: str | None
 
 
 class Artifact(TypedDict):

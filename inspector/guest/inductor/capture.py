@@ -197,6 +197,7 @@ class _Work:
             call_site=self._call_site(kernel, launch),
             tuning={n: plain(v) for n, v in {**_of_template(kernel), **tuned, **options}.items()},
             key=f"{self._number}",
+            generator=None if kernel.heuristic == USERS else "inductor",
         )
         return {"variant": variant}
 

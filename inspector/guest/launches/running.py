@@ -189,11 +189,23 @@ class Script:
 
     def _defined(self) -> list[str]:
         jit: Any = importlib.import_module("triton.runtime.jit")
-        known = getattr(jit, "_triton_jit_function_registry", {}).values()
+        known = list(getattr(jit, "_triton_jit_function_registry", {}).values())  # Triton 3.7 on
+        held = vars(self._module).values() if self._module is not None else ()
+        known += [value for value in map(_undecorated, held) if isinstance(value, jit.JITFunction)]
         path = os.path.realpath(self._project.path)
         return sorted(
             {f.__name__ for f in known if os.path.realpath(f.fn.__code__.co_filename) == path}
         )
+
+
+def _undecorated(value: Any) -> Any:
+    """The kernel inside of its autotuner and heuristics."""
+    while type(value).__module__.startswith("triton.runtime") and hasattr(value, "fn"):
+        inner = value.fn
+        if not hasattr(inner, "fn"):  # the function itself
+            break
+        value = inner
+    return value
 
 
 def _few(names: Sequence[str]) -> str:

@@ -183,7 +183,7 @@ class _Groups:
         **others: Any,
     ) -> int:
         """`recv_object_list`: the list stays as it is."""
-        LOG.note("the objects that another process would send", "what the list holds already")
+        LOG.answer("the objects that another process would send", "what the list holds already")
         return src or 0
 
     def _is_source(self, src: int | None, group: Any, group_src: int | None, assumed: str) -> bool:
@@ -193,7 +193,7 @@ class _Groups:
         else:
             is_source = (src or 0) == torch.distributed.get_rank()
         if not is_source:
-            LOG.note("the objects that another process would send", assumed)
+            LOG.answer("the objects that another process would send", assumed)
         return bool(is_source)
 
 

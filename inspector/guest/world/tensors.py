@@ -239,8 +239,11 @@ class DeviceTensor(torch.Tensor):
 
     @property
     def data(self) -> Any:
-        """The same memory without a history."""
-        return self.detach()
+        """The same memory without a history, nor a share in the count of what is written to it.
+
+        What a script writes through it between forward and backward autograd must not see.
+        """
+        return self.dispatcher.wrap(self._payload, self._claim, self._memory)
 
     @data.setter
     def data(self, new: torch.Tensor) -> None:

@@ -321,6 +321,14 @@ def _extension_module(device: Device) -> None:
         "_nccl_version_suffix": b"",
     }
     _set(torch._C, {name: _always(value) for name, value in answers.items()})
+    # Inductor's CUDA graphs, which torch._dynamo.reset() imports, ask for a class and a switch.
+    _set(
+        torch._C,
+        {
+            "_cuda_CUDAAllocator_AllocatorState": type("AllocatorState", (), {}),
+            "_set_cached_tensors_enabled": _always(None),
+        },
+    )
     torch._C._cuda_getDeviceProperties = _always(SimpleNamespace(**device.torch_properties()))
     # Inductor's output makes its buffers in C++, below all dispatch.
     guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)

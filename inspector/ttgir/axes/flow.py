@@ -48,6 +48,7 @@ class Graph:
         variables: value -> the variable of the source that it is; None until names are needed.
         unspecialised, values: of the kernel's own arguments, see `Variant`; None where they are not
             known, and for the arguments of functions that the kernel calls.
+        dynamic_sizes: whether a compiler wrote the kernel for sizes of which it noted no divisor.
     """
 
     ops: list[TtgirOp]
@@ -58,6 +59,7 @@ class Graph:
     variables: Mapping[str, str] | None = None
     unspecialised: Mapping[str, str] | None = None
     values: Mapping[str, int] | None = None
+    dynamic_sizes: bool = False
 
     def sources(self, name: str) -> Sequence[str]:
         """The values that the facts of a value rest on."""
