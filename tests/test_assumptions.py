@@ -105,11 +105,12 @@ STEERING: list[tuple[str, list[tuple[str, str, int]] | None]] = [
         [("the value of a tensor that would take more than 10 s to compute", "True", 2)],
     ),
     (
-        "big = torch.eye(1 << 15, device='cuda') + 1\nlaunch(int(big.cumsum(0)[0, 0].item()))",
-        [("the value of a tensor that would take more than 1 GiB to compute", "1", 2)],
+        "big = torch.eye(1 << 15, device='cuda') + 1\n"
+        "launch(32 if big.cumsum(0)[0, 0] > 0 else 64)",
+        [("the value of a tensor that would take more than 1 GiB to compute", "False", 2)],
     ),
     (
-        "big = torch.ones(1 << 20, device='cuda')\nadd[(1,)](x, big, z, 8, B=16)\n"
+        "big = torch.ones(1 << 20, device='cuda')\nadd[(16,)](x, big, z, 4096, B=16)\n"
         "launch(32 if big.max() > 0 else 64)",
         [(f"the value of {WRITTEN}", "False", 3)],
     ),

@@ -78,6 +78,7 @@ LOOP: Mapping[str, MetricValue] = {
     "count.full_wait": 6,
     "count.scratch_load": 0,
     "count.scratch_store": 0,
+    "calls": 0,
     "spills.reloads": 0,
     "spills.stores": 0,
     "private_arrays.loads": 0,

@@ -7,6 +7,7 @@ what it would hand over on a machine with the GPU.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import sys
@@ -195,6 +196,9 @@ class Recorder:
     ) -> None:
         if spec.key in self._finished:
             self.captured += 1
+            if self._only_new:  # else the front end may have died at it
+                with contextlib.suppress(Exception):
+                    _learn(spec, src, lower(src, self.arch, stated)["ttir"])
             return
         name = function.__name__
         origin = self._origin()
@@ -231,10 +235,7 @@ class Recorder:
                 assumptions=LOG.so_far(),
                 unspecialised=unspecialised(function) if by_launch else None,
             )
-            spec.types = tuple(src.signature.values())
-            spec.names = tuple(src.signature)
-            if all(isinstance(kind, str) for kind in spec.types):  # a tuple is several parameters
-                spec.written = written(variant["ttir"])
+            _learn(spec, src, variant["ttir"])
             spec.pending = variant
             self.captured += 1
 
@@ -287,6 +288,14 @@ class Recorder:
     def _really_compile(self, src: Any, stated: Mapping[str, Any]) -> Any:
         with self._suspended():
             return self._compile(src, target=self._target, options=dict(stated))
+
+
+def _learn(spec: Specialisation, src: Any, ttir: str) -> None:
+    """Notes of what types a kernel's arguments are, and which it writes to."""
+    spec.types = tuple(src.signature.values())
+    spec.names = tuple(src.signature)
+    if all(isinstance(kind, str) for kind in spec.types):  # a tuple is several parameters
+        spec.written = written(ttir)
 
 
 def _qualname(function: Any) -> str:
