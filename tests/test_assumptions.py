@@ -146,6 +146,10 @@ HARMLESS = [
     "starts = torch.empty(5, dtype=torch.int32, device='cuda')\nstarts[0] = 0\n"
     "starts[1:] = torch.full((4,), 16, device='cuda').cumsum(0)\n"
     "launch(int(starts[-1].item()))",  # all of it was written to
+    "other = torch.full_like(y, 2)\nlaunch(32 * int(other[0].item()))",
+    "other = y.new_ones(3)\nlaunch(64 if other.sum() > 2 else 128)",
+    "big = torch.zeros(1 << 20, device='cuda')\nadd[(16,)](x, big, z, 4096, B=16)\n"
+    "launch(64 if torch.ones_like(big).sum() > 9 else 128)",
     "y.fill_(2)\nlaunch(32 * int(y[0].item()))",  # what was overwritten is known again
     "import not_there_at_all as lib\n@lib.decorated\ndef f():\n    launch(32)\nf()",
     "def close(a, b, limit=1e-3, warn=False):\n    error = (a - b).abs().max().item()\n"

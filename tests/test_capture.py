@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.guest.launches.writes import written_by_source
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")
@@ -470,6 +472,45 @@ def test_a_value_of_a_module_that_is_not_installed_is_no_argument(capture: Any) 
         assert "it is no package known here" in error["hint"]
     assert "einops, of_this_project are not installed" in stderr
     assert "pip install einops, or" in stderr
+
+
+def test_what_a_refused_kernel_only_reads_stays_known(capture: Any) -> None:
+    """Where sequences begin, say: all later shapes rest on it."""
+    body = """
+    @triton.jit
+    def refused(x, y, starts, n, BLOCK: tl.constexpr):
+        first = tl.load(starts + tl.program_id(0))
+        at = tl.make_block_ptr(x, (n,), (1,), (first,), (BLOCK,), (0,))
+        tl.store(y + first + tl.arange(0, BLOCK), tl.load(at))
+
+    x, y = torch.randn(64, device="cuda"), torch.empty(64, device="cuda")
+    starts = torch.tensor([0, 16, 64], device="cuda", dtype=torch.int32)
+    refused[(2,)](x, y, starts, 64, BLOCK=16)
+    run_copy(torch.zeros(int(starts[-1]), 2, device="cuda"))
+    """
+    report, _ = capture(body)
+    assert kernels(report) == ["copy"]
+    assert len(report["errors"]) == 1
+    assert report["kernels"][0]["variant"]["assumptions"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "written"),
+    [
+        ("tl.store(a + i, tl.load(b + i))", {"a"}),
+        ("p = a + i\n    p += tl.load(b)\n    tl.store(p, i)", {"a", "i"}),
+        (
+            "d = tl.make_tensor_descriptor(a, [i], [1], [64])\n    d.store([0], tl.load(b))",
+            {"a", "i"},
+        ),
+        ("tl.atomic_add(b, tl.sum(tl.load(a)))", {"b"}),
+        ("helper(a, tl.load(b))", {"a"}),
+    ],
+)
+def test_what_a_kernel_writes_by_its_source(body: str, written: set[str]) -> None:
+    (kernel,) = ast.parse(f"def kernel(a, b, i):\n    {body}\n").body
+    assert isinstance(kernel, ast.FunctionDef)
+    assert written_by_source(kernel) == written
 
 
 def test_a_type_that_was_only_guessed_is_said(capture: Any) -> None:

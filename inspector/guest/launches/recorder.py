@@ -7,10 +7,12 @@ what it would hand over on a machine with the GPU.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 import importlib
 import sys
+import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -24,7 +26,7 @@ from ..records import Emit, error, note
 from ..world.assumptions import LOG
 from .kernel import StandInKernel
 from .sites import Sites
-from .writes import written
+from .writes import written, written_by_source
 
 LAUNCHER = "triton.runtime.jit"
 """The module whose launches type and specialise arguments by their values."""
@@ -220,6 +222,7 @@ class Recorder:
                 self.refused += 1
                 self._emit(note(f"{said}: {record['error']['message']}"))
                 raise
+            _learn(spec, src, None)
             self._fail(record)
         else:
             variant.update(
@@ -290,12 +293,26 @@ class Recorder:
             return self._compile(src, target=self._target, options=dict(stated))
 
 
-def _learn(spec: Specialisation, src: Any, ttir: str) -> None:
-    """Notes of what types a kernel's arguments are, and which it writes to."""
+def _learn(spec: Specialisation, src: Any, ttir: str | None) -> None:
+    """Notes of what types a kernel's arguments are, and which it writes to.
+
+    Args:
+        spec: of the kernel.
+        src: what it was to be compiled from.
+        ttir: None where the front end refuses it.
+    """
     spec.types = tuple(src.signature.values())
     spec.names = tuple(src.signature)
-    if all(isinstance(kind, str) for kind in spec.types):  # a tuple is several parameters
+    if not all(isinstance(kind, str) for kind in spec.types):  # a tuple is several parameters
+        return
+    if ttir is not None:
         spec.written = written(ttir)
+        return
+    with contextlib.suppress(SyntaxError, TypeError, AttributeError, OSError):
+        tree = ast.parse(textwrap.dedent(src.fn.src))
+        names = written_by_source(next(n for n in tree.body if isinstance(n, ast.FunctionDef)))
+        passed = [n for n, kind in zip(spec.names, spec.types) if kind != "constexpr"]
+        spec.written = frozenset(place for place, n in enumerate(passed) if n in names)
 
 
 def _qualname(function: Any) -> str:

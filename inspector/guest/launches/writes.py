@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -17,6 +18,56 @@ WRITES = re.compile(
 FIRST = frozenset(("tt.addptr", "tt.advance", "tt.make_tensor_descriptor", "tt.make_tensor_ptr"))
 """Operations whose first operand is the pointer; the others are offsets and extents."""
 OPAQUE = re.compile(r"tt\.(?:call|elementwise_inline_asm|extern_elementwise|int_to_ptr)\b")
+
+
+STORES = frozenset(("store", "store_tensor_descriptor", "scatter"))
+LOADS = frozenset(("load", "load_tensor_descriptor", "gather"))
+
+
+def written_by_source(function: ast.FunctionDef) -> frozenset[str]:
+    """Names of the parameters that a kernel may write to, by its source.
+
+    For kernels of which there is no TTIR: what is stored through a name, or handed to another
+    function with it, counts, whatever the way; values that are loaded end it.
+
+    """
+    made: dict[str, set[str]] = {}
+    targets: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and node.value is not None:
+            places = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for place in places:
+                for name in _names(place):
+                    made.setdefault(name, set()).update(_names(node.value))
+        elif isinstance(node, ast.Call):
+            called = node.func
+            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            if name in STORES or name.startswith("atomic_"):
+                through = called.value if isinstance(called, ast.Attribute) else called
+                targets |= _names(through).union(*map(_names, node.args[:1]))
+            elif isinstance(called, ast.Name):  # it may store through what it is given
+                targets |= set().union(*map(_names, node.args))
+    while True:
+        more = set().union(*(made.get(name, set()) for name in targets)) - targets
+        if not more:
+            break
+        targets |= more
+    given = function.args
+    return frozenset(
+        one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)
+    ) & frozenset(targets)
+
+
+def _names(node: ast.AST) -> set[str]:
+    """The names in an expression, less those that only say what is loaded."""
+    if isinstance(node, ast.Call):
+        called = node.func
+        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+        if name in LOADS:
+            return set()
+    if isinstance(node, ast.Name):
+        return {node.id}
+    return set().union(*map(_names, ast.iter_child_nodes(node)))
 
 
 def written(ttir: str) -> frozenset[int] | None:

@@ -75,8 +75,9 @@ class Assumptions:
             if left:
                 self._reversed[question] = left - 1
                 assumed = not assumed
+        made = (what, _short(assumed), *place)
         if len(self._made) < MOST:
-            self._made[(what, _short(assumed), *place)] = None
+            self._made[made] = None
         return assumed
 
     def two_sided(self) -> list[Question]:

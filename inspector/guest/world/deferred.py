@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from .payloads import tensors
-from .plans import OVERWRITING, Plan
+from .plans import OVERWRITING, SHAPED, Plan
 from .tensors import DeviceTensor, Memory, bytes_of
 
 DEEPEST = 200
@@ -170,7 +170,8 @@ class Deferred:
         written: list[Known | Part] = []
 
         def operand(tensor: torch.Tensor) -> Known | Part:
-            operands.append(_operand(tensor))
+            shaped = plan.name in SHAPED and not operands
+            operands.append(geometry_of(tensor) if shaped else _operand(tensor))
             return operands[-1]
 
         def target(tensor: torch.Tensor) -> Target:
@@ -188,8 +189,7 @@ class Deferred:
             }
         except UnknownError:
             return None
-        behind = [its.source.call.depth for its in (*operands, *written) if _is_put_off(its)]
-        depth = 1 + max(behind, default=0)
+        depth = 1 + max(map(_depth, (*operands, *written)), default=0)
         if depth > DEEPEST:
             return None
         number, seed = next(self._numbers), torch.initial_seed() % (1 << 30)
@@ -220,8 +220,10 @@ def each(value: Any, change: Callable[[Any], Any]) -> Any:
     return value
 
 
-def _is_put_off(operand: Known | Part) -> bool:
-    return isinstance(operand, Part) and operand.source is not None
+def _depth(operand: Known | Part) -> int:
+    """Calls behind an operand."""
+    source = operand.source if isinstance(operand, Part) else None
+    return source.call.depth if source is not None else 0
 
 
 def _operand(tensor: torch.Tensor) -> Known | Part:

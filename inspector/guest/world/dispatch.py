@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from . import collectives, payloads, unknowns
 from .assumptions import LOG, UnknownFloat, unknown_array
 from .deferred import Call, Deferred, Recipe, geometry_of, is_whole
-from .plans import OVERWRITING, Plan, plan_of
+from .plans import OVERWRITING, SHAPED, Plan, plan_of
 from .rerunning import Rerunning
 from .shapes import META, Shapes
 from .tensors import READ_LIMIT, Addresses, DeviceTensor, Memory, bytes_of, fits, host_dtype
@@ -340,6 +340,8 @@ class Dispatcher:
         claim: torch.device,
     ) -> Any:
         """An operator whose result, or one of whose operands, is on the device or large."""
+        if plan.name in SHAPED and outers and args and args[0] is outers[0]:
+            args, outers = (_of_shape(outers[0]), *args[1:]), outers[1:]
         hollow = unknown = False
         for tensor in outers:
             hollow = hollow or tensor._payload.is_meta
@@ -599,6 +601,15 @@ class Dispatcher:
         outers = self._outers(args, kwargs)
         claim = next((t._claim for t in outers if t.is_cuda), CPU)
         return self._on_device(func, plan, args, kwargs, outers, claim)
+
+
+def _of_shape(tensor: DeviceTensor) -> torch.Tensor:
+    """A tensor of the same shape and type, of which nobody looks at the contents."""
+    shape = payloads.shape_alone(tensor._payload)
+    if not fits(shape):
+        return shape
+    size, stride = shape.size(), shape.stride()
+    return torch.empty_strided(size, stride, dtype=shape.dtype, device=CPU)
 
 
 def _is_all_set(tensor: DeviceTensor) -> bool:
