@@ -132,9 +132,38 @@ def check_yaml(text: str, name: str, hint: str = _CORRECT) -> None:
         LimitError: it is nested too deeply, or its aliases stand for far more than it holds.
         yaml.YAMLError: it is not YAML.
     """
+    import yaml
+
     suspect = text.count("[") + text.count("{") >= MOST_NESTED or _FAR_RIGHT.search(text)
     if suspect or ("*" in text and "&" in text):
-        _follow(text, name, hint)
+        try:
+            _follow(text, name, hint)
+        except yaml.MarkedYAMLError as error:
+            # libyaml looks ahead, and has a bound of its own (6.0.4 of PyYAML) before it says so.
+            if not is_nested(text, error.problem_mark, MOST_NESTED):
+                raise
+            raise LimitError(_too_deep(name, error.problem_mark), hint) from None
+
+
+def is_nested(text: str, mark: Any, most: int) -> bool:
+    """Whether collections are open at a mark of the YAML parser, deeper than `most`.
+
+    Args:
+        text: the document.
+        mark: where the parser gave up; None: it does not say.
+        most: levels.
+    """
+    if mark is None:
+        return False
+    lines = text.split("\n")
+    before = "\n".join([*lines[: mark.line], lines[min(mark.line, len(lines) - 1)][: mark.column]])
+    opened = before.count("[") + before.count("{") - before.count("]") - before.count("}")
+    return opened > most or mark.column > most
+
+
+def _too_deep(name: str, mark: Any) -> str:
+    at = "" if mark is None else f":{mark.line + 1}"
+    return f"{name}{at}: YAML nested over {MOST_NESTED} deep"
 
 
 def _follow(text: str, name: str, hint: str) -> None:
@@ -149,8 +178,7 @@ def _follow(text: str, name: str, hint: str) -> None:
         kind = type(event)  # told by its type, which leaves its fields untyped
         if issubclass(kind, yaml.CollectionStartEvent):
             if len(open_sizes) > MOST_NESTED:
-                at = _at(event)
-                raise LimitError(f"{name}{at}: YAML nested over {MOST_NESTED} deep", hint)
+                raise LimitError(_too_deep(name, event.start_mark), hint)
             anchors.pop(event.anchor or "", None)
             open_sizes.append(1)
             named.append(event.anchor)

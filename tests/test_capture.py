@@ -497,7 +497,7 @@ def test_what_a_refused_kernel_only_reads_stays_known(capture: Any) -> None:
 @pytest.mark.parametrize(
     ("body", "written"),
     [
-        ("tl.store(a + i, tl.load(b + i))", {"a"}),
+        ("tl.store(a + i, tl.load(b + i))", {"a", "i"}),
         ("p = a + i\n    p += tl.load(b)\n    tl.store(p, i)", {"a", "i"}),
         (
             "d = tl.make_tensor_descriptor(a, [i], [1], [64])\n    d.store([0], tl.load(b))",

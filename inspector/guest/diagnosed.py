@@ -48,9 +48,15 @@ def diagnosed() -> Iterator[None]:
     Raises:
         MLIRError: MLIR said more than the exception does.
     """
-    sys.stderr.flush()
-    with tempfile.TemporaryFile() as kept, os.fdopen(os.dup(STDERR), "wb", 0) as really:
+    try:
+        sys.stderr.flush()
+        kept = tempfile.TemporaryFile()  # noqa: SIM115  (closed below, with the other)
+        really = os.fdopen(os.dup(STDERR), "wb", 0)
         os.dup2(kept.fileno(), STDERR)
+    except Exception:  # a script that patches `os`: it is to lose no launch by that
+        yield
+        return
+    with kept, really:
         try:
             yield
         except Exception as failure:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from kinspect.inspector.documents import is_nested
 from kinspect.inspector.errors import KinspectError
 
 MAX_BYTES = 1 << 20
@@ -109,6 +110,8 @@ def compose(text: str) -> yaml.Node | None:
         return _Tree(loader).root()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
+        if is_nested(text, mark, MAX_DEPTH):  # libyaml's bound, which it meets while it looks ahead
+            raise DocumentError(f"nested more than {MAX_DEPTH} deep", _index(text, mark)) from None
         message = error.problem or error.context or "not YAML"
         raise DocumentError(message, _index(text, mark) if mark else 0) from None
     except yaml.YAMLError as error:
