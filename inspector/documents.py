@@ -162,8 +162,7 @@ def is_nested(text: str, mark: Any, most: int) -> bool:
 
 
 def _too_deep(name: str, mark: Any) -> str:
-    at = "" if mark is None else f":{mark.line + 1}"
-    return f"{name}{at}: YAML nested over {MOST_NESTED} deep"
+    return f"{name}{_at(mark)}: YAML nested over {MOST_NESTED} deep"
 
 
 def _follow(text: str, name: str, hint: str) -> None:
@@ -196,13 +195,12 @@ def _follow(text: str, name: str, hint: str) -> None:
             anchors[anchor] = size
         open_sizes[-1] += size
         if open_sizes[-1] > MOST_YAML_NODES and anchors:
-            at = _at(event)
+            at = _at(event.start_mark)
             raise LimitError(f"{name}{at}: YAML whose aliases repeat without end", hint)
 
 
-def _at(event: Any) -> str:
-    """Where an event of the YAML parser is, as `:LINE`; empty where the parser does not say."""
-    mark = event.start_mark
+def _at(mark: Any) -> str:
+    """A mark of the YAML parser as `:LINE`; empty where the parser does not say."""
     return "" if mark is None else f":{mark.line + 1}"
 
 

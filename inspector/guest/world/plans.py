@@ -22,12 +22,10 @@ OVERWRITING = frozenset(
         *("bernoulli_", "log_normal_", "cauchy_", "geometric_"),
     )
 )
-SHAPED = frozenset(
-    (
-        *("rand_like", "randn_like", "randint_like", "zeros_like", "ones_like", "full_like"),
-        *("new_zeros", "new_ones", "new_full"),
-    )
+LIKE = frozenset(
+    ("rand_like", "randn_like", "randint_like", "zeros_like", "ones_like", "full_like")
 )
+SHAPED = LIKE | {"new_zeros", "new_ones", "new_full"}
 """Take shape and type of their first operand, and nothing of its contents."""
 AGREEING = frozenset(("eq", "le", "lt", "isfinite", "isclose", "equal"))
 DISAGREEING = frozenset(("ne", "gt", "ge", "isnan", "isinf", "isneginf", "isposinf"))

@@ -18,7 +18,7 @@ import torch
 
 from .deferred import Call, Known, Part, Recipe, Target, UnknownError, each, geometry_of, part_of
 from .payloads import tensors
-from .plans import OVERWRITING
+from .plans import LIKE, OVERWRITING
 from .tensors import DeviceTensor
 
 MOST_BYTES = 1 << 30
@@ -40,12 +40,7 @@ PRODUCTS = frozenset(
         *("_scaled_mm", *CONVOLUTIONS, *ATTENTION),
     )
 )
-FILLED = frozenset(
-    (
-        *("zeros", "ones", "full", "rand", "randn", "randint"),
-        *("zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like"),
-    )
-)
+FILLED = LIKE | {"zeros", "ones", "full", "rand", "randn", "randint"}
 """Make each element by itself, whatever the shape."""
 ELEMENTWISE = frozenset(("_to_copy", "clone", "copy_", "isnan", "isinf", "nan_to_num"))
 """Take elements one by one, besides the operators that torch tags so."""
