@@ -267,6 +267,7 @@ class Resources:
     occupancy: int | None = None  # "; Occupancy:" comment, waves/EU
     wgp_mode: bool | None = None
     uses_dynamic_stack: bool | None = None
+    private_segment_buffer: bool | None = None  # s[0:3] hold the buffer resource of the scratch
     disagreements: tuple[str, ...] = ()
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from kinspect.inspector.analysis import Context, analyze_text, recommended_pack
-from kinspect.inspector.model import KernelReport, MetricValue
+from kinspect.inspector.isa.mnemonics import access_bits
+from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.model import KernelReport, MetricValue, Program
 
+ISA = Path(__file__).parent / "data" / "isa"
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
 ARRAYS = (FIXTURES / "hip_arrays_gfx942.s").read_text("utf-8")
 COUNTS = ("spills.reloads", "spills.stores", "private_arrays.loads", "private_arrays.stores")
@@ -120,3 +124,66 @@ def test_what_lost_its_mark_in_a_clause_is_told_by_its_place() -> None:
     marked = CLAUSE.replace("s_clause 0x3", "s_clause 0x3 ; 4-byte Folded Reload")
     (kernel,) = reports(marked).values()
     assert kernel.metrics["spills.reloads"].value == 4
+
+
+def classes(program: Program, function: str) -> dict[str, int]:
+    """Bytes per lane of each class of access to memory."""
+    (found,) = (f for f in program.functions if f.name == function)
+    counts: Counter[str] = Counter()
+    for inst in found.instructions:
+        if inst.cls.startswith(("scratch_", "global_")):
+            counts[inst.cls] += (access_bits(inst.op, inst.operands) or 0) // 8
+    return dict(counts)
+
+
+@pytest.mark.parametrize("function", ["pick", "indexed", "passed"])
+@pytest.mark.parametrize("llvm", ["llvm14", "llvm22"])
+def test_a_stack_behind_a_buffer_resource_is_scratch(llvm: str, function: str) -> None:
+    """The same code, made for scratch instructions, says what is which."""
+    flat = classes(parse_text((ISA / "stackflat.llvm22.gfx90a.s").read_text(), "k.s"), function)
+    assert any(cls.startswith("scratch_") for cls in flat)
+    text = (ISA / f"stack.{llvm}.gfx90a.s").read_text()
+    assert "scratch_load" not in text
+    assert classes(parse_text(text, "k.s"), function) == flat
+
+
+STACK = (ISA / "stack.llvm22.gfx90a.s").read_text()
+LOW, HIGH = "\ts_add_u32 s0, s0, s17\n", "\ts_addc_u32 s1, s1, 0\n"
+OFFSET = LOW + HIGH
+COPIED = """\ts_mov_b64 s[22:23], s[2:3]
+\ts_mov_b64 s[20:21], s[0:1]
+\ts_add_u32 s20, s20, s17
+\ts_addc_u32 s21, s21, 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "resource", "scratch"),
+    [
+        (OFFSET, "s[0:3]", 8),
+        (COPIED, "s[20:23]", 8),  # as LLVM 9 moved it
+        (COPIED, "s[0:3]", 8),
+        (COPIED, "s[24:27]", 0),
+        # Another resource: the kernel has no use for the one that it was given.
+        (OFFSET + "\ts_load_dwordx4 s[0:3], s[4:5], 0x0\n", "s[0:3]", 0),
+        (OFFSET + "\ts_mov_b64 s[0:1], s[18:19]\n", "s[0:3]", 0),
+        (COPIED + "\ts_mov_b32 s22, -1\n", "s[20:23]", 0),
+        (COPIED + "\ts_mov_b64 s[20:21], s[18:19]\n", "s[20:23]", 0),
+    ],
+)
+def test_the_resource_is_followed_to_where_it_is_used(
+    head: str, resource: str, scratch: int
+) -> None:
+    before, after = STACK.split(LOW, 1)
+    assert HIGH in after
+    body, end, rest = after.replace(HIGH, "", 1).partition("s_endpgm")
+    text = before + head + body.replace("s[0:3]", resource) + end + rest
+    program = parse_text(text, "k.s")
+    found = classes(program, "indexed")
+    assert found.get("scratch_load", 0) + found.get("scratch_store", 0) == scratch
+    assert sum(found.values()) == 16
+
+
+def test_without_that_resource_the_registers_hold_something_else() -> None:
+    text = STACK.replace("_private_segment_buffer 1", "_private_segment_buffer 0")
+    assert "scratch_load" not in classes(parse_text(text, "k.s"), "indexed")

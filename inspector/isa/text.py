@@ -21,6 +21,7 @@ from kinspect.inspector.isa.asm.resources import Statements, read_resources
 from kinspect.inspector.isa.asm.words import WORD, decode
 from kinspect.inspector.isa.graph.branches import resolve_labels
 from kinspect.inspector.isa.graph.functions import LEFT_OUT, finish
+from kinspect.inspector.isa.stack import with_stack_accesses
 from kinspect.inspector.model import Function, Program, Unread
 
 
@@ -162,7 +163,7 @@ def _functions(contents: UnitContents) -> list[Function]:
         )
     for kernel in sorted(contents.kernels - seen):
         contents.notes.append(f"kernel {kernel} is described but its code is not in the text")
-    return _with_notes_of_callees(functions, defined)
+    return _with_notes_of_callees(with_stack_accesses(functions), defined)
 
 
 def _decode_words(raws: Sequence[RawFunction], contents: UnitContents) -> None:

@@ -182,6 +182,14 @@ _FLAGS: tuple[_Field, ...] = (
         ),
         (_S("amdhsa", "uses_dynamic_stack"),),
     ),
+    _Field(
+        "private_segment_buffer",
+        (
+            _S("amdhsa", "user_sgpr_private_segment_buffer"),
+            _S("kernel_code", "enable_sgpr_private_segment_buffer"),
+        ),
+        default=False,
+    ),
 )
 INFO_KEYS = frozenset(
     s.key for f in (*_FIELDS, *_FLAGS) for s in (*f.sources, *f.checks) if s.place == "info"

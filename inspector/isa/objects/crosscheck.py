@@ -32,6 +32,7 @@ _COMPARED = (
     "reqd_workgroup_size",
     "wgp_mode",
     "uses_dynamic_stack",
+    "private_segment_buffer",
 )
 # Granules that descriptors count VGPRs in (eflags.py); compare() knows no target.
 _GRANULES = (4, 8, 16)
@@ -110,6 +111,7 @@ def join(
         reqd_workgroup_size=n.reqd_workgroup_size,
         code_bytes=code_bytes,
         wgp_mode=_first(d.wgp_mode if d else None, n.wgp_mode),
+        private_segment_buffer=d.private_segment_buffer if d else None,
         uses_dynamic_stack=_first(d.uses_dynamic_stack if d else None, n.uses_dynamic_stack),
         disagreements=tuple(found),
     )

@@ -33,6 +33,7 @@ class KernelDescriptor:
         wgp_mode: a workgroup's waves may spread over both CUs of a WGP.
         uses_dynamic_stack: the stack's size is not known before the kernel runs; code objects
             before v5 do not say.
+        private_segment_buffer: s[0:3] hold the buffer resource of the scratch memory at the start.
         kernarg_preload_dwords: arguments that arrive in SGPRs, in 32-bit words.
         kernarg_preload_offset: where in the argument block those begin, in 32-bit words.
     """
@@ -48,6 +49,7 @@ class KernelDescriptor:
     tg_split: bool | None
     wgp_mode: bool | None
     uses_dynamic_stack: bool | None
+    private_segment_buffer: bool
     kernarg_preload_dwords: int | None
     kernarg_preload_offset: int | None
 
@@ -80,6 +82,7 @@ def decode_descriptor(
         tg_split=bool(_bits(rsrc3, 16, 1)) if has_accum else None,
         wgp_mode=bool(_bits(rsrc1, 29, 1)) if has_wgp else None,
         uses_dynamic_stack=bool(_bits(properties, 11, 1)) if version and version >= 5 else None,
+        private_segment_buffer=bool(_bits(properties, 0, 1)),
         kernarg_preload_dwords=_bits(preload, 0, 7) if has_preload else None,
         kernarg_preload_offset=_bits(preload, 7, 9) if has_preload else None,
     )

@@ -16,6 +16,7 @@ from kinspect.inspector.isa.objects.disasm import (
 )
 from kinspect.inspector.isa.objects.eflags import split_target
 from kinspect.inspector.isa.objects.linemap import LineMap, read_line_map
+from kinspect.inspector.isa.stack import with_stack_accesses
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.model import Function, Instruction, Program, Resources
 from kinspect.inspector.printable import printable_line
@@ -143,6 +144,7 @@ def _load(triple: str, image: bytes, name: str) -> LoadedImage:
     lines = read_line_map(code.elf)
     sizes = {f.name: f for f in code.functions}
     functions = [_merge(f, code, sizes, lines) for f in parsed.functions]
+    functions = with_stack_accesses(functions)
     present = {_symbol(f) for f in functions}
     functions += [_empty_function(n, code, sizes.get(n)) for n in code.kernels if n not in present]
     program = replace(

@@ -26,6 +26,9 @@ LLC = (
     ("far.llvm22.gfx1250.s", 22, "calls.ll", "gfx1250", ("-amdgpu-s-branch-bits=5",)),
     ("located.llvm14.gfx90a.s", 14, "located.ll", "gfx90a", ("-opaque-pointers",)),
     ("located.llvm22.gfx90a.s", 22, "located.ll", "gfx90a", ()),
+    ("stack.llvm14.gfx90a.s", 14, "stack.ll", "gfx90a", ("-opaque-pointers",)),
+    ("stack.llvm22.gfx90a.s", 22, "stack.ll", "gfx90a", ()),
+    ("stackflat.llvm22.gfx90a.s", 22, "stack.ll", "gfx90a", ("-mattr=+enable-flat-scratch",)),
 )  # fmt: skip
 TRITON = (
     ("calls", "gfx942", {"p": "*fp32", "n": "i32"}, {}),
