@@ -49,11 +49,13 @@ def test_more_waves_on_rdna_while_each_has_an_instruction(kernels: dict[str, Ker
     assert scratch(more) == 0  # the first, followed
 
 
-def test_on_rdna_no_waves_that_repeat_rows(kernels: dict[str, KernelReport]) -> None:
+def test_on_rdna_waves_that_repeat_rows_come_last(kernels: dict[str, KernelReport]) -> None:
     few, more = kernels["rows_for_four"], kernels["rows_for_four_more_waves"]
     _, said = remedies(few)
-    assert "num_warps" not in said
-    assert said.endswith("first of one that the loop walks over")
+    assert said.count("num_warps") == 1
+    walked, last = said.split("; ")[-2:]
+    assert walked.endswith("first of one that the loop walks over")
+    assert last.startswith("last num_warps=8, whose waves repeat rows of the products (5 of 12 ")
     assert 8 * scratch(more) > 4 * scratch(few) > 0  # what more waves would do
     assert scratch(kernels["rows_for_four_half"]) == 0  # and the tile
 

@@ -128,12 +128,11 @@ def _of_triton(
     if cdna and _value(metrics, "matrix.nonkdim") == _WIDE_INSTRUCTION:
         yield "matrix_instr_nonkdim=16"
     most = _CDNA_WAVES if cdna else _MOST_WAVES
-    if (
-        waves is not None
-        and waves < most
-        and room >= _SPLIT
-        and not _repeats(products, waves if cdna or len(products) == 1 else waves * 2)
-    ):
+    splits = waves is not None and waves < most and room >= _SPLIT
+    repeats = waves is not None and _repeats(
+        products, waves if cdna or len(products) == 1 else waves * 2
+    )
+    if splits and waves is not None and not repeats:
         yield f"num_warps={waves * 2} for the same tile{_aside(cdna, products, waves)}"
     if stages is not None and stages > 1 and _is_pipelined(subject.ttgir):
         if stages > _AHEAD:
@@ -152,12 +151,17 @@ def _of_triton(
         )
         which = f", first of {first}" if len(sizes) > 1 else ""
         yield f"a smaller tile: half of {' or '.join(sizes[:_MOST_SIZES])}{which}"
+    if splits and waves is not None and repeats and not cdna:
+        yield (
+            f"last num_warps={waves * 2}, whose waves repeat rows of the products (5 of 12"
+            " kernels gained by it)"
+        )
 
 
 def _repeats(products: Sequence[tuple[int, int]], waves: int) -> bool:
     """Whether so many waves have less than a matrix instruction's rows each.
 
-    On RDNA chained products then repeat rows: of 11 kernels that were given twice the waves seven
+    On RDNA chained products then repeat rows: of 12 kernels that were given twice the waves seven
     had more scratch accesses or half as many instructions again for the same work.
     """
     rows = min((m for m, _ in products), default=None)
