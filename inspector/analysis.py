@@ -30,6 +30,8 @@ from kinspect.inspector.model import (
     Artifact,
     Function,
     KernelReport,
+    LaunchOrigin,
+    LdsOrigin,
     Machine,
     Program,
     Resources,
@@ -38,7 +40,7 @@ from kinspect.inspector.model import (
     Variant,
 )
 
-ANALYSIS_VERSION = 20
+ANALYSIS_VERSION = 21
 """Raised whenever a figure of an unchanged input would change."""
 
 
@@ -295,23 +297,29 @@ def _facts(
     function: Function, machine: Machine | None, module: TtgirModule | None, context: Context
 ) -> Facts:
     over, metadata = context.overrides, context.metadata or {}
-    lds, source = over.lds_bytes, "--lds"
-    if lds is None and isinstance(metadata.get("shared"), int):
-        lds, source = metadata["shared"], "Triton's metadata"
-    if lds is None and module is not None and isinstance(module.attributes.get("shared"), int):
-        lds, source = module.attributes["shared"], "Triton's ttg.shared"
+    lds_from: LdsOrigin | None = None
+    lds, note = over.lds_bytes, ""
+    if lds is not None:
+        lds_from, note = "typed", "--lds"
+    elif isinstance(metadata.get("shared"), int):
+        lds, lds_from, note = metadata["shared"], "triton", "Triton's metadata"
+    elif module is not None and isinstance(module.attributes.get("shared"), int):
+        lds, lds_from, note = module.attributes["shared"], "triton", "Triton's ttg.shared"
     wave = function.resources.wave_size or (machine.wave_sizes[0] if machine else None)
-    group = None
+    group: int | None = None
+    waves_from: LaunchOrigin | None = None
     if over.waves_per_workgroup is not None and wave is not None:
-        group = over.waves_per_workgroup * wave
+        group, waves_from = over.waves_per_workgroup * wave, "typed"
     elif isinstance(metadata.get("num_warps"), int) and wave is not None:
-        group = metadata["num_warps"] * wave
+        group, waves_from = metadata["num_warps"] * wave, "triton"
     variant = context.variant
     triton = bool(context.metadata) or variant is not None
     return Facts(
         lds_bytes=lds,
-        lds_source=source if lds is not None else "",
+        lds_from=lds_from,
+        lds_note=note,
         workgroup_size=group,
+        waves_from=waves_from,
         llvm=over.llvm or ("triton" if triton else "22"),
         cu_mode=over.cu_mode,
         grid=variant.grid if variant is not None else None,

@@ -387,6 +387,30 @@ class Metric:
     note: str = ""
 
 
+def value_of(metrics: Mapping[str, Metric], name: str) -> MetricValue:
+    """A figure; None where it is unknown or the report lacks it."""
+    metric = metrics.get(name)
+    return metric.value if metric is not None else None
+
+
+def int_of(metrics: Mapping[str, Metric], name: str) -> int | None:
+    """A figure that is a whole number; None where it is something else, unknown or missing."""
+    value = value_of(metrics, name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def number_of(metrics: Mapping[str, Metric], name: str) -> int | float | None:
+    """A figure that is a number; None where it is something else, unknown or missing."""
+    value = value_of(metrics, name)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def text_of(metrics: Mapping[str, Metric], name: str) -> str | None:
+    """A figure that is a word; None where it is something else, unknown or missing."""
+    value = value_of(metrics, name)
+    return value if isinstance(value, str) else None
+
+
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
     """One entry of the metrics catalogue. `name` may end in `.*` for a family."""
@@ -693,7 +717,8 @@ class Machine:
 class ErrorRecord:
     """A kernel or file that could not be reported, and at which stage it failed.
 
-    `output` is the end of what the user's own code printed, where that may explain it.
+    `output` is the end of what the user's own code printed, where that may explain it. `unlike` is
+    what a Triton said that does not follow IR which another version's front end made.
     """
 
     file: str | None
@@ -702,6 +727,61 @@ class ErrorRecord:
     message: str
     hint: str
     output: str = ""
+    unlike: str = ""
+
+
+LdsOrigin = Literal["typed", "triton", "file", "code"]
+"""Who states a kernel's LDS: `--lds`, Triton (LLVM does not see it), the file, or code without any
+access to LDS."""
+LaunchOrigin = Literal["typed", "triton", "file", "largest"]
+"""Who states the waves of a workgroup: `--waves`, Triton, the kernel's required size, or nobody:
+`largest` is the most that the kernel allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one kernel asks of a CU.
+
+    Args:
+        vgprs: architectural VGPRs, or all registers of the file where the split is unknown.
+        agprs: accumulation VGPRs.
+        sgprs: SGPRs with VCC and friends; None is taken as not limiting.
+        lds_bytes: LDS per workgroup, dynamic included; None where unknown.
+        waves_per_workgroup: None where the launch is unknown.
+        wave_size: 32 or 64; None: the target's usual one.
+        cu_mode: workgroups stay within one CU, as they always do where there are no WGPs; false:
+            WGP mode, ignored where there is none.
+        llvm: LLVM's occupancy model: "22", or "triton" for the newer LLVM in Triton 3.9.
+        vgprs_requested: registers the hardware is asked for, where that is more than `vgprs` and
+            `agprs` need (`amdgpu-waves-per-eu` inflates it; next_free_vgpr).
+        option_given: whether `vgprs_requested` may come of a waves_per_eu that was given.
+        compiler_lds: LDS that LLVM knows of (0 for Triton kernels); None: the same as `lds_bytes`.
+        lds_from, waves_from: who states those figures; None where they are unknown.
+    """
+
+    vgprs: int | None
+    agprs: int = 0
+    sgprs: int | None = None
+    lds_bytes: int | None = None
+    waves_per_workgroup: int | None = None
+    wave_size: int | None = None
+    cu_mode: bool = False
+    llvm: str = "22"
+    vgprs_requested: int | None = None
+    compiler_lds: int | None = None
+    option_given: bool = True
+    lds_from: LdsOrigin | None = None
+    waves_from: LaunchOrigin | None = None
+
+    @property
+    def unit(self) -> Literal["CU", "WGP"]:
+        """What holds the workgroups and shares its registers and LDS among them."""
+        return "CU" if self.cu_mode else "WGP"
+
+    @property
+    def typed(self) -> bool:
+        """Whether the user stated any of it."""
+        return "typed" in (self.lds_from, self.waves_from)
 
 
 @dataclass(frozen=True, slots=True)
@@ -726,6 +806,7 @@ class KernelReport:
     lds_buffers: tuple[LdsBuffer, ...] = ()
     measured_lines: tuple[MeasuredLine, ...] = ()
     unread: tuple[Unread, ...] = ()  # empty: all of its code was read and followed
+    demand: Demand | None = None  # what its occupancy rests on; None in reports of before
 
     @property
     def all_read(self) -> bool:

@@ -283,6 +283,7 @@ class KernelProfile:
     notes: tuple[str, ...] = ()
     shapes: tuple[int, ...] = ()  # its shapes among the recording's
     total_ns: float | None = None  # of all its dispatches in one run of the program, warm-up too
+    passes: int = 1  # runs of the program that its counters took
 
 
 @dataclass(frozen=True, slots=True)

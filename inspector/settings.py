@@ -28,7 +28,8 @@ class KernelSettings:
     """One `[[tool.kinspect.kernel]]`: what holds for the kernels that it matches.
 
     Args:
-        label: what messages call it.
+        label: what messages call it: the file and its place there.
+        place: its place in the file.
         match: shell pattern of the kernel's name, or of its case.
         file: shell pattern of its file, from the settings' folder; None: any.
         arch: shell pattern of the target; None: any.
@@ -38,6 +39,7 @@ class KernelSettings:
     """
 
     label: str
+    place: str
     match: str
     file: str | None = None
     arch: str | None = None
@@ -145,7 +147,7 @@ def parse(data: Any, file: Path) -> Settings:
         elif not values.keys() & {"ignore", "severity", "budget"} and len(faults) == before:
             faults.append(f"{where}: it asks for nothing: give ignore, severity or budget")
         else:
-            kernels.append({**values, "label": f"{name}: {where}"})
+            kernels.append({**values, "label": f"{name}: {where}", "place": where})
     if faults:
         from kinspect.inspector.lint.faults import FaultsError
 

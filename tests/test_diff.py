@@ -17,8 +17,9 @@ from kinspect.inspector.diff.reports import Named, Options, diff_kernels, diff_r
 from kinspect.inspector.diff.results import Change, DiffReport, KernelDiff
 from kinspect.inspector.diff.tolerances import JUDGED, Tolerances, tolerances_of
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.metrics.occupancy import Demand, metrics
+from kinspect.inspector.metrics.occupancy import metrics
 from kinspect.inspector.model import (
+    Demand,
     ErrorRecord,
     Finding,
     KernelReport,

@@ -110,7 +110,9 @@ def functions(path: Path) -> dict[str, Function]:
 
 
 def subject(function: Function, lds: int | None = None) -> Subject:
-    return Subject(function, machines.load("gfx942"), Facts(lds_bytes=lds, lds_source="--lds"))
+    return Subject(
+        function, machines.load("gfx942"), Facts(lds_bytes=lds, lds_from="typed", lds_note="--lds")
+    )
 
 
 def metric(name: str, function: Function) -> Metric:

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.machines import load, names
-from kinspect.inspector.metrics.occupancy import SPECS, Demand, Occupancy, metrics, occupancy
-from kinspect.inspector.model import Machine
+from kinspect.inspector.metrics.occupancy import SPECS, Occupancy, metrics, occupancy
+from kinspect.inspector.model import Demand, Machine
 
 SAMPLE = Path(__file__).parents[1] / "../shared/data/isa/llvm_occupancy_sample.csv"
 LLC = shutil.which("llc-22")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.targets import resolve
-from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
-from kinspect.inspector.cli.options import compile_options, split_list
+from kinspect.inspector.cli.target_options import ScriptCommand, TargetOptions, target_options
 from kinspect.inspector.errors import KinspectError
 
 if TYPE_CHECKING:
@@ -24,12 +20,9 @@ _TEXTS = (".s", ".S", ".asm", ".amdgcn", ".ttgir")
 
 @click.command(cls=ScriptCommand)
 @click.argument("targets", metavar="[TARGET...]", nargs=-1)
-@click.option("--arch", "archs", metavar="A[,B...]", help="Targets to compile for.  [gfx942]")
-@click.option("--kernel", help="Only this kernel (also as TARGET::KERNEL), or cases like NAME*.")
 @click.option("--page", type=click.Choice(_FIRST), help="The page to begin with.")
 @click.option("--watch", is_flag=True, help="Analyse a file again when it is saved.")
 @click.option("--no-passes", is_flag=True, help="Do not record the MLIR dump (faster compiles).")
-@compile_options
 @click.option("--web", is_flag=True, help="Serve it to a browser on this machine (kinspect[web]).")
 @click.option(
     "--port",
@@ -38,20 +31,14 @@ _TEXTS = (".s", ".S", ".asm", ".amdgcn", ".ttgir")
     show_default=True,
     help="Of the server that --web starts, on 127.0.0.1.",
 )
-@capture_options
+@target_options
 def tui(
-    targets: tuple[str, ...],
-    archs: str | None,
-    kernel: str | None,
+    target: TargetOptions,
     page: str | None,
     watch: bool,
     no_passes: bool,
-    jobs: int | None,
-    python: str | None,
-    time_limit: float,
     web: bool,
     port: int,
-    capture: CaptureOptions,
 ) -> int:
     """Browse kernels in the terminal: from the table to the line that hurts.
 
@@ -59,25 +46,14 @@ def tui(
     profile`, or what `kinspect profile import` reads).  Without one the history is shown.  F1 on
     every page tells its keys.
     """
-    _check(targets, archs)
+    _check(target.targets, target.archs)
     if web:
         from kinspect.tui.web import serve
 
         return serve(port)
 
     def request() -> Request:
-        from kinspect.inspector.runs.jobs import Request
-
-        return Request(
-            targets=targets,
-            archs=split_list(archs),
-            kernel=kernel,
-            python=python or sys.executable,
-            jobs=jobs or os.cpu_count() or 1,
-            passes=not no_passes,
-            time_limit=time_limit,
-            capture=capture,
-        )
+        return target.request(passes=not no_passes)
 
     from kinspect.tui import terminal
     from kinspect.tui import web as browser
@@ -87,12 +63,12 @@ def tui(
         terminal.prepare()
     from kinspect.tui.app import KinspectApp, Opening
 
-    text = _text(targets) if kernel is None else None
-    app = KinspectApp(Opening(request if targets else None, page, watch, text=text))
+    text = _text(target.targets) if target.kernel is None else None
+    app = KinspectApp(Opening(request if target.targets else None, page, watch, text=text))
     return terminal.status_of(app, app.run()) if in_browser else terminal.run(app)
 
 
-def _check(targets: Sequence[str], archs: str | None) -> None:
+def _check(targets: Sequence[str], archs: Sequence[str]) -> None:
     """Whatever can be seen to be wrong at a glance is told before the screen opens."""
     for number, target in enumerate(targets):
         if Path(target.partition("::")[0]).is_dir():  # what lies in a folder may take a while
@@ -102,10 +78,10 @@ def _check(targets: Sequence[str], archs: str | None) -> None:
         except KinspectError:
             if number or not Path(target).exists() or not _recorded(target):
                 raise
-    if archs is not None:
+    if archs:
         from kinspect.inspector import machines
 
-        for arch in split_list(archs):
+        for arch in archs:
             machines.load(arch)
 
 

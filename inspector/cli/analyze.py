@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
 import click
-from kinspect.inspector.analysis import Overrides
-from kinspect.inspector.capture.options import CaptureOptions
-from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
 from kinspect.inspector.cli.keeping import history_options, keeper_for
-from kinspect.inspector.cli.options import (
-    compile_options,
-    format_option,
-    launch_options,
-    output_option,
-    result_stream,
-    split_list,
-)
+from kinspect.inspector.cli.options import format_option, output_option, result_stream
+from kinspect.inspector.cli.target_options import ScriptCommand, TargetOptions, target_options
 from kinspect.inspector.cli.telling import Progress, tell
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import KernelReport, Report
+from kinspect.inspector.model import KernelReport, Report, value_of
 from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
 
 SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 
 
 @click.command(cls=ScriptCommand)
 @click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
-@click.option("--arch", "archs", metavar="A[,B...]", help="Targets to compile for.  [gfx942]")
-@click.option("--kernel", help="Only this kernel (also as TARGET::KERNEL), or cases like NAME*.")
 @format_option("text", "json", "md")
 @output_option
 @click.option("--sort", type=click.Choice(SORTS), default="worst", show_default=True)
@@ -52,32 +39,20 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
     metavar="PATH|LABEL",
     help="Triton that compiles: an interpreter, or a label such as 3.6.  Twice: compare them.",
 )
-@compile_options
-@capture_options
+@target_options
 @history_options
-@launch_options
-@click.option("--cu-mode/--wgp-mode", default=None, help="RDNA: how workgroups are placed.")
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
 def analyze(
-    targets: tuple[str, ...],
-    archs: str | None,
-    kernel: str | None,
+    target: TargetOptions,
     form: str,
     output: Path | None,
     sort: str,
     details: bool,
     save: Path | None,
     no_passes: bool,
-    jobs: int | None,
-    python: str | None,
     tritons: tuple[str, ...],
-    time_limit: float,
-    capture: CaptureOptions,
     history: bool,
     label: str | None,
-    lds: int | None,
-    waves: int | None,
-    cu_mode: bool | None,
     color: bool | None,
 ) -> int:
     """Report what the compiler made of kernels.
@@ -95,21 +70,11 @@ def analyze(
         from kinspect.inspector.cli import compare
 
         if len(tritons) == 1:
-            python = compare.python_of(python, tritons)
-        elif python is not None or save is not None:
-            other = "--python" if python is not None else "--save"
+            target = replace(target, python=compare.python_of(target.python, tritons))
+        elif target.python is not None or save is not None:
+            other = "--python" if target.python is not None else "--save"
             raise KinspectError(f"{other} and two --triton exclude each other", f"drop {other}")
-    request = Request(
-        targets=targets,
-        archs=split_list(archs),
-        kernel=kernel,
-        python=python or sys.executable,
-        jobs=jobs or os.cpu_count() or 1,
-        passes=not no_passes,
-        time_limit=time_limit,
-        overrides=Overrides(lds, waves, None, cu_mode),
-        capture=capture,
-    )
+    request = target.request(passes=not no_passes)
     if len(tritons) > 1:
         return compare.compare_tritons(request, tritons, form, output)
     keeper = keeper_for("analyze", history, label)
@@ -154,12 +119,10 @@ def _write(report: Report, form: str, stream: TextIO, details: bool, color: bool
 
 
 def _sorted(report: Report, sort: str) -> Report:
-    from dataclasses import replace
-
     from kinspect.inspector.render import view
 
     def figure(name: str, kernel: KernelReport) -> float:
-        value = view.value(kernel.metrics, name)
+        value = value_of(kernel.metrics, name)
         return float(value) if isinstance(value, int | float) else -1.0
 
     kernels = list(report.kernels)

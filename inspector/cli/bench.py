@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TextIO
 
 import click
-from kinspect.inspector.cli.capturing import ARGV, ScriptCommand
 from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
 from kinspect.inspector.cli.progress import ProgressLine
 from kinspect.inspector.cli.signals import INTERRUPTED
+from kinspect.inspector.cli.target_options import ARGV, ScriptCommand
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.history.store import History
 from kinspect.inspector.runs import benching

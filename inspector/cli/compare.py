@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kinspect.inspector.cli.options import result_stream
-from kinspect.inspector.cli.progress import ProgressLine
+from kinspect.inspector.cli.progress import counting
 from kinspect.inspector.compiler.builds import BuildsReport
 from kinspect.inspector.compiler.tritons import resolve
 from kinspect.inspector.errors import KinspectError
@@ -45,15 +45,8 @@ def compare_tritons(
             f"--format {form} does not exist for a comparison of Tritons",
             f"use {' or '.join(FORMATS)}",
         )
-    progress_line = ProgressLine()
-
-    def progress(done: int, of: int) -> None:
-        progress_line.show(f"compiled {done} of {of}")
-
-    try:
+    with counting() as progress:
         report = compare_builds(request, tritons, progress)
-    finally:
-        progress_line.clear()
     from kinspect.inspector.render import compare
 
     with result_stream(output) as stream:

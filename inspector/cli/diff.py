@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
-from kinspect.inspector.analysis import Overrides
-from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.targets import resolve
-from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
-from kinspect.inspector.cli.options import (
-    compile_options,
-    format_option,
-    launch_options,
-    output_option,
-    result_stream,
-    split_list,
-)
-from kinspect.inspector.cli.progress import ProgressLine
+from kinspect.inspector.cli.options import format_option, output_option, result_stream
+from kinspect.inspector.cli.progress import counting
+from kinspect.inspector.cli.target_options import ScriptCommand, TargetOptions, target_options
 from kinspect.inspector.diff.pairing import ARCH
 from kinspect.inspector.diff.reports import Named, Options, diff_reports, text_of_artifacts
 from kinspect.inspector.diff.results import DiffReport
@@ -37,13 +26,6 @@ FAIL_ON = ("never", "regression", "difference")
 
 @click.command("diff", cls=ScriptCommand)
 @click.argument("targets", metavar="A [B]", nargs=-1, required=True)
-@click.option(
-    "--arch",
-    "archs",
-    multiple=True,
-    metavar="A",
-    help="Target to compile for; twice with one TARGET: compare the two.",
-)
 @click.option(
     "--triton",
     "tritons",
@@ -60,7 +42,6 @@ FAIL_ON = ("never", "regression", "difference")
     help="Options of the backend.  Once: against the kernel as it is; twice: one against the "
     "other.  Both are compiled from the same TTIR.",
 )
-@click.option("--kernel", help="Only this kernel (also as TARGET::KERNEL), or cases like NAME*.")
 @format_option("text", "json", "md")
 @output_option
 @click.option(
@@ -84,16 +65,12 @@ FAIL_ON = ("never", "regression", "difference")
 @click.option("--isa", is_flag=True, help="Show the code of every kernel that changed, in full.")
 @click.option("--details", is_flag=True, help="Show every kernel that changed, not the worst only.")
 @click.option("--no-passes", is_flag=True, help="Do not record the MLIR dump (faster compiles).")
-@compile_options
-@capture_options
-@launch_options
+@target_options
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
 def command(
-    targets: tuple[str, ...],
-    archs: tuple[str, ...],
+    target: TargetOptions,
     tritons: tuple[str, ...],
     sets: tuple[str, ...],
-    kernel: str | None,
     form: str,
     output: Path | None,
     fail_on: str,
@@ -102,12 +79,6 @@ def command(
     isa: bool,
     details: bool,
     no_passes: bool,
-    jobs: int | None,
-    python: str | None,
-    time_limit: float,
-    capture: CaptureOptions,
-    lds: int | None,
-    waves: int | None,
     color: bool | None,
 ) -> int:
     """Say what changed, kernel by kernel, and whether it matters.
@@ -119,25 +90,14 @@ def command(
     Exit status: 0, 1 as --fail-on says, 2 if something failed or, with `--fail-on regression`,
     could not be compared.
     """
-    named = tuple(dict.fromkeys(name for text in archs for name in split_list(text)))
-    form_of = _form(targets, named, tritons, sets)
+    form_of = _form(target.targets, target.archs, tritons, sets)
     if len(tritons) == 1:
         from kinspect.inspector.cli.compare import python_of
 
-        python = python_of(python, tritons)
-    elif len(tritons) > 1 and python is not None:
+        target = replace(target, python=python_of(target.python, tritons))
+    elif len(tritons) > 1 and target.python is not None:
         raise KinspectError("--python and two --triton exclude each other", "drop --python")
-    request = Request(
-        targets=targets,
-        archs=named,
-        kernel=kernel,
-        python=python or sys.executable,
-        jobs=jobs or os.cpu_count() or 1,
-        passes=not no_passes,
-        time_limit=time_limit,
-        overrides=Overrides(lds, waves, None, None),
-        capture=capture,
-    )
+    request = target.request(passes=not no_passes)
     options = Options(tolerances_of(tolerances))
     if isa:
         options = replace(options, most_isa=None)
@@ -221,7 +181,7 @@ def _archs(run: _Run) -> DiffReport:
 def _tritons(run: _Run) -> DiffReport:
     from kinspect.inspector.runs.diffing import diff_builds
 
-    with _progress() as told:
+    with counting() as told:
         return diff_builds(run.request, run.tritons, run.options, _text_of, told)
 
 
@@ -230,7 +190,7 @@ def _options(run: _Run) -> DiffReport:
 
     sets = [option_set(text) for text in run.sets]
     left, right = sets if len(sets) == 2 else (OptionSet({}), sets[0])
-    with _progress() as told:
+    with counting() as told:
         return diff_options(run.request, (left, right), run.options, _text_of, told)
 
 
@@ -246,7 +206,7 @@ def _report(request: Request) -> Report:
     from kinspect.inspector.pipeline import collect
 
     counted = [0, 0]
-    with _progress() as told:
+    with counting() as told:
 
         def saw(event: Event) -> None:
             if isinstance(event, Captured):
@@ -281,20 +241,6 @@ def _disassembly(path: Path) -> str | None:
 
     images = load_images(path.read_bytes(), str(path))
     return images[0].text if len(images) == 1 else None
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """Counts compiles in one line on stderr, on a terminal only."""
-    progress_line = ProgressLine()
-
-    def told(done: int, of: int) -> None:
-        progress_line.show(f"compiled {done} of {of}")
-
-    try:
-        yield told
-    finally:
-        progress_line.clear()
 
 
 def _status(report: DiffReport, fail_on: str, allow_new: bool) -> int:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -15,19 +13,10 @@ from typing import Any, TextIO, get_args
 
 import click
 from kinspect.inspector import pipeline, settings
-from kinspect.inspector.analysis import Overrides
-from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.targets import kind_of, resolve
-from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
 from kinspect.inspector.cli.keeping import history_options, keeper_for
-from kinspect.inspector.cli.options import (
-    compile_options,
-    format_option,
-    launch_options,
-    output_option,
-    result_stream,
-    split_list,
-)
+from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
+from kinspect.inspector.cli.target_options import ScriptCommand, TargetOptions, target_options
 from kinspect.inspector.cli.telling import Progress, tell
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.lint.results import FailOn, LintReport
@@ -87,16 +76,11 @@ RENDERERS: Mapping[str, str] = MappingProxyType(
     metavar="FILE",
     help="Read [tool.kinspect] here.  [the nearest pyproject.toml that has it]",
 )
-@click.option("--arch", "archs", metavar="A[,B...]", help="Targets to compile for.  [gfx942]")
-@click.option("--kernel", help="Only this kernel (also as TARGET::KERNEL), or cases like NAME*.")
-@compile_options
-@capture_options
+@target_options
 @history_options
-@launch_options
-@click.option("--cu-mode/--wgp-mode", default=None, help="RDNA: how workgroups are placed.")
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
 def lint(
-    targets: tuple[str, ...],
+    target: TargetOptions,
     rules: tuple[str, ...],
     select: tuple[str, ...],
     ignore: tuple[str, ...],
@@ -107,17 +91,8 @@ def lint(
     baseline: Path | None,
     update_baseline: bool,
     config: Path | None,
-    archs: str | None,
-    kernel: str | None,
-    jobs: int | None,
-    python: str | None,
-    time_limit: float,
-    capture: CaptureOptions,
     history: bool,
     label: str | None,
-    lds: int | None,
-    waves: int | None,
-    cu_mode: bool | None,
     color: bool | None,
 ) -> int:
     """Ask rules of kernels and fail if they find something.
@@ -136,20 +111,10 @@ def lint(
     found = settings.load(config)
     if select and not _words(select):
         raise KinspectError("--select: it is empty", "name rules, or leave the option out")
-    asked = Asked(rules, _words(select), _words(ignore), fail_on, baseline, update_baseline)
-    plan = prepare(asked, found)
-    request = Request(
-        targets=targets,
-        archs=split_list(archs),
-        kernel=kernel,
-        python=python or sys.executable,
-        jobs=jobs or os.cpu_count() or 1,
-        passes=False,
-        time_limit=time_limit,
-        overrides=Overrides(lds, waves, None, cu_mode),
-        capture=capture,
-        rules=Pack("", "", (), ""),  # each report is judged by the plan, once
-    )
+    wanted = Asked(rules, _words(select), _words(ignore), fail_on, baseline, update_baseline)
+    plan = prepare(wanted, found)
+    # Each report is judged by the plan, once.
+    request = target.request(rules=Pack("", "", (), ""))
     keeper = keeper_for("lint", history, label)
     # A job that is stopped by a time limit gives what it has, as after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -9,10 +9,10 @@ from typing import TextIO
 import click
 from kinspect.inspector import machines
 from kinspect.inspector.cli.options import format_option, output_option, result_stream
-from kinspect.inspector.metrics.occupancy import Demand, Level, Occupancy
+from kinspect.inspector.metrics.occupancy import Level, Occupancy
 from kinspect.inspector.metrics.occupancy import metrics as occupancy_metrics
 from kinspect.inspector.metrics.occupancy import occupancy as work_out
-from kinspect.inspector.model import Machine
+from kinspect.inspector.model import Demand, Machine
 from kinspect.inspector.render.json_v1 import metrics_dict
 from kinspect.inspector.render.table import Column, rows_of
 from kinspect.inspector.render.view import cut

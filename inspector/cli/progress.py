@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from kinspect.inspector.printable import printable_line
 from kinspect.inspector.streams import underneath
 
 _CLEARED = "\r\x1b[K"
+
+
+@contextmanager
+def counting() -> Iterator[Callable[[int, int], None]]:
+    """Counts compiles in one line: called with those done and all."""
+    line = ProgressLine()
+    try:
+        yield lambda done, of: line.show(f"compiled {done} of {of}")
+    finally:
+        line.clear()
 
 
 class ProgressLine:

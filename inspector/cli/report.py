@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
-from kinspect.inspector.cli.options import compile_options, result_stream, split_list
+from kinspect.inspector.cli.options import result_stream
+from kinspect.inspector.cli.target_options import ScriptCommand, TargetOptions, target_options
 from kinspect.inspector.cli.telling import Progress, tell
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.runs.jobs import Request
 
 
-@click.command()
+@click.command(cls=ScriptCommand)
 @click.argument("targets", metavar="RUN|TARGET...", nargs=-1, required=True)
 @click.option(
     "--output",
@@ -23,12 +22,6 @@ from kinspect.inspector.runs.jobs import Request
     metavar="FILE.html",
     help="Where to write the page.",
 )
-@click.option("--arch", "archs", metavar="A[,B...]", help="Targets to compile for.")
-@click.option(
-    "--kernel",
-    metavar="NAME",
-    help="Only this kernel, or cases like NAME*; of a run, a regular expression.",
-)
 @click.option(
     "--with",
     "joined",
@@ -36,16 +29,11 @@ from kinspect.inspector.runs.jobs import Request
     multiple=True,
     help="A profiler's run: what to analyse and lay beside it.",
 )
-@compile_options
+@target_options
 def command(
-    targets: tuple[str, ...],
+    target: TargetOptions,
     output: Path,
-    archs: str | None,
-    kernel: str | None,
     joined: tuple[str, ...],
-    jobs: int | None,
-    python: str | None,
-    time_limit: float,
 ) -> int:
     """Write a report, or a profiler's run with the kernels that it launched, as one HTML page.
 
@@ -53,15 +41,7 @@ def command(
     TARGET is what `kinspect analyze` takes, saved reports included. The page needs no network and
     no other file: plots are inline SVG.
     """
-    request = Request(
-        targets=targets,
-        archs=split_list(archs),
-        kernel=kernel,
-        python=python or sys.executable,
-        jobs=jobs or os.cpu_count() or 1,
-        passes=False,
-        time_limit=time_limit,
-    )
+    request, targets = target.request(), target.targets
     # Loaded only here: templates are of no use to other commands.
     from kinspect.inspector import pipeline
     from kinspect.inspector.render import view
@@ -78,16 +58,10 @@ def command(
         )
     if runs:
         options = profiling.Options(
-            kernel=kernel,
+            kernel=target.kernel,
             targets=joined,
             arch=request.archs[0] if request.archs else None,
-            request=Request(
-                targets=joined,
-                python=request.python,
-                jobs=request.jobs,
-                passes=False,
-                time_limit=time_limit,
-            ),
+            request=replace(request, targets=joined, archs=(), kernel=None),
         )
         profile = profiling.profiled(Path(targets[0]), options, pipeline.collect)
         with result_stream(output, log=False) as stream:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -13,17 +12,10 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 from click.core import ParameterSource
-from kinspect.inspector.capture.options import CaptureOptions
-from kinspect.inspector.cli.capturing import ScriptCommand, capture_options
-from kinspect.inspector.cli.options import (
-    compile_options,
-    format_option,
-    output_option,
-    result_stream,
-    split_list,
-)
+from kinspect.inspector.cli.options import format_option, output_option, result_stream
 from kinspect.inspector.cli.progress import ProgressLine
 from kinspect.inspector.cli.signals import INTERRUPTED
+from kinspect.inspector.cli.target_options import ScriptCommand, TargetOptions, target_options
 from kinspect.inspector.runs.jobs import Request, settings_of
 from kinspect.inspector.runs.sweeping import (
     MOST_POINTS,
@@ -62,8 +54,6 @@ BAR_WIDTH = 24
     is_flag=True,
     help="Go over the file's own autotune configurations, or its TUNING space.",
 )
-@click.option("--arch", "archs", metavar="A[,B...]", help="Targets to compile for.  [gfx942]")
-@click.option("--kernel", help="Only this kernel (also as TARGET::KERNEL), or cases like NAME*.")
 @format_option("text", "csv", "json")
 @output_option
 @click.option("--sort", metavar="COLUMN", help="Sort by a column; -COLUMN: falling.")
@@ -80,26 +70,19 @@ BAR_WIDTH = 24
     metavar="ADDRESS",
     help="Compile on this Dask cluster, e.g. tcp://host:8786 (kinspect[dask]).",
 )
-@compile_options
+@target_options
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
-@capture_options
 def command(
-    targets: tuple[str, ...],
+    target: TargetOptions,
     settings: tuple[str, ...],
     autotune: bool,
-    archs: str | None,
-    kernel: str | None,
     form: str,
     output: Path | None,
     sort: str | None,
     only_pareto: bool,
     max_points: int,
-    jobs: int | None,
     scheduler: str | None,
-    python: str | None,
-    time_limit: float,
     color: bool | None,
-    capture: CaptureOptions,
 ) -> int:
     """Compile a kernel in many configurations and compare the code.
 
@@ -127,21 +110,13 @@ def command(
     """
     axes = axes_of(settings)
     if autotune and _left_to_default("max_configs"):
-        capture = replace(capture, max_configs=None, most_tuned=min(MOST_TUNED, max_points))
+        most = min(MOST_TUNED, max_points)
+        target = replace(target, capture=replace(target.capture, max_configs=None, most_tuned=most))
     if sort is not None:
         sort_key(sort, None if autotune else [axis.name for axis in axes])
-    run = Request(
-        targets=targets,
-        archs=split_list(archs),
-        kernel=kernel,
-        python=python or sys.executable,
-        jobs=jobs or os.cpu_count() or 1,
-        passes=False,
-        time_limit=time_limit,
-        capture=capture,
-    )
+    run = target.request()
     request = SweepRequest(run, axes, autotune, max_points)
-    with _where(scheduler, run, python) as (executor, work):
+    with _where(scheduler, run, target.python) as (executor, work):
         result, interrupted = _run(request, executor, work)
     if sort is not None and result.tables:
         sort_key(sort, [name for table in result.tables for name in table.names])

@@ -29,6 +29,8 @@ NVIDIAS = (
 LIBDEVICE = "import libdevice from triton.language.extra, not from triton.language.extra.cuda"
 NVIDIAS_OPERATION = re.compile(r"'ttng\.\w+'")
 """An operation of the dialect that Triton lowers for NVIDIA alone."""
+_NOT_LOWERED = "failed to legalize operation"
+"""MLIR's words for an operation that no pass of this version lowers."""
 CODE_STAGES = ("amdgcn", "hsaco")
 PARSE = "parse"
 """The stage of an error of a Triton that does not understand the TTIR it was given."""
@@ -57,7 +59,8 @@ def failure_record(
             # Before the first stage there is only the parser of what was handed in.
             text = variant.stage.upper()
             message = f"failed: this Triton does not understand the {text}: {said.errors[0]}"
-            return replace(_record(variant, message, OTHER_TRITON), stage=PARSE)
+            record = _record(variant, message, OTHER_TRITON)
+            return replace(record, stage=PARSE, unlike=_alone(said.errors[0]))
         return _exception(variant, result, said, reply["stage"])
     if said.errors:
         # Triton goes on after these and returns code that lacks what LLVM could not translate.
@@ -109,7 +112,13 @@ def _exception(
         hint = "this Triton links with an external lld: set TRITON_HIP_LLD_PATH to one"
     elif result["exception"] == "MemoryError":
         hint = "raise the memory limit"
-    return _record(variant, f"failed{_in(reply_stage)}: {reason}", hint)
+    record = _record(variant, f"failed{_in(reply_stage)}: {reason}", hint)
+    return replace(record, unlike=_alone(reason)) if _NOT_LOWERED in reason else record
+
+
+def _alone(said: str) -> str:
+    """What MLIR said, without the place before it."""
+    return said.rpartition("error: ")[2]
 
 
 def _unknown_options(variant: Variant, result: Mapping[str, Any]) -> ErrorRecord:

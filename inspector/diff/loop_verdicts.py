@@ -9,7 +9,7 @@ from kinspect.inspector.diff.loops import basis, waves_of
 from kinspect.inspector.diff.results import Change, Judgement, LoopPair
 from kinspect.inspector.diff.tolerances import JUDGED, Judged
 from kinspect.inspector.diff.verdicts import SCRATCH, Setting, number
-from kinspect.inspector.model import KernelReport, LoopReport, Metric, MetricValue
+from kinspect.inspector.model import KernelReport, LoopReport, Metric, value_of
 
 CYCLES = "cycles.mfma"
 INSTRUCTIONS = "count.instructions"
@@ -94,11 +94,11 @@ def region_changes(region: Region, setting: Setting) -> Iterator[Change]:
 
 def has_scratch(metrics: Mapping[str, Metric]) -> bool:
     """Whether the region spills or reloads."""
-    return any(_value(metrics, name) for name in SCRATCH)
+    return any(value_of(metrics, name) for name in SCRATCH)
 
 
 def _figure(name: str, judged: Judged, region: Region, setting: Setting) -> Iterator[Change]:
-    before, after = _value(region.left, name), _value(region.right, name)
+    before, after = value_of(region.left, name), value_of(region.right, name)
     shown = name
     if name == CYCLES and before is None and after is None:
         shown = "count.mfma"  # no cycles known of these instructions: their number
@@ -151,7 +151,7 @@ def _hidden(region: Region, counts: tuple[float, float]) -> float | None:
     A wave issues one instruction in 4 cycles at most (CDNA: each SIMD has its turn every fourth
     cycle), and the matrix unit works on meanwhile: so few instructions do not decide the time.
     """
-    cycles = [number(_value(side, CYCLES)) for side in (region.left, region.right)]
+    cycles = [number(value_of(side, CYCLES)) for side in (region.left, region.right)]
     known = [c for c in cycles if c is not None]
     fits = [c >= ISSUE_CYCLES * n for c, n in zip(known, counts, strict=False)]
     return min(known) if len(known) == len(counts) and all(fits) else None
@@ -173,7 +173,7 @@ def _g(number: float) -> str:
 
 def _kinds(region: Region, setting: Setting) -> Iterator[Change]:
     """Other matrix instructions: their cycles judge them, the names are said."""
-    before, after = _value(region.left, MATRIX), _value(region.right, MATRIX)
+    before, after = value_of(region.left, MATRIX), value_of(region.right, MATRIX)
     if not isinstance(before, Mapping) or not isinstance(after, Mapping):
         return
     if sorted(before) == sorted(after):
@@ -192,11 +192,6 @@ def _list(kinds: Mapping[str, object]) -> str:
 
 
 def _matrix(metrics: Mapping[str, Metric]) -> int | None:
-    counts = [_value(metrics, name) for name in _MATRIX_COUNTS]
+    counts = [value_of(metrics, name) for name in _MATRIX_COUNTS]
     known = [n for n in counts if isinstance(n, int)]
     return sum(known) if known else None
-
-
-def _value(metrics: Mapping[str, Metric], name: str) -> MetricValue:
-    metric = metrics.get(name)
-    return metric.value if metric is not None else None

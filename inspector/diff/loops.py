@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from math import isclose
 
 from kinspect.inspector.diff.results import LoopPair
-from kinspect.inspector.model import KernelReport, LoopReport, Metric
+from kinspect.inspector.model import KernelReport, LoopReport, Metric, number_of
 
 _LEAST_OVERLAP = 0.25
 """Share of source lines in common below which lines do not tell that loops belong together."""
@@ -122,7 +122,7 @@ def loop_basis(
 
 def _iterations(loop: LoopReport) -> float | None:
     """Source iterations in one pass of the loop."""
-    return loop.unroll or _number(loop.metrics, "work.iterations")
+    return loop.unroll or number_of(loop.metrics, "work.iterations")
 
 
 def basis(
@@ -151,7 +151,7 @@ def basis(
     # By other matrix instructions the same work is another number of them.
     same_kinds = _kinds(left) == _kinds(right)
     names = (*_MATRIX, *_TRAFFIC) if same_kinds else _TRAFFIC
-    work = [(_number(left, name), _number(right, name)) for name in names]
+    work = [(number_of(left, name), number_of(right, name)) for name in names]
     known = [(a, b) for a, b in work if a is not None and b is not None and (a or b)]
     if not known or all(a == b for a, b in known):
         # The same work in one pass, or none that could be counted: loops of plain arithmetic.
@@ -168,7 +168,7 @@ def needed_work(
 ) -> tuple[float, float] | None:
     """What the source needs in one pass of each, all waves together; None where it is unknown."""
     for name in _NEEDED:
-        a, b = _number(left, name), _number(right, name)
+        a, b = number_of(left, name), number_of(right, name)
         if a is None or b is None:
             return None  # 0 says that there are no dots, and loads may tell; None does not
         if a and b:
@@ -188,12 +188,6 @@ def _words(ratio: float) -> str:
     if ratio > 1:
         return f"one of the right does {ratio:g} times the work"
     return f"one of the right does 1/{1 / ratio:g} of the work"
-
-
-def _number(metrics: Mapping[str, Metric], name: str) -> float | None:
-    metric = metrics.get(name)
-    value = metric.value if metric is not None else None
-    return value if isinstance(value, int | float) else None
 
 
 def waves_of(kernel: KernelReport) -> int:

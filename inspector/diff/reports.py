@@ -21,6 +21,7 @@ from kinspect.inspector.diff.results import (
     VERDICTS,
     Alone,
     Change,
+    CodeSeen,
     DiffReport,
     IsaDifference,
     KernelDiff,
@@ -41,10 +42,6 @@ from kinspect.inspector.model import ErrorRecord, Function, KernelReport, Metric
 
 MOST_ISA = 8
 """Kernels whose code is compared unless all are asked for."""
-BY_FIGURES = "the code is not at hand: compared by figures alone"
-FEW_BY_CODE = (
-    "compared by figures alone: the code is that of the worst kernels; all of it with --isa"
-)
 TWO_TARGETS = "two targets: what depends on their limits and instructions is shown, not judged"
 _JUDGEMENTS = ("regression", "unknown", "improvement", "shown", "neutral")
 
@@ -118,8 +115,8 @@ def finished(report: DiffReport, options: Options, text: Text) -> DiffReport:
         pairs[n] = with_isa(pairs[n], text)
     if options.most_isa is not None:
         for n in changed[options.most_isa :]:
-            notes = (FEW_BY_CODE if note == BY_FIGURES else note for note in pairs[n].notes)
-            pairs[n] = replace(pairs[n], notes=tuple(notes))
+            if pairs[n].code == "missing":
+                pairs[n] = replace(pairs[n], code="unasked")
     return replace(report, pairs=tuple(pairs))
 
 
@@ -143,20 +140,21 @@ def diff_kernels(
     """
     setting = Setting(tolerances, left.arch == right.arch, _icache(left, right))
     notes = [] if setting.same_arch else [TWO_TARGETS]
+    code: CodeSeen = "seen"
     if comparison is None and left.artifacts and right.artifacts:
         try:
             comparison = compare(_side(labels[0], left), _side(labels[1], right))
         except KinspectError as error:
             notes.append(f"stages are not compared: {error.message}")
     elif comparison is None:
-        notes.append(BY_FIGURES)
+        code = "missing"
     same_tiles = _constexprs(left) == _constexprs(right)
     loops = pair_loops(left, right, same_tiles=same_tiles)
     changes = _changes(left, right, setting, loops, same_tiles)
     same_code = not _figures_differ(left, right)
     if comparison is not None:
-        code = next((s.same for s in comparison.stages if s.stage == "amdgcn"), None)
-        same_code = same_code and code is not False
+        same = next((s.same for s in comparison.stages if s.stage == "amdgcn"), None)
+        same_code = same_code and same is not False
     return KernelDiff(
         left=left,
         right=right,
@@ -165,6 +163,7 @@ def diff_kernels(
         loops=loops,
         verdict=verdict_of(changes, same_code),
         comparison=comparison,
+        code=code,
         notes=tuple(notes),
     )
 
@@ -196,7 +195,7 @@ def with_isa(pair: KernelDiff, text: Text) -> KernelDiff:
     sides = _functions(pair, text)
     if sides is None:
         return pair
-    pair = replace(pair, notes=tuple(note for note in pair.notes if note != BY_FIGURES))
+    pair = replace(pair, code="seen")
     found: list[IsaDifference] = []
     for loops in pair.loops or (None,):
         if loops is not None and (loops.left is None or loops.right is None):
@@ -217,9 +216,8 @@ def _with_code(pair: KernelDiff, text: Text) -> KernelDiff:
     if sides is None:
         return pair
     if isa.same_code(*sides):
-        return replace(pair, notes=tuple(n for n in pair.notes if n != BY_FIGURES))
-    notes = tuple("the code differs, no figure does" if n == BY_FIGURES else n for n in pair.notes)
-    return replace(pair, verdict="neutral", notes=notes)
+        return replace(pair, code="seen")
+    return replace(pair, verdict="neutral", code="differs" if pair.code == "missing" else pair.code)
 
 
 def _functions(pair: KernelDiff, text: Text) -> tuple[Function, Function] | None:

@@ -107,6 +107,17 @@ class IsaDifference:
     only: tuple[int, int]
 
 
+CodeSeen = Literal["seen", "missing", "unasked", "differs"]
+_OF_CODE: Mapping[CodeSeen, str] = {
+    "seen": "",
+    "missing": "the code is not at hand: compared by figures alone",
+    "unasked": (
+        "compared by figures alone: the code is that of the worst kernels; all of it with --isa"
+    ),
+    "differs": "the code differs, no figure does",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class KernelDiff:
     """Two reports of a kernel that belong together.
@@ -120,6 +131,7 @@ class KernelDiff:
         verdict: of the kernel as a whole.
         comparison: stage by stage; None where neither side's artifacts are at hand.
         isa: the code of the loops that changed; empty where it is not at hand or was not asked for.
+        code: what came of comparing the code: `seen`, or why figures alone were compared.
         notes: what else is to be said.
     """
 
@@ -131,7 +143,14 @@ class KernelDiff:
     verdict: Verdict
     comparison: Comparison | None = None
     isa: tuple[IsaDifference, ...] = ()
+    code: CodeSeen = "seen"
     notes: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The notes, with what is to be said of the code."""
+        said = _OF_CODE[self.code]
+        return (*self.notes, said) if said else self.notes
 
     def of(self, judgement: Judgement, *, matters: bool | None = None) -> tuple[Change, ...]:
         """The changes of one judgement."""

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from kinspect.inspector.diff.results import Change, Judgement, Verdict
 from kinspect.inspector.diff.tolerances import JUDGED, Tolerances
-from kinspect.inspector.model import KernelReport, Metric, MetricValue
+from kinspect.inspector.model import KernelReport, Metric, MetricValue, value_of
 
 RESIDENT = "occupancy.waves_per_eu"
 BY_VGPR = "occupancy.by_vgpr"
@@ -102,8 +102,7 @@ def kernel_changes(
 
 def value(kernel: KernelReport, name: str) -> MetricValue:
     """A kernel's figure, None where the report does not say."""
-    metric = kernel.metrics.get(name)
-    return metric.value if metric is not None else None
+    return value_of(kernel.metrics, name)
 
 
 def number(of: MetricValue) -> float | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import yaml
+from kinspect.inspector.documents import own_yaml
 from kinspect.inspector.model import OpInfo
 
 # LLVM spells "this atomic returns the old value" as glc (to gfx90a, gfx10-11), sc0 (gfx94x/950) or
@@ -69,9 +69,7 @@ def _optional(text: str | None) -> re.Pattern[str] | None:
 
 
 def _load() -> _Table:
-    path = Path(__file__).with_name("mnemonics.yaml")
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    raw: dict[str, Any] = yaml.load(path.read_bytes(), Loader=loader)
+    raw: dict[str, Any] = own_yaml(Path(__file__).with_name("mnemonics.yaml"))
     refinements: dict[str, tuple[_Refinement, ...]] = {}
     for r in raw["refine"]:
         one = _Refinement(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from kinspect.inspector.documents import is_nested
+from kinspect.inspector.documents import is_nested, yaml_loader
 from kinspect.inspector.errors import KinspectError
 
 MAX_BYTES = 1 << 20
@@ -104,8 +104,7 @@ def compose(text: str) -> yaml.Node | None:
         raise DocumentError(
             f"character U+{ord(strange[0]):04X} has no place in a pack", strange.start()
         )
-    # The C parser takes a tenth of the Python one's time.
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    loader = yaml_loader()(text)
     try:
         return _Tree(loader).root()
     except yaml.MarkedYAMLError as error:

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 import yaml
+from kinspect.inspector.documents import own_yaml
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Machine
 
@@ -143,9 +144,8 @@ def _documents(folder: Path) -> Mapping[str, str]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        raw = yaml.load(path.read_bytes(), Loader=loader)
+        raw = own_yaml(path)
     except (OSError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise KinspectError(

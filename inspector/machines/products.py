@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
+from kinspect.inspector.documents import own_yaml
 from kinspect.inspector.machines.loader import base_arch
 
 _FILE = Path(__file__).with_name("products.yaml")
@@ -71,8 +71,7 @@ def all_products() -> tuple[Product, ...]:
 
 @functools.cache
 def _products() -> tuple[tuple[re.Pattern[str], Product], ...]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    entries: list[dict[str, Any]] = yaml.load(_FILE.read_bytes(), Loader=loader)
+    entries: list[dict[str, Any]] = own_yaml(_FILE)
     return tuple(
         (
             re.compile(entry["match"], re.IGNORECASE),

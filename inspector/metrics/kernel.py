@@ -10,6 +10,7 @@ from kinspect.inspector.metrics import (
     loop_shape,
     narrow_copies,
     narrow_loops,
+    occupancy_facts,
     scratch_use,
     spill_remedies,
     spill_slots,
@@ -85,6 +86,7 @@ def kernel_report(
         lds_buffers=held,
         accesses=found,
         unread=subject.function.unread,
+        demand=occupancy_facts.demand(subject),
     )
 
 

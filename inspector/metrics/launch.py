@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kinspect.inspector.metrics.subject import NOT_ALL_READ, Subject
-from kinspect.inspector.model import Instruction, Metric, MetricSpec
+from kinspect.inspector.model import Instruction, LaunchOrigin, LdsOrigin, Metric, MetricSpec
 
 SPECS = (
     MetricSpec("wave_size", "lanes", "compiler", "kernel", "Work-items per wave: 32 or 64"),
@@ -76,7 +76,7 @@ def workgroup_size(subject: Subject) -> Metric:
 def lds_bytes(subject: Subject) -> Metric:
     facts, stated = subject.facts, subject.function.resources.lds_bytes
     if facts.lds_bytes is not None:
-        return Metric("lds_bytes", facts.lds_bytes, "bytes", "compiler", facts.lds_source)
+        return Metric("lds_bytes", facts.lds_bytes, "bytes", "compiler", facts.lds_note)
     if subject.function.resources.dynamic_lds:
         note = "the launch adds dynamic LDS; pass --lds BYTES"
         note = f"at least {stated} bytes, and {note}" if stated else note
@@ -97,6 +97,26 @@ def lds_bytes(subject: Subject) -> Metric:
             note = "the file says 0 but the code accesses LDS: it is dynamic; pass --lds BYTES"
             return Metric("lds_bytes", None, "bytes", "compiler", note)
     return Metric("lds_bytes", stated, "bytes", "compiler")
+
+
+def lds_origin(subject: Subject) -> LdsOrigin | None:
+    """Who states the LDS of a workgroup; None where it is unknown."""
+    metric = lds_bytes(subject)
+    if metric.value is None:
+        return None
+    if subject.facts.lds_bytes is not None:
+        return subject.facts.lds_from
+    return "code" if metric.origin == "derived" else "file"
+
+
+def waves_origin(subject: Subject) -> LaunchOrigin | None:
+    """Who states the size of a workgroup; None where it is unknown."""
+    metric = workgroup_size(subject)
+    if metric.value is None:
+        return None
+    if subject.facts.workgroup_size is not None:
+        return subject.facts.waves_from
+    return "largest" if metric.origin == "estimated" else "file"
 
 
 def _may_access_lds(instruction: Instruction) -> bool:

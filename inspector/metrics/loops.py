@@ -19,7 +19,15 @@ from kinspect.inspector.metrics.catalogue import region_metrics
 from kinspect.inspector.metrics.loop_shape import MAIN, loop_metrics
 from kinspect.inspector.metrics.subject import Subject, own_instructions
 from kinspect.inspector.metrics.unroll import factor
-from kinspect.inspector.model import Function, Instruction, Loop, LoopReport, Metric, SourceLoc
+from kinspect.inspector.model import (
+    Function,
+    Instruction,
+    Loop,
+    LoopReport,
+    Metric,
+    SourceLoc,
+    int_of,
+)
 
 _MATRIX = ("count.mfma", "count.wmma")
 _TRAFFIC = (
@@ -121,8 +129,7 @@ def _weight(loop: LoopReport) -> tuple[int, int]:
 
 
 def _count(metrics: Mapping[str, Metric], name: str) -> int:
-    metric = metrics.get(name)
-    return metric.value if metric is not None and isinstance(metric.value, int) else 0
+    return int_of(metrics, name) or 0
 
 
 def _header_line(function: Function, loop: Loop) -> int:

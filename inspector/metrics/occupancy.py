@@ -23,7 +23,7 @@ from kinspect.inspector.metrics.capacity import (
     registers_to_drop,
     round_up,
 )
-from kinspect.inspector.model import Machine, Metric, MetricSpec
+from kinspect.inspector.model import Demand, Machine, Metric, MetricSpec
 
 Resource = Literal["vgpr", "sgpr", "lds", "waves_per_eu", "vgpr_request"]
 Limiter = Literal["vgpr", "sgpr", "lds", "workgroups", "waves", "waves_per_eu", "vgpr_request"]
@@ -52,38 +52,6 @@ SPECS = tuple(
     MetricSpec(f"occupancy.{name}", unit, "derived", "kernel", text)
     for name, unit, text in _CATALOGUE
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """What one kernel asks of a CU.
-
-    Args:
-        vgprs: architectural VGPRs, or all registers of the file where the split is unknown.
-        agprs: accumulation VGPRs.
-        sgprs: SGPRs with VCC and friends; None is taken as not limiting.
-        lds_bytes: LDS per workgroup, dynamic included; None where unknown.
-        waves_per_workgroup: None where the launch is unknown.
-        wave_size: 32 or 64; None: the target's usual one.
-        cu_mode: RDNA: workgroups stay within one CU; false: WGP mode. Ignored where there is none.
-        llvm: LLVM's occupancy model: "22", or "triton" for the newer LLVM in Triton 3.9.
-        vgprs_requested: registers the hardware is asked for, where that is more than `vgprs` and
-            `agprs` need (`amdgpu-waves-per-eu` inflates it; next_free_vgpr).
-        option_given: whether `vgprs_requested` may come of a waves_per_eu that was given.
-        compiler_lds: LDS that LLVM knows of (0 for Triton kernels); None: the same as `lds_bytes`.
-    """
-
-    vgprs: int | None
-    agprs: int = 0
-    sgprs: int | None = None
-    lds_bytes: int | None = None
-    waves_per_workgroup: int | None = None
-    wave_size: int | None = None
-    cu_mode: bool = False
-    llvm: str = "22"
-    vgprs_requested: int | None = None
-    compiler_lds: int | None = None
-    option_given: bool = True
 
 
 @dataclass(frozen=True, slots=True)

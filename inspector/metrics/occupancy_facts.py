@@ -8,10 +8,15 @@ from dataclasses import replace
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.metrics import launch
 from kinspect.inspector.metrics.occupancy import SPECS as OCCUPANCY
-from kinspect.inspector.metrics.occupancy import Demand, metrics
+from kinspect.inspector.metrics.occupancy import metrics
 from kinspect.inspector.metrics.registers import agprs_beyond
 from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import Metric, MetricSpec, MetricValue
+from kinspect.inspector.model import (
+    Demand,
+    Metric,
+    MetricSpec,
+    int_of,
+)
 
 SPECS = (
     *OCCUPANCY,
@@ -50,8 +55,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
     except KinspectError as error:
         yield from _unknown(error.message, stated)
         return
-    group = launch.workgroup_size(subject)
-    if group.origin == "estimated":
+    if asked.waves_from == "largest":
         found = _for_the_largest(found, asked)
     yield from found.values()
 
@@ -84,8 +88,15 @@ def demand(subject: Subject) -> Demand:
     the code uses.
     """
     res, facts = subject.function.resources, subject.facts
-    group = _int(launch.workgroup_size(subject).value)
-    wave = _int(launch.wave_size(subject).value)
+    stated = {
+        metric.name: metric
+        for metric in (
+            launch.workgroup_size(subject),
+            launch.wave_size(subject),
+            launch.lds_bytes(subject),
+        )
+    }
+    group, wave = int_of(stated, "workgroup_size"), int_of(stated, "wave_size")
     waves = -(-group // wave) if group is not None and wave is not None else None
     asked = next(
         (
@@ -96,6 +107,8 @@ def demand(subject: Subject) -> Demand:
         None,
     )
     in_cu = facts.cu_mode if facts.cu_mode is not None else res.wgp_mode is False
+    if subject.machine is not None and subject.machine.eus_cu_mode is None:
+        in_cu = True
     vgprs = res.arch_vgpr_count if res.arch_vgpr_count is not None else res.vgpr_count
     agprs = res.agpr_count or 0 if res.arch_vgpr_count is not None else 0
     beyond = agprs_beyond(res, subject.machine)
@@ -108,7 +121,7 @@ def demand(subject: Subject) -> Demand:
             (v for v in (res.sgprs_for_waves, res.sgpr_count, res.next_free_sgpr) if v is not None),
             None,
         ),
-        lds_bytes=_int(launch.lds_bytes(subject).value),
+        lds_bytes=int_of(stated, "lds_bytes"),
         waves_per_workgroup=waves,
         wave_size=wave,
         cu_mode=in_cu,
@@ -116,11 +129,9 @@ def demand(subject: Subject) -> Demand:
         vgprs_requested=asked,
         compiler_lds=res.lds_bytes,
         option_given=bool(facts.options.get("waves_per_eu")),
+        lds_from=launch.lds_origin(subject),
+        waves_from=launch.waves_origin(subject) if waves is not None else None,
     )
-
-
-def _int(value: MetricValue) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _unknown(why: str, stated: int | None) -> Iterable[Metric]:

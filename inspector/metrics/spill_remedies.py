@@ -20,6 +20,7 @@ from kinspect.inspector.model import (
     Scalar,
     SourceLoc,
     TtgirModule,
+    value_of,
 )
 
 REMEDIES = "spills.remedies"
@@ -92,10 +93,10 @@ def _size_is_the_bound(subject: Subject, metrics: Mapping[str, Metric]) -> bool:
     VGPRs the most that two of them can have.
     """
     machine, size = subject.machine, subject.function.resources.max_workgroup_size
-    used = _value(metrics, "vgpr_allocated")
+    used = value_of(metrics, "vgpr_allocated")
     if machine is None or size is None or size == _UNKNOWN_BLOCK or not isinstance(used, int):
         return False
-    wave = _value(metrics, "wave_size")
+    wave = value_of(metrics, "wave_size")
     unit = capacity(machine, wave if isinstance(wave, int) else None, False, subject.facts.llvm)
     waves = -(-size // unit.wave_size)
     return used >= unit.most_vgprs(-(-waves // unit.eus))
@@ -125,7 +126,7 @@ def _of_triton(
     products = _products(subject.ttgir) if subject.ttgir is not None else ()
     room = _room(products, waves)
     cdna = subject.machine is not None and subject.machine.agpr != "none"
-    if cdna and _value(metrics, "matrix.nonkdim") == _WIDE_INSTRUCTION:
+    if cdna and value_of(metrics, "matrix.nonkdim") == _WIDE_INSTRUCTION:
         yield "matrix_instr_nonkdim=16"
     most = _CDNA_WAVES if cdna else _MOST_WAVES
     splits = waves is not None and waves < most and room >= _SPLIT
@@ -238,8 +239,3 @@ def _is_pipelined(module: TtgirModule | None) -> bool:
         if op.loc is not None:
             places.setdefault(op.loc, set()).add(queries.loop_above(op, module))
     return any(len(loops) > 1 for loops in places.values())
-
-
-def _value(metrics: Mapping[str, Metric], name: str) -> object:
-    metric = metrics.get(name)
-    return metric.value if metric is not None else None

@@ -13,7 +13,16 @@ from typing import Any
 
 from kinspect.inspector.isa.mnemonics import access_bits
 from kinspect.inspector.isa.waits import decode
-from kinspect.inspector.model import Function, Instruction, Loop, Machine, TtgirModule, WaitOp
+from kinspect.inspector.model import (
+    Function,
+    Instruction,
+    LaunchOrigin,
+    LdsOrigin,
+    Loop,
+    Machine,
+    TtgirModule,
+    WaitOp,
+)
 
 NOT_ALL_READ = "not all of the code was read"
 """Why a figure that rests on what the code does not hold is unknown."""
@@ -25,8 +34,10 @@ class Facts:
 
     Args:
         lds_bytes: LDS per workgroup from an outside source; None when there is none.
-        lds_source: what said so ("Triton's metadata", "--lds").
+        lds_from: who said so: the user or Triton.
+        lds_note: the same for people ("Triton's metadata", "--lds").
         workgroup_size: work-items per workgroup, where it is really known.
+        waves_from: who said so.
         llvm: which LLVM occupancy model made the code: "22" or "triton".
         cu_mode: whether workgroups are confined to one CU (RDNA); None: what the code says.
         grid: workgroups of the launch along each dimension.
@@ -37,8 +48,10 @@ class Facts:
     """
 
     lds_bytes: int | None = None
-    lds_source: str = ""
+    lds_from: LdsOrigin | None = None
+    lds_note: str = ""
     workgroup_size: int | None = None
+    waves_from: LaunchOrigin | None = None
     llvm: str = "22"
     cu_mode: bool | None = None
     grid: tuple[int, ...] | None = None

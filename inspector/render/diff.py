@@ -94,7 +94,7 @@ def _pair(paper: Paper, pair: KernelDiff, report: DiffReport, most: int | None) 
     stages = words.stages(pair)
     if stages:
         _wrapped(paper, f"  {stages}", "    ")
-    for note in pair.notes:
+    for note in pair.remarks:
         _wrapped(paper, f"  note: {note}", "    ")
     paper.print(Line())
     _changes(paper, pair)

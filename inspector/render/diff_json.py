@@ -55,7 +55,7 @@ def _pair(pair: KernelDiff) -> dict[str, Any]:
         "loops": [_loops(loops) for loops in pair.loops],
         "stages": _stages(pair.comparison) if pair.comparison is not None else None,
         "isa": [_isa(found) for found in pair.isa],
-        "notes": list(pair.notes),
+        "notes": list(pair.remarks),
     }
 
 

@@ -80,7 +80,7 @@ def _pair(pair: KernelDiff, report: DiffReport) -> Iterator[str]:
     if stages:
         yield f"Stages: {_cell(stages)}."
         yield ""
-    yield from (f"- note: {_cell(note)}" for note in pair.notes)
+    yield from (f"- note: {_cell(note)}" for note in pair.remarks)
     for change in pair.changes:
         if change.matters or change.judgement not in ("neutral", "shown"):
             less = "" if change.matters else " (minor)"

@@ -14,7 +14,7 @@ from kinspect.inspector.diff.results import (
     LoopPair,
     label_of,
 )
-from kinspect.inspector.model import LoopReport
+from kinspect.inspector.model import LoopReport, value_of
 from kinspect.inspector.render import view
 
 VERDICT_WORDS = {
@@ -119,8 +119,8 @@ def scorecards(pair: LoopPair) -> list[tuple[str, str, str]]:
 def _scorecard(loop: LoopReport) -> dict[str, str]:
     """As `view.scorecard`, with matrix instructions by name, each in a line of its own."""
     rows = dict(view.scorecard(loop.metrics))
-    kinds = view.value(loop.metrics, "matrix.instructions")
-    cycles = view.value(loop.metrics, "cycles.mfma")
+    kinds = value_of(loop.metrics, "matrix.instructions")
+    cycles = value_of(loop.metrics, "cycles.mfma")
     out: dict[str, str] = {}
     for name, text in rows.items():
         out[name] = text.partition(" (")[0]

@@ -17,6 +17,7 @@ from kinspect.inspector.model import (
     Access,
     Artifact,
     Assumption,
+    Demand,
     ErrorRecord,
     Finding,
     KernelReport,
@@ -309,6 +310,7 @@ def _read_kernel(k: dict[str, Any], artifacts: Mapping[str, Artifact]) -> Kernel
             for m in k.get("measured_lines", ())
         ),
         unread=tuple(Unread(u["kind"], u["count"], tuple(u["lines"])) for u in k.get("unread", ())),
+        demand=None if k.get("demand") is None else Demand(**k["demand"]),
     )
 
 

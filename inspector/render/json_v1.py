@@ -141,6 +141,7 @@ def kernel_dict(k: KernelReport) -> dict[str, Any]:
             if k.unread
             else {}
         ),
+        "demand": None if k.demand is None else asdict(k.demand),
         "findings": [_finding(f) for f in k.findings],
         "notes": list(k.notes),
     }

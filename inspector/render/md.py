@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-from kinspect.inspector.model import KernelReport, Report
+from kinspect.inspector.model import KernelReport, Report, int_of, value_of
 from kinspect.inspector.render import view
 from kinspect.inspector.render.markdown import cell, code, inline
 from kinspect.inspector.streams import no_commands
@@ -37,11 +37,11 @@ def _summary(kernels: Sequence[KernelReport]) -> list[str]:
                 k.name,
                 (k.variant.case or "") if k.variant else "",
                 k.arch or view.UNKNOWN,
-                view.show(view.value(k.metrics, "vgpr_count")),
-                view.show(view.value(k.metrics, "vgpr_spill_count")),
+                view.show(value_of(k.metrics, "vgpr_count")),
+                view.show(value_of(k.metrics, "vgpr_spill_count")),
                 str(view.hot_scratch(k)),
-                view.kib(view.integer(k.metrics, "lds_bytes")),
-                view.show(view.value(k.metrics, "occupancy.waves_per_eu")),
+                view.kib(int_of(k.metrics, "lds_bytes")),
+                view.show(value_of(k.metrics, "occupancy.waves_per_eu")),
                 view.findings_summary(k),
                 *([view.assumption_mark(k)] if marked else []),
             )
@@ -63,13 +63,13 @@ def _kernel(kernel: KernelReport) -> list[str]:
         ("VGPRs", "AGPRs", "SGPRs", "spills", "scratch", "LDS", "code"),
         [
             (
-                _of(view.show(view.value(m, "vgpr_count")), view.show(view.value(m, "vgpr_limit"))),
-                view.show(view.value(m, "agpr_count")),
-                view.show(view.value(m, "sgpr_count")),
-                view.show(view.value(m, "vgpr_spill_count")),
-                view.kib(view.integer(m, "scratch_bytes")),
-                _of(view.kib(view.integer(m, "lds_bytes")), view.kib(view.integer(m, "lds_limit"))),
-                view.kib(view.integer(m, "code_bytes")),
+                _of(view.show(value_of(m, "vgpr_count")), view.show(value_of(m, "vgpr_limit"))),
+                view.show(value_of(m, "agpr_count")),
+                view.show(value_of(m, "sgpr_count")),
+                view.show(value_of(m, "vgpr_spill_count")),
+                view.kib(int_of(m, "scratch_bytes")),
+                _of(view.kib(int_of(m, "lds_bytes")), view.kib(int_of(m, "lds_limit"))),
+                view.kib(int_of(m, "code_bytes")),
             )
         ],
     )
@@ -81,7 +81,7 @@ def _kernel(kernel: KernelReport) -> list[str]:
             lines += [f"**Hot loop {loop.id}** {view.loop_title(loop)}", ""]
             pairs = view.scorecard(loop.metrics)
             lines += _table([p[0] for p in pairs], [[p[1] for p in pairs]])
-    if kernel.main_loop is None and view.integer(m, "instruction_count") is not None:
+    if kernel.main_loop is None and int_of(m, "instruction_count") is not None:
         pairs = view.scorecard(m)
         lines += [f"**{view.no_loop(kernel)}**; the whole kernel:", ""]
         lines += _table([p[0] for p in pairs], [[p[1] for p in pairs]])

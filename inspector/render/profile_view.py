@@ -249,7 +249,7 @@ def dispatches(kernel: KernelProfile) -> str:
         return "no dispatch recorded"
     count, found = launches(kernel), kernel.duration
     metric = kernel.metrics.get("measured.dispatches")
-    apart = metric.note if metric is not None and metric.note.endswith("passes") else ""
+    apart = metric.note if metric is not None and kernel.passes > 1 else ""
     words = [f"{count:,} dispatch{'es' if count != 1 else ''}" + (f" ({apart})" if apart else "")]
     warm = kernel.warmups
     if count != kernel.dispatches:  # how many of all warm-ups these are, only times tell

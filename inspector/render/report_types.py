@@ -277,6 +277,24 @@ class Finding(_Finding, total=False):
     fix_tried: Trials | None
 
 
+class Demand(TypedDict):
+    """What a kernel asks of a CU: what its occupancy rests on."""
+
+    vgprs: Count | None
+    agprs: Count
+    sgprs: Count | None
+    lds_bytes: Count | None
+    waves_per_workgroup: Count | None
+    wave_size: Count | None
+    cu_mode: bool
+    llvm: str
+    vgprs_requested: Count | None
+    compiler_lds: Count | None
+    option_given: bool
+    lds_from: Literal["typed", "triton", "file", "code"] | None
+    waves_from: Literal["typed", "triton", "file", "largest"] | None
+
+
 class _Kernel(TypedDict):
     id: str
     name: str
@@ -299,5 +317,6 @@ class Kernel(_Kernel, total=False):
     accesses: list[Access]
     lds_buffers: list[LdsBuffer]
     unread: list[Unread]
+    demand: Demand | None
     spills: list[Spill]
     measured_lines: list[MeasuredLine]

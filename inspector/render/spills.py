@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kinspect.inspector.model import KernelReport, MemoryOp, SpillSlot
+from kinspect.inspector.model import KernelReport, MemoryOp, SpillSlot, value_of
 from kinspect.inspector.render import view
 
 MOST_SLOTS = 5
@@ -29,7 +29,7 @@ def spill_lines(kernel: KernelReport) -> list[str]:
         lines.append(f"  {_name(slot)}: {', '.join(parts)}")
     if len(slots) > MOST_SLOTS:
         lines.append(f"  and {view.plural(len(slots) - MOST_SLOTS, 'more slot')} (--format json)")
-    knobs = view.value(kernel.metrics, "knobs")
+    knobs = value_of(kernel.metrics, "knobs")
     if isinstance(knobs, str):
         lines.append(f"  knobs: {knobs}")
     return lines

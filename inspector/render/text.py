@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from kinspect.inspector.model import Finding, KernelReport, Report
+from kinspect.inspector.model import Finding, KernelReport, Report, int_of, value_of
 from kinspect.inspector.render import view
 from kinspect.inspector.render.paper import Line, Paper, paper_for, wrapped
 from kinspect.inspector.render.spills import spill_lines
@@ -49,18 +49,16 @@ def _table(paper: Paper, kernels: tuple[KernelReport, ...]) -> None:
         Column("kernel", lambda k: k.name),
         Column("case", lambda k: (k.variant.case or "") if k.variant else ""),
         Column("arch", lambda k: k.arch or view.UNKNOWN),
-        Column("VGPRs", lambda k: view.show(view.value(k.metrics, "vgpr_count")), right=True),
-        Column(
-            "spills", lambda k: view.show(view.value(k.metrics, "vgpr_spill_count")), right=True
-        ),
+        Column("VGPRs", lambda k: view.show(value_of(k.metrics, "vgpr_count")), right=True),
+        Column("spills", lambda k: view.show(value_of(k.metrics, "vgpr_spill_count")), right=True),
         Column("in loop", lambda k: str(view.hot_scratch(k)), right=True),
-        Column("LDS", lambda k: view.kib(view.integer(k.metrics, "lds_bytes")), right=True),
+        Column("LDS", lambda k: view.kib(int_of(k.metrics, "lds_bytes")), right=True),
         Column(
             "waves/EU",
-            lambda k: view.show(view.value(k.metrics, "occupancy.waves_per_eu")),
+            lambda k: view.show(value_of(k.metrics, "occupancy.waves_per_eu")),
             right=True,
         ),
-        Column("limited by", lambda k: view.show(view.value(k.metrics, "occupancy.limiter"))),
+        Column("limited by", lambda k: view.show(value_of(k.metrics, "occupancy.limiter"))),
         Column("MFMA/iter", _matrix, right=True),
         Column("full waits", _full_waits, right=True),
         Column("findings", _marks),
@@ -117,20 +115,20 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
 
 def _resources(paper: Paper, kernel: KernelReport) -> None:
     m = kernel.metrics
-    vgprs, limit = view.integer(m, "vgpr_count"), view.integer(m, "vgpr_limit")
+    vgprs, limit = int_of(m, "vgpr_count"), int_of(m, "vgpr_limit")
     line = _gauge("VGPRs", view.show(vgprs), view.show(limit), vgprs, limit)
-    line.append(f"   AGPRs {view.show(view.value(m, 'agpr_count'))}")
-    line.append(f"   SGPRs {view.show(view.value(m, 'sgpr_count'))}")
-    spills = view.integer(m, "vgpr_spill_count")
+    line.append(f"   AGPRs {view.show(value_of(m, 'agpr_count'))}")
+    line.append(f"   SGPRs {view.show(value_of(m, 'sgpr_count'))}")
+    spills = int_of(m, "vgpr_spill_count")
     line.append(f"   spills {view.show(spills)}", style="yellow" if spills else "")
-    scratch = view.integer(m, "scratch_bytes")
+    scratch = int_of(m, "scratch_bytes")
     line.append(f"   scratch {view.kib(scratch)}", style="yellow" if scratch else "")
     paper.print(line)
-    lds, lds_limit = view.integer(m, "lds_bytes"), view.integer(m, "lds_limit")
+    lds, lds_limit = int_of(m, "lds_bytes"), int_of(m, "lds_limit")
     line = _gauge("LDS", _kib_number(lds), view.kib(lds_limit), lds, lds_limit)
     if lds is None and m.get("lds_bytes") is not None:
         line.append(m["lds_bytes"].note, "dim")
-    line.append(f"   code {view.kib(view.integer(m, 'code_bytes'))}")
+    line.append(f"   code {view.kib(int_of(m, 'code_bytes'))}")
     paper.print(line)
     first, *rest = view.occupancy_lines(kernel)
     paper.print(Line(f"  {'Occupancy':<11} {first}"))
@@ -160,7 +158,7 @@ def _loops(paper: Paper, kernel: KernelReport) -> None:
     if unread:
         _wrapped(paper, Line(f"  {unread[0].upper()}{unread[1:]}", style="bold yellow"), "    ")
     if main is None:
-        if view.integer(kernel.metrics, "instruction_count") is None:
+        if int_of(kernel.metrics, "instruction_count") is None:
             paper.print(Line("  No code was read: loops, instructions and accesses are unknown"))
             return
         paper.print(Line(f"  {view.no_loop(kernel)}; the whole kernel:", style="bold"))
@@ -228,7 +226,7 @@ def _measured(paper: Paper, kernel: KernelReport) -> None:
 
 def _findings(paper: Paper, kernel: KernelReport) -> None:
     paper.print(Line())
-    if kernel.findings or view.integer(kernel.metrics, "instruction_count") is not None:
+    if kernel.findings or int_of(kernel.metrics, "instruction_count") is not None:
         paper.print(Line(f"  {view.findings_summary(kernel)}", style="bold"))
     for finding in kernel.findings:
         _wrapped(paper, _finding(finding), "              ")

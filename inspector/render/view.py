@@ -19,6 +19,8 @@ from kinspect.inspector.model import (
     Metric,
     MetricValue,
     SourceLoc,
+    int_of,
+    value_of,
 )
 
 UNKNOWN = "?"
@@ -34,19 +36,9 @@ _RESOURCES = {
 }
 
 
-def value(metrics: Mapping[str, Metric], name: str) -> MetricValue:
-    metric = metrics.get(name)
-    return metric.value if metric is not None else None
-
-
-def integer(metrics: Mapping[str, Metric], name: str) -> int | None:
-    found = value(metrics, name)
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
-
-
 def count(metrics: Mapping[str, Metric], *names: str) -> int:
     """Sum of counts; a count that the report lacks adds nothing."""
-    return sum(integer(metrics, f"count.{name}") or 0 for name in names)
+    return sum(int_of(metrics, f"count.{name}") or 0 for name in names)
 
 
 def show(number: MetricValue) -> str:
@@ -86,8 +78,8 @@ def place(loc: SourceLoc | None) -> str:
 
 def configuration(kernel: KernelReport) -> str:
     """The launch configuration in one line: waves, constexprs but for None, and options."""
-    waves = integer(kernel.metrics, "waves_per_workgroup")
-    size = integer(kernel.metrics, "wave_size")
+    waves = int_of(kernel.metrics, "waves_per_workgroup")
+    size = int_of(kernel.metrics, "wave_size")
     parts = []
     if waves is not None and size is not None:
         most = "≤ " if kernel.metrics["waves_per_workgroup"].origin == "estimated" else ""
@@ -134,75 +126,98 @@ def _first_assumption(kernel: KernelReport) -> tuple[Assumption | None, int]:
 # --------------------------------------------------------------------------- occupancy
 
 
+@dataclass(frozen=True, slots=True)
+class OccupancyWords:
+    """Occupancy in plain words; empty where there is nothing to say.
+
+    Args:
+        resident: how many waves are resident and what limits them, or why it cannot be launched.
+        launch: what it rests on where the launch is not known.
+        compiler: LLVM's figure where it differs, and why.
+        why_compiler: that reason alone.
+        step: the smallest cut that raises the resident waves.
+    """
+
+    resident: str
+    launch: str = ""
+    compiler: str = ""
+    why_compiler: str = ""
+    step: str = ""
+
+
 def occupancy_lines(kernel: KernelReport) -> list[str]:
     """Occupancy in plain words: what is resident, why, what LLVM says, and the next step."""
+    words = occupancy_words(kernel)
+    return [words.resident, *filter(None, (words.launch, words.compiler, words.step))]
+
+
+def occupancy_words(kernel: KernelReport) -> OccupancyWords:
+    """The same, each by itself."""
     m = kernel.metrics
-    resident, compiler = value(m, "occupancy.waves_per_eu"), value(m, "occupancy.compiler")
-    groups = integer(m, "occupancy.workgroups_per_cu")
-    limiter = value(m, "occupancy.limiter")
+    resident, compiler = value_of(m, "occupancy.waves_per_eu"), value_of(m, "occupancy.compiler")
+    groups = int_of(m, "occupancy.workgroups_per_cu")
+    limiter = value_of(m, "occupancy.limiter")
     if not isinstance(resident, int | float):
-        known = integer(m, "occupancy.by_vgpr")
+        known = int_of(m, "occupancy.by_vgpr")
         note = m["occupancy.waves_per_eu"].note if "occupancy.waves_per_eu" in m else ""
         bound = f"at most {plural(known, 'wave')}/EU by VGPRs" if known is not None else "unknown"
-        return [f"{bound}   ({note})" if note else bound]
+        return OccupancyWords(f"{bound}   ({note})" if note else bound)
     if groups == 0:
-        return [
-            f"cannot launch: {m['occupancy.waves_per_eu'].note or 'a resource is over its limit'}"
-        ]
+        why = m["occupancy.waves_per_eu"].note or "a resource is over its limit"
+        return OccupancyWords(f"cannot launch: {why}")
     line = f"{plural(resident, 'wave')}/EU"
     if groups is not None:
-        line = f"{line} = {plural(groups, 'workgroup')}/{_unit(m)}"
+        line = f"{line} = {plural(groups, 'workgroup')}/{_unit(kernel)}"
     if isinstance(limiter, str):
         line += f": limited by {_limiter(kernel, limiter)}"
-    lines = [line]
+    launch = differs = why = ""
     if m["occupancy.waves_per_eu"].origin == "estimated":
-        lines.append(f"{m['occupancy.waves_per_eu'].note}; pass --waves for the real launch")
+        launch = f"{m['occupancy.waves_per_eu'].note}; pass --waves for the real launch"
     elif isinstance(compiler, int) and compiler != resident:
-        lines.append(f"LLVM prints {compiler}: {_why_llvm_differs(kernel)}")
-    step = value(m, "occupancy.next_step")
-    if isinstance(step, Mapping):
-        lines.append(_step(step))
-    return lines
+        why = _why_llvm_differs(kernel)
+        differs = f"LLVM prints {compiler}: {why}"
+    step = value_of(m, "occupancy.next_step")
+    cut_first = _step(step) if isinstance(step, Mapping) else ""
+    return OccupancyWords(line, launch, differs, why, cut_first)
 
 
 def cannot_launch(kernel: KernelReport) -> bool:
     """Whether it is known that not even one workgroup fits on a CU."""
-    lds, limit = integer(kernel.metrics, "lds_bytes"), integer(kernel.metrics, "lds_limit")
+    lds, limit = int_of(kernel.metrics, "lds_bytes"), int_of(kernel.metrics, "lds_limit")
     over = lds is not None and limit is not None and lds > limit
-    return over or integer(kernel.metrics, "occupancy.workgroups_per_cu") == 0
+    return over or int_of(kernel.metrics, "occupancy.workgroups_per_cu") == 0
 
 
-def _unit(metrics: Mapping[str, Metric]) -> str:
+def _unit(kernel: KernelReport) -> str:
     """What holds the workgroups: CU, or WGP."""
-    return metrics["occupancy.workgroups_per_cu"].unit.rpartition("/")[2] or "CU"
+    return kernel.demand.unit if kernel.demand is not None else "CU or WGP"
 
 
 def _limiter(kernel: KernelReport, limiter: str) -> str:
     m = kernel.metrics
     what = _RESOURCES.get(limiter, limiter)
-    waves = integer(m, "waves_per_workgroup")
+    waves = int_of(m, "waves_per_workgroup")
     with_waves = f" with {plural(waves, 'wave')}/workgroup" if waves is not None else ""
     if limiter == "vgpr":
-        allocated, pool = integer(m, "vgpr_allocated"), integer(m, "vgpr_pool")
+        allocated, pool = int_of(m, "vgpr_allocated"), int_of(m, "vgpr_pool")
         if allocated is not None and pool is not None:
             return f"{what} ({allocated} of {pool} per SIMD{with_waves})"
     if limiter == "waves_per_eu":
-        asked, used = integer(m, "vgpr_allocated"), integer(m, "vgpr_count")
+        asked, used = int_of(m, "vgpr_allocated"), int_of(m, "vgpr_count")
         if asked is not None and used is not None:
             return f"the option {what}: {asked} VGPRs are asked for, {used} used{with_waves}"
     if limiter == "vgpr_request":
-        asked, used = integer(m, "vgpr_allocated"), integer(m, "vgpr_count")
+        asked, used = int_of(m, "vgpr_allocated"), int_of(m, "vgpr_count")
         if asked is not None and used is not None:
             return f"{what}: {asked}, of which {used} are used{with_waves}"
     if limiter == "lds":
-        used, pool = integer(m, "lds_bytes"), integer(m, "lds_pool")
-        return f"{what} ({kib(used)} of {kib(pool)} per {_unit(m)}{with_waves})"
+        used, pool = int_of(m, "lds_bytes"), int_of(m, "lds_pool")
+        return f"{what} ({kib(used)} of {kib(pool)} per {_unit(kernel)}{with_waves})"
     return f"{what}{with_waves}"
 
 
 def _why_llvm_differs(kernel: KernelReport) -> str:
-    stated = kernel.metrics.get("lds_bytes")
-    if stated is not None and stated.note.startswith("Triton"):
+    if kernel.demand is not None and kernel.demand.lds_from == "triton":
         return "it sees neither Triton's LDS nor whole workgroups"
     return "it does not count whole workgroups"
 
@@ -267,13 +282,13 @@ def source_span(places: Sequence[SourceLoc]) -> str:
 def scorecard(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
     """A region's instruction mix as (label, figure) pairs, always in the same order."""
     matrix = count(metrics, "mfma", "wmma")
-    cycles = integer(metrics, "cycles.mfma")
+    cycles = int_of(metrics, "cycles.mfma")
     label = "WMMA" if count(metrics, "wmma") else "MFMA"
-    kinds = value(metrics, "matrix.instructions")
+    kinds = value_of(metrics, "matrix.instructions")
     busy = list(kinds) if isinstance(kinds, Mapping) else []
     busy += [f"{cycles} cycles"] if matrix and cycles is not None else []
     return [
-        ("instructions", show(value(metrics, "count.instructions"))),
+        ("instructions", show(value_of(metrics, "count.instructions"))),
         (label, f"{matrix} ({', '.join(busy)})" if busy else str(matrix)),
         ("VALU", str(count(metrics, "valu"))),
         ("SALU", str(count(metrics, "salu"))),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kinspect.inspector.machines import load, names
 from kinspect.inspector.machines.loader import base_arch
-from kinspect.inspector.model import KernelReport, Machine
+from kinspect.inspector.model import KernelReport, Machine, int_of
 from kinspect.inspector.recording import CodeObject, KernelProfile, Match
 from kinspect.inspector.rocprof.figures import quirks
 
@@ -178,15 +178,8 @@ def _checks(kernel: KernelProfile, report: KernelReport) -> list[_Check]:
         _lds(kernel, report, machine),
         _scratch(kernel, report),
         _workgroup(kernel, report),
-        _equal("wave size", kernel.shape.wave_size, _value(report, "wave_size")),
+        _equal("wave size", kernel.shape.wave_size, int_of(report.metrics, "wave_size")),
     ]
-
-
-def _value(report: KernelReport, name: str) -> int | None:
-    metric = report.metrics.get(name)
-    if metric is None or isinstance(metric.value, bool) or not isinstance(metric.value, int):
-        return None
-    return metric.value
 
 
 def _equal(what: str, recorded: int | None, compiled: int | None) -> _Check:
@@ -223,7 +216,7 @@ def _arch_of(kernel: KernelProfile, report: KernelReport) -> str | None:
 def _vgprs(kernel: KernelProfile, report: KernelReport, machine: Machine | None) -> _Check:
     """VGPRs: recorded in granules, and on unified register files without AGPRs."""
     found = quirks.registers(kernel.shape, _arch_of(kernel, report))
-    own, total = _value(report, "arch_vgpr_count"), _value(report, "vgpr_count")
+    own, total = int_of(report.metrics, "arch_vgpr_count"), int_of(report.metrics, "vgpr_count")
     compiled = own if own is not None else total
     if not found.vgpr or compiled is None:
         return _Check("vgpr", None)
@@ -231,7 +224,7 @@ def _vgprs(kernel: KernelProfile, report: KernelReport, machine: Machine | None)
         return _Check("vgpr", None)
     granules = set(_ROUND_VGPRS)
     if machine is not None and not found.is_offset:
-        wave = _value(report, "wave_size") or machine.wave_sizes[0]
+        wave = int_of(report.metrics, "wave_size") or machine.wave_sizes[0]
         granules |= {g for g in (machine.vgpr_encoding_granule.get(wave),) if g}
     possible = {_up(compiled, granule) for granule in granules}
     if not found.is_offset:
@@ -246,7 +239,7 @@ def _vgprs(kernel: KernelProfile, report: KernelReport, machine: Machine | None)
 def _agprs(kernel: KernelProfile, report: KernelReport, machine: Machine | None) -> _Check:
     """AGPRs: what is left of the allocation above the VGPRs, padding included."""
     found = quirks.registers(kernel.shape, _arch_of(kernel, report))
-    own, compiled = _value(report, "arch_vgpr_count"), _value(report, "agpr_count")
+    own, compiled = int_of(report.metrics, "arch_vgpr_count"), int_of(report.metrics, "agpr_count")
     if found.accum is None or compiled is None or own is None:
         return _Check("agpr", None)
     if machine is None or not found.is_offset:  # elsewhere the VGPRs are repeated, or it is 0
@@ -258,7 +251,7 @@ def _agprs(kernel: KernelProfile, report: KernelReport, machine: Machine | None)
 
 
 def _lds(kernel: KernelProfile, report: KernelReport, machine: Machine | None) -> _Check:
-    recorded, compiled = kernel.shape.lds_bytes, _value(report, "lds_bytes")
+    recorded, compiled = kernel.shape.lds_bytes, int_of(report.metrics, "lds_bytes")
     if recorded is None or compiled is None:
         return _Check("LDS", None)
     if recorded == 0 and compiled:
@@ -273,7 +266,7 @@ def _lds(kernel: KernelProfile, report: KernelReport, machine: Machine | None) -
 
 
 def _scratch(kernel: KernelProfile, report: KernelReport) -> _Check:
-    recorded, compiled = kernel.shape.scratch_bytes, _value(report, "scratch_bytes")
+    recorded, compiled = kernel.shape.scratch_bytes, int_of(report.metrics, "scratch_bytes")
     if recorded is None or compiled is None:
         return _Check("scratch", None)
     # A runtime may ask for more than the kernel states, in steps of 16 bytes or of a wave's 1 KiB.
@@ -284,7 +277,7 @@ def _scratch(kernel: KernelProfile, report: KernelReport) -> _Check:
 def _workgroup(kernel: KernelProfile, report: KernelReport) -> _Check:
     recorded = _workgroup_size(kernel)
     metric = report.metrics.get("workgroup_size")
-    compiled = _value(report, "workgroup_size")
+    compiled = int_of(report.metrics, "workgroup_size")
     if recorded is None or compiled is None or metric is None:
         return _Check("workgroup", None)
     if metric.origin == "estimated":

@@ -187,6 +187,7 @@ def _kernel(
         notes=(*_notes(group, values, shape, hardware.arch, found.notes), *_doubts(impossible)),
         shapes=tuple(group.shapes),
         total_ns=values.total_ns if duration is not None else None,
+        passes=len(group.parts),
     )
 
 

@@ -34,7 +34,6 @@ from kinspect.inspector.runs.jobs import (
 )
 from kinspect.inspector.version import VERSION
 
-NOT_LOWERED = "failed to legalize operation"
 """How MLIR says that no pass of this build knows what to do with an operation."""
 
 Progress = Callable[[int, int], None]
@@ -145,10 +144,10 @@ class _Run:
                 same_ttir = True
                 notes: tuple[str, ...] = ()
                 error = other.error
-                if error is not None and _foreign(error) and target.kind != "ttir":
+                if error is not None and error.unlike and target.kind != "ttir":
                     labels = self.builds[0].label, self.builds[b].label
                     what = "parse" if error.stage == PARSE else "compile"
-                    notes = (f"TTIR of {labels[0]} does not {what} in {labels[1]}: {_said(error)}",)
+                    notes = (f"TTIR of {labels[0]} does not {what} in {labels[1]}: {error.unlike}",)
                     if b not in own:
                         captured, failed = variants_of(target, self.request, self.compilers[b])
                         own[b] = ({_identity(v): v for v in captured}, tuple(failed))
@@ -266,13 +265,3 @@ def _identity(variant: Variant) -> str:
         dict(variant.tuning or {}),
     ]
     return json.dumps(parts, sort_keys=True, default=str)
-
-
-def _foreign(error: ErrorRecord) -> bool:
-    """Whether a build failed at TTIR that its own front end may never make."""
-    return error.stage == PARSE or NOT_LOWERED in error.message
-
-
-def _said(error: ErrorRecord) -> str:
-    """What the parser said, without our own words and the place in the TTIR before it."""
-    return error.message.rpartition("error: ")[2]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DEFAULT_ARCH = "gfx942"
 MOST_TEXT_BYTES = 64 << 20
 """Text beyond this is not read: the largest kernels known are under 10 MiB."""
-TYPED = "LDS or waves as typed, in place of what Triton states"
+_TYPED = "LDS or waves as typed, in place of what Triton states"
 """The note of a report that rests on what the user said of the launch."""
 MOST_NAMED = 8
 """How many names an error lists before it breaks off."""
@@ -139,7 +139,7 @@ def _assumed(job: Job) -> tuple[str, ...]:
         notes.append("no options stand beside the TTIR: compiled with Triton's defaults")
     typed = job.overrides
     if typed.lds_bytes is not None or typed.waves_per_workgroup is not None:
-        notes.append(TYPED)
+        notes.append(_TYPED)
     return tuple(notes)
 
 

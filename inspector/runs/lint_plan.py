@@ -202,7 +202,7 @@ def _known(file: Path, update: bool) -> Baseline:
 
 def _override(one: KernelSettings, settings: Settings, words: Words, faults: list[str]) -> Override:
     """Resolves the words of one entry; what is wrong with them is appended to `faults`."""
-    where = f"{settings.file}: {one.label.partition(': ')[2]}"
+    where = f"{settings.file}: {one.place}"
     for key, named in (("ignore", one.ignore), ("severity", tuple(one.severity))):
         said = [words.fault(word, lenient=True) for word in named]
         faults += [f"{where}.{key}: {fault}" for fault in said if fault]

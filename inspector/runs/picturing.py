@@ -8,7 +8,6 @@ from pathlib import Path
 from kinspect.inspector import machines
 from kinspect.inspector.analysis import source_reader
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.metrics.asked import demand_of
 from kinspect.inspector.metrics.occupancy import occupancy
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.render.html.data import MOST_IN_FULL, Level, Shown
@@ -47,11 +46,10 @@ def shown(reports: Iterable[KernelReport]) -> list[Shown]:
 
 def levels(report: KernelReport) -> tuple[Level, ...]:
     """The reachable occupancies of a kernel; empty where its target or launch is unknown."""
-    if report.arch is None or report.arch not in machines.names():
+    if report.demand is None or report.arch not in machines.names():
         return ()
-    machine = machines.load(report.arch)
     try:
-        found = occupancy(machine, demand_of(report, machine))
+        found = occupancy(machines.load(report.arch), report.demand)
     except KinspectError:
         return ()
     return tuple(Level(one.waves_per_eu, one.vgprs, one.lds_bytes) for one in found.levels)

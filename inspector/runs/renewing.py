@@ -15,7 +15,6 @@ from kinspect.inspector import analysis
 from kinspect.inspector.analysis import Context
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Artifact, KernelReport
-from kinspect.inspector.runs.jobs import TYPED
 
 KINDS = frozenset({"amdgcn", "ttgir", "ttir", "metadata", "hsaco"})
 """The artifacts that an analysis looks at."""
@@ -31,10 +30,11 @@ def renewed(kernel: KernelReport) -> KernelReport:
     """The kernel's report as it would be made today, findings aside; itself where it cannot be.
 
     What was typed for the run that made it (LDS, waves) is not in the archive: such a report is
-    kept as it is, and so is one of code that was disassembled.
+    kept as it is, and so is one that does not say whether any was (of analysis 20 and before), or
+    of code that was disassembled.
     """
     text = _text(kernel.artifacts.get("amdgcn"))
-    if text is None or TYPED in kernel.notes:
+    if text is None or kernel.demand is None or kernel.demand.typed:
         return kernel
     hsaco = kernel.artifacts.get("hsaco")
     context = Context(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kinspect.inspector.documents import own_yaml
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.suite.results import Figure
 
@@ -50,11 +51,10 @@ def read_published(folder: Path = FOLDER) -> list[Published]:
     """
     import yaml
 
-    loader = yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader
     found: list[Published] = []
     for path in sorted(folder.glob("*.yaml")):
         try:
-            found += _of_file(yaml.load(path.read_text(encoding="utf-8"), Loader=loader))
+            found += _of_file(own_yaml(path))
         except (yaml.YAMLError, KeyError, TypeError, AttributeError, OSError) as error:
             raise KinspectError(
                 f"{path}: not a file of published figures: {type(error).__name__}: {error}",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import msgspec
-from kinspect.inspector.model import KernelReport, LoopReport, Metric
+from kinspect.inspector.model import KernelReport, LoopReport, Metric, int_of, number_of, text_of
 
 FORMAT = 2
 """Raised when figures of an unchanged report would change."""
@@ -155,41 +155,41 @@ def figures_of(report: KernelReport) -> Figures:
     main = next((loop for loop in report.loops if loop.id == report.main_loop), None)
     inside = main.metrics if main is not None else {}
     matrix = _sum(inside, ("count.mfma", "count.wmma"))
-    cycles = _integer(inside, "cycles.mfma")
-    waits = _integer(inside, "count.full_wait")
+    cycles = int_of(inside, "cycles.mfma")
+    waits = int_of(inside, "count.full_wait")
     per_cycles = None
     if waits is not None and cycles:
         per_cycles = round(1000 * waits / cycles, 3)
     assembly = report.artifacts.get("amdgcn")
     region = inside if report.loops else m
     unit = _work_unit(region)
-    waves = _integer(m, "waves_per_workgroup")
+    waves = int_of(m, "waves_per_workgroup")
 
     def per_work(count: int | None) -> float | None:
         return _per_work(count, region, unit, waves)
 
     return Figures(
-        vgprs=_integer(m, "vgpr_count"),
-        agprs=_integer(m, "agpr_count"),
-        sgprs=_integer(m, "sgpr_count"),
-        vgpr_spills=_integer(m, "vgpr_spill_count"),
+        vgprs=int_of(m, "vgpr_count"),
+        agprs=int_of(m, "agpr_count"),
+        sgprs=int_of(m, "sgpr_count"),
+        vgpr_spills=int_of(m, "vgpr_spill_count"),
         scratch_in_loops=_scratch_in_loops(report.loops, m),
-        scratch_bytes=_integer(m, "scratch_bytes"),
-        lds_bytes=_integer(m, "lds_bytes"),
-        waves_per_workgroup=_integer(m, "waves_per_workgroup"),
-        waves_per_eu=_number(m, "occupancy.waves_per_eu"),
-        limiter=_text(m, "occupancy.limiter"),
+        scratch_bytes=int_of(m, "scratch_bytes"),
+        lds_bytes=int_of(m, "lds_bytes"),
+        waves_per_workgroup=int_of(m, "waves_per_workgroup"),
+        waves_per_eu=number_of(m, "occupancy.waves_per_eu"),
+        limiter=text_of(m, "occupancy.limiter"),
         matrix_per_iteration=matrix,
         matrix_cycles_per_iteration=cycles,
         full_waits_per_iteration=waits,
         full_waits_per_1000_matrix_cycles=per_cycles,
         unroll=main.unroll if main is not None else None,
         work_unit=unit,
-        work_per_iteration=_integer(region, _COUNTED_BY[unit]) if unit is not None else None,
-        matrix_cycles_per_work=per_work(_integer(region, "cycles.mfma")) if unit == "mac" else None,
-        full_waits_per_work=per_work(_integer(region, "count.full_wait")),
+        work_per_iteration=int_of(region, _COUNTED_BY[unit]) if unit is not None else None,
+        matrix_cycles_per_work=per_work(int_of(region, "cycles.mfma")) if unit == "mac" else None,
+        full_waits_per_work=per_work(int_of(region, "count.full_wait")),
         scratch_per_work=_scratch_per_work(report, unit, waves),
-        code_bytes=_integer(m, "code_bytes"),
+        code_bytes=int_of(m, "code_bytes"),
         cannot_launch=_cannot_launch(m),
         isa_sha256=assembly.sha256 if assembly is not None else None,
     )
@@ -214,7 +214,7 @@ def as_dict(figures: Figures) -> dict[str, Any]:
 
 
 def _cannot_launch(metrics: Mapping[str, Metric]) -> str | None:
-    if _integer(metrics, "occupancy.workgroups_per_cu") != 0:
+    if int_of(metrics, "occupancy.workgroups_per_cu") != 0:
         return None
     return metrics["occupancy.waves_per_eu"].note or "a resource is over its limit"
 
@@ -232,7 +232,7 @@ _SCRATCH = ("count.scratch_load", "count.scratch_store")
 
 def _work_unit(region: Mapping[str, Metric]) -> Work | None:
     """Multiply-accumulates where the source has dots, even if their number is not known."""
-    macs, loaded = _integer(region, "work.macs"), _integer(region, "work.loaded")
+    macs, loaded = int_of(region, "work.macs"), int_of(region, "work.loaded")
     if macs:
         return "mac"
     return "element" if macs == 0 and loaded else None
@@ -244,7 +244,7 @@ def _per_work(
     """A count of one wave, spread over the needed work of the region; none at all is none."""
     if count == 0:
         return 0.0
-    work = _integer(region, _COUNTED_BY[unit]) if unit is not None else None
+    work = int_of(region, _COUNTED_BY[unit]) if unit is not None else None
     if count is None or unit is None or not work or waves is None:
         return None
     return round(count * waves * PORTION[unit] / work, 3)
@@ -268,23 +268,5 @@ def _scratch_per_work(report: KernelReport, unit: Work | None, waves: int | None
 
 
 def _sum(metrics: Mapping[str, Metric], names: Iterable[str]) -> int | None:
-    known = [n for n in (_integer(metrics, name) for name in names) if n is not None]
+    known = [n for n in (int_of(metrics, name) for name in names) if n is not None]
     return sum(known) if known else None
-
-
-def _integer(metrics: Mapping[str, Metric], name: str) -> int | None:
-    metric = metrics.get(name)
-    value = metric.value if metric is not None else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _number(metrics: Mapping[str, Metric], name: str) -> int | float | None:
-    metric = metrics.get(name)
-    value = metric.value if metric is not None else None
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _text(metrics: Mapping[str, Metric], name: str) -> str | None:
-    metric = metrics.get(name)
-    value = metric.value if metric is not None else None
-    return value if isinstance(value, str) else None

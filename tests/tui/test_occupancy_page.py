@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from kinspect.inspector import machines
-from kinspect.inspector.metrics.occupancy import Demand, occupancy
-from kinspect.inspector.model import KernelReport, Report
+from kinspect.inspector.metrics.occupancy import occupancy
+from kinspect.inspector.model import Demand, KernelReport, Report
 from kinspect.inspector.render.view import occupancy_lines
 from kinspect.inspector.runs.events import Reported
 from kinspect.tui.screens.kernel.page import KernelPage
@@ -322,7 +322,9 @@ def with_vgprs(kernel: KernelReport, vgprs: int) -> KernelReport:
         if name in ("vgpr_count", "arch_vgpr_count", "vgpr_allocated")
     }
     agprs = {"agpr_count": replace(kernel.metrics["agpr_count"], value=0)}
-    return replace(kernel, metrics={**kernel.metrics, **known, **agprs})
+    assert kernel.demand is not None
+    demand = replace(kernel.demand, vgprs=vgprs, agprs=0, vgprs_requested=vgprs)
+    return replace(kernel, metrics={**kernel.metrics, **known, **agprs}, demand=demand)
 
 
 async def test_no_kernel(opened: Any, report: Report) -> None:
@@ -446,7 +448,9 @@ def test_the_next_step_reaches_what_it_says() -> None:
 
 
 def test_why_the_figures_differ_is_said_in_words() -> None:
-    asked = Asked(machines.load("gfx942"), Demand(132, 0, 30, 32768, 8, compiler_lds=0))
+    asked = Asked(
+        machines.load("gfx942"), Demand(132, 0, 30, 32768, 8, compiler_lds=0, lds_from="triton")
+    )
     found = say.work_out(asked)
     assert found.compiler != found.waves_per_eu
     lines = dict(say.words(asked, found))

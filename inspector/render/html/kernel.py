@@ -7,7 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kinspect.inspector.isa.mnemonics import CLASSES
-from kinspect.inspector.model import KernelReport, LoopReport, MemoryOp, Metric, WaitOp
+from kinspect.inspector.model import (
+    KernelReport,
+    LoopReport,
+    MemoryOp,
+    Metric,
+    WaitOp,
+    int_of,
+    number_of,
+    value_of,
+)
 from kinspect.inspector.render import profile_view, view
 from kinspect.inspector.render.html import svg
 from kinspect.inspector.render.html.data import Shown
@@ -92,42 +101,41 @@ def _facts(kernel: KernelReport) -> list[tuple[str, str]]:
     m = kernel.metrics
 
     def of(name: str, limit: str) -> str:
-        most = view.integer(m, limit)
-        used = view.show(view.value(m, name))
+        most = int_of(m, limit)
+        used = view.show(value_of(m, name))
         return f"{used} of {most}" if most is not None else used
 
-    lds, most = view.integer(m, "lds_bytes"), view.integer(m, "lds_limit")
+    lds, most = int_of(m, "lds_bytes"), int_of(m, "lds_limit")
     return [
         ("VGPRs", of("vgpr_count", "vgpr_limit")),
-        ("AGPRs", view.show(view.value(m, "agpr_count"))),
-        ("SGPRs", view.show(view.value(m, "sgpr_count"))),
-        ("spills", view.show(view.value(m, "vgpr_spill_count"))),
-        ("scratch", view.kib(view.integer(m, "scratch_bytes"))),
+        ("AGPRs", view.show(value_of(m, "agpr_count"))),
+        ("SGPRs", view.show(value_of(m, "sgpr_count"))),
+        ("spills", view.show(value_of(m, "vgpr_spill_count"))),
+        ("scratch", view.kib(int_of(m, "scratch_bytes"))),
         ("LDS", f"{view.kib(lds)} of {view.kib(most)}" if most is not None else view.kib(lds)),
-        ("waves/EU", view.show(view.value(m, "occupancy.waves_per_eu"))),
-        ("code", view.kib(view.integer(m, "code_bytes"))),
+        ("waves/EU", view.show(value_of(m, "occupancy.waves_per_eu"))),
+        ("code", view.kib(int_of(m, "code_bytes"))),
     ]
 
 
 def _plots(shown: Shown) -> Iterable[str]:
     m = shown.kernel.metrics
-    waves = _number(m, "occupancy.waves_per_eu")
+    waves = number_of(m, "occupancy.waves_per_eu")
     for unit, use, levels in (
-        ("VGPRs", _number(m, "vgpr_allocated"), [(x.waves_per_eu, x.vgprs) for x in shown.levels]),
+        (
+            "VGPRs",
+            number_of(m, "vgpr_allocated"),
+            [(x.waves_per_eu, x.vgprs) for x in shown.levels],
+        ),
         (
             "LDS bytes",
-            _number(m, "lds_bytes"),
+            number_of(m, "lds_bytes"),
             [(x.waves_per_eu, x.lds_bytes) for x in shown.levels],
         ),
     ):
         known = [(wave, most) for wave, most in levels if most is not None]
         now = (use, waves) if use is not None and waves is not None else None
         yield svg.steps(f"occupancy over {unit}", unit, known, now)
-
-
-def _number(metrics: Mapping[str, Metric], name: str) -> float | None:
-    value = view.value(metrics, name)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _mix(kernel: KernelReport, main: LoopReport | None) -> str:
@@ -139,7 +147,7 @@ def _mix(kernel: KernelReport, main: LoopReport | None) -> str:
 
 def _pieces(metrics: Mapping[str, Metric]) -> Iterable[svg.Piece]:
     left = {
-        name.removeprefix(_COUNT): view.integer(metrics, name) or 0
+        name.removeprefix(_COUNT): int_of(metrics, name) or 0
         for name in metrics
         if name.removeprefix(_COUNT) in CLASSES
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from kinspect.inspector.model import ErrorRecord, Report
+from kinspect.inspector.model import ErrorRecord, Report, int_of, value_of
 from kinspect.inspector.recording import Profile
 from kinspect.inspector.render import profile_view as words
 from kinspect.inspector.render import view
@@ -79,11 +79,11 @@ def _row(shown: Shown, anchor: str) -> dict[str, str]:
         "anchor": anchor,
         "name": words.label(kernel),
         "arch": kernel.arch or view.UNKNOWN,
-        "vgprs": view.show(view.value(m, "vgpr_count")),
-        "spills": view.show(view.value(m, "vgpr_spill_count")),
-        "lds": view.kib(view.integer(m, "lds_bytes")),
-        "waves": view.show(view.value(m, "occupancy.waves_per_eu")),
-        "limiter": view.show(view.value(m, "occupancy.limiter")),
+        "vgprs": view.show(value_of(m, "vgpr_count")),
+        "spills": view.show(value_of(m, "vgpr_spill_count")),
+        "lds": view.kib(int_of(m, "lds_bytes")),
+        "waves": view.show(value_of(m, "occupancy.waves_per_eu")),
+        "limiter": view.show(value_of(m, "occupancy.limiter")),
         "full_waits": str(view.count(main.metrics, "full_wait")) if main is not None else "–",
         "findings": view.findings_summary(kernel),
     }

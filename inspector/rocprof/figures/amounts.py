@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-import yaml
+from kinspect.inspector.documents import own_yaml
 from kinspect.inspector.rocprof.figures import counters
 from kinspect.inspector.rocprof.figures.peaks import Device
 from kinspect.inspector.rocprof.figures.readings import Pass, Readings
@@ -251,5 +251,4 @@ def _peak(device: Device, peaks: Mapping[str, float], element: str) -> float | N
 
 @functools.cache
 def _table() -> Any:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(_FILE.read_bytes(), Loader=loader)
+    return own_yaml(_FILE)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
+from kinspect.inspector.documents import own_yaml
 from kinspect.inspector.machines.loader import base_arch
 
 _FOLDER = Path(__file__).parent
@@ -178,5 +178,4 @@ def _add(tables: _Tables, archs: Iterable[str], names: Iterable[str]) -> None:
 
 
 def _read(name: str) -> Any:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load((_FOLDER / name).read_bytes(), Loader=loader)
+    return own_yaml(_FOLDER / name)

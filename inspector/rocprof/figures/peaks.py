@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
+from kinspect.inspector.documents import own_yaml
 from kinspect.inspector.machines import load, names
 from kinspect.inspector.machines.loader import base_arch
 from kinspect.inspector.machines.products import bandwidth, find
@@ -154,5 +154,4 @@ def _of_machine(machine: Machine | None, figure: str) -> tuple[tuple[Any, str], 
 
 @functools.cache
 def _formulas(name: str) -> Any:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load((_FOLDER / name).read_bytes(), Loader=loader)
+    return own_yaml(_FOLDER / name)

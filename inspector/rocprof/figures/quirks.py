@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from kinspect.inspector.documents import own_yaml
 from kinspect.inspector.machines.loader import base_arch
 from kinspect.inspector.recording import NONE, Dispatches, KernelShape
 from kinspect.inspector.rocprof.figures import counters
@@ -137,5 +137,4 @@ def durations(table: Dispatches, rows: Sequence[int], *, begun: bool) -> array[i
 
 @functools.cache
 def _table() -> Any:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(_FILE.read_bytes(), Loader=loader)
+    return own_yaml(_FILE)

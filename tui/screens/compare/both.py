@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from kinspect.inspector.analysis import source_reader
 from kinspect.inspector.capture.targets import resolve
 from kinspect.inspector.diff.reports import (
-    BY_FIGURES,
     Options,
     diff_kernels,
     finished,
@@ -40,7 +39,7 @@ def compared(left: KernelReport, right: KernelReport) -> Compared:
     pair = finished(report, Options(tolerances, most_isa=None), assembly_of).pairs[0]
     code = aligned(pair, assembly_of, source_reader())
     if code.rows:  # targets that were read have no artifacts: the code is there all the same
-        pair = replace(pair, notes=tuple(note for note in pair.notes if note != BY_FIGURES))
+        pair = replace(pair, code="seen")
     return Compared(pair, code)
 
 

@@ -93,7 +93,7 @@ def verdict(pair: KernelDiff, *, code: str = "", short: bool = False) -> Content
         parts.append((f"{stages}\n", ""))
     if code:
         parts.append((f"hot code by source line: {code}\n", ""))
-    parts += [(f"{note}\n", DIM) for note in pair.notes]
+    parts += [(f"{note}\n", DIM) for note in pair.remarks]
     return Content.assemble(*parts).rstrip()
 
 

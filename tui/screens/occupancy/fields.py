@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from kinspect.inspector import machines
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.metrics.capacity import capacity, registers_needed, round_up
-from kinspect.inspector.metrics.occupancy import Demand
-from kinspect.inspector.model import KernelReport, Machine
-from kinspect.inspector.render.view import integer
+from kinspect.inspector.model import Demand, KernelReport, Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,32 +60,31 @@ def filled(kernel: KernelReport | None) -> dict[str, str]:
     found = dict.fromkeys((field.name for field in FIELDS), "")
     if kernel is None:
         return {**found, "arch": "gfx942", "vgprs": "128", "lds": "0", "waves": "4"}
-    m = kernel.metrics
-    arch_vgprs = integer(m, "arch_vgpr_count")
-    vgprs = arch_vgprs if arch_vgprs is not None else integer(m, "vgpr_count")
-    agprs = integer(m, "agpr_count") if arch_vgprs is not None else 0
+    found["arch"] = kernel.arch or ""
+    demand = kernel.demand
+    if demand is None:
+        return found
+    vgprs = demand.vgprs if demand.vgprs is not None else demand.vgprs_requested
     for name, figure in (
         ("vgprs", vgprs),
-        ("agprs", agprs or 0),
-        ("sgprs", integer(m, "sgpr_count")),
-        ("lds", integer(m, "lds_bytes")),
-        ("waves", integer(m, "waves_per_workgroup")),
-        ("wave_size", integer(m, "wave_size")),
+        ("agprs", demand.agprs),
+        ("sgprs", demand.sgprs),
+        ("lds", demand.lds_bytes),
+        ("waves", demand.waves_per_workgroup),
+        ("wave_size", demand.wave_size),
     ):
         found[name] = "" if figure is None else str(figure)
-    found["arch"] = kernel.arch or ""
     try:
         machine = machines.load(kernel.arch or "")
-        unit = capacity(machine, integer(m, "wave_size"), False, "22")
+        unit = capacity(machine, demand.wave_size, demand.cu_mode, demand.llvm)
     except KinspectError:
         return found
     if machine.eus_cu_mode is not None:
-        per = m["occupancy.workgroups_per_cu"].unit if "occupancy.workgroups_per_cu" in m else ""
-        found["mode"] = "cu" if per.endswith("/CU") else "wgp"
-    allocated = integer(m, "vgpr_allocated")
-    if vgprs is not None and allocated is not None:
-        used = round_up(registers_needed(machine, vgprs, agprs or 0), unit.granule)
-        found["asked"] = str(allocated) if allocated > used else ""
+        found["mode"] = "cu" if demand.cu_mode else "wgp"
+    if vgprs is not None and demand.vgprs_requested is not None:
+        used = round_up(registers_needed(machine, vgprs, demand.agprs), unit.granule)
+        asked = round_up(demand.vgprs_requested, unit.granule)
+        found["asked"] = str(asked) if asked > used else ""
     return found
 
 
@@ -126,9 +123,8 @@ def understood(
             wrong["agprs"] = f"{machine.arch} has none"
     if wrong or machine is None:
         return None, wrong
-    lds = kernel.metrics.get("lds_bytes") if kernel is not None else None
-    hidden = lds is not None and lds.note.startswith("Triton")  # LLVM does not see it
-    triton = hidden or (kernel is not None and kernel.variant is not None)
+    demand = kernel.demand if kernel is not None else None
+    hidden = demand is not None and demand.lds_from == "triton"  # LLVM does not see it
     return Asked(
         machine,
         Demand(
@@ -138,10 +134,12 @@ def understood(
             lds_bytes=figures["lds"],
             waves_per_workgroup=figures["waves"],
             wave_size=figures["wave_size"],
-            cu_mode=mode == "cu",
-            llvm="triton" if triton else "22",
+            cu_mode=mode == "cu" or machine.eus_cu_mode is None,
+            llvm=demand.llvm if demand is not None else "22",
             vgprs_requested=figures["asked"],
             compiler_lds=0 if hidden else None,
+            lds_from="triton" if hidden else "typed",
+            waves_from="typed",
         ),
     ), {}
 

@@ -260,7 +260,8 @@ class OccupancyPage(Page):
     def _say(self, asked: Asked, answer: Occupancy) -> None:
         parts: list[tuple[str, str]] = []
         for label, text in say.words(asked, answer):
-            style = "$error bold" if "cannot launch" in text else _STYLES.get(label, "")
+            unfit = label == "resident" and answer.cannot_launch is not None
+            style = "$error bold" if unfit else _STYLES.get(label, "")
             parts += [(f"{label:<9} ", "$foreground 60%"), (f"{text}\n", style)]
         self.query_one("#said", Static).update(Content.assemble(*parts), layout=False)
         lines, here = say.step_table(asked, answer)

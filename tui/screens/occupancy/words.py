@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from kinspect.inspector.metrics.capacity import capacity, registers_needed, round_up
-from kinspect.inspector.metrics.occupancy import Demand, Level, Occupancy, metrics, occupancy
-from kinspect.inspector.model import KernelReport, Metric
+from kinspect.inspector.metrics.occupancy import Level, Occupancy, metrics, occupancy
+from kinspect.inspector.model import Demand, KernelReport, Metric
 from kinspect.inspector.render.table import Column, rows_of
-from kinspect.inspector.render.view import occupancy_lines, plural
+from kinspect.inspector.render.view import occupancy_words, plural
 from kinspect.tui.screens.occupancy.fields import Asked
 from kinspect.tui.widgets.plot import Point, Steps
 
@@ -42,15 +42,14 @@ def work_out(asked: Asked) -> Occupancy:
 
 def words(asked: Asked, found: Occupancy) -> list[tuple[str, str]]:
     """Both figures, why, and what would help, as (label, sentence)."""
-    resident, *more = occupancy_lines(_as_report(asked))
-    lines = [("resident", resident)]
-    differs = next((text for text in more if text.startswith("LLVM prints")), None)
+    said = occupancy_words(_as_report(asked))
+    lines = [("resident", said.resident)]
     if found.compiler is None:
         lines.append(("compiler", _DASH))
     else:
         compiler = f"{plural(found.compiler, 'wave')}/EU"
-        if differs is not None:
-            compiler = f"{compiler}: {_after_colon(differs)}"
+        if said.why_compiler:
+            compiler = f"{compiler}: {said.why_compiler}"
         elif found.compiler == found.waves_per_eu:
             compiler = f"{compiler}, the same"
         lines.append(("compiler", compiler))
@@ -62,9 +61,8 @@ def words(asked: Asked, found: Occupancy) -> list[tuple[str, str]]:
     )
     alone = "  ".join(f"{name} {_shown(limit)}" for name, limit in limits)
     lines.append(("alone", f"{alone}  waves/EU"))
-    step = [text for text in more if not text.startswith("LLVM prints")]
-    if step:
-        lines.append(("next", step[0]))
+    if said.step:
+        lines.append(("next", said.step))
     elif found.waves_per_eu == asked.machine.max_waves:
         lines.append(("next", "nothing: that is the most there is"))
     elif found.waves_per_eu and found.next_step is None:
@@ -81,10 +79,6 @@ def why_two(found: Occupancy, asked: Asked) -> list[str]:
     return [RESIDENT.format(unit=found.unit), COMPILER.format(lds=lds)]
 
 
-def _after_colon(text: str) -> str:
-    return text.partition(": ")[2]
-
-
 def _shown(number: float | None) -> str:
     return _DASH if number is None else f"{number:g}"
 
@@ -95,17 +89,18 @@ def _as_report(asked: Asked) -> KernelReport:
     unit = capacity(machine, demand.wave_size, demand.cu_mode, demand.llvm)
     used = registers_needed(machine, demand.vgprs or 0, demand.agprs)
     request = max(used, demand.vgprs_requested or 0)
-    note = "Triton's" if demand.compiler_lds == 0 else ""
     figures = (
         Metric("vgpr_count", used, "registers", "derived"),
         Metric("vgpr_allocated", round_up(request, unit.granule), "registers", "derived"),
         Metric("vgpr_pool", unit.total, "registers", "derived"),
-        Metric("lds_bytes", demand.lds_bytes, "bytes", "derived", note),
+        Metric("lds_bytes", demand.lds_bytes, "bytes", "derived"),
         Metric("lds_pool", unit.pool, "bytes", "derived"),
         Metric("waves_per_workgroup", demand.waves_per_workgroup, "waves", "derived"),
     )
     known = {**{one.name: one for one in figures}, **metrics(machine, demand)}
-    return KernelReport("", "", machine.arch, None, None, {}, known, (), None, (), (), ())
+    return KernelReport(
+        "", "", machine.arch, None, None, {}, known, (), None, (), (), (), demand=demand
+    )
 
 
 # ------------------------------------------------------------------ the step table

@@ -1,15 +1,23 @@
-"""Options of every command that runs a user's script to see what it launches."""
+"""The options of every command that takes targets: which, for what, how compiled, how captured."""
 
 from __future__ import annotations
 
 import functools
+import os
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from kinspect.inspector.capture.options import MOST_CONFIGS, MOST_SETS, TIME_LIMIT, CaptureOptions
+from kinspect.inspector.cli.options import compile_options, launch_options, split_list
 from kinspect.inspector.errors import KinspectError
+
+if TYPE_CHECKING:
+    from kinspect.inspector.lint.schema import Pack
+    from kinspect.inspector.runs.jobs import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
 ARGV = "kinspect.argv"
@@ -27,12 +35,60 @@ class ScriptCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-def capture_options(function: F) -> F:
-    """Adds the options; the command takes them as one `capture`, a `CaptureOptions`."""
+@dataclass(frozen=True, slots=True)
+class TargetOptions:
+    """What the command line says of the targets; see `Request`."""
+
+    targets: tuple[str, ...]
+    archs: tuple[str, ...]
+    kernel: str | None
+    python: str | None
+    jobs: int | None
+    time_limit: float
+    lds: int | None
+    waves: int | None
+    cu_mode: bool | None
+    capture: CaptureOptions
+
+    def request(self, *, passes: bool = False, rules: Pack | None = None) -> Request:
+        """The run that is target for.
+
+        Args:
+            passes: whether the MLIR dump is recorded.
+            rules: what is target of each report; None for the default pack.
+        """
+        from kinspect.inspector.analysis import Overrides
+        from kinspect.inspector.runs.jobs import Request
+
+        return Request(
+            targets=self.targets,
+            archs=self.archs,
+            kernel=self.kernel,
+            python=self.python or sys.executable,
+            jobs=self.jobs or os.cpu_count() or 1,
+            passes=passes,
+            time_limit=self.time_limit,
+            overrides=Overrides(self.lds, self.waves, None, self.cu_mode),
+            capture=self.capture,
+            rules=rules,
+        )
+
+
+def target_options(function: F) -> F:
+    """Adds the options; the command takes them, and its targets, as one `target`."""
 
     @functools.wraps(function)
     def command(
         *args: Any,
+        targets: tuple[str, ...],
+        archs: tuple[str, ...],
+        kernel: str | None,
+        python: str | None,
+        jobs: int | None,
+        time_limit: float,
+        lds: int | None,
+        waves: int | None,
+        cu_mode: bool | None,
         calls: tuple[str, ...],
         signature: str | None,
         defines: tuple[str, ...],
@@ -50,7 +106,7 @@ def capture_options(function: F) -> F:
     ) -> Any:
         if calls and (signature is not None or defines):
             raise KinspectError("--call and --signature exclude each other", "give one of them")
-        options = CaptureOptions(
+        capture = CaptureOptions(
             argv=click.get_current_context().meta.get(ARGV, ()),
             calls=calls,
             signature=signature,
@@ -66,9 +122,24 @@ def capture_options(function: F) -> F:
             strict=strict,
             explore=explore,
         )
-        return function(*args, capture=options, **kwargs)
+        target = TargetOptions(
+            targets=targets,
+            archs=tuple(dict.fromkeys(name for text in archs for name in split_list(text))),
+            kernel=kernel,
+            python=python,
+            jobs=jobs,
+            time_limit=time_limit,
+            lds=lds,
+            waves=waves,
+            cu_mode=cu_mode,
+            capture=capture,
+        )
+        return function(*args, target=target, **kwargs)
 
-    for option in reversed(OPTIONS):
+    for option in reversed(CAPTURE):
+        command = option(command)
+    command = _MODE(launch_options(compile_options(command)))
+    for option in (_KERNEL, _ARCH):
         command = option(command)
     return command  # type: ignore[return-value]
 
@@ -85,7 +156,18 @@ def _number_or_all(ctx: click.Context, parameter: click.Parameter, value: str) -
     return number
 
 
-OPTIONS = (
+_ARCH = click.option(
+    "--arch",
+    "archs",
+    multiple=True,
+    metavar="A[,B...]",
+    help="Targets to compile for.  [gfx942]",
+)
+_KERNEL = click.option(
+    "--kernel", help="Only this kernel (also as TARGET::KERNEL), or cases like NAME*."
+)
+_MODE = click.option("--cu-mode/--wgp-mode", default=None, help="RDNA: how workgroups are placed.")
+CAPTURE = (
     click.option(
         "--call",
         "calls",

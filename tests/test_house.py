@@ -1,0 +1,89 @@
+"""What the house promises of its own code, held against the code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+WORDS = frozenset(("note", "notes", "message", "hint", "why", "fix", "unit", "title"))
+"""Fields of the model that are written for people."""
+TESTS_OF_TEXT = frozenset(
+    ("startswith", "endswith", "partition", "rpartition", "find", "index", "removeprefix")
+)
+MATCHERS = frozenset(("match", "search", "fullmatch", "findall"))
+
+
+def modules() -> Iterator[Path]:
+    for room in ("inspector", "tui"):
+        for path in sorted((ROOT / room).rglob("*.py")):
+            if "guest" not in path.parts:  # what Triton and torch say is all that it has of them
+                yield path
+
+
+def decisions(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Where the text of such a field is looked into or compared."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            of, name = node.func.value, node.func.attr
+            if name in TESTS_OF_TEXT and is_prose(of):
+                yield node.lineno, ast.unparse(node)
+            elif name in MATCHERS and any(map(is_prose, node.args)):
+                yield node.lineno, ast.unparse(node)
+        elif isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            # `note not in self.notes` keeps one from being told twice and decides nothing.
+            if any(map(is_prose, sides)) and any(map(is_literal, sides)):
+                yield node.lineno, ast.unparse(node)
+
+
+def is_prose(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in WORDS
+
+
+def is_literal(node: ast.expr) -> bool:
+    """A text or a constant's name, not None or nothing."""
+    if isinstance(node, ast.Constant):
+        return node.value not in (None, "")
+    return isinstance(node, ast.Name) and node.id.isupper()
+
+
+# These shape what is shown and decide nothing.
+ALLOWED = {
+    # A message that names its file is not shown behind the file's name once more.
+    "inspector/cli/sweep.py: error.message.removeprefix(f'{error.file}: ')",
+    "inspector/cli/telling.py: error.message.startswith(error.file)",
+    "inspector/isa/objects/load.py: error.message.removeprefix(f'{name}: ')",
+    "inspector/runs/jobs.py: error.message.removeprefix(f'{file}: ')",
+    # A unit of measurement says how its number is written.
+    "inspector/render/profile_view.py: metric.unit == 'ns'",
+    "inspector/render/profile_view.py: metric.unit == '%'",
+    "inspector/rocprof/figures/quirks.py: known.unit == 'bytes'",
+    # No share can be over 100 %.
+    "inspector/rocprof/profile.py: metric.unit != '%'",
+    # The figures of a change without the reason behind them; a title without its first word.
+    "inspector/render/diff_words.py: change.why.partition(': ')",
+    "tui/screens/compare/words.py: change.why.partition(': ')",
+    "tui/screens/compare/words.py: ': ' in change.why",
+    "tui/widgets/plot.py: steps.title.partition(' ')",
+}
+
+
+def test_no_decision_rests_on_words() -> None:
+    found = {
+        f"{path.relative_to(ROOT).as_posix()}: {text}"
+        for path in modules()
+        for _, text in decisions(ast.parse(path.read_text("utf-8")))
+    }
+    assert found == ALLOWED, sorted(found ^ ALLOWED)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["m.note.startswith('Triton')", "'typed' in k.notes", "e.message == 'x'", "P.match(e.hint)"],
+)
+def test_it_would_be_seen(text: str) -> None:
+    assert list(decisions(ast.parse(text)))
