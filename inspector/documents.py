@@ -216,7 +216,8 @@ def _at(mark: Any) -> str:
 def yaml_loader() -> Any:
     """PyYAML's safe loader, without numbers to the base of 60.
 
-    libyaml's where there is one, which takes a tenth of the time. YAML 1.1 reads 1:30 as ninety, in time quadratic in the parts; here it is a text.
+    libyaml's where there is one: it takes a tenth of the time. YAML 1.1 reads 1:30 as ninety, in
+    time quadratic in the parts; here it is a text.
     """
     import yaml
 

@@ -29,9 +29,8 @@ def decisions(tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             of, name = node.func.value, node.func.attr
-            if name in TESTS_OF_TEXT and is_prose(of):
-                yield node.lineno, ast.unparse(node)
-            elif name in MATCHERS and any(map(is_prose, node.args)):
+            looked_into = name in TESTS_OF_TEXT and is_prose(of)
+            if looked_into or (name in MATCHERS and any(map(is_prose, node.args))):
                 yield node.lineno, ast.unparse(node)
         elif isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]

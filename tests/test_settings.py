@@ -57,6 +57,7 @@ def test_everything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         kernels=(
             KernelSettings(
                 label="pyproject.toml: [[tool.kinspect.kernel]] 1",
+                place="[[tool.kinspect.kernel]] 1",
                 match="flash_*",
                 file="kernels/*.py",
                 arch="gfx9*",
@@ -70,6 +71,7 @@ def test_everything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             ),
             KernelSettings(
                 label="pyproject.toml: [[tool.kinspect.kernel]] 2",
+                place="[[tool.kinspect.kernel]] 2",
                 match="*",
                 budget={"scratch_bytes": 0},
             ),
