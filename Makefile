@@ -26,11 +26,8 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# mypy does not see the package through an editable install's import hook: give it a plain copy.
 types: $(VENV)/.installed-dev
-	rm -rf build/types build/lib build/bdist.*  # setuptools would pack stale modules again
-	$(PIP) --no-deps --target build/types .
-	MYPYPATH=build/types $(BIN)/mypy -p kinspect.inspector -p kinspect.tui
+	$(BIN)/mypy inspector tui
 
 contracts: $(VENV)/.installed-dev
 	$(BIN)/lint-imports

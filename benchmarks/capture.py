@@ -19,7 +19,7 @@ from pathlib import Path
 
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.script import capture_script
-from kinspect.inspector.compiler.worker import Worker
+from kinspect.inspector.compile.worker import Worker
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = """

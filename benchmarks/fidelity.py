@@ -22,7 +22,7 @@ from pathlib import Path
 from textwrap import shorten
 
 from kinspect.inspector.capture.trace import Trace, read_trace
-from kinspect.inspector.compiler.pool import Compiler, CompileSettings
+from kinspect.inspector.compile.pool import Compiler, CompileSettings
 
 from benchmarks.fidelity_reasons import (
     ARCH,

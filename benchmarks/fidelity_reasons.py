@@ -13,7 +13,7 @@ from typing import Any
 from kinspect.inspector import machines
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.script import Ended, Found, Plan, capture_file
-from kinspect.inspector.compiler.pool import Compiler
+from kinspect.inspector.compile.pool import Compiler
 from kinspect.inspector.model import Variant
 
 from benchmarks.fidelity_specs import Launched, Spec, by_spec, from_capture, left_open, nearest

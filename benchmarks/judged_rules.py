@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from kinspect.inspector.analysis import catalogue
 from kinspect.inspector.lint.rule import Rule
 from kinspect.inspector.lint.schema import load_packs
 from kinspect.inspector.model import Trials
+from kinspect.inspector.pipeline.analysis import catalogue
 
 RULES = Path(__file__).parent.parent / "rules"
 PACKS = ("recommended", "strict", "guide")

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from kinspect.inspector.analysis import catalogue
-from kinspect.inspector.diff.reports import text_of_artifacts
+from kinspect.inspector.compare.diff.reports import text_of_artifacts
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.lint.schema import load_packs
 from kinspect.inspector.model import Artifact, Finding, KernelReport, Report, TtgirModule
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.analysis import catalogue
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
 AROUND = 2

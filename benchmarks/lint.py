@@ -23,11 +23,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kinspect.inspector import saved
 from kinspect.inspector.capture.targets import STAGES
 from kinspect.inspector.model import Artifact, KernelReport, Report
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.report import saved
 
 ROOT = Path(__file__).parent.parent
 ARCHS = ("gfx90a", "gfx942", "gfx1100")
@@ -127,7 +127,7 @@ def print_process(path: Path, runs: int) -> None:
 
 
 _IMPORTS = (
-    "from kinspect.inspector.cli import group, analyze; from kinspect.inspector.render import text"
+    "from kinspect.inspector.cli import group, analyze; from kinspect.inspector.formats import text"
 )
 
 

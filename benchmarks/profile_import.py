@@ -74,7 +74,7 @@ def counter_rows(rows: int) -> Iterator[str]:
 
 def measure(path: Path) -> dict[str, float]:
     """Reads a file in this process: seconds, and peak memory in MiB."""
-    from kinspect.inspector.rocprof.reading import read
+    from kinspect.inspector.profile.reading import read
 
     before = time.process_time()
     started = time.perf_counter()

@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kinspect.inspector import analysis
 from kinspect.inspector.capture.script import capture_script
-from kinspect.inspector.compiler.pool import Compiler, CompileSettings
+from kinspect.inspector.compile.pool import Compiler, CompileSettings
+from kinspect.inspector.pipeline import analysis
 
 from benchmarks.lint import installed, print_lint, print_process
 from benchmarks.sweep import print_sweep

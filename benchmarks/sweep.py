@@ -19,10 +19,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from kinspect.inspector.runs.jobs import Request
-from kinspect.inspector.runs.sweeping import SweepRequest, collect
-from kinspect.inspector.sweep.axes import Axis, count
-from kinspect.inspector.sweep.table import Sweep
+from kinspect.inspector.capture.axes import Axis, count
+from kinspect.inspector.compare.sweep.running import SweepRequest, collect
+from kinspect.inspector.compare.sweep.table import Sweep
+from kinspect.inspector.pipeline.jobs import Request
 
 ROOT = Path(__file__).parent.parent
 KERNELS = ROOT / "kernels" / "gemm_all_types.py"

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kinspect.inspector import pipeline
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.render import json_v1
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline import collecting as pipeline
+from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.report import json_write as json_v1
 
 from benchmarks.tui_terminal import Terminal
 

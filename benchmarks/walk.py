@@ -12,9 +12,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from kinspect.inspector import pipeline
-from kinspect.inspector.runs.events import Reported
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline import collecting as pipeline
+from kinspect.inspector.pipeline.events import Reported
+from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp, Opening
 
 ROOT = Path(__file__).parent.parent

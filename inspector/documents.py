@@ -15,14 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.limits import (
-    MOST_DIGITS,
-    MOST_KEY_PARTS,
-    MOST_NESTED,
-    MOST_YAML_NODES,
-    LimitError,
-)
+from .errors import KinspectError
+from .limits import MOST_DIGITS, MOST_KEY_PARTS, MOST_NESTED, MOST_YAML_NODES, LimitError
 
 _CORRECT = "correct the file"
 

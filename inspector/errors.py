@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import TracebackType
 
-from kinspect.inspector.printable import printable
+from .printable import printable
 
 _OURS = Path(__file__).resolve().parent.parent
 REPORT_IT = "please report it, with the file and what KINSPECT_TRACEBACK=1 adds"

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kinspect.inspector.errors import KinspectError
+from .errors import KinspectError
 
 if TYPE_CHECKING:
     import sqlite3

@@ -62,3 +62,8 @@ def _spelled(match: re.Match[str]) -> str:
 
 def _on_one_line(match: re.Match[str]) -> str:
     return _BREAKS.get(match[0]) or _spelled(match)
+
+
+def one_line(text: str) -> str:
+    """Text that every format can hold, on one line; U+FFFD stands for what not all allow."""
+    return " ".join(printable_columns(text).split())

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Metric
+from .model import ErrorRecord, KernelReport, MeasuredLine, Metric
 
 NONE = -1
 """Stands for "not recorded" in columns of integers."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from kinspect.inspector.errors import KinspectError
+from .errors import KinspectError
 
 FILE = "pyproject.toml"
 SECTION = "tool.kinspect"
@@ -115,8 +115,8 @@ def _text(file: Path) -> str:
 
 
 def _section(text: str, file: Path) -> Any:
-    from kinspect.inspector import limits
-    from kinspect.inspector.documents import toml_value
+    from . import limits
+    from .documents import toml_value
 
     with limits.reading(str(file), len(text)):
         data = toml_value(text, str(file))
@@ -149,7 +149,7 @@ def parse(data: Any, file: Path) -> Settings:
         else:
             kernels.append({**values, "label": f"{name}: {where}", "place": where})
     if faults:
-        from kinspect.inspector.lint.faults import FaultsError
+        from .lint.faults import FaultsError
 
         raise FaultsError((f"{file}: {fault}" for fault in faults), "correct the settings")
     return Settings(file=file, kernels=tuple(KernelSettings(**k) for k in kernels), **checked)
@@ -263,7 +263,7 @@ def _checked(
     for key, value in data.items():
         if key not in keys:
             # Loaded on the way to an error alone: a run without settings needs none of it.
-            from kinspect.inspector.lint.catalogue import nearest
+            from .lint.catalogue import nearest
 
             known = nearest(key, keys) or f" (known: {', '.join(keys)})"
             faults.append(f"{where}: unknown key {key}{known}")

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.printable import printable
-from kinspect.inspector.writing import unwritable
+from .errors import KinspectError
+from .printable import printable
+from .writing import unwritable
 
 _MOST_PENDING = 1 << 16
 # GitHub's runner takes a line for a command that begins with `::` behind blanks, and one of the

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from kinspect.inspector.errors import KinspectError
+from .errors import KinspectError
 
 _PIECE = 1 << 20
 

@@ -8,8 +8,8 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from kinspect.inspector.profile.reading import read
 from kinspect.inspector.recording import Recording
-from kinspect.inspector.rocprof.reading import read
 
 READERS = ("csv_v3", "pc_csv", "compute", "csv_legacy")
 

@@ -15,8 +15,8 @@ from kinspect.inspector.metrics.access_reasons import explain_global
 from kinspect.inspector.metrics.alignment_reasons import argument_indivisible
 from kinspect.inspector.metrics.reasons import Noted
 from kinspect.inspector.model import Access, Artifact, KernelReport, Report
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.ttgir.axes.flow import analyze, functions
 from kinspect.inspector.ttgir.axes.tiles import Layouts, limits_of, needed_values, tile_of
 from kinspect.inspector.ttgir.parser import parse_ttgir

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kinspect.inspector.bench.suite.case_files import read_tune_gemm
+from kinspect.inspector.bench.suite.published import figures_for, read_published
+from kinspect.inspector.bench.suite.results import Before, Bench, Figure, Gpu, Other, Timed, ratio
+from kinspect.inspector.bench.suite.statistics import geometric_mean, summarize
+from kinspect.inspector.formats import bench as text
+from kinspect.inspector.formats import bench_data, bench_styles
 from kinspect.inspector.guest.suite import bench_device
 from kinspect.inspector.guest.suite.timing import ONCE, Rule, standard_error, time_call
-from kinspect.inspector.render import bench as text
-from kinspect.inspector.render import bench_data, bench_styles
-from kinspect.inspector.suite.case_files import read_tune_gemm
-from kinspect.inspector.suite.published import figures_for, read_published
-from kinspect.inspector.suite.results import Before, Bench, Figure, Gpu, Other, Timed, ratio
-from kinspect.inspector.suite.statistics import geometric_mean, summarize
 
 MICROSECONDS = st.floats(0.1, 1e8)
 
@@ -462,8 +462,8 @@ def test_a_damaged_history_is_told_before_anything_runs(
 def test_published_figures_reach_the_bundled_cases() -> None:
     """Every file of figures finds cases of the kernel that it names."""
     pytest.importorskip("triton")
-    from kinspect.inspector.runs.checking import describe
-    from kinspect.inspector.suite import catalogue
+    from kinspect.inspector.bench.checking import describe
+    from kinspect.inspector.bench.suite import catalogue
 
     known = read_published()
     files = [catalogue.find(name) for name in sorted({entry.kernel for entry in known})]

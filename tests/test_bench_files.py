@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.suite.case_files import (
+from kinspect.inspector.bench.suite.case_files import (
     Given,
     as_gemm,
     fitted,
@@ -24,6 +23,7 @@ from kinspect.inspector.suite.case_files import (
     write_gpumode,
     write_tune_gemm,
 )
+from kinspect.inspector.errors import KinspectError
 
 KEYS = st.text("abXYZ_", min_size=1, max_size=5)
 WORDS = st.sampled_from(["bf16", "column", "TN", "float8_e4m3fnuz", "fp16", "thd", "x"])

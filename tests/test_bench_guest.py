@@ -471,11 +471,7 @@ def test_a_huge_space_is_not_gone_through() -> None:
 
 
 def test_the_tolerance_is_that_of_the_cases_most_alike() -> None:
-    from kinspect.inspector.guest.suite.bench_oracle import (
-        Tolerance,
-        UncheckedError,
-        tolerance_of,
-    )
+    from kinspect.inspector.guest.suite.bench_oracle import Tolerance, UncheckedError, tolerance_of
 
     def case(atol: float, **more: Any) -> dict[str, Any]:
         return {"name": str(atol), "atol": atol, "rtol": atol, "M": 4, **more}
@@ -517,7 +513,7 @@ class FakeWorker:
         pass
 
     def stream(self, message: Mapping[str, Any], limit: float) -> Iterator[dict[str, Any]]:
-        from kinspect.inspector.compiler.worker import WorkerLostError
+        from kinspect.inspector.compile.worker import WorkerLostError
 
         if message["mode"] == "describe":
             cases = [{"name": "small", "n": 1, "atol": 0, "rtol": 0}]
@@ -552,8 +548,8 @@ def ok(name: str, *times: float) -> dict[str, Any]:
 @pytest.fixture
 def follow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
     """Runs the host against records; returns the request to the guest and the result."""
-    from kinspect.inspector.runs import benching
-    from kinspect.inspector.suite.catalogue import KernelFile
+    from kinspect.inspector.bench import benching
+    from kinspect.inspector.bench.suite.catalogue import KernelFile
 
     monkeypatch.setattr(benching, "Worker", FakeWorker)
 
@@ -597,7 +593,7 @@ def test_cases_are_chosen_by_name_and_number(follow: Callable[..., Any]) -> None
 
 
 def test_own_cases_take_the_place_of_the_files(follow: Callable[..., Any]) -> None:
-    from kinspect.inspector.suite.case_files import Given
+    from kinspect.inspector.bench.suite.case_files import Given
 
     given = (Given({"N": 7}, {"BLOCK": 4}), Given({"n": 7}), Given({"n": 7, "MORE": True}))
     records = (ok("n7", 1.0), ok("n7#2", 2.0), ok("n7_more", 3.0))

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector import machines
-from kinspect.inspector.analysis import Context, analyze_text, catalogue, recommended_pack
-from kinspect.inspector.browse.explain import explain_finding, explain_instruction
-from kinspect.inspector.browse.meanings import meaning
+from kinspect.inspector.explain.code.explain import explain_finding, explain_instruction
+from kinspect.inspector.explain.code.meanings import meaning
 from kinspect.inspector.isa.mnemonics import CLASSES, lookup
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.lint.schema import load_default
@@ -25,6 +24,7 @@ from kinspect.inspector.model import (
     SourceLoc,
     SpillSlot,
 )
+from kinspect.inspector.pipeline.analysis import Context, analyze_text, catalogue, recommended_pack
 
 DATA = Path(__file__).parent / "data" / "isa"
 ATTEND = DATA / "attend.triton39.gfx90a.amdgcn"

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.browse.links import Links
-from kinspect.inspector.browse.reading import Reading, reading_of
-from kinspect.inspector.browse.texts import Texts, lines_of
+from kinspect.inspector.explain.code.links import Links
+from kinspect.inspector.explain.code.reading import Reading, reading_of
+from kinspect.inspector.explain.code.texts import Texts, lines_of
 from kinspect.inspector.model import SourceLoc
 
 DATA = Path(__file__).parent / "data"

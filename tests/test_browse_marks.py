@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector import machines
-from kinspect.inspector.analysis import Context, analyze_text, recommended_pack
-from kinspect.inspector.browse.marks import Marks
-from kinspect.inspector.browse.reading import Reading, kernel_of, reading_of
-from kinspect.inspector.browse.texts import Texts, lines_of
+from kinspect.inspector.explain.code.marks import Marks
+from kinspect.inspector.explain.code.reading import Reading, kernel_of, reading_of
+from kinspect.inspector.explain.code.texts import Texts, lines_of
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.isa.waitflow.counts import outstanding_counts
 from kinspect.inspector.isa.waits import decode
 from kinspect.inspector.model import Finding, Function, Instruction, KernelReport, Location
+from kinspect.inspector.pipeline.analysis import Context, analyze_text, recommended_pack
 
 DATA = Path(__file__).parent / "data" / "isa"
 COMPILED = sorted(p for p in DATA.glob("*.[as]*") if "handwritten" not in p.name)

@@ -9,16 +9,21 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.analysis import Context, analyze_code_object, analyze_text, analyze_ttgir
-from kinspect.inspector.browse.explain import explain_instruction
-from kinspect.inspector.browse.folds import all_folds
-from kinspect.inspector.browse.reading import Reading, reading_of
-from kinspect.inspector.browse.texts import Texts, lines_of, texts_of, texts_of_file
-from kinspect.inspector.browse.uses import uses
+from kinspect.inspector.explain.code.explain import explain_instruction
+from kinspect.inspector.explain.code.folds import all_folds
+from kinspect.inspector.explain.code.reading import Reading, reading_of
+from kinspect.inspector.explain.code.texts import Texts, lines_of, texts_of, texts_of_file
+from kinspect.inspector.explain.code.uses import uses
 from kinspect.inspector.isa.objects.disasm import find_disassemblers
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.analysis import (
+    Context,
+    analyze_code_object,
+    analyze_text,
+    analyze_ttgir,
+)
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 
 DATA = Path(__file__).parent / "data"
 ISA = DATA / "isa" / "attend.triton39.gfx90a.amdgcn"

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.browse.folds import HIDDEN_FIRST, all_folds, folded_first, folds
-from kinspect.inspector.browse.spans import NAMES, STRING, spans, within_strings
-from kinspect.inspector.browse.texts import TEXTS, lines_of
+from kinspect.inspector.explain.code.folds import HIDDEN_FIRST, all_folds, folded_first, folds
+from kinspect.inspector.explain.code.spans import NAMES, STRING, spans, within_strings
+from kinspect.inspector.explain.code.texts import TEXTS, lines_of
 from kinspect.inspector.isa.mnemonics import CLASSES, lookup
 from kinspect.inspector.isa.text import parse_text
 from kinspect.tui.widgets.code import CodeView

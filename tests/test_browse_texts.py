@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.analysis import Context, analyze_text
-from kinspect.inspector.browse.texts import TEXTS, lines_of, texts_of, texts_of_file
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.explain.code.texts import TEXTS, lines_of, texts_of, texts_of_file
 from kinspect.inspector.model import Artifact, KernelReport, SourceLoc, Variant
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
 
 DATA = Path(__file__).parent / "data"
 ISA = DATA / "isa" / "attend.triton39.gfx950.amdgcn"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import counter_machine
 import pytest
-from kinspect.inspector.browse.uses import (
+from kinspect.inspector.explain.code.uses import (
     effects,
     numbers_of,
     register_at,

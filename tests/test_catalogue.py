@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.bench.suite import catalogue
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.suite import catalogue
 
 ROOT = Path(__file__).parent.parent
 
@@ -135,7 +135,7 @@ def test_show_of_a_file_that_does_not_load(tool: Tool, small: Path) -> None:
 def test_the_lists_text_part_needs_no_heavy_import() -> None:
     code = (
         "import sys\n"
-        "from kinspect.inspector.suite import catalogue\n"
+        "from kinspect.inspector.bench.suite import catalogue\n"
         "assert catalogue.bundled()[0].summary\n"
         "print([m for m in ('torch', 'triton', 'kinspect.kernels') if m in sys.modules])\n"
     )

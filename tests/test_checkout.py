@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.guest.checkout import Checkout, declarations
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
 Analyzed = Callable[[Path], tuple[dict[str, Any], str]]

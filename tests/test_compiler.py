@@ -19,16 +19,16 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.capture.script import capture_script
-from kinspect.inspector.compiler.diagnostics import scan
-from kinspect.inspector.compiler.environment import compile_relevant, guest_environment
-from kinspect.inspector.compiler.pool import (
+from kinspect.inspector.compile.diagnostics import scan
+from kinspect.inspector.compile.environment import compile_relevant, guest_environment
+from kinspect.inspector.compile.pool import (
     DAMAGED,
     Compiler,
     CompileResult,
     CompileSettings,
     compile_variant,
 )
-from kinspect.inspector.compiler.worker import Worker
+from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Variant
 

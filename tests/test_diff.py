@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 from kinspect.inspector import machines
-from kinspect.inspector.diff.reports import Named, Options, diff_kernels, diff_reports
-from kinspect.inspector.diff.results import Change, DiffReport, KernelDiff
-from kinspect.inspector.diff.tolerances import JUDGED, Tolerances, tolerances_of
+from kinspect.inspector.compare.diff.reports import Named, Options, diff_kernels, diff_reports
+from kinspect.inspector.compare.diff.results import Change, DiffReport, KernelDiff
+from kinspect.inspector.compare.diff.tolerances import JUDGED, Tolerances, tolerances_of
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.formats import diff as text_form
+from kinspect.inspector.formats import diff_json, diff_md
 from kinspect.inspector.metrics.occupancy import metrics
 from kinspect.inspector.model import (
     Demand,
@@ -29,8 +31,6 @@ from kinspect.inspector.model import (
     SourceLoc,
     Variant,
 )
-from kinspect.inspector.render import diff as text_form
-from kinspect.inspector.render import diff_json, diff_md
 
 NONE = Tolerances({})
 MIRRORED = {"regression": "improvement", "improvement": "regression"}

@@ -13,18 +13,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector import saved
 from kinspect.inspector.cli.group import run
-from kinspect.inspector.compiler.tritons import known_tritons
-from kinspect.inspector.diff.isa import canonical, compare_regions, function_for, functions_of
-from kinspect.inspector.diff.reports import MOST_ISA
+from kinspect.inspector.compare.diff.isa import (
+    canonical,
+    compare_regions,
+    function_for,
+    functions_of,
+)
+from kinspect.inspector.compare.diff.reports import MOST_ISA
+from kinspect.inspector.compare.diff.running import OptionSet, option_set
+from kinspect.inspector.compile.tritons import known_tritons
 from kinspect.inspector.isa.objects.disasm import find_disassemblers
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.model import KernelReport, Report
-from kinspect.inspector.pipeline import collect, load_saved
-from kinspect.inspector.render import json_v1
-from kinspect.inspector.runs.diffing import OptionSet, option_set
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect, load_saved
+from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.report import json_write as json_v1
+from kinspect.inspector.report import saved
 
 pytest.importorskip("triton")
 KERNELS = Path(__file__).parent / "data" / "guest_kernels.py"

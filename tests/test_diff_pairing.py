@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.diff.loops import pair_loops
-from kinspect.inspector.diff.pairing import ARCH, Pairing, pair_up
+from kinspect.inspector.compare.diff.loops import pair_loops
+from kinspect.inspector.compare.diff.pairing import ARCH, Pairing, pair_up
 from kinspect.inspector.model import KernelReport, LoopReport, Metric, SourceLoc, Variant
 
 

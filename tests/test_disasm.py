@@ -10,7 +10,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from kinspect.inspector import analysis
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.isa.objects import disasm
 from kinspect.inspector.isa.objects.codelisting import Decoded, format_listing, trim_listing
@@ -25,6 +24,7 @@ from kinspect.inspector.isa.objects.disasm import (
 from kinspect.inspector.isa.objects.disasm_worker import decode_section
 from kinspect.inspector.isa.objects.load import load_code_object, load_images, resources_only
 from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.pipeline import analysis
 
 DATA = Path(__file__).parent / "data" / "elf"
 COMMITTED = sorted(DATA.glob("*.hsaco"))

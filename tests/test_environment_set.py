@@ -14,11 +14,11 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from kinspect.inspector.environment.changing import Outcome, Step, apply, planned_reset, reset
-from kinspect.inspector.environment.host import Host, User
-from kinspect.inspector.environment.ledger import Ledger, ledger
-from kinspect.inspector.environment.settings import command, plan
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.host.env.changing import Outcome, Step, apply, planned_reset, reset
+from kinspect.inspector.host.env.host import Host, User
+from kinspect.inspector.host.env.ledger import Ledger, ledger
+from kinspect.inspector.host.env.settings import command, plan
 
 Tool = Callable[..., "CompletedProcess[str]"]
 

@@ -20,7 +20,7 @@ import pytest
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.script import Ended, Plan, capture_file
 from kinspect.inspector.capture.trace import read_trace
-from kinspect.inspector.compiler.worker import Worker
+from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.guest.record.contents import content_hash
 from kinspect.inspector.model import ErrorRecord, Variant
 

@@ -13,11 +13,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from kinspect.inspector.analysis import Context, analyze_code_object, analyze_text
+from kinspect.inspector.formats.spills import spill_lines
 from kinspect.inspector.isa.mnemonics import lookup
 from kinspect.inspector.metrics.mix import idle_slots
 from kinspect.inspector.model import Instruction, KernelReport, Variant
-from kinspect.inspector.render.spills import spill_lines
+from kinspect.inspector.pipeline.analysis import Context, analyze_code_object, analyze_text
 
 # One worker: what the fixtures compile would else be compiled by each.
 pytestmark = pytest.mark.xdist_group("facts_code")

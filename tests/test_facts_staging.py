@@ -235,8 +235,8 @@ def test_normal_staging_is_one_trip(arch: str, stages: int) -> None:
 
 def test_the_int4_case_of_flash_decode_passes_lds_twice() -> None:
     """The keys are transposed to be unpacked, then brought into the layout of the dot."""
-    from kinspect.inspector.pipeline import collect
-    from kinspect.inspector.runs.jobs import Request
+    from kinspect.inspector.pipeline.collecting import collect
+    from kinspect.inspector.pipeline.jobs import Request
 
     path = DATA.parent.parent / "kernels" / "flash_decode.py"
     request = Request((str(path),), ("gfx942",), "split_kernel*", passes=False, jobs=2)
@@ -256,8 +256,8 @@ def test_the_int4_case_of_flash_decode_passes_lds_twice() -> None:
 
 def test_a_tile_converted_to_the_layout_of_another_is_no_second_trip() -> None:
     """Scales and zeros are exchanged to fit the weights, which themselves pass LDS once."""
-    from kinspect.inspector.pipeline import collect
-    from kinspect.inspector.runs.jobs import Request
+    from kinspect.inspector.pipeline.collecting import collect
+    from kinspect.inspector.pipeline.jobs import Request
 
     pytest.importorskip("triton")
     path = DATA / "dequantised_kernels.py"
@@ -275,8 +275,8 @@ def test_a_tile_converted_to_the_layout_of_another_is_no_second_trip() -> None:
 
 def test_dots_that_share_a_layout_over_columns_are_not_told_to_share_one() -> None:
     """As in a kernel that was tried: both dots over [4, 2] waves, whatever the instruction."""
-    from kinspect.inspector.pipeline import collect
-    from kinspect.inspector.runs.jobs import Request
+    from kinspect.inspector.pipeline.collecting import collect
+    from kinspect.inspector.pipeline.jobs import Request
 
     pytest.importorskip("triton")
     path = DATA.parent.parent / "rules" / "fixtures" / "dots.py"
@@ -295,8 +295,8 @@ def test_a_dot_behind_an_if_keeps_its_layout_whatever_the_instruction() -> None:
     """Two dots meet: with 16x16 instructions the exchange on the way to a third one is gone, the
     one between the two stays, and only the former was named as what they cure.
     """
-    from kinspect.inspector.pipeline import collect
-    from kinspect.inspector.runs.jobs import Request
+    from kinspect.inspector.pipeline.collecting import collect
+    from kinspect.inspector.pipeline.jobs import Request
 
     pytest.importorskip("triton")
     path = DATA.parent.parent / "rules" / "fixtures" / "dots.py"

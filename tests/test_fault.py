@@ -21,14 +21,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector import machines
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.fault.addresses import asked_by
-from kinspect.inspector.fault.parse import parse_report
-from kinspect.inspector.fault.suspects import outstanding_at, trap_at
-from kinspect.inspector.fault.uri import find_saved, parse_uri, saved_name
-from kinspect.inspector.fault.values import FaultReport
+from kinspect.inspector.formats import fault as render
+from kinspect.inspector.host.fault.addresses import asked_by
+from kinspect.inspector.host.fault.parse import parse_report
+from kinspect.inspector.host.fault.running import explain, read_reports, report_files
+from kinspect.inspector.host.fault.suspects import outstanding_at, trap_at
+from kinspect.inspector.host.fault.uri import find_saved, parse_uri, saved_name
+from kinspect.inspector.host.fault.values import FaultReport
 from kinspect.inspector.isa.text import parse_text
-from kinspect.inspector.render import fault as render
-from kinspect.inspector.runs.faulting import explain, read_reports, report_files
 
 ADD = Path(__file__).parent / "data" / "elf" / "triton.gfx90a.hsaco"
 OBJDUMP = shutil.which("llvm-objdump-22")

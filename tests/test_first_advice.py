@@ -6,10 +6,10 @@ import io
 from pathlib import Path
 
 import pytest
+from kinspect.inspector.formats import text
 from kinspect.inspector.model import KernelReport, Report
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.render import text
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 
 ROOT = Path(__file__).parent.parent
 

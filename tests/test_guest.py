@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.capture.script import capture_script
-from kinspect.inspector.compiler.toolchain import ask
-from kinspect.inspector.compiler.worker import BOOTSTRAP, Worker
+from kinspect.inspector.compile.toolchain import ask
+from kinspect.inspector.compile.worker import BOOTSTRAP, Worker
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, Variant
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 
 pytest.importorskip("triton")
 DATA = Path(__file__).parent / "data"
@@ -439,7 +439,7 @@ def test_a_job_does_not_outlive_a_killed_host(tmp_path: Path) -> None:
             "-c",
             "import sys, pathlib\n"
             "from kinspect.inspector.capture.script import capture_script\n"
-            "from kinspect.inspector.compiler.worker import Worker\n"
+            "from kinspect.inspector.compile.worker import Worker\n"
             "capture_script(Worker(), pathlib.Path(sys.argv[1]), ['gfx942'])",
             str(script),
         ]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.capture.script import capture_script
-from kinspect.inspector.compiler.worker import Worker
+from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.model import ErrorRecord, Variant
 
 pytest.importorskip("triton")

@@ -15,9 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.bench.history.store import (
+    FILE,
+    SCHEMA_VERSION,
+    History,
+    data_folder,
+    identity,
+)
+from kinspect.inspector.bench.suite.results import Bench, Gpu, Other, Timed
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.history.store import FILE, SCHEMA_VERSION, History, data_folder, identity
-from kinspect.inspector.suite.results import Bench, Gpu, Other, Timed
 
 CASE = {"name": "small", "M": 64, "N": 64, "K": 128, "atol": 0.1}
 TIMED = Timed(

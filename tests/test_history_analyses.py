@@ -20,18 +20,18 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kinspect.inspector.bench.history.analyses import FIGURES, AnalysedKernel, Analysis, analysed
+from kinspect.inspector.bench.history.keeping import Keeper, commit
+from kinspect.inspector.bench.history.schema import SCHEMA_VERSION
+from kinspect.inspector.bench.history.store import FILE, History
+from kinspect.inspector.bench.history.trends import Wanted, chart
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.history.analyses import FIGURES, AnalysedKernel, Analysis, analysed
-from kinspect.inspector.history.schema import SCHEMA_VERSION
-from kinspect.inspector.history.store import FILE, History
+from kinspect.inspector.explain import plot
 from kinspect.inspector.lint.results import CheckedKernel, LintReport
 from kinspect.inspector.model import Finding, Report
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.render import plot
-from kinspect.inspector.runs.jobs import Request
-from kinspect.inspector.runs.keeping import Keeper, commit
-from kinspect.inspector.runs.reading import Made
-from kinspect.inspector.runs.trends import Wanted, chart
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.pipeline.reading import Made
 
 HERE = Path(__file__).parent
 
@@ -134,7 +134,7 @@ def test_unknown_is_not_kept(report: Report) -> None:
 
 
 def test_every_kept_figure_is_a_metric() -> None:
-    from kinspect.inspector.history.analyses import HOT_COUNTS
+    from kinspect.inspector.bench.history.analyses import HOT_COUNTS
     from kinspect.inspector.isa.mnemonics import CLASSES
     from kinspect.inspector.metrics.catalogue import specs
 
@@ -198,7 +198,7 @@ def test_a_file_of_version_one_gets_later_benchmarks(tmp_path: Path) -> None:
 def test_a_change_of_version_that_fails_leaves_the_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kinspect.inspector.history import schema
+    from kinspect.inspector.bench.history import schema
 
     path = version_one(tmp_path)
     broken = dict(schema._STEPS) | {2: schema._STEPS[2] + "; CREATE TABLE run (id)"}

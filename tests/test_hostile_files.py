@@ -18,15 +18,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector import limits, pipeline, saved
+from kinspect.inspector import limits
 from kinspect.inspector.documents import python_tree
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.guest import syntax
 from kinspect.inspector.lint import baseline
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.render import json_v1
-from kinspect.inspector.runs.jobs import Request
-from kinspect.inspector.runs.reading import Work, read_target
+from kinspect.inspector.pipeline import collecting as pipeline
+from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.pipeline.reading import Work, read_target
+from kinspect.inspector.report import json_write as json_v1
+from kinspect.inspector.report import saved
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
 GOOD = Path(__file__).parent / "data" / "small_gfx942.s"
@@ -305,7 +307,7 @@ def test_a_bug_in_a_capture_is_an_error_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kinspect.inspector.capture.targets import Target
-    from kinspect.inspector.runs import capturing
+    from kinspect.inspector.pipeline import capturing
 
     def broken(*args: object) -> None:
         raise LookupError("on purpose")
@@ -416,7 +418,7 @@ def test_a_baseline_of_absurd_counts(tmp_path: Path) -> None:
     "text", ["- " * 100_000, "[" * 100_000, "- {M: " + "1:1" * 100_000 + "}", "- !!timestamp x"]
 )
 def test_gemm_sizes_that_end_other_tools(tmp_path: Path, text: str) -> None:
-    from kinspect.inspector.suite.case_files import read_tune_gemm
+    from kinspect.inspector.bench.suite.case_files import read_tune_gemm
 
     with pytest.raises(KinspectError) as caught:
         read_tune_gemm(text, "sizes.yaml")

@@ -17,16 +17,16 @@ from typing import TextIO
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector import saved
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.cli.options import result_stream
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.formats.html import page
+from kinspect.inspector.formats.markdown import code, inline
 from kinspect.inspector.model import Report
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.render import json_v1
-from kinspect.inspector.render.html import page
-from kinspect.inspector.render.markdown import code, inline
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.report import json_write as json_v1
+from kinspect.inspector.report import saved
 from kinspect.inspector.streams import PlainStream, no_commands
 
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"

@@ -56,15 +56,15 @@ ALLOWED = {
     "inspector/cli/sweep.py: error.message.removeprefix(f'{error.file}: ')",
     "inspector/cli/telling.py: error.message.startswith(error.file)",
     "inspector/isa/objects/load.py: error.message.removeprefix(f'{name}: ')",
-    "inspector/runs/jobs.py: error.message.removeprefix(f'{file}: ')",
+    "inspector/pipeline/jobs.py: error.message.removeprefix(f'{file}: ')",
     # A unit of measurement says how its number is written.
-    "inspector/render/profile_view.py: metric.unit == 'ns'",
-    "inspector/render/profile_view.py: metric.unit == '%'",
-    "inspector/rocprof/figures/quirks.py: known.unit == 'bytes'",
+    "inspector/explain/profile_view.py: metric.unit == 'ns'",
+    "inspector/explain/profile_view.py: metric.unit == '%'",
+    "inspector/profile/figures/quirks.py: known.unit == 'bytes'",
     # No share can be over 100 %.
-    "inspector/rocprof/profile.py: metric.unit != '%'",
+    "inspector/profile/profile.py: metric.unit != '%'",
     # The figures of a change without the reason behind them; a title without its first word.
-    "inspector/render/diff_words.py: change.why.partition(': ')",
+    "inspector/formats/diff_words.py: change.why.partition(': ')",
     "tui/screens/compare/words.py: change.why.partition(': ')",
     "tui/screens/compare/words.py: ': ' in change.why",
     "tui/widgets/plot.py: steps.title.partition(' ')",

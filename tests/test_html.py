@@ -9,14 +9,14 @@ from pathlib import Path
 
 import lxml.html
 import pytest
-from kinspect.inspector import analysis
-from kinspect.inspector.analysis import Context, Overrides
+from kinspect.inspector.formats.html import svg
+from kinspect.inspector.formats.html.data import MOST_IN_FULL
+from kinspect.inspector.formats.html.page import write_profile, write_report
+from kinspect.inspector.formats.html.picturing import levels, shown
+from kinspect.inspector.formats.stalls import stalls
 from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Report, SourceLoc
-from kinspect.inspector.render.html import svg
-from kinspect.inspector.render.html.data import MOST_IN_FULL
-from kinspect.inspector.render.html.page import write_profile, write_report
-from kinspect.inspector.render.stalls import stalls
-from kinspect.inspector.runs.picturing import levels, shown
+from kinspect.inspector.pipeline import analysis
+from kinspect.inspector.pipeline.analysis import Context, Overrides
 from profiles import kernel, measured, profile
 
 ISA = Path(__file__).parent / "data" / "isa" / "attend.triton39.gfx950.amdgcn"

@@ -15,17 +15,12 @@ from typing import Any
 import pytest
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.targets import kind_of, resolve
-from kinspect.inspector.compiler.pool import Compiler, CompileSettings
+from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.guest.inductor.grids import grid_of
-from kinspect.inspector.guest.inductor.literals import (
-    Construction,
-    Symbol,
-    UnreadableError,
-    read,
-)
+from kinspect.inspector.guest.inductor.literals import Construction, Symbol, UnreadableError, read
 from kinspect.inspector.model import ErrorRecord, Variant
-from kinspect.inspector.runs.capturing import variants_of
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.capturing import variants_of
+from kinspect.inspector.pipeline.jobs import Request
 
 pytest.importorskip("triton")
 WRAPPER = Path(__file__).parent / "data" / "inductor" / "wrapper.py.txt"

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 import yaml
-from kinspect.inspector.analysis import catalogue
 from kinspect.inspector.lint.rule import Rule
 from kinspect.inspector.lint.schema import load_packs
 from kinspect.inspector.model import Trials
+from kinspect.inspector.pipeline.analysis import catalogue
 
 from benchmarks import judged_rules, judging
 

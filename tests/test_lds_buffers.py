@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.analysis import Context, analyze_ttgir
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.render import json_read, json_v1
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.analysis import Context, analyze_ttgir
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.report import json_read
+from kinspect.inspector.report import json_write as json_v1
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "rules" / "fixtures"

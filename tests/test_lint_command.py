@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector import analysis, pipeline, saved
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.model import ErrorRecord
-from kinspect.inspector.render import json_v1
-from kinspect.inspector.runs.events import Failed
-from kinspect.inspector.runs.jobs import Request
-from kinspect.inspector.runs.linting import Happened
+from kinspect.inspector.pipeline import analysis
+from kinspect.inspector.pipeline import collecting as pipeline
+from kinspect.inspector.pipeline.events import Failed
+from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.pipeline.linting import Happened
+from kinspect.inspector.report import json_write as json_v1
+from kinspect.inspector.report import saved
 
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
 Tool = Callable[..., subprocess.CompletedProcess[str]]
@@ -629,7 +631,7 @@ def test_an_interrupted_run_reports_what_it_has_and_keeps_the_baseline(
 def test_nothing_half_written_is_left(
     lint: Lint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kinspect.inspector.render import lint_json
+    from kinspect.inspector.formats import lint_json
 
     def half(report: object, stream: io.StringIO) -> None:
         stream.write("half")

@@ -21,9 +21,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.lint.results import CheckedKernel, LintReport, Suppressed, Suppression
-from kinspect.inspector.model import ErrorRecord, Finding, Location, SourceLoc
-from kinspect.inspector.render import (
+from kinspect.inspector.formats import (
     github,
     junit,
     lint_json,
@@ -33,11 +31,13 @@ from kinspect.inspector.render import (
     places,
     sarif,
 )
+from kinspect.inspector.lint.results import CheckedKernel, LintReport, Suppressed, Suppression
+from kinspect.inspector.model import ErrorRecord, Finding, Location, SourceLoc
 from lxml import etree
 
 HERE = Path(__file__).parent
 DATA = HERE / "data"
-RENDER = HERE.parent / "inspector" / "render"
+RENDER = HERE.parent / "inspector" / "formats"
 NOW = datetime(2026, 1, 2, 3, 4, 5)
 LINT_SCHEMA = jsonschema.Draft202012Validator(json.loads((RENDER / "lint.schema.json").read_text()))
 SARIF_SCHEMA = jsonschema.Draft202012Validator(

@@ -13,13 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from kinspect.inspector.isa import mnemonics
-from kinspect.inspector.isa.mnemonics import (
-    CLASSES,
-    access_bits,
-    classify,
-    lookup,
-    returns_value,
-)
+from kinspect.inspector.isa.mnemonics import CLASSES, access_bits, classify, lookup, returns_value
 from kinspect.inspector.isa.waits import decode
 
 RECORDED = Path(__file__).parents[1] / "../shared/data/isa/mnemonics.csv"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 
 SCRIPT = """\
 import torch, triton, triton.language as tl

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.model import ErrorRecord, KernelReport
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")

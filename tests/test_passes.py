@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.capture.script import capture_script
-from kinspect.inspector.compiler.irtext import canonical, strip_locations, unified_diff
-from kinspect.inspector.compiler.passes import PassDump, diff, read_passes
-from kinspect.inspector.compiler.pool import Compiler, CompileResult, CompileSettings
+from kinspect.inspector.compile.irtext import canonical, strip_locations, unified_diff
+from kinspect.inspector.compile.passes import PassDump, diff, read_passes
+from kinspect.inspector.compile.pool import Compiler, CompileResult, CompileSettings
 from kinspect.inspector.errors import KinspectError
 
 KERNELS = Path(__file__).parent / "data" / "guest_kernels.py"

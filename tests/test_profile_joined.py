@@ -14,8 +14,8 @@ from att_files import OBJDUMP, Cost, listed, write_trace
 from click.testing import CliRunner
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.model import KernelReport, WaitOp
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 
 pytestmark = pytest.mark.xdist_group("profile_joined")
 ROOT = Path(__file__).parent.parent

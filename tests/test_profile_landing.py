@@ -8,8 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.analysis import Context, analyze_text
 from kinspect.inspector.model import Artifact, KernelReport
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.profile import landing
+from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.profile import analyse
 from kinspect.inspector.recording import (
     CodeObject,
     KernelProfile,
@@ -22,9 +25,6 @@ from kinspect.inspector.recording import (
     ThreadTrace,
     Traced,
 )
-from kinspect.inspector.rocprof.builder import Builder
-from kinspect.inspector.rocprof.profile import analyse
-from kinspect.inspector.runs import landing
 
 ASM = Path(__file__).parent / "data" / "small_gfx942.s"
 

@@ -11,20 +11,14 @@ import lxml.html
 import pytest
 from csv_files import COUNTED, NAME, TRACE, counted, traced, write
 from kinspect.inspector.cli.group import run as kinspect
-from kinspect.inspector.diff.profiles import compare
+from kinspect.inspector.compare.profiles import compare
+from kinspect.inspector.explain import profile_view
+from kinspect.inspector.formats import paper, profile_diff, profile_json, profile_text, timeline
+from kinspect.inspector.formats.html import page
 from kinspect.inspector.model import Metric
+from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.profile import analyse, is_impossible
 from kinspect.inspector.recording import KernelShape, Part, Profile, Recording, TopKernel
-from kinspect.inspector.render import (
-    paper,
-    profile_diff,
-    profile_json,
-    profile_text,
-    profile_view,
-    timeline,
-)
-from kinspect.inspector.render.html import page
-from kinspect.inspector.rocprof.builder import Builder
-from kinspect.inspector.rocprof.profile import analyse, is_impossible
 from kinspect.tui.screens.profile.lines import columns, of_profile
 from profiles import ATTEND, kernel, profile, spread
 

@@ -9,18 +9,13 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from kinspect.inspector.diff.profiles import compare
+from kinspect.inspector.compare.profiles import compare
+from kinspect.inspector.explain import profile_view
+from kinspect.inspector.formats import profile_diff, profile_json, profile_text, timeline
 from kinspect.inspector.recording import Match, TopKernel
-from kinspect.inspector.render import (
-    profile_diff,
-    profile_json,
-    profile_text,
-    profile_view,
-    timeline,
-)
 from profiles import ATTEND, COPY, MI300X, TRIED, kernel, measured, profile, spread
 
-SCHEMA = Path(__file__).parent.parent / "inspector" / "render" / "profile.schema.json"
+SCHEMA = Path(__file__).parent.parent / "inspector" / "formats" / "profile.schema.json"
 
 
 def text(*args: object, **options: bool) -> str:

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.profile.running import launch, manifest, returned
+from kinspect.inspector.profile.running import run as profile_run
+from kinspect.inspector.profile.running.manifest import Manifest
+from kinspect.inspector.profile.running.run import Request, run_recording
 from kinspect.inspector.recording import Recording
-from kinspect.inspector.rocprof.running import launch, manifest, returned
-from kinspect.inspector.rocprof.running.manifest import Manifest
-from kinspect.inspector.runs import profile_run
-from kinspect.inspector.runs.profile_run import Request, run_recording
 
 STAND_IN = Path(__file__).parent / "fake_rocprofv3.py"
 GEMM = "import fake_rocprofv3 as gpu\ngpu.launch('matmul_kernel', 5, vgpr=128)\n"

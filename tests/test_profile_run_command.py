@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.cli.group import run as kinspect
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.rocprof.running import manifest
-from kinspect.inspector.runs.profile_run import run_recording
+from kinspect.inspector.profile.running import manifest
+from kinspect.inspector.profile.running.run import run_recording
 
 STAND_IN = Path(__file__).parent / "fake_rocprofv3.py"
 GEMM = "import fake_rocprofv3 as gpu\ngpu.launch('matmul_kernel', 5, vgpr=128)\n"

@@ -14,16 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector import pipeline, saved
 from kinspect.inspector.capture.targets import resolve_all
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.render import json_v1
-from kinspect.inspector.render.json_read import SavedReport
-from kinspect.inspector.runs import forked
-from kinspect.inspector.runs.events import Failed
-from kinspect.inspector.runs.jobs import Request
-from kinspect.inspector.runs.reading import Made
+from kinspect.inspector.pipeline import collecting as pipeline
+from kinspect.inspector.pipeline import forked
+from kinspect.inspector.pipeline.events import Failed
+from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.pipeline.reading import Made
+from kinspect.inspector.report import json_write as json_v1
+from kinspect.inspector.report import saved
+from kinspect.inspector.report.json_read import SavedReport
 
 DATA = Path(__file__).parent / "data" / "isa"
 NAMES = (

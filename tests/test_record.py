@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.capture.script import Ended, Plan, capture_file
 from kinspect.inspector.capture.trace import Specialization, Trace, read_trace, write_trace
-from kinspect.inspector.compiler.worker import Worker
+from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.guest.record.values import UnknownValueError, decode, encode
 from kinspect.inspector.model import ErrorRecord, Variant

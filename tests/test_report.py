@@ -11,11 +11,12 @@ from typing import Any
 
 import jsonschema
 import pytest
-from kinspect.inspector import saved
 from kinspect.inspector.model import Report
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.render import json_v1, report_types
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.report import json_write as json_v1
+from kinspect.inspector.report import saved
+from kinspect.inspector.report import types as report_types
 
 HERE = Path(__file__).parent
 SCHEMA = json.loads((HERE.parent / "inspector" / "render" / "report.schema.json").read_text())

@@ -13,10 +13,10 @@ import pytest
 from att_files import OBJDUMP, Cost, Listed, Trace, listed, write_trace
 from hypothesis import given
 from hypothesis import strategies as st
+from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.readers.att_waves import occupancy
+from kinspect.inspector.profile.reading import read
 from kinspect.inspector.recording import Recording, ThreadTrace
-from kinspect.inspector.rocprof.builder import Builder
-from kinspect.inspector.rocprof.readers.att_waves import occupancy
-from kinspect.inspector.rocprof.reading import read
 
 DATA = Path(__file__).parent / "data" / "isa"
 OBJECT = DATA / "attend.triton39.gfx950.hsaco"
@@ -264,7 +264,7 @@ def test_a_folder_of_another_name_keeps_what_is_not_of_the_trace(
     folder = tmp_path / "flat"
     shutil.move(written.folder, folder)
     (folder / "kernel_trace.csv").write_text("Kind,Kernel_Name\n")
-    from kinspect.inspector.rocprof.readers import att as reader
+    from kinspect.inspector.profile.readers import att as reader
 
     (group,) = reader.find(sorted(folder.iterdir()))
     assert "kernel_trace.csv" not in {f.name for f in group.files}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.rocprof.running import (
+from kinspect.inspector.profile.running import (
     commands,
     complaints,
     fallbacks,
@@ -20,7 +20,7 @@ from kinspect.inspector.rocprof.running import (
     sets,
     versions,
 )
-from kinspect.inspector.rocprof.running.commands import Att, Wanted
+from kinspect.inspector.profile.running.commands import Att, Wanted
 
 STAND_IN = Path(__file__).parent / "fake_rocprofv3.py"
 

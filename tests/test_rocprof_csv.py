@@ -19,9 +19,9 @@ from csv_files import (
     values,
     write,
 )
+from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.readers import csv_v3
 from kinspect.inspector.recording import NONE, Part
-from kinspect.inspector.rocprof.builder import Builder
-from kinspect.inspector.rocprof.readers import csv_v3
 
 # ------------------------------------------------------------------------------------ rocprofv3
 

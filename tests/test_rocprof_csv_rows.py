@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kinspect.inspector.rocprof.builder import Builder
-from kinspect.inspector.rocprof.readers import rows
-from kinspect.inspector.rocprof.readers.csv_layout import Layout
-from kinspect.inspector.rocprof.readers.rows import Table, instant, integer
+from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.readers import rows
+from kinspect.inspector.profile.readers.csv_layout import Layout
+from kinspect.inspector.profile.readers.rows import Table, instant, integer
 
 NAMES = ("Kernel_Name", "Dispatch_Id", "Start_Timestamp", "End_Timestamp")
 HEADER = ",".join(f'"{name}"' for name in NAMES) + "\n"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.metrics import measured
+from kinspect.inspector.profile import reading
+from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.profile import profile
 from kinspect.inspector.recording import Agent, KernelProfile, KernelShape, Part
-from kinspect.inspector.rocprof import reading
-from kinspect.inspector.rocprof.builder import Builder
-from kinspect.inspector.rocprof.profile import profile
 
 MI300X = Agent("4", arch="gfx942", product="AMD Instinct MI300X", cus=304, simds_per_cu=4, xccs=8)
 TIME = 100_000  # ns

@@ -11,6 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.figures import readings, spread
+from kinspect.inspector.profile.figures.grouping import group
+from kinspect.inspector.profile.figures.tuning import kept_by_tuning
+from kinspect.inspector.profile.profile import analyse, profile
 from kinspect.inspector.recording import (
     KernelShape,
     Part,
@@ -20,11 +25,6 @@ from kinspect.inspector.recording import (
     ThreadTrace,
     TopKernel,
 )
-from kinspect.inspector.rocprof.builder import Builder
-from kinspect.inspector.rocprof.figures import readings, spread
-from kinspect.inspector.rocprof.figures.grouping import group
-from kinspect.inspector.rocprof.figures.tuning import kept_by_tuning
-from kinspect.inspector.rocprof.profile import analyse, profile
 
 GEMM = KernelShape("gemm", agent="4", vgpr=128, lds_bytes=8192, workgroup=(256, 1, 1))
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector import limits
-from kinspect.inspector.pipeline import collect
+from kinspect.inspector.formats import profile_json
+from kinspect.inspector.pipeline import profiling
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.profile import reading
+from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.readers import rocpd
+from kinspect.inspector.profile.readers.json_bases import opened
+from kinspect.inspector.profile.readers.json_rows import Rows
 from kinspect.inspector.recording import Recording
-from kinspect.inspector.render import profile_json
-from kinspect.inspector.rocprof import reading
-from kinspect.inspector.rocprof.builder import Builder
-from kinspect.inspector.rocprof.readers import rocpd
-from kinspect.inspector.rocprof.readers.json_bases import opened
-from kinspect.inspector.rocprof.readers.json_rows import Rows
-from kinspect.inspector.runs import profiling
 from profile_bases import write_rocpd
 from profile_files import program, write_results
 
@@ -136,7 +136,7 @@ def test_time_is_bounded_by_the_size_of_the_file(
 def test_text_is_bounded_by_the_size_of_the_file(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kinspect.inspector.rocprof.readers.json_bases._SCANS", 0)
+    monkeypatch.setattr("kinspect.inspector.profile.readers.json_bases._SCANS", 0)
     assert "has more text than can be in it" in said(reading.read(base))
 
 

@@ -10,17 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.model import Artifact, KernelReport, Metric, Variant
-from kinspect.inspector.recording import (
-    Agent,
-    CodeObject,
-    KernelProfile,
-    KernelShape,
-    Match,
-    Part,
-)
-from kinspect.inspector.rocprof.builder import Builder
-from kinspect.inspector.rocprof.join import bare_name, hashes, match
-from kinspect.inspector.rocprof.profile import joined, profile
+from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.join import bare_name, hashes, match
+from kinspect.inspector.profile.profile import joined, profile
+from kinspect.inspector.recording import Agent, CodeObject, KernelProfile, KernelShape, Match, Part
 
 MI300X = Agent("4", arch="gfx942", product="AMD Instinct MI300X")
 

@@ -22,12 +22,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.profile import reading
+from kinspect.inspector.profile.readers import results_json
+from kinspect.inspector.profile.readers.json_agents import agent
+from kinspect.inspector.profile.readers.json_samples import reason
+from kinspect.inspector.profile.readers.streams import DamagedError, JsonStream
 from kinspect.inspector.recording import NONE, Recording
-from kinspect.inspector.rocprof import reading
-from kinspect.inspector.rocprof.readers import results_json
-from kinspect.inspector.rocprof.readers.json_agents import agent
-from kinspect.inspector.rocprof.readers.json_samples import reason
-from kinspect.inspector.rocprof.readers.streams import DamagedError, JsonStream
 from profile_files import (
     LOAD_BASE,
     Kernel,

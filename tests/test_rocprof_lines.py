@@ -12,7 +12,6 @@ import pytest
 from att_files import OBJDUMP, Cost, Listed, listed, write_trace
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.analysis import Context, analyze_text
 from kinspect.inspector.isa.objects import disasm
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.model import (
@@ -24,24 +23,25 @@ from kinspect.inspector.model import (
     SourceLoc,
     SpillSlot,
 )
-from kinspect.inspector.pipeline import Request, collect
-from kinspect.inspector.recording import Place, Samples, Traced
-from kinspect.inspector.rocprof.placing.addresses import (
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.collecting import Request, collect
+from kinspect.inspector.profile.placing.addresses import (
     AddressMap,
     addresses_of,
     align,
     disassembled,
     in_sequence,
 )
-from kinspect.inspector.rocprof.placing.lines import Landing, land, measured_lines
-from kinspect.inspector.rocprof.placing.loop_costs import (
+from kinspect.inspector.profile.placing.lines import Landing, land, measured_lines
+from kinspect.inspector.profile.placing.loop_costs import (
     beside,
     measure_of,
     source_costs,
     with_lines,
 )
-from kinspect.inspector.rocprof.placing.sums import position
-from kinspect.inspector.rocprof.reading import read
+from kinspect.inspector.profile.placing.sums import position
+from kinspect.inspector.profile.reading import read
+from kinspect.inspector.recording import Place, Samples, Traced
 
 # One worker: what the fixtures compile would else be compiled by each.
 pytestmark = pytest.mark.xdist_group("rocprof_lines")

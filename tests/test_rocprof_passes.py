@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.rocprof.figures import counters
-from kinspect.inspector.rocprof.running import find, passes, sets, versions
-from kinspect.inspector.rocprof.running.sets import Group
+from kinspect.inspector.profile.figures import counters
+from kinspect.inspector.profile.running import find, passes, sets, versions
+from kinspect.inspector.profile.running.sets import Group
 
 ARCHS = (
     "gfx906",

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.machines import names
 from kinspect.inspector.machines.products import all_products, bandwidth, find
+from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.figures import counters, quirks
+from kinspect.inspector.profile.figures.peaks import device
+from kinspect.inspector.profile.profile import profile
 from kinspect.inspector.recording import Agent, KernelShape, Part
-from kinspect.inspector.rocprof.builder import Builder
-from kinspect.inspector.rocprof.figures import counters, quirks
-from kinspect.inspector.rocprof.figures.peaks import device
-from kinspect.inspector.rocprof.profile import profile
 
 # --------------------------------------------------------------------------- counters
 

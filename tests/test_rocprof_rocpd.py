@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.profile import reading
+from kinspect.inspector.profile.readers import rocpd
 from kinspect.inspector.recording import KernelShape, Recording
-from kinspect.inspector.rocprof import reading
-from kinspect.inspector.rocprof.readers import rocpd
 from profile_bases import write_rocpd, write_v1_db
 from profile_files import PcSample, program, write_results
 from profile_traces import OldLaunch, write_v1_json

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from kinspect.inspector.analysis import catalogue as rule_catalogue
 from kinspect.inspector.lint.engine import evaluate
 from kinspect.inspector.lint.expr import compile_condition
 from kinspect.inspector.lint.schema import Pack, Rule, load_named
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.analysis import catalogue as rule_catalogue
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "rules" / "fixtures"

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
-from kinspect.inspector.analysis import catalogue
 from kinspect.inspector.lint.engine import evaluate
 from kinspect.inspector.lint.schema import Pack, Rule, load_default
 from kinspect.inspector.model import (
@@ -23,6 +22,7 @@ from kinspect.inspector.model import (
     MetricValue,
     SourceLoc,
 )
+from kinspect.inspector.pipeline.analysis import catalogue
 
 PACK: Pack = load_default(catalogue())
 

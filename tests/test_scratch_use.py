@@ -6,10 +6,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.analysis import Context, analyze_text, recommended_pack
 from kinspect.inspector.isa.mnemonics import access_bits
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.model import KernelReport, MetricValue, Program
+from kinspect.inspector.pipeline.analysis import Context, analyze_text, recommended_pack
 
 ISA = Path(__file__).parent / "data" / "isa"
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"

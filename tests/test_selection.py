@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.model import SourceLoc
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 
 KERNELS = """
 import triton

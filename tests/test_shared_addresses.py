@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kinspect.inspector.model import Access, KernelReport, Report, TtgirOp
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.ttgir.axes.flow import Graph, functions
 from kinspect.inspector.ttgir.axes.tiles import Tile, tile_of
 from kinspect.inspector.ttgir.parser import parse_ttgir

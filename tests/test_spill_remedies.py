@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.analysis import Context, analyze_text
+from kinspect.inspector.explain.view import findings_summary
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.render.view import findings_summary
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 
 FILE = Path(__file__).parent / "data" / "spilling_kernels.py"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.compiler.store import (
+from kinspect.inspector.compile.store import (
     LOCK,
     MANIFEST,
     STAGING,

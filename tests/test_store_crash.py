@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.compiler.store import STAGING, Store
+from kinspect.inspector.compile.store import STAGING, Store
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.xdist_group("crash")

@@ -20,8 +20,8 @@ from kinspect.inspector.isa.objects.crosscheck import compare
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.metrics.subject import MATRIX_CLASSES
 from kinspect.inspector.model import KernelReport, LoopReport, Report
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 from objdump_reference import OBJDUMP, check_against_objdump
 
 ROOT = Path(__file__).parent.parent

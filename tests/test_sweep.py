@@ -12,15 +12,15 @@ from typing import Any
 
 import jsonschema
 import pytest
-from kinspect.inspector import render
+from kinspect.inspector import formats as render
+from kinspect.inspector.capture.axes import BACKEND_ONLY, Axis, axes_of
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.script import capture_script
-from kinspect.inspector.compiler.pool import Compiler, CompileSettings
+from kinspect.inspector.compare.sweep.running import SweepRequest, collect, run_point
+from kinspect.inspector.compare.sweep.table import Sweep
+from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.runs.jobs import Request
-from kinspect.inspector.runs.sweeping import SweepRequest, collect, run_point
-from kinspect.inspector.sweep.axes import BACKEND_ONLY, Axis, axes_of
-from kinspect.inspector.sweep.table import Sweep
+from kinspect.inspector.pipeline.jobs import Request
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.xdist_group("sweep")
@@ -190,8 +190,8 @@ def test_damaged_notes_are_worked_out_again(gemm: Sweep) -> None:
         folder = compiler.store.get(compiler.key(point.variant)).artifacts["ttir"].path.parent  # type: ignore[union-attr]
         (note,) = folder.glob("figures-*")
         note.write_bytes(note.read_bytes()[:-5])
-        from kinspect.inspector.analysis import Overrides
-        from kinspect.inspector.runs.jobs import Job
+        from kinspect.inspector.pipeline.analysis import Overrides
+        from kinspect.inspector.pipeline.jobs import Job
 
         job = Job((0, 0), point.file, point.variant, compiler.settings, Overrides())
         outcome = run_point(job, compiler)

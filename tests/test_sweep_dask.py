@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.compiler.pool import Compiler, CompileSettings
+from kinspect.inspector.capture.axes import axes_of
+from kinspect.inspector.compare.sweep import cluster
+from kinspect.inspector.compare.sweep.running import Done, SweepRequest, collect, sweep
+from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.runs import cluster
-from kinspect.inspector.runs.jobs import Request
-from kinspect.inspector.runs.sweeping import Done, SweepRequest, collect, sweep
-from kinspect.inspector.sweep.axes import axes_of
+from kinspect.inspector.pipeline.jobs import Request
 
 pytest.importorskip("triton")
 distributed = pytest.importorskip("distributed")

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kinspect.inspector.capture.axes import Axis, axes_of, count
+from kinspect.inspector.compare.sweep.figures import Figures, decode, encode
+from kinspect.inspector.compare.sweep.pareto import front, objectives_of
+from kinspect.inspector.compare.sweep.table import Point, Row, sort_key, sorted_lines, tables_of
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Variant
-from kinspect.inspector.sweep.axes import Axis, axes_of, count
-from kinspect.inspector.sweep.figures import Figures, decode, encode
-from kinspect.inspector.sweep.pareto import front, objectives_of
-from kinspect.inspector.sweep.table import Point, Row, sort_key, sorted_lines, tables_of
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from kinspect.inspector import machines
 from kinspect.inspector.capture.entries import stated_beside
 from kinspect.inspector.capture.targets import Target, resolve
 from kinspect.inspector.capture.ttir import compilable_ttgir, variant_of
-from kinspect.inspector.compiler.pool import Compiler, CompileSettings
+from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.errors import KinspectError
 
 KERNEL = """

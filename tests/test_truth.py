@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.analysis import catalogue
-from kinspect.inspector.compiler.assembly import culprit
-from kinspect.inspector.compiler.diagnostics import scan
+from kinspect.inspector.compile.assembly import culprit
+from kinspect.inspector.compile.diagnostics import scan
 from kinspect.inspector.lint.schema import load_default
 from kinspect.inspector.metrics.dots import multiplied
 from kinspect.inspector.metrics.inline_asm import mnemonics
 from kinspect.inspector.model import ErrorRecord, KernelReport, Report, SourceLoc
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.analysis import catalogue
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.ttgir.lowered import element_bits, fates
 from kinspect.inspector.ttgir.parser import parse_ttgir
 

@@ -19,23 +19,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.analysis import Context, analyze_text
 from kinspect.inspector.capture.targets import Target
 from kinspect.inspector.cli.compare import compare_tritons
-from kinspect.inspector.compiler import codetext
-from kinspect.inspector.compiler.builds import Build, BuildsReport, KernelComparison
-from kinspect.inspector.compiler.compare import Comparison, Side, compare
-from kinspect.inspector.compiler.ircontent import content_of
-from kinspect.inspector.compiler.passdiff import kind_of
-from kinspect.inspector.compiler.passes import read_passes
-from kinspect.inspector.compiler.pool import Compiler, CompileResult, CompileSettings
-from kinspect.inspector.compiler.tritons import VARIABLE, known_tritons, resolve
+from kinspect.inspector.compare.passdiff import kind_of
+from kinspect.inspector.compare.stages import Comparison, Side, compare
+from kinspect.inspector.compare.tritons.builds import Build, BuildsReport, KernelComparison
+from kinspect.inspector.compare.tritons.running import compare_builds
+from kinspect.inspector.compile import codetext
+from kinspect.inspector.compile.ircontent import content_of
+from kinspect.inspector.compile.passes import read_passes
+from kinspect.inspector.compile.pool import Compiler, CompileResult, CompileSettings
+from kinspect.inspector.compile.tritons import VARIABLE, known_tritons, resolve
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.formats import compare as render
 from kinspect.inspector.model import ErrorRecord, SourceLoc, Variant
-from kinspect.inspector.render import compare as render
-from kinspect.inspector.runs.capturing import variants_of
-from kinspect.inspector.runs.comparing import compare_builds
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.capturing import variants_of
+from kinspect.inspector.pipeline.jobs import Request
 
 pytest.importorskip("triton")
 KERNELS = Path(__file__).parent / "data" / "guest_kernels.py"

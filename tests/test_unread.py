@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from kinspect.inspector.analysis import Context, Overrides, analyze_code_object, analyze_text
 from kinspect.inspector.cli.group import cli
+from kinspect.inspector.formats import md, text
 from kinspect.inspector.isa.asm.foreign import is_binary
 from kinspect.inspector.isa.asm.includes import beside
 from kinspect.inspector.isa.objects import disasm
@@ -22,7 +22,13 @@ from kinspect.inspector.isa.objects.load import load_code_object
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.lint.bounds import ANY, Interval, apply
 from kinspect.inspector.model import Function, KernelReport, Report
-from kinspect.inspector.render import json_v1, md, text
+from kinspect.inspector.pipeline.analysis import (
+    Context,
+    Overrides,
+    analyze_code_object,
+    analyze_text,
+)
+from kinspect.inspector.report import json_write as json_v1
 
 DATA = Path(__file__).parent / "data" / "isa"
 MC, LD, OBJDUMP = (shutil.which(f"{tool}-22") for tool in ("llvm-mc", "ld.lld", "llvm-objdump"))

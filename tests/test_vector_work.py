@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from kinspect.inspector.analysis import Context, analyze_text
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.metrics.vector_work import kind_of
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
 
 HEAD = '.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\n.text\n.globl k\n.type k,@function\nk:\n'
 TAIL = "s_endpgm\n.amdhsa_kernel k\n.amdhsa_next_free_vgpr 32\n.amdhsa_next_free_sgpr 16\n"

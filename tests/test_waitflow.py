@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kinspect.inspector import machines
-from kinspect.inspector.analysis import Context, analyze_text
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.isa.waitflow import ranges
 from kinspect.inspector.isa.waitflow.registers import named
@@ -18,6 +17,7 @@ from kinspect.inspector.isa.waitflow.steps import Steps, steps_of
 from kinspect.inspector.isa.waitflow.verdicts import Judged, judge
 from kinspect.inspector.isa.waits import decode
 from kinspect.inspector.model import Function, Instruction, Metric
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
 
 Waits = Mapping[int, Mapping[str, int]]
 

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.isa.waitflow.verdicts import Judged
 from kinspect.inspector.model import Function, Report
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 from test_waitflow import judged, programs, small, waits_in
 
 pytestmark = pytest.mark.xdist_group(name="suite")  # they compile the same kernels

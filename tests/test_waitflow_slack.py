@@ -16,8 +16,8 @@ from kinspect.inspector.isa.waitflow.steps import steps_of
 from kinspect.inspector.isa.waitflow.verdicts import Judged, judge
 from kinspect.inspector.machines import matrix_cycles
 from kinspect.inspector.model import Function, Instruction
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 from test_waitflow import function_of, programs, small, waits_in
 
 pytestmark = pytest.mark.xdist_group(name="suite")  # they compile the same kernels

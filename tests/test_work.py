@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.diff.reports import diff_kernels
-from kinspect.inspector.diff.tolerances import Tolerances
+from kinspect.inspector.compare.diff.reports import diff_kernels
+from kinspect.inspector.compare.diff.tolerances import Tolerances
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.xdist_group("work")

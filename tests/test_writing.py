@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from kinspect.inspector import saved, writing
+from kinspect.inspector import writing
 from kinspect.inspector.capture.trace import Trace, write_trace
 from kinspect.inspector.cli.options import result_stream
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.lint import baseline
 from kinspect.inspector.model import Report
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.report import saved
 from kinspect.inspector.writing import replacing, replacing_text, unwritable
 
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"

@@ -10,13 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import ErrorRecord, KernelReport
-from kinspect.tui.harmless import HarmlessApp
-from kinspect.tui.pages import PAGES, Page, page_class
-from kinspect.tui.session import Session
-from kinspect.tui.state import State
-from kinspect.tui.themes import THEMES
 from textual._context import active_message_pump
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
@@ -24,12 +17,21 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
+from ..inspector.errors import KinspectError
+from ..inspector.model import ErrorRecord, KernelReport
+from .harmless import HarmlessApp
+from .pages import PAGES, Page, page_class
+from .session import Session
+from .state import State
+from .themes import THEMES
+
 if TYPE_CHECKING:
     # The pipeline's vocabulary takes longer to import than the first page takes to paint.
-    from kinspect.inspector.runs.jobs import Request
-    from kinspect.tui.feed import Feed
-    from kinspect.tui.watching import Watcher
     from textual.actions import ActionParseResult
+
+    from ..inspector.pipeline.jobs import Request
+    from .feed import Feed
+    from .watching import Watcher
 
 _LOOKS_PER_SECOND = 10
 _FIRST_LOOK = 0.15
@@ -113,7 +115,7 @@ class KinspectApp(HarmlessApp):
             self.set_timer(4 * _FIRST_LOOK, self._begin)
 
     def _text_page(self, path: Path) -> Page:
-        from kinspect.tui.screens.kernel.page import KernelPage
+        from .screens.kernel.page import KernelPage
 
         return KernelPage.of_file(path)
 
@@ -126,7 +128,7 @@ class KinspectApp(HarmlessApp):
 
     def _make(self, given: Callable[[], Request]) -> None:
         # Imported here, so that no key has to wait for it.
-        from kinspect.tui import feed, watching  # noqa: F401
+        from . import feed, watching  # noqa: F401
 
         try:
             request = given()
@@ -142,7 +144,7 @@ class KinspectApp(HarmlessApp):
 
     def run_request(self, request: Request) -> None:
         """Begins a run; one that is under way is given up."""
-        from kinspect.tui.feed import Feed
+        from .feed import Feed
 
         if self.feed is not None:
             self.feed.stop(0)
@@ -158,7 +160,7 @@ class KinspectApp(HarmlessApp):
             if self.watcher.request == request:
                 return
             self.watcher.stop()
-        from kinspect.tui.watching import Watcher
+        from .watching import Watcher
 
         self.watcher = Watcher(request)
         self.watcher.start()
@@ -166,7 +168,7 @@ class KinspectApp(HarmlessApp):
     def _look(self) -> None:
         """Takes what the run has brought and lets the page show it."""
         if self.feed is not None:
-            from kinspect.tui.feed import Ended
+            from .feed import Ended
 
             profile = self.session.profile
             for event in self.feed.taken():
@@ -333,14 +335,14 @@ class KinspectApp(HarmlessApp):
             line: where to put the cursor, counted from 1.
             text: in which text that line is: source, ttgir, llir or amdgcn.
         """
-        from kinspect.tui.screens.kernel.page import KernelPage
+        from .screens.kernel.page import KernelPage
 
         self.looked_at = key
         self._show(lambda: KernelPage(key, line=line, text=text))
 
     def compare(self, left: KernelReport, right: KernelReport) -> None:
         """Shows two kernels side by side."""
-        from kinspect.tui.screens.compare.page import ComparePage
+        from .screens.compare.page import ComparePage
 
         self._show(lambda: ComparePage(left, right))
 
@@ -348,15 +350,15 @@ class KinspectApp(HarmlessApp):
 
     def action_help(self) -> None:
         """What the page is for and what its keys do."""
-        from kinspect.tui.screens.help import HelpScreen
+        from .screens.help import HelpScreen
 
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(self.screen))
 
     def action_export(self) -> None:
         """Asks for a file and writes the screen or the report to it."""
-        from kinspect.tui.export import Picture
-        from kinspect.tui.screens.export import ExportScreen
+        from .export import Picture
+        from .screens.export import ExportScreen
 
         if not isinstance(self.screen, ExportScreen):
             # Taken before the question covers it.

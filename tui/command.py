@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from kinspect.inspector.capture.targets import resolve
-from kinspect.inspector.cli.target_options import ScriptCommand, TargetOptions, target_options
-from kinspect.inspector.errors import KinspectError
+
+from ..inspector.capture.targets import resolve
+from ..inspector.cli.target_options import ScriptCommand, TargetOptions, target_options
+from ..inspector.errors import KinspectError
 
 if TYPE_CHECKING:
-    from kinspect.inspector.runs.jobs import Request
+    from ..inspector.pipeline.jobs import Request
 
 _FIRST = ("kernels", "findings", "compare", "passes", "occupancy", "profile", "history")
 _TEXTS = (".s", ".S", ".asm", ".amdgcn", ".ttgir")
@@ -48,20 +49,20 @@ def tui(
     """
     _check(target.targets, target.archs)
     if web:
-        from kinspect.tui.web import serve
+        from .web import serve
 
         return serve(port)
 
     def request() -> Request:
         return target.request(passes=not no_passes)
 
-    from kinspect.tui import terminal
-    from kinspect.tui import web as browser
+    from . import terminal
+    from . import web as browser
 
     in_browser = browser.served()
     if not in_browser:
         terminal.prepare()
-    from kinspect.tui.app import KinspectApp, Opening
+    from .app import KinspectApp, Opening
 
     text = _text(target.targets) if target.kernel is None else None
     app = KinspectApp(Opening(request if target.targets else None, page, watch, text=text))
@@ -79,7 +80,7 @@ def _check(targets: Sequence[str], archs: Sequence[str]) -> None:
             if number or not Path(target).exists() or not _recorded(target):
                 raise
     if archs:
-        from kinspect.inspector import machines
+        from ..inspector import machines
 
         for arch in archs:
             machines.load(arch)
@@ -87,7 +88,7 @@ def _check(targets: Sequence[str], archs: Sequence[str]) -> None:
 
 def _recorded(target: str) -> bool:
     """Whether it is a profiler's file; only asked of what is no target otherwise."""
-    from kinspect.inspector.runs import profiling
+    from ..inspector.pipeline import profiling
 
     return profiling.is_recording(Path(target))
 

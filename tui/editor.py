@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from kinspect.inspector.errors import KinspectError
 from textual.app import App, SuspendNotSupported
+
+from ..inspector.errors import KinspectError
 
 _VARIABLES = ("VISUAL", "EDITOR")
 """What names the editor; the first that is set counts."""

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import Report
-from kinspect.inspector.printable import printable
-from kinspect.inspector.streams import no_commands
-from kinspect.inspector.writing import replacing_text, unwritable
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
+
+from ..inspector.errors import KinspectError
+from ..inspector.model import Report
+from ..inspector.printable import printable
+from ..inspector.streams import no_commands
+from ..inspector.writing import replacing_text, unwritable
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -121,7 +122,7 @@ def write(path: Path, report: Report, picture: Picture) -> int:
     suffix = suffix_of(path)
     check(path)
     if suffix == ".kinspect":
-        from kinspect.inspector import saved
+        from ..inspector.report import saved
 
         try:
             saved.save(_signed(report), path)
@@ -137,7 +138,8 @@ def _text(suffix: str, report: Report, picture: Picture) -> str:
         return picture.svg()
     if suffix == ".html":
         return picture.html()
-    from kinspect.inspector.render import json_v1, md
+    from ..inspector.formats import md
+    from ..inspector.report import json_write as json_v1
 
     stream = io.StringIO()
     if suffix == ".json":
@@ -148,8 +150,8 @@ def _text(suffix: str, report: Report, picture: Picture) -> str:
 
 
 def _signed(report: Report) -> Report:
-    from kinspect.inspector.analysis import ANALYSIS_VERSION
-    from kinspect.inspector.version import VERSION
+    from ..inspector.pipeline.analysis import ANALYSIS_VERSION
+    from ..inspector.version import VERSION
 
     tool = {"name": "kinspect", "version": VERSION, "analysis": str(ANALYSIS_VERSION)}
     return replace(report, tool=tool)

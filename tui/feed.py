@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from kinspect.inspector.model import ErrorRecord
-from kinspect.inspector.runs.events import Failed, Happening
-from kinspect.inspector.runs.jobs import Request
+from ..inspector.model import ErrorRecord
+from ..inspector.pipeline.events import Failed, Happening
+from ..inspector.pipeline.jobs import Request
 
 CHILD = Path(__file__).resolve().with_name("feeder.py")
 GRACE_SECONDS = 8.0

@@ -47,7 +47,9 @@ def main() -> int:
         signal.signal(signal.SIGIO, told)
         fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
-        from kinspect.tui.feeding import feed
+        from importlib import import_module
+
+        feed = import_module("kinspect.tui.feeding").feed
 
         feed(request, channel)
     except (KeyboardInterrupt, EOFError, BrokenPipeError):

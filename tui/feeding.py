@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from kinspect.inspector import pipeline
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import ErrorRecord
-from kinspect.inspector.runs import profiling
-from kinspect.inspector.runs.events import Failed, Happening, Profiled, Reported
-from kinspect.inspector.runs.jobs import Request
+from ..inspector.errors import KinspectError
+from ..inspector.model import ErrorRecord
+from ..inspector.pipeline import collecting as pipeline
+from ..inspector.pipeline import profiling
+from ..inspector.pipeline.events import Failed, Happening, Profiled, Reported
+from ..inspector.pipeline.jobs import Request
 
 if TYPE_CHECKING:
     from collections.abc import Generator

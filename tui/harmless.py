@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kinspect.inspector.printable import is_printable
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual.app import App
 from textual.color import Color
 from textual.filter import LineFilter
 from textual.notifications import SeverityLevel
+
+from ..inspector.printable import is_printable
 
 
 class Harmless(LineFilter):

@@ -11,8 +11,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 if TYPE_CHECKING:
-    from kinspect.tui.app import KinspectApp
-    from kinspect.tui.session import Session
+    from .app import KinspectApp
+    from .session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Page(Screen[None]):
     @property
     def kinspect(self) -> KinspectApp:
         """The application."""
-        from kinspect.tui.app import KinspectApp
+        from .app import KinspectApp
 
         assert isinstance(self.app, KinspectApp)
         return self.app

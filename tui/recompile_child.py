@@ -23,10 +23,10 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import IO, Any
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import KernelReport
-from kinspect.inspector.runs.jobs import Request
-from kinspect.inspector.sweep.axes import Value
+from ..inspector.capture.axes import Value
+from ..inspector.errors import KinspectError
+from ..inspector.model import KernelReport
+from ..inspector.pipeline.jobs import Request
 
 _SECONDS = 5
 """What a compile that is given up has to end its compilers; then it is ended as it is."""
@@ -172,7 +172,7 @@ def _work(
     request: Request,
     send: Callable[[str, Any], None],
 ) -> None:
-    from kinspect.tui.recompiling import compiler_for, recompiled
+    from .recompiling import compiler_for, recompiled
 
     try:
         with compiler_for(request) as compiler:

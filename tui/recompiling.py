@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kinspect.inspector.capture.targets import resolve
-from kinspect.inspector.compiler.pool import Compiler
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import ErrorRecord, KernelReport, Variant
-from kinspect.inspector.runs.capturing import COMPILED, variants_of
-from kinspect.inspector.runs.jobs import Job, Request, compile_and_report, settings_of
-from kinspect.inspector.sweep.axes import BACKEND_ONLY, Axis, Value, values_of
-from kinspect.inspector.sweep.names import refuse, unresolved
+from ..inspector.capture.axes import BACKEND_ONLY, Axis, Value, values_of
+from ..inspector.capture.targets import resolve
+from ..inspector.compare.sweep.names import refuse, unresolved
+from ..inspector.compile.pool import Compiler
+from ..inspector.errors import KinspectError
+from ..inspector.model import ErrorRecord, KernelReport, Variant
+from ..inspector.pipeline.capturing import COMPILED, variants_of
+from ..inspector.pipeline.jobs import Job, Request, compile_and_report, settings_of
 
 OPTIONS = ("num_warps", "num_stages", "waves_per_eu", "matrix_instr_nonkdim", "kpack")
 """The options that are asked for, whether or not the launch stated them."""

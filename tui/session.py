@@ -14,19 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kinspect.inspector.model import ErrorRecord, Finding, KernelReport, MetricValue, Report
-from kinspect.inspector.runs.events import (
-    Captured,
-    Compiled,
-    Failed,
-    Happening,
-    Profiled,
-    Reported,
-)
+from ..inspector.model import ErrorRecord, Finding, KernelReport, MetricValue, Report
+from ..inspector.pipeline.events import Captured, Compiled, Failed, Happening, Profiled, Reported
 
 if TYPE_CHECKING:  # it imports the whole pipeline, which the first page does not need
-    from kinspect.inspector.recording import Profile
-    from kinspect.inspector.runs.jobs import Request
+    from ..inspector.pipeline.jobs import Request
+    from ..inspector.recording import Profile
 
 SEVERITIES = ("error", "warning", "info")
 

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from kinspect.inspector.writing import replacing_text
 from platformdirs import user_state_dir
+
+from ..inspector.writing import replacing_text
 
 _FILE = "tui.json"
 

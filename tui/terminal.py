@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from kinspect.inspector.errors import KinspectError
+from ..inspector.errors import KinspectError
 
 if TYPE_CHECKING:
-    from kinspect.tui.app import KinspectApp
+    from .app import KinspectApp
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 GRACE_SECONDS = 4.0

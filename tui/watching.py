@@ -11,10 +11,10 @@ import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from kinspect.inspector.capture.targets import SUFFIXES, resolve
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import KernelReport, SourceLoc
-from kinspect.inspector.runs.jobs import Request
+from ..inspector.capture.targets import SUFFIXES, resolve
+from ..inspector.errors import KinspectError
+from ..inspector.model import KernelReport, SourceLoc
+from ..inspector.pipeline.jobs import Request
 
 SECONDS = 0.5
 Mark = tuple[object, ...] | None

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from kinspect.inspector.errors import KinspectError
+from ..inspector.errors import KinspectError
 
 HOST = "127.0.0.1"
 DRIVER = "TEXTUAL_DRIVER"

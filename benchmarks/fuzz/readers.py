@@ -39,17 +39,17 @@ class Reader:
 
 def _target(case: Path) -> str:
     """As `kinspect analyze` reads a target, in every form of its result."""
-    from kinspect.inspector import pipeline
-    from kinspect.inspector.runs.jobs import Request
+    from kinspect.inspector.pipeline import collecting as pipeline
+    from kinspect.inspector.pipeline.jobs import Request
 
     return _written(pipeline.collect(Request(tuple(map(str, case.iterdir())))))
 
 
 def _ttgir(case: Path) -> str:
     """TTGIR that is only read; what can be compiled goes to Triton's own parser."""
-    from kinspect.inspector import analysis
     from kinspect.inspector.limits import within
     from kinspect.inspector.model import Report
+    from kinspect.inspector.pipeline import analysis
 
     (path,) = case.iterdir()
     text = path.read_text("utf-8", "replace")
@@ -62,9 +62,11 @@ def _ttgir(case: Path) -> str:
 
 
 def _written(report: Report) -> str:
-    from kinspect.inspector.render import json_v1, md, text, view
-    from kinspect.inspector.render.html import page
-    from kinspect.inspector.runs.picturing import shown
+    from kinspect.inspector.explain import view
+    from kinspect.inspector.formats import md, text
+    from kinspect.inspector.formats.html import page
+    from kinspect.inspector.formats.html.picturing import shown
+    from kinspect.inspector.report import json_write as json_v1
 
     for write in (json_v1.write, text.write, md.write):
         write(report, io.StringIO())
@@ -153,7 +155,7 @@ def _case_file(case: Path) -> str:
 def _lint(case: Path) -> str:
     """A pack, a baseline or settings, as `kinspect lint` reads them before it asks anything."""
     from kinspect.inspector import settings
-    from kinspect.inspector.runs.lint_plan import Asked, prepare
+    from kinspect.inspector.pipeline.lint_plan import Asked, prepare
 
     names = {path.name: path for path in case.iterdir()}
     pack, known = names.get("pack.yaml"), names.get("baseline.json")
@@ -163,9 +165,9 @@ def _lint(case: Path) -> str:
 
 
 def _recording(case: Path) -> str:
-    from kinspect.inspector.pipeline import collect
-    from kinspect.inspector.render import profile_json, profile_text
-    from kinspect.inspector.runs import profiling
+    from kinspect.inspector.formats import profile_json, profile_text
+    from kinspect.inspector.pipeline import profiling
+    from kinspect.inspector.pipeline.collecting import collect
 
     profile = profiling.profiled(case, profiling.Options(), collect)
     profile_json.write(profile, io.StringIO())
@@ -175,14 +177,14 @@ def _recording(case: Path) -> str:
 
 
 def _fault(case: Path) -> str:
-    from kinspect.inspector.runs.faulting import read_reports
+    from kinspect.inspector.host.fault.running import read_reports
 
     read_reports(sorted(case.iterdir()))
     return ""
 
 
 def _sizes(case: Path) -> str:
-    from kinspect.inspector.suite.case_files import fitted, read_gpumode, read_tune_gemm
+    from kinspect.inspector.bench.suite.case_files import fitted, read_gpumode, read_tune_gemm
 
     (path,) = case.iterdir()
     read = read_tune_gemm if path.suffix == ".yaml" else read_gpumode
@@ -210,7 +212,7 @@ def _note(case: Path) -> str:
 
 
 def _history(case: Path) -> str:
-    from kinspect.inspector.history.store import History
+    from kinspect.inspector.bench.history.store import History
 
     (path,) = case.iterdir()
     history = History(path.parent)
@@ -223,7 +225,7 @@ def _history(case: Path) -> str:
 
 
 def _ledger(case: Path) -> str:
-    from kinspect.inspector.environment.ledger import Ledger
+    from kinspect.inspector.host.env.ledger import Ledger
 
     (path,) = case.iterdir()
     Ledger(path).read()

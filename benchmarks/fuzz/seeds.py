@@ -130,9 +130,9 @@ def _folder() -> list[Files]:
 
 
 def _report_text() -> bytes:
-    from kinspect.inspector.pipeline import collect
-    from kinspect.inspector.render import json_v1
-    from kinspect.inspector.runs.jobs import Request
+    from kinspect.inspector.pipeline.collecting import collect
+    from kinspect.inspector.pipeline.jobs import Request
+    from kinspect.inspector.report import json_write as json_v1
 
     names = ("calls.triton39.gfx942.amdgcn", "attend.triton39.gfx950.amdgcn")
     report = collect(Request(tuple(str(DATA / "isa" / name) for name in names)))

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kinspect.inspector.capture.targets import CODE_OBJECT, STAGES, Kind, Target, triton_metadata
-from kinspect.inspector.errors import KinspectError
+from ..errors import KinspectError
+from .targets import CODE_OBJECT, STAGES, Kind, Target, triton_metadata
 
 GROUP = "__grp__"
 """How Triton's lists of an entry's files begin."""

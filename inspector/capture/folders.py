@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from kinspect.inspector.capture.entries import GROUP, entries_of, made_for
-from kinspect.inspector.capture.targets import STAGES, SUFFIXES, Target, kind_of
+from .entries import GROUP, entries_of, made_for
+from .targets import STAGES, SUFFIXES, Target, kind_of
 
 SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "site-packages"})
 BESIDE_OUTPUT_CODE = re.compile(r"fx_graph_\w+\.py")

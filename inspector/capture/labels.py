@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kinspect.inspector.model import Variant
+from ..model import Variant
 
 
 def labelled(variants: Sequence[Variant]) -> list[Variant]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kinspect.inspector.model import ErrorRecord
-from kinspect.inspector.printable import printable
+from ..model import ErrorRecord
+from ..printable import printable
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from kinspect.inspector.capture import stated
-from kinspect.inspector.capture.labels import labelled
-from kinspect.inspector.capture.options import CaptureOptions, physical_memory
-from kinspect.inspector.capture.refusals import Refusal, joined, lost, refusal
-from kinspect.inspector.documents import python_tree
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import Assumption, ErrorRecord, SourceLoc, Variant
-from kinspect.inspector.sweep.axes import BACKEND_ONLY
+from ..documents import python_tree
+from ..errors import KinspectError
+from ..model import Assumption, ErrorRecord, SourceLoc, Variant
+from . import stated
+from .axes import BACKEND_ONLY
+from .labels import labelled
+from .options import CaptureOptions, physical_memory
+from .refusals import Refusal, joined, lost, refusal
 
 GRACE_SECONDS = 20.0
 MOST_STARTS = 3

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from kinspect.inspector.errors import KinspectError, unforeseen
+from ..errors import KinspectError, unforeseen
 
 Kind = Literal[
     "script", "inductor", "asm", "code_object", "ttir", "ttgir", "report", "archive", "trace"
@@ -91,14 +91,14 @@ def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
     Raises:
         KinspectError: there is no such file, or nothing in it that kinspect can read.
     """
-    from kinspect.inspector.capture import entries
+    from . import entries
 
     name, _, kernel = text.partition("::")
     path = Path(name)
     if not path.exists():
         path = _module(name) or path
     if path.is_dir():
-        from kinspect.inspector.capture.folders import targets_in
+        from .folders import targets_in
 
         found = targets_in(path, archs)
         if not found:

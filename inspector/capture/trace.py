@@ -45,10 +45,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from kinspect.inspector.documents import json_value
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.version import VERSION
-from kinspect.inspector.writing import replacing_text, unwritable
+
+from ..documents import json_value
+from ..errors import KinspectError
+from ..version import VERSION
+from ..writing import replacing_text, unwritable
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)

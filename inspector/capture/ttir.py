@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import Machine, Variant
+from ..errors import KinspectError
+from ..model import Machine, Variant
 
 _KERNEL = re.compile(r"^\s*tt\.func\s+public\s+@(?:\"([^\"]+)\"|([\w.$-]+))", re.M)
 _TTGIR_ATTRIBUTE = re.compile(r"\"?\bttg\.([\w-]+)\"?\s*=\s*(?:\"([\w:-]+)\"|(-?\d+))")

@@ -1,5 +1,5 @@
 """`python -m kinspect.inspector.cli`."""
 
-from kinspect.inspector.cli.main import console_script
+from .main import console_script
 
 console_script()

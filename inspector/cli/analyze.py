@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TextIO
 
 import click
-from kinspect.inspector.cli.keeping import history_options, keeper_for
-from kinspect.inspector.cli.options import format_option, output_option, result_stream
-from kinspect.inspector.cli.target_options import ScriptCommand, TargetOptions, target_options
-from kinspect.inspector.cli.telling import Progress, tell
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import KernelReport, Report, value_of
-from kinspect.inspector.pipeline import collect
+
+from ..errors import KinspectError
+from ..model import KernelReport, Report, value_of
+from ..pipeline.collecting import collect
+from .keeping import history_options, keeper_for
+from .options import format_option, output_option, result_stream
+from .target_options import ScriptCommand, TargetOptions, target_options
+from .telling import Progress, tell
 
 SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 
@@ -67,7 +68,7 @@ def analyze(
     if save is not None and not save.parent.is_dir():
         raise KinspectError(f"{save.parent}: no such folder", "check --save")
     if tritons:
-        from kinspect.inspector.cli import compare
+        from . import compare
 
         if len(tritons) == 1:
             target = replace(target, python=compare.python_of(target.python, tritons))
@@ -94,7 +95,7 @@ def analyze(
     if save is not None and not report.kernels:
         notes = (*notes, f"{save} was not written: there is no kernel to save")
     elif save is not None:
-        from kinspect.inspector import saved
+        from ..report import saved
 
         saved.save(report, save)
     # Failures stand in the report and, one line each, on stderr.
@@ -105,21 +106,21 @@ def analyze(
 def _write(report: Report, form: str, stream: TextIO, details: bool, color: bool | None) -> None:
     # One renderer is enough for one run: rich is not imported for JSON.
     if form == "json":
-        from kinspect.inspector.render import json_v1
+        from ..report import json_write as json_v1
 
         json_v1.write(report, stream)
     elif form == "md":
-        from kinspect.inspector.render import md
+        from ..formats import md
 
         md.write(report, stream)
     else:
-        from kinspect.inspector.render import text
+        from ..formats import text
 
         text.write(report, stream, details=details, color=color)
 
 
 def _sorted(report: Report, sort: str) -> Report:
-    from kinspect.inspector.render import view
+    from ..explain import view
 
     def figure(name: str, kernel: KernelReport) -> float:
         value = value_of(kernel.metrics, name)

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import click
-from kinspect.inspector import machines
-from kinspect.inspector.cli.options import format_option, output_option, result_stream
-from kinspect.inspector.model import Machine
-from kinspect.inspector.render.table import Column, rows_of
+
+from .. import machines
+from ..formats.table import Column, rows_of
+from ..model import Machine
+from .options import format_option, output_option, result_stream
 
 
 @click.group()

@@ -9,14 +9,9 @@ from pathlib import Path
 from typing import TextIO
 
 import click
-from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
-from kinspect.inspector.cli.progress import ProgressLine
-from kinspect.inspector.cli.signals import INTERRUPTED
-from kinspect.inspector.cli.target_options import ARGV, ScriptCommand
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.history.store import History
-from kinspect.inspector.runs import benching
-from kinspect.inspector.runs.benching import (
+
+from ..bench import benching
+from ..bench.benching import (
     TIME_LIMIT,
     BenchRequest,
     Done,
@@ -26,17 +21,16 @@ from kinspect.inspector.runs.benching import (
     gathering,
     with_published,
 )
-from kinspect.inspector.suite.case_files import (
-    Given,
-    Value,
-    read_flags,
-    read_gpumode,
-    read_tune_gemm,
-    scalar,
-)
-from kinspect.inspector.suite.catalogue import checkable, find
-from kinspect.inspector.suite.published import figures_for, read_published
-from kinspect.inspector.suite.results import CRASHED, ERROR, WRONG, Bench
+from ..bench.history.store import History
+from ..bench.suite.case_files import Given, Value, read_flags, read_gpumode, read_tune_gemm, scalar
+from ..bench.suite.catalogue import checkable, find
+from ..bench.suite.published import figures_for, read_published
+from ..bench.suite.results import CRASHED, ERROR, WRONG, Bench
+from ..errors import KinspectError
+from .options import format_option, output_option, result_stream, split_list
+from .progress import ProgressLine
+from .signals import INTERRUPTED
+from .target_options import ARGV, ScriptCommand
 
 MOST_TUNED = 32
 """Configurations that a bare --tune tries."""
@@ -185,18 +179,18 @@ def _joined(result: Bench, history: History | None, given: Sequence[Given]) -> B
 
 def _write(result: Bench, style: str | None, form: str, stream: TextIO, color: bool | None) -> None:
     if style is not None:
-        from kinspect.inspector.render import bench_styles
+        from ..formats import bench_styles
 
         if style == "checker":
             bench_styles.write_checker(result, stream)
         else:
             bench_styles.write_tune_gemm_results(result, stream)
     elif form == "text":
-        from kinspect.inspector.render import bench as text
+        from ..formats import bench as text
 
         text.write(result, stream, color=color)
     else:
-        from kinspect.inspector.render import bench_data
+        from ..formats import bench_data
 
         writer = {"json": bench_data.write_json, "csv": bench_data.write_csv}[form]
         writer(result, stream)

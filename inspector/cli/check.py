@@ -8,23 +8,17 @@ import time
 from pathlib import Path
 
 import click
-from kinspect.inspector.cli.options import format_option, output_option, result_stream
-from kinspect.inspector.cli.progress import ProgressLine
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.render import check as text
-from kinspect.inspector.runs.checking import (
-    DEVICES,
-    TIME_LIMIT,
-    CaseDone,
-    CheckRequest,
-    Gathered,
-    KernelDone,
-)
-from kinspect.inspector.runs.checking import check as run_checks
-from kinspect.inspector.suite import catalogue
-from kinspect.inspector.suite.catalogue import KernelFile
-from kinspect.inspector.suite.checks import CRASHED, KernelCheck
-from kinspect.inspector.version import VERSION
+
+from ..bench.checking import DEVICES, TIME_LIMIT, CaseDone, CheckRequest, Gathered, KernelDone
+from ..bench.checking import check as run_checks
+from ..bench.suite import catalogue
+from ..bench.suite.catalogue import KernelFile
+from ..bench.suite.checks import CRASHED, KernelCheck
+from ..errors import KinspectError
+from ..formats import check as text
+from ..version import VERSION
+from .options import format_option, output_option, result_stream
+from .progress import ProgressLine
 
 
 @click.command()

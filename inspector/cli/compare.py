@@ -6,13 +6,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kinspect.inspector.cli.options import result_stream
-from kinspect.inspector.cli.progress import counting
-from kinspect.inspector.compiler.builds import BuildsReport
-from kinspect.inspector.compiler.tritons import resolve
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.runs.comparing import compare_builds
-from kinspect.inspector.runs.jobs import Request
+from ..compare.tritons.builds import BuildsReport
+from ..compare.tritons.running import compare_builds
+from ..compile.tritons import resolve
+from ..errors import KinspectError
+from ..pipeline.jobs import Request
+from .options import result_stream
+from .progress import counting
 
 FORMATS = ("text", "json")
 
@@ -47,7 +47,7 @@ def compare_tritons(
         )
     with counting() as progress:
         report = compare_builds(request, tritons, progress)
-    from kinspect.inspector.render import compare
+    from ..formats import compare
 
     with result_stream(output) as stream:
         (compare.write_json if form == "json" else compare.write_text)(report, stream)

@@ -8,18 +8,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
-from kinspect.inspector.capture.targets import resolve
-from kinspect.inspector.cli.options import format_option, output_option, result_stream
-from kinspect.inspector.cli.progress import counting
-from kinspect.inspector.cli.target_options import ScriptCommand, TargetOptions, target_options
-from kinspect.inspector.diff.pairing import ARCH
-from kinspect.inspector.diff.reports import Named, Options, diff_reports, text_of_artifacts
-from kinspect.inspector.diff.results import DiffReport
-from kinspect.inspector.diff.tolerances import tolerances_of
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import KernelReport, Report
-from kinspect.inspector.runs.events import Captured, Compiled, Event
-from kinspect.inspector.runs.jobs import Request, read_text
+
+from ..capture.targets import resolve
+from ..compare.diff.pairing import ARCH
+from ..compare.diff.reports import Named, Options, diff_reports, text_of_artifacts
+from ..compare.diff.results import DiffReport
+from ..compare.diff.tolerances import tolerances_of
+from ..errors import KinspectError
+from ..model import KernelReport, Report
+from ..pipeline.events import Captured, Compiled, Event
+from ..pipeline.jobs import Request, read_text
+from .options import format_option, output_option, result_stream
+from .progress import counting
+from .target_options import ScriptCommand, TargetOptions, target_options
 
 FAIL_ON = ("never", "regression", "difference")
 
@@ -92,7 +93,7 @@ def command(
     """
     form_of = _form(target.targets, target.archs, tritons, sets)
     if len(tritons) == 1:
-        from kinspect.inspector.cli.compare import python_of
+        from .compare import python_of
 
         target = replace(target, python=python_of(target.python, tritons))
     elif len(tritons) > 1 and target.python is not None:
@@ -104,15 +105,15 @@ def command(
     report = _FORMS[form_of](_Run(request, options, tritons, sets))
     with result_stream(output) as stream:
         if form == "json":
-            from kinspect.inspector.render import diff_json
+            from ..formats import diff_json
 
             diff_json.write(report, stream)
         elif form == "md":
-            from kinspect.inspector.render import diff_md
+            from ..formats import diff_md
 
             diff_md.write(report, stream, details=details)
         else:
-            from kinspect.inspector.render import diff
+            from ..formats import diff
 
             diff.write(report, stream, details=details or isa, isa_in_full=isa, color=color)
     return _status(report, fail_on, allow_new)
@@ -179,14 +180,14 @@ def _archs(run: _Run) -> DiffReport:
 
 
 def _tritons(run: _Run) -> DiffReport:
-    from kinspect.inspector.runs.diffing import diff_builds
+    from ..compare.diff.running import diff_builds
 
     with counting() as told:
         return diff_builds(run.request, run.tritons, run.options, _text_of, told)
 
 
 def _options(run: _Run) -> DiffReport:
-    from kinspect.inspector.runs.diffing import OptionSet, diff_options, option_set
+    from ..compare.diff.running import OptionSet, diff_options, option_set
 
     sets = [option_set(text) for text in run.sets]
     left, right = sets if len(sets) == 2 else (OptionSet({}), sets[0])
@@ -203,7 +204,7 @@ _FORMS: dict[str, Callable[[_Run], DiffReport]] = {
 
 
 def _report(request: Request) -> Report:
-    from kinspect.inspector.pipeline import collect
+    from ..pipeline.collecting import collect
 
     counted = [0, 0]
     with counting() as told:
@@ -237,7 +238,7 @@ def _text_of(report: KernelReport) -> str | None:
 
 def _disassembly(path: Path) -> str | None:
     """The listing of a code object; None where the file holds several."""
-    from kinspect.inspector.isa.objects.load import load_images
+    from ..isa.objects.load import load_images
 
     images = load_images(path.read_bytes(), str(path))
     return images[0].text if len(images) == 1 else None

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from kinspect.inspector.cli.options import format_option, output_option, result_stream
-from kinspect.inspector.errors import KinspectError
+
+from ..errors import KinspectError
+from .options import format_option, output_option, result_stream
 
 if TYPE_CHECKING:
-    from kinspect.inspector.environment.facts import Fact
-    from kinspect.inspector.environment.host import Host
-    from kinspect.inspector.environment.ledger import Ledger
+    from ..host.env.facts import Fact
+    from ..host.env.host import Host
+    from ..host.env.ledger import Ledger
 
 
 @click.group()
@@ -33,9 +34,9 @@ def env() -> None:
 @output_option
 def check(python: str | None, every: bool, strict: bool, form: str, output: Path | None) -> int:
     """Compare this machine with what AMD's tuning guides say; changes nothing."""
-    from kinspect.inspector.environment.checking import check as look
-    from kinspect.inspector.environment.host import this_host
-    from kinspect.inspector.render import environment as render
+    from ..formats import environment as render
+    from ..host.env.checking import check as look
+    from ..host.env.host import this_host
 
     interpreter = python or sys.executable
     report = look(this_host(), interpreter, _profilers(interpreter))
@@ -60,10 +61,10 @@ def set_command(names: tuple[str, ...], yes: bool, dry_run: bool, shell: bool, f
     is kept for `env reset`. Variables can only be set by your shell:
     `eval "$(kinspect env set --shell --yes)"`.
     """
-    from kinspect.inspector.environment.changing import apply
-    from kinspect.inspector.environment.host import this_host
-    from kinspect.inspector.environment.settings import plan
-    from kinspect.inspector.render import environment as render
+    from ..formats import environment as render
+    from ..host.env.changing import apply
+    from ..host.env.host import this_host
+    from ..host.env.settings import plan
 
     host = this_host()
     changes = plan(host, names)
@@ -98,9 +99,9 @@ def set_command(names: tuple[str, ...], yes: bool, dry_run: bool, shell: bool, f
 @format_option("text", "json")
 def reset(yes: bool, force: bool, dry_run: bool, shell: bool, form: str) -> int:
     """Put back what was there before `env set`; twice is as good as once."""
-    from kinspect.inspector.environment import changing
-    from kinspect.inspector.environment.host import this_host
-    from kinspect.inspector.render import environment as render
+    from ..formats import environment as render
+    from ..host.env import changing
+    from ..host.env.host import this_host
 
     host = this_host()
     book = _book(host)
@@ -133,15 +134,15 @@ def reset(yes: bool, force: bool, dry_run: bool, shell: bool, form: str) -> int:
 
 
 def _book(host: Host) -> Ledger:
-    from kinspect.inspector.environment.ledger import OVERRIDE, ledger
+    from ..host.env.ledger import OVERRIDE, ledger
 
     return ledger(host.node, os.environ.get(OVERRIDE))
 
 
 def _profilers(python: str) -> Iterator[Fact]:
     """rocprofv3 and the decoder of its thread traces, which another room finds."""
-    from kinspect.inspector.environment.facts import Fact, Verdict
-    from kinspect.inspector.rocprof.running import find
+    from ..host.env.facts import Fact, Verdict
+    from ..profile.running import find
 
     group = "profilers"
     try:

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import IO, TextIO
 
 import click
-from kinspect.inspector.cli.options import format_option, output_option, result_stream
-from kinspect.inspector.cli.signals import signals_for
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.fault import agent as debug_agent
-from kinspect.inspector.fault.values import FaultReport
+
+from ..errors import KinspectError
+from ..host.fault import agent as debug_agent
+from ..host.fault.values import FaultReport
+from .options import format_option, output_option, result_stream
+from .signals import signals_for
 
 _RUN, _IMPORT = "run", "import"
 _LITERAL = "report.%p.txt"
@@ -163,7 +164,7 @@ def import_command(
 
     PATH is what the agent wrote, a log that holds it, or a folder of `kinspect fault -- COMMAND`.
     """
-    from kinspect.inspector.runs.faulting import explain, read_reports, report_files
+    from ..host.fault.running import explain, read_reports, report_files
 
     files = report_files(path)
     beside = (path,) if path.is_dir() else _beside(path)
@@ -184,7 +185,7 @@ def _beside(path: Path) -> tuple[Path, ...]:
 
 
 def _explained(folder: Path, command: tuple[str, ...], status: int, precise: bool) -> FaultReport:
-    from kinspect.inspector.runs.faulting import explain, read_reports, report_files
+    from ..host.fault.running import explain, read_reports, report_files
 
     files = report_files(folder)
     try:
@@ -291,7 +292,7 @@ def _show(found: FaultReport, form: str, output: Path | None) -> None:
 
 
 def _write(found: FaultReport, form: str, stream: TextIO) -> None:
-    from kinspect.inspector.render import fault as render
+    from ..formats import fault as render
 
     if form == "json":
         render.write_json(found, stream)

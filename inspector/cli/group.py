@@ -9,11 +9,12 @@ from importlib import import_module
 from typing import Any
 
 import click
-from kinspect.inspector.cli.signals import INTERRUPTED, interrupts
-from kinspect.inspector.errors import KinspectError, unforeseen
-from kinspect.inspector.streams import standard_streams
-from kinspect.inspector.version import VERSION
-from kinspect.inspector.writing import OUTER_REASONS, unwritable
+
+from ..errors import KinspectError, unforeseen
+from ..streams import standard_streams
+from ..version import VERSION
+from ..writing import OUTER_REASONS, unwritable
+from .signals import INTERRUPTED, interrupts
 
 # Of click 8.2 and newer; older ones print the help themselves.
 _NO_ARGUMENTS: tuple[type[click.ClickException], ...] = tuple(

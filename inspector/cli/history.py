@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import click
-from kinspect.inspector.cli.options import format_option, output_option, result_stream
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.history.analyses import AnalysisRun, Sighting, value_of
-from kinspect.inspector.history.store import History, Kept, Run
-from kinspect.inspector.render.bench import micro
-from kinspect.inspector.render.table import Column, rows_of
+
+from ..bench.history.analyses import AnalysisRun, Sighting, value_of
+from ..bench.history.store import History, Kept, Run
+from ..errors import KinspectError
+from ..formats.bench import micro
+from ..formats.table import Column, rows_of
+from .options import format_option, output_option, result_stream
 
 MOST = 50
 MOST_TARGET = 48
@@ -115,8 +116,8 @@ def plot(
     output: Path | None,
 ) -> None:
     """One figure of a KERNEL over the runs, one line for each specialisation."""
-    from kinspect.inspector.render import plot as draw
-    from kinspect.inspector.runs.trends import Wanted, chart
+    from ..bench.history.trends import Wanted, chart
+    from ..explain import plot as draw
 
     found = chart(History(), Wanted(kernel, metric, arch, case, most))
     writers = {"text": draw.write, "json": draw.write_json, "svg": draw.write_svg}

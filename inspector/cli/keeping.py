@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from kinspect.inspector.runs.keeping import Keeper
+    from ..bench.history.keeping import Keeper
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,6 +32,6 @@ def keeper_for(command: str, history: bool, label: str | None) -> Keeper | None:
     """
     if not history and label is None:
         return None
-    from kinspect.inspector.runs.keeping import Keeper
+    from ..bench.history.keeping import Keeper
 
     return Keeper(command, label)

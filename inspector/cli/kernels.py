@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from kinspect.inspector.cli.options import format_option, output_option, result_stream
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.render import kernels as text
-from kinspect.inspector.suite import catalogue
-from kinspect.inspector.suite.catalogue import KernelFile
-from kinspect.inspector.suite.checks import Description
+
+from ..bench.suite import catalogue
+from ..bench.suite.catalogue import KernelFile
+from ..bench.suite.checks import Description
+from ..errors import KinspectError
+from ..formats import kernels as text
+from .options import format_option, output_option, result_stream
 
 python_option = click.option(
     "--python",
@@ -63,7 +64,7 @@ def _described(files: Sequence[KernelFile], python: str | None) -> dict[Path, De
     """What the files hold; what cannot be found out is said on stderr."""
     if not files:
         return {}
-    from kinspect.inspector.runs.checking import describe
+    from ..bench.checking import describe
 
     try:
         answers = describe(files, python)

@@ -12,23 +12,25 @@ from types import MappingProxyType
 from typing import Any, TextIO, get_args
 
 import click
-from kinspect.inspector import pipeline, settings
-from kinspect.inspector.capture.targets import kind_of, resolve
-from kinspect.inspector.cli.keeping import history_options, keeper_for
-from kinspect.inspector.cli.options import format_option, output_option, result_stream, split_list
-from kinspect.inspector.cli.target_options import ScriptCommand, TargetOptions, target_options
-from kinspect.inspector.cli.telling import Progress, tell
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.lint.results import FailOn, LintReport
-from kinspect.inspector.lint.rule import Pack
-from kinspect.inspector.model import KernelReport
-from kinspect.inspector.runs.events import Failed
-from kinspect.inspector.runs.jobs import Request
-from kinspect.inspector.runs.lint_judge import Judge
-from kinspect.inspector.runs.lint_plan import Asked, prepare
-from kinspect.inspector.runs.linting import Happened
-from kinspect.inspector.runs.linting import lint as run
-from kinspect.inspector.runs.reading import READ, Made
+
+from .. import settings
+from ..capture.targets import kind_of, resolve
+from ..errors import KinspectError
+from ..lint.results import FailOn, LintReport
+from ..lint.rule import Pack
+from ..model import KernelReport
+from ..pipeline import collecting as pipeline
+from ..pipeline.events import Failed
+from ..pipeline.jobs import Request
+from ..pipeline.lint_judge import Judge
+from ..pipeline.lint_plan import Asked, prepare
+from ..pipeline.linting import Happened
+from ..pipeline.linting import lint as run
+from ..pipeline.reading import READ, Made
+from .keeping import history_options, keeper_for
+from .options import format_option, output_option, result_stream, split_list
+from .target_options import ScriptCommand, TargetOptions, target_options
+from .telling import Progress, tell
 
 RENDERERS: Mapping[str, str] = MappingProxyType(
     {
@@ -126,7 +128,7 @@ def lint(
     if keeper is not None:
         keeper.keep_lint(report)
     if accepted is not None and plan.baseline is not None:
-        from kinspect.inspector.lint import baseline as baselines
+        from ..lint import baseline as baselines
 
         baselines.write(accepted, plan.baseline)
     with result_stream(output) as stream:
@@ -177,6 +179,6 @@ def _is_compiled(text: str) -> bool:
 def _write(
     report: LintReport, form: str, stream: TextIO, details: bool, color: bool | None
 ) -> None:
-    renderer = import_module(f"kinspect.inspector.render.{RENDERERS[form]}")
+    renderer = import_module(f"kinspect.inspector.formats.{RENDERERS[form]}")
     options = {"details": details, "color": color} if form == "text" else {}
     renderer.write(report, stream, **options)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from kinspect.inspector.version import VERSION
+from ..version import VERSION
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # tenth of a short run's time and frees nothing.
     gc.set_threshold(200_000, 50, 50)
     try:
-        from kinspect.inspector.cli.group import run
+        from .group import run
 
         return run(args)
     except KeyboardInterrupt:  # Ctrl-C while modules were still being loaded

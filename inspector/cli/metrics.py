@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 import click
-from kinspect.inspector.cli.options import format_option, output_option, result_stream
-from kinspect.inspector.lint.names import ENGINE_VALUES
-from kinspect.inspector.metrics.catalogue import specs
-from kinspect.inspector.model import MetricSpec
-from kinspect.inspector.render.table import Column, rows_of
+
+from ..formats.table import Column, rows_of
+from ..lint.names import ENGINE_VALUES
+from ..metrics.catalogue import specs
+from ..model import MetricSpec
+from .options import format_option, output_option, result_stream
 
 
 @click.group()

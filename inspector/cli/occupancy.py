@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import TextIO
 
 import click
-from kinspect.inspector import machines
-from kinspect.inspector.cli.options import format_option, output_option, result_stream
-from kinspect.inspector.metrics.occupancy import Level, Occupancy
-from kinspect.inspector.metrics.occupancy import metrics as occupancy_metrics
-from kinspect.inspector.metrics.occupancy import occupancy as work_out
-from kinspect.inspector.model import Demand, Machine
-from kinspect.inspector.render.json_v1 import metrics_dict
-from kinspect.inspector.render.table import Column, rows_of
-from kinspect.inspector.render.view import cut
+
+from .. import machines
+from ..explain.view import cut
+from ..formats.table import Column, rows_of
+from ..metrics.occupancy import Level, Occupancy
+from ..metrics.occupancy import metrics as occupancy_metrics
+from ..metrics.occupancy import occupancy as work_out
+from ..model import Demand, Machine
+from ..report.json_write import metrics_dict
+from .options import format_option, output_option, result_stream
 
 _NAMES = {"vgpr": "VGPRs", "sgpr": "SGPRs", "lds": "LDS"}
 

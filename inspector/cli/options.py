@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar, cast
 
 import click
-from kinspect.inspector.streams import PlainStream, plain
-from kinspect.inspector.writing import replacing_text, unwritable
+
+from ..streams import PlainStream, plain
+from ..writing import replacing_text, unwritable
 
 F = TypeVar("F", bound=Callable[..., Any])
 

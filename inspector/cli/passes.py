@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import TextIO
 
 import click
-from kinspect.inspector import machines
-from kinspect.inspector.capture.targets import resolve
-from kinspect.inspector.cli.options import format_option, output_option, result_stream
-from kinspect.inspector.compiler.passes import Pass, PassDump, diff, read_passes
-from kinspect.inspector.compiler.pool import Compiler
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import Variant
-from kinspect.inspector.pipeline import asked_for, load_saved
-from kinspect.inspector.render.table import Column, rows_of
-from kinspect.inspector.runs.capturing import variants_of
-from kinspect.inspector.runs.jobs import Request, label_of, settings_of
+
+from .. import machines
+from ..capture.targets import resolve
+from ..compile.passes import Pass, PassDump, diff, read_passes
+from ..compile.pool import Compiler
+from ..errors import KinspectError
+from ..formats.table import Column, rows_of
+from ..model import Variant
+from ..pipeline.capturing import variants_of
+from ..pipeline.collecting import asked_for, load_saved
+from ..pipeline.jobs import Request, label_of, settings_of
+from .options import format_option, output_option, result_stream
 
 
 @click.command()

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from kinspect.inspector.cli.options import compile_options
-from kinspect.inspector.cli.profile_imported import compare, export, import_
-from kinspect.inspector.cli.profiles import expression, read, report_options, write
-from kinspect.inspector.cli.telling import tell
-from kinspect.inspector.errors import KinspectError
+
+from ..errors import KinspectError
+from .options import compile_options
+from .profile_imported import compare, export, import_
+from .profiles import expression, read, report_options, write
+from .telling import tell
 
 if TYPE_CHECKING:
-    from kinspect.inspector.rocprof.running.manifest import Manifest
-    from kinspect.inspector.runs.profile_run import Request as RunRequest
+    from ..profile.running.manifest import Manifest
+    from ..profile.running.run import Request as RunRequest
 
 OURS = 125
 _RUN = "run"
@@ -120,8 +121,8 @@ def profile() -> None:
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...], **options: Any) -> int:
     """Run COMMAND under a profiler; see `kinspect profile --help`."""
-    from kinspect.inspector.rocprof.running import manifest
-    from kinspect.inspector.runs import profile_run
+    from ..profile.running import manifest
+    from ..profile.running import run as profile_run
 
     request = _request(command, options)
     try:
@@ -152,8 +153,8 @@ def run(command: tuple[str, ...], **options: Any) -> int:
 
 
 def _request(command: tuple[str, ...], options: dict[str, Any]) -> RunRequest:
-    from kinspect.inspector.rocprof.running.commands import Att
-    from kinspect.inspector.runs.profile_run import Request
+    from ..profile.running.commands import Att
+    from ..profile.running.run import Request
 
     _refuse_alone(options)
     return Request(

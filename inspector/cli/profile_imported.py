@@ -7,16 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from kinspect.inspector.cli.options import compile_options, output_option, result_stream
-from kinspect.inspector.cli.profiles import (
-    check_save,
-    read,
-    report_options,
-    save_reports,
-    write,
-)
-from kinspect.inspector.cli.telling import tell
-from kinspect.inspector.errors import KinspectError
+
+from ..errors import KinspectError
+from .options import compile_options, output_option, result_stream
+from .profiles import check_save, read, report_options, save_reports, write
+from .telling import tell
 
 
 @click.command("import")
@@ -65,8 +60,8 @@ def compare(left: Path, right: Path, output: Path | None, **options: Any) -> int
 
     Exit status: 0; 2 where nothing, or not all of it, could be read.
     """
-    from kinspect.inspector.diff import profiles
-    from kinspect.inspector.render import profile_diff
+    from ..compare import profiles
+    from ..formats import profile_diff
 
     sides = read(left, options), read(right, options)
     found = profiles.compare(*sides)
@@ -97,7 +92,7 @@ def export(path: Path, output: Path) -> int:
 
     Exit status: 0; 2 where nothing, or not all of it, could be read.
     """
-    from kinspect.inspector.render import timeline
+    from ..formats import timeline
 
     found = read(path, {"joined": (), "skip_warmup": None})
     if not any(timeline.is_drawn(found.recording)):

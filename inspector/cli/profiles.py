@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
-from kinspect.inspector.cli.options import format_option
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.version import VERSION
+
+from ..errors import KinspectError
+from ..version import VERSION
+from .options import format_option
 
 if TYPE_CHECKING:
-    from kinspect.inspector.model import KernelReport
-    from kinspect.inspector.recording import Profile
+    from ..model import KernelReport
+    from ..recording import Profile
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,9 +68,9 @@ def expression(text: str | None) -> str | None:
 
 def read(path: Path, options: Mapping[str, Any]) -> Profile:
     """Reads and joins a run folder or file, as `report_options` and `compile_options` ask."""
-    from kinspect.inspector import pipeline
-    from kinspect.inspector.runs import profiling
-    from kinspect.inspector.runs.jobs import Request
+    from ..pipeline import collecting as pipeline
+    from ..pipeline import profiling
+    from ..pipeline.jobs import Request
 
     request = Request(
         targets=tuple(options["joined"]),
@@ -92,7 +93,7 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
 
 def write(found: Profile, stream: TextIO, options: Mapping[str, Any]) -> None:
     """Prints it in the format that `report_options` name."""
-    from kinspect.inspector.render import profile_json, profile_text
+    from ..formats import profile_json, profile_text
 
     if options["form"] == "json":
         profile_json.write(found, stream)
@@ -116,8 +117,8 @@ def save_reports(found: Profile, path: Path) -> None:
     Raises:
         KinspectError: nothing was measured, or the file cannot be written.
     """
-    from kinspect.inspector import saved
-    from kinspect.inspector.model import Report
+    from ..model import Report
+    from ..report import saved
 
     kernels = (*found.reports, *_unanalysed(found))
     if not kernels:
@@ -141,7 +142,7 @@ def save_reports(found: Profile, path: Path) -> None:
 
 def _unanalysed(found: Profile) -> tuple[KernelReport, ...]:
     """Kernels that were measured alone, as reports that have nothing but what was measured."""
-    from kinspect.inspector.model import KernelReport
+    from ..model import KernelReport
 
     return tuple(
         KernelReport(

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kinspect.inspector.printable import printable_line
-from kinspect.inspector.streams import underneath
+from ..printable import printable_line
+from ..streams import underneath
 
 _CLEARED = "\r\x1b[K"
 

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
-from kinspect.inspector.capture.trace import SUFFIX, Trace, merge, write_trace
-from kinspect.inspector.cli.signals import signals_for
-from kinspect.inspector.errors import KinspectError
+
+from ..capture.trace import SUFFIX, Trace, merge, write_trace
+from ..errors import KinspectError
+from .signals import signals_for
 
 SOURCES = Path(__file__).parent.parent / "guest" / "record"
 STARTUP = "sitecustomize.py"

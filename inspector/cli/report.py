@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-from kinspect.inspector.cli.options import result_stream
-from kinspect.inspector.cli.target_options import ScriptCommand, TargetOptions, target_options
-from kinspect.inspector.cli.telling import Progress, tell
-from kinspect.inspector.errors import KinspectError
+
+from ..errors import KinspectError
+from .options import result_stream
+from .target_options import ScriptCommand, TargetOptions, target_options
+from .telling import Progress, tell
 
 
 @click.command(cls=ScriptCommand)
@@ -43,11 +44,11 @@ def command(
     """
     request, targets = target.request(), target.targets
     # Loaded only here: templates are of no use to other commands.
-    from kinspect.inspector import pipeline
-    from kinspect.inspector.render import view
-    from kinspect.inspector.render.html import page
-    from kinspect.inspector.runs import profiling
-    from kinspect.inspector.runs.picturing import shown
+    from ..explain import view
+    from ..formats.html import page
+    from ..formats.html.picturing import shown
+    from ..pipeline import collecting as pipeline
+    from ..pipeline import profiling
 
     runs = [name for name in targets if profiling.is_recording(Path(name))]
     if runs and len(targets) > 1:

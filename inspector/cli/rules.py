@@ -8,19 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from kinspect.inspector.analysis import catalogue
-from kinspect.inspector.cli.options import format_option, output_option, result_stream
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.lint.catalogue import Catalogue, nearest
-from kinspect.inspector.lint.schema import (
-    Pack,
-    PackError,
-    bundled_packs,
-    load_named,
-    load_pack,
-    load_packs,
-)
-from kinspect.inspector.render import rules as text
+
+from ..errors import KinspectError
+from ..formats import rules as text
+from ..lint.catalogue import Catalogue, nearest
+from ..lint.schema import Pack, PackError, bundled_packs, load_named, load_pack, load_packs
+from ..pipeline.analysis import catalogue
+from .options import format_option, output_option, result_stream
 
 rules_option = click.option(
     "--rules",
@@ -90,7 +84,7 @@ def print_schema(output: Path | None) -> None:
     With `# yaml-language-server: $schema=FILE` as its first line, a pack is completed and checked
     as it is written. Which metrics exist only `kinspect rules check` knows.
     """
-    from kinspect.inspector.lint.packschema import pack_schema
+    from ..lint.packschema import pack_schema
 
     with result_stream(output) as stream:
         json.dump(pack_schema(), stream, indent=2)

@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 from click.core import ParameterSource
-from kinspect.inspector.cli.options import format_option, output_option, result_stream
-from kinspect.inspector.cli.progress import ProgressLine
-from kinspect.inspector.cli.signals import INTERRUPTED
-from kinspect.inspector.cli.target_options import ScriptCommand, TargetOptions, target_options
-from kinspect.inspector.runs.jobs import Request, settings_of
-from kinspect.inspector.runs.sweeping import (
+
+from ..capture.axes import axes_of
+from ..compare.sweep.running import (
     MOST_POINTS,
     MOST_TUNED,
     Done,
@@ -28,13 +25,17 @@ from kinspect.inspector.runs.sweeping import (
     gathering,
     sweep,
 )
-from kinspect.inspector.sweep.axes import axes_of
-from kinspect.inspector.sweep.table import Sweep, only_front, sort_key, sorted_lines
+from ..compare.sweep.table import Sweep, only_front, sort_key, sorted_lines
+from ..pipeline.jobs import Request, settings_of
+from .options import format_option, output_option, result_stream
+from .progress import ProgressLine
+from .signals import INTERRUPTED
+from .target_options import ScriptCommand, TargetOptions, target_options
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from kinspect.inspector.runs.sweeping import Work
+    from ..compare.sweep.running import Work
 
 BAR_WIDTH = 24
 
@@ -150,8 +151,8 @@ def _where(
     if scheduler is None:
         yield None, None
         return
-    from kinspect.inspector.compiler.pool import Compiler
-    from kinspect.inspector.runs import cluster
+    from ..compare.sweep import cluster
+    from ..compile.pool import Compiler
 
     with Compiler(settings_of(run)) as compiler:
         work = cluster.work_for(compiler.toolchain().triton_key, python)
@@ -170,11 +171,11 @@ def _arranged(result: Sweep, sort: str | None, only_pareto: bool) -> Sweep:
 
 def _write(result: Sweep, form: str, stream: TextIO, color: bool | None) -> None:
     if form == "text":
-        from kinspect.inspector.render import sweep as text
+        from ..formats import sweep as text
 
         text.write(result, stream, color=color)
         return
-    from kinspect.inspector.render import sweep_data
+    from ..formats import sweep_data
 
     writer = {"csv": sweep_data.write_csv, "json": sweep_data.write_json}[form]
     writer(result, stream)

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from kinspect.inspector.capture.options import MOST_CONFIGS, MOST_SETS, TIME_LIMIT, CaptureOptions
-from kinspect.inspector.cli.options import compile_options, launch_options, split_list
-from kinspect.inspector.errors import KinspectError
+
+from ..capture.options import MOST_CONFIGS, MOST_SETS, TIME_LIMIT, CaptureOptions
+from ..errors import KinspectError
+from .options import compile_options, launch_options, split_list
 
 if TYPE_CHECKING:
-    from kinspect.inspector.lint.schema import Pack
-    from kinspect.inspector.runs.jobs import Request
+    from ..lint.schema import Pack
+    from ..pipeline.jobs import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
 ARGV = "kinspect.argv"
@@ -57,8 +58,8 @@ class TargetOptions:
             passes: whether the MLIR dump is recorded.
             rules: what is target of each report; None for the default pack.
         """
-        from kinspect.inspector.analysis import Overrides
-        from kinspect.inspector.runs.jobs import Request
+        from ..pipeline.analysis import Overrides
+        from ..pipeline.jobs import Request
 
         return Request(
             targets=self.targets,

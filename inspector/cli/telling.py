@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from kinspect.inspector.cli.progress import ProgressLine
-from kinspect.inspector.model import ErrorRecord
-from kinspect.inspector.runs.events import Captured, Compiled
+from ..model import ErrorRecord
+from ..pipeline.events import Captured, Compiled
+from .progress import ProgressLine
 
 T = TypeVar("T")
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
-from kinspect.inspector.model import Block, Function, Instruction
+from ..model import Block, Function, Instruction
+from .flow import FLOW_CLASSES, Flow, flow_of
 
 _LDS_READ, _LDS_WRITE, _READ, _WRITE = 1, 2, 4, 8
 _EVERYTHING = _LDS_READ | _LDS_WRITE | _READ | _WRITE

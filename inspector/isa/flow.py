@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from kinspect.inspector.model import OpInfo
+from ..model import OpInfo
 
 FLOW_CLASSES = frozenset({"branch", "control"})
 """The only classes whose instructions may do anything but go on with the next one."""

@@ -12,28 +12,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from kinspect.inspector.isa.asm.contents import lines_of
-from kinspect.inspector.isa.asm.debugloc import LocationTable
-from kinspect.inspector.isa.asm.rawcode import (
-    ADDRESS,
-    COMMENT,
-    FILLER,
-    MNEMONIC,
-    OP,
-    OPERANDS,
-    RawFunction,
-)
-from kinspect.inspector.isa.asm.words import PRELOAD_HEADER_BYTES
-from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
-from kinspect.inspector.isa.graph.branches import (
+from ..model import Function, OpInfo, Program, Resources, SourceLoc
+from .asm.contents import lines_of
+from .asm.debugloc import LocationTable
+from .asm.rawcode import ADDRESS, COMMENT, FILLER, MNEMONIC, OP, OPERANDS, RawFunction
+from .asm.words import PRELOAD_HEADER_BYTES
+from .flow import FLOW_CLASSES, Flow, flow_of
+from .graph.branches import (
     RETURN_REGISTERS,
     branch_destination,
     register_jump_destination,
     resolve_addresses,
 )
-from kinspect.inspector.isa.graph.functions import finish
-from kinspect.inspector.isa.mnemonics import classify, lookup
-from kinspect.inspector.model import Function, OpInfo, Program, Resources, SourceLoc
+from .graph.functions import finish
+from .mnemonics import classify, lookup
 
 _SYMBOL = re.compile(r"^(?:([0-9a-fA-F]{6,16}) )?<(.+)>:\s*$")
 _FORMAT = re.compile(r"file format (elf\S*)")

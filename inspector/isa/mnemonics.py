@@ -14,8 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from kinspect.inspector.documents import own_yaml
-from kinspect.inspector.model import OpInfo
+from ..documents import own_yaml
+from ..model import OpInfo
 
 # LLVM spells "this atomic returns the old value" as glc (to gfx90a, gfx10-11), sc0 (gfx94x/950) or
 # a temporal hint ending in _RETURN (gfx12+): AMDGPUAsmParser / AMDGPUInstPrinter of LLVM 22.

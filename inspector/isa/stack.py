@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kinspect.inspector.model import Function, Instruction
+from ..model import Function, Instruction
 
 _CLASSES: Mapping[str, str] = {"global_load": "scratch_load", "global_store": "scratch_store"}
 _SCALAR = re.compile(r"(?<![\w.])s(?:(\d{1,3})\b|\[(\d{1,3}):(\d{1,3})\])")

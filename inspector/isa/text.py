@@ -6,23 +6,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.asm.contents import UnitContents
-from kinspect.inspector.isa.asm.foreign import (
-    is_listing,
-    names_amdgpu,
-    not_amdgcn,
-    split_units,
-)
-from kinspect.inspector.isa.asm.includes import Includes, nothing
-from kinspect.inspector.isa.asm.rawcode import CLS, MNEMONIC, RawFunction
-from kinspect.inspector.isa.asm.reader import read_unit
-from kinspect.inspector.isa.asm.resources import Statements, read_resources
-from kinspect.inspector.isa.asm.words import WORD, decode
-from kinspect.inspector.isa.graph.branches import resolve_labels
-from kinspect.inspector.isa.graph.functions import LEFT_OUT, finish
-from kinspect.inspector.isa.stack import with_stack_accesses
-from kinspect.inspector.model import Function, Program, Unread
+from ..errors import KinspectError
+from ..model import Function, Program, Unread
+from .asm.contents import UnitContents
+from .asm.foreign import is_listing, names_amdgpu, not_amdgcn, split_units
+from .asm.includes import Includes, nothing
+from .asm.rawcode import CLS, MNEMONIC, RawFunction
+from .asm.reader import read_unit
+from .asm.resources import Statements, read_resources
+from .asm.words import WORD, decode
+from .graph.branches import resolve_labels
+from .graph.functions import LEFT_OUT, finish
+from .stack import with_stack_accesses
 
 
 def parse_text(text: str, name: str, includes: Includes = nothing) -> Program:
@@ -66,7 +61,7 @@ def parse_texts(text: str, name: str, includes: Includes = nothing) -> tuple[Pro
         KinspectError: there is no AMDGCN in the text.
     """
     if is_listing(text):
-        from kinspect.inspector.isa.listing import read_listing
+        from .listing import read_listing
 
         listing = read_listing(text, name)
         if listing is None:
@@ -170,7 +165,7 @@ def _decode_words(raws: Sequence[RawFunction], contents: UnitContents) -> None:
     """Turns code that is written as machine words into instructions."""
     if not any(row[MNEMONIC] == WORD for raw in raws for row in raw.rows):
         return
-    from kinspect.inspector.isa.objects.wordcode import decoder
+    from .objects.wordcode import decoder
 
     waves = {
         read_resources(raw.name, contents.statements[raw.name], contents.symbols).wave_size

@@ -15,11 +15,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from kinspect.inspector.documents import json_value
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.lint.results import CheckedKernel
-from kinspect.inspector.model import Finding
-from kinspect.inspector.writing import reason, replacing_text
+from ..documents import json_value
+from ..errors import KinspectError
+from ..model import Finding
+from ..writing import reason, replacing_text
+from .results import CheckedKernel
 
 SCHEMA_VERSION = 1
 _MOST_FINDINGS = 1_000_000  # those that have gone are told one by one

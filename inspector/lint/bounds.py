@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from kinspect.inspector.model import MetricValue
+from ..model import MetricValue
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ import json
 import re
 from dataclasses import replace
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.lint.catalogue import Catalogue
-from kinspect.inspector.lint.engine import SourceText, evaluate, fingerprint
-from kinspect.inspector.lint.rule import Pack
-from kinspect.inspector.lint.schema import parse_pack
-from kinspect.inspector.model import Finding, KernelReport
+from ..errors import KinspectError
+from ..model import Finding, KernelReport
+from .catalogue import Catalogue
+from .engine import SourceText, evaluate, fingerprint
+from .rule import Pack
+from .schema import parse_pack
 
 BUDGET = "budget"
 """The id that findings about budgets have."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
-from kinspect.inspector.lint.names import CHOICES, ENGINE_VALUES, MATCHES, WORD_NAMES
-from kinspect.inspector.model import MetricSpec
+from ..model import MetricSpec
+from .names import CHOICES, ENGINE_VALUES, MATCHES, WORD_NAMES
 
 Kind = Literal["number", "text", "boolean", "mapping", "none", "any"]
 Scope = Literal["kernel", "loop", "instruction", "wait"]

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from kinspect.inspector.documents import is_nested, yaml_loader
-from kinspect.inspector.errors import KinspectError
+
+from ..documents import is_nested, yaml_loader
+from ..errors import KinspectError
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64

@@ -5,27 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from kinspect.inspector.lint.bounds import ANY, Interval, at_least
-from kinspect.inspector.lint.catalogue import HOT_LOOPS
-from kinspect.inspector.lint.names import MATCHES
-from kinspect.inspector.lint.nodes import Values
-from kinspect.inspector.lint.rule import Pack, Rule
-from kinspect.inspector.lint.subjects import Group, Place, Subjects
-from kinspect.inspector.lint.superseding import (
-    SEVERITY_RANK,
-    Match,
-    Severity,
-    without_superseded,
-)
-from kinspect.inspector.model import (
-    Finding,
-    KernelReport,
-    Location,
-    LoopReport,
-    MemoryOp,
-    MetricValue,
-    SourceLoc,
-)
+from ..model import Finding, KernelReport, Location, LoopReport, MemoryOp, MetricValue, SourceLoc
+from .bounds import ANY, Interval, at_least
+from .catalogue import HOT_LOOPS
+from .names import MATCHES
+from .nodes import Values
+from .rule import Pack, Rule
+from .subjects import Group, Place, Subjects
+from .superseding import SEVERITY_RANK, Match, Severity, without_superseded
 
 MAX_ACCESSES = 5
 MAX_SOURCE_LINES = 3

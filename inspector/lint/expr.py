@@ -9,18 +9,8 @@ import ast
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kinspect.inspector.lint.catalogue import Catalogue, Entry, Kind, Scope, nearest
-from kinspect.inspector.lint.nodes import (
-    FUNCTIONS,
-    Apply,
-    Constant,
-    Expression,
-    IsNone,
-    Join,
-    MetricName,
-    Node,
-    Source,
-)
+from .catalogue import Catalogue, Entry, Kind, Scope, nearest
+from .nodes import FUNCTIONS, Apply, Constant, Expression, IsNone, Join, MetricName, Node, Source
 
 MAX_LENGTH = 2000
 """Characters of one condition. Deep nesting is bounded with it."""

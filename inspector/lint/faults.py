@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kinspect.inspector.errors import KinspectError
+from ..errors import KinspectError
 
 
 class FaultsError(KinspectError):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
 
-from kinspect.inspector.model import MetricSpec, Origin
+from ..model import MetricSpec, Origin
 
 MATCHES = "matches"
 """How many instructions or waits of one loop a rule found; for its message and fix alone."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.lint.bounds import Interval, apply
-from kinspect.inspector.lint.catalogue import Kind
-from kinspect.inspector.model import MetricValue
+from ..errors import KinspectError
+from ..model import MetricValue
+from .bounds import Interval, apply
+from .catalogue import Kind
 
 Source = Literal["kernel", "loop", "subject"]
 

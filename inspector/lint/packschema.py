@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kinspect.inspector.lint.reader import ID, TAG
-from kinspect.inspector.lint.rule import Override, PackText, Reference, RuleText
-from kinspect.inspector.model import Trials
+from ..model import Trials
+from .reader import ID, TAG
+from .rule import Override, PackText, Reference, RuleText
 
 _SHAPES: Mapping[type, str] = MappingProxyType(
     {RuleText: "rule", Reference: "reference", Override: "override", Trials: "trials"}

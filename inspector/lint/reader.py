@@ -12,14 +12,15 @@ from types import MappingProxyType
 from typing import Any
 
 import yaml
-from kinspect.inspector.lint import document
-from kinspect.inspector.lint.catalogue import Catalogue, Scope, nearest
-from kinspect.inspector.lint.document import Fault
-from kinspect.inspector.lint.expr import ExpressionError, compile_condition
-from kinspect.inspector.lint.nodes import Expression
-from kinspect.inspector.lint.rule import Override, PackText, Reference, Rule, RuleText
-from kinspect.inspector.lint.template import Template, compile_template
-from kinspect.inspector.model import Trials
+
+from ..model import Trials
+from . import document
+from .catalogue import Catalogue, Scope, nearest
+from .document import Fault
+from .expr import ExpressionError, compile_condition
+from .nodes import Expression
+from .rule import Override, PackText, Reference, Rule, RuleText
+from .template import Template, compile_template
 
 ID = r"[A-Za-z][A-Za-z0-9._-]*"
 TAG = r"[a-z][a-z0-9-]*"

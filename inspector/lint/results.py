@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kinspect.inspector.lint.rule import Rule
-from kinspect.inspector.model import ErrorRecord, Finding, SourceLoc
+from ..model import ErrorRecord, Finding, SourceLoc
+from .rule import Rule
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kinspect.inspector.lint.catalogue import Scope
-from kinspect.inspector.lint.nodes import Expression, MetricName
-from kinspect.inspector.lint.template import Template
-from kinspect.inspector.model import Trials
+from ..model import Trials
+from .catalogue import Scope
+from .nodes import Expression, MetricName
+from .template import Template
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

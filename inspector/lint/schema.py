@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.lint import document
-from kinspect.inspector.lint.catalogue import Catalogue, nearest
-from kinspect.inspector.lint.document import Fault, PackError
-from kinspect.inspector.lint.reader import Draft, Reader
-from kinspect.inspector.lint.rule import Override, Pack, Reference, Rule, RuleText
-from kinspect.inspector.model import MetricSpec
+from ..errors import KinspectError
+from ..model import MetricSpec
+from . import document
+from .catalogue import Catalogue, nearest
+from .document import Fault, PackError
+from .reader import Draft, Reader
+from .rule import Override, Pack, Reference, Rule, RuleText
 
 __all__ = [
     "DEFAULT_PACK",

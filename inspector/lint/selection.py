@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kinspect.inspector.lint.catalogue import nearest
-from kinspect.inspector.lint.faults import FaultsError
-from kinspect.inspector.lint.rule import Pack, Rule
+from .catalogue import nearest
+from .faults import FaultsError
+from .rule import Pack, Rule
 
 PREVIEW = "preview"
 """Stands for the rules that are not yet proved, as a tag would."""

@@ -10,16 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kinspect.inspector.lint.catalogue import Scope
-from kinspect.inspector.model import (
-    Access,
-    KernelReport,
-    LoopReport,
-    MemoryOp,
-    MetricValue,
-    SourceLoc,
-    WaitOp,
-)
+from ..model import Access, KernelReport, LoopReport, MemoryOp, MetricValue, SourceLoc, WaitOp
+from .catalogue import Scope
 
 _LAST = float("inf")
 _ORDER_OF_VERDICTS = ("missing", "over-strict")

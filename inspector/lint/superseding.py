@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
-from kinspect.inspector.lint.nodes import Values
-from kinspect.inspector.lint.rule import Rule
-from kinspect.inspector.lint.subjects import Place
+from .nodes import Values
+from .rule import Rule
+from .subjects import Place
 
 Severity = Literal["error", "warning", "info"]
 MEMORY_CLASSES = frozenset(

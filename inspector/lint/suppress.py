@@ -19,8 +19,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from kinspect.inspector.documents import python_tree
-from kinspect.inspector.lint.results import Suppression
+from ..documents import python_tree
+from .results import Suppression
 
 MARK = "kinspect:"
 """What a text has to hold to be worth a closer look."""

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kinspect.inspector.lint.catalogue import Catalogue, Scope
-from kinspect.inspector.lint.expr import ExpressionError, compile_figure
-from kinspect.inspector.lint.nodes import Expression, MetricName, Values
-from kinspect.inspector.model import MetricValue
+from ..model import MetricValue
+from .catalogue import Catalogue, Scope
+from .expr import ExpressionError, compile_figure
+from .nodes import Expression, MetricName, Values
 
 _BRACED = re.compile(r"\{([^{}]*)\}")
 _OPTIONAL = re.compile(r"\[\[([^\[\]]*\{[^\[\]]*)\]\]")

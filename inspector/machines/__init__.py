@@ -5,7 +5,7 @@ A new target is a new `gfxNNN.yaml` and nothing else.
 
 from __future__ import annotations
 
-from kinspect.inspector.machines.loader import load, names
-from kinspect.inspector.machines.matrix import matrix_cycles
+from .loader import load, names
+from .matrix import matrix_cycles
 
 __all__ = ["load", "matrix_cycles", "names"]

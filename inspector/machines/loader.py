@@ -16,9 +16,10 @@ from typing import Any
 
 import msgspec
 import yaml
-from kinspect.inspector.documents import own_yaml
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import Machine
+
+from ..documents import own_yaml
+from ..errors import KinspectError
+from ..model import Machine
 
 _FOLDER = Path(__file__).parent
 _HEADER = frozenset({"name", "family", "inherits", "figures"})

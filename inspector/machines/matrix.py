@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kinspect.inspector.model import Machine
+from ..model import Machine
 
 # Operand formats of f8f6f4: 0 FP8, 1 BF8, 2 FP6, 3 BF6, 4 FP4. MFMA spells them as numbers (cbsz
 # for A, blgp for B; CDNA4 ISA reference), gfx1250 WMMA by name. Absent means 0.

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from kinspect.inspector.documents import own_yaml
-from kinspect.inspector.machines.loader import base_arch
+
+from ..documents import own_yaml
+from .loader import base_arch
 
 _FILE = Path(__file__).with_name("products.yaml")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from math import prod
 
-from kinspect.inspector.metrics.alignment_reasons import not_aligned
-from kinspect.inspector.metrics.contiguity_reasons import explain_contiguity
-from kinspect.inspector.metrics.generated_reasons import generated
-from kinspect.inspector.metrics.mask_reasons import masked, with_mask
-from kinspect.inspector.metrics.reasons import Reason, count, is_store
-from kinspect.inspector.ttgir.axes.flow import Axes
-from kinspect.inspector.ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, distinct_addresses
-from kinspect.inspector.ttgir.lowered import MATRIX_LAYOUTS
+from ..ttgir.axes.flow import Axes
+from ..ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, distinct_addresses
+from ..ttgir.lowered import MATRIX_LAYOUTS
+from .alignment_reasons import not_aligned
+from .contiguity_reasons import explain_contiguity
+from .generated_reasons import generated
+from .mask_reasons import masked, with_mask
+from .reasons import Reason, count, is_store
 
 
 def explain_global(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:

@@ -5,24 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
-from kinspect.inspector.metrics.access_reasons import explain_global
-from kinspect.inspector.metrics.lds_reasons import explain_lds
-from kinspect.inspector.metrics.reasons import Reason
-from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import Access, Layout, MemoryOp, SourceLoc
-from kinspect.inspector.ttgir.axes.facts import UNBOUNDED
-from kinspect.inspector.ttgir.axes.flow import Axes, Graph, analyze, functions
-from kinspect.inspector.ttgir.axes.tiles import (
-    WIDEST_BITS,
-    Layouts,
-    Limits,
-    Tile,
-    limits_of,
-    needed_values,
-    tile_of,
-)
-from kinspect.inspector.ttgir.lowered import element_bits
-from kinspect.inspector.ttgir.queries import LOOPS
+from ..model import Access, Layout, MemoryOp, SourceLoc
+from ..ttgir.axes.facts import UNBOUNDED
+from ..ttgir.axes.flow import Axes, Graph, analyze, functions
+from ..ttgir.axes.tiles import WIDEST_BITS, Layouts, Limits, Tile, limits_of, needed_values, tile_of
+from ..ttgir.lowered import element_bits
+from ..ttgir.queries import LOOPS
+from .access_reasons import explain_global
+from .lds_reasons import explain_lds
+from .reasons import Reason
+from .subject import Subject
 
 _SHOWN = (
     "opIdx",

@@ -5,22 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from math import gcd
 
-from kinspect.inspector.metrics.reasons import (
-    ALIGNED,
-    Noted,
-    Reason,
-    count,
-    line_of,
-    name_of,
-    noted,
-)
-from kinspect.inspector.model import SourceLoc
-from kinspect.inspector.ttgir.axes.blame import not_divisible
-from kinspect.inspector.ttgir.axes.cause import Blame
-from kinspect.inspector.ttgir.axes.flow import Axes
-from kinspect.inspector.ttgir.axes.names import words
-from kinspect.inspector.ttgir.axes.starts import unaligned_start
-from kinspect.inspector.ttgir.axes.tiles import Limits, Tile
+from ..model import SourceLoc
+from ..ttgir.axes.blame import not_divisible
+from ..ttgir.axes.cause import Blame
+from ..ttgir.axes.flow import Axes
+from ..ttgir.axes.names import words
+from ..ttgir.axes.starts import unaligned_start
+from ..ttgir.axes.tiles import Limits, Tile
+from .reasons import ALIGNED, Noted, Reason, count, line_of, name_of, noted
 
 FEW = ALIGNED // 2
 

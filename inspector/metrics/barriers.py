@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kinspect.inspector.metrics.subject import NOT_ALL_READ, Subject, Tally
-from kinspect.inspector.model import Metric, MetricSpec
+from ..model import Metric, MetricSpec
+from .subject import NOT_ALL_READ, Subject, Tally
 
 _NAME, _UNIT = "barriers.redundant", "barriers"
 

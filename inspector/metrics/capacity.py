@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import Machine
+from ..errors import KinspectError
+from ..model import Machine
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from kinspect.inspector.metrics import (
+from ..model import Instruction, Metric, MetricSpec
+from . import (
     barriers,
     dots,
     inline_asm,
@@ -31,8 +32,7 @@ from kinspect.inspector.metrics import (
     waits,
     work,
 )
-from kinspect.inspector.metrics.subject import Subject, Tally, tally
-from kinspect.inspector.model import Instruction, Metric, MetricSpec
+from .subject import Subject, Tally, tally
 
 
 @dataclass(frozen=True, slots=True)

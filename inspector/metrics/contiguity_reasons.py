@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kinspect.inspector.metrics.alignment_reasons import with_alignment
-from kinspect.inspector.metrics.mask_reasons import with_mask
-from kinspect.inspector.metrics.reasons import (
-    ALIGNED,
-    Noted,
-    Reason,
-    count,
-    is_store,
-    line_of,
-    name_of,
-    noted,
-)
-from kinspect.inspector.ttgir.axes.blame import not_contiguous
-from kinspect.inspector.ttgir.axes.cause import Blame, Kind
-from kinspect.inspector.ttgir.axes.flow import Axes
-from kinspect.inspector.ttgir.axes.starts import shift_of
-from kinspect.inspector.ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, distinct_addresses
+from ..ttgir.axes.blame import not_contiguous
+from ..ttgir.axes.cause import Blame, Kind
+from ..ttgir.axes.flow import Axes
+from ..ttgir.axes.starts import shift_of
+from ..ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, distinct_addresses
+from .alignment_reasons import with_alignment
+from .mask_reasons import with_mask
+from .reasons import ALIGNED, Noted, Reason, count, is_store, line_of, name_of, noted
 
 
 def explain_contiguity(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:

@@ -10,17 +10,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from kinspect.inspector.metrics.subject import MATRIX_CLASSES, Subject
-from kinspect.inspector.model import (
-    Machine,
-    Metric,
-    MetricSpec,
-    Scalar,
-    SourceLoc,
-    TtgirModule,
-)
-from kinspect.inspector.ttgir.lowered import DotFate, element_bits, fates
-from kinspect.inspector.ttgir.queries import LOOPS
+from ..model import Machine, Metric, MetricSpec, Scalar, SourceLoc, TtgirModule
+from ..ttgir.lowered import DotFate, element_bits, fates
+from ..ttgir.queries import LOOPS
+from .subject import MATRIX_CLASSES, Subject
 
 SPECS = (
     MetricSpec(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kinspect.inspector.metrics.reasons import ALIGNED, Reason
-from kinspect.inspector.ttgir.axes.flow import Axes
+from ..ttgir.axes.flow import Axes
+from .reasons import ALIGNED, Reason
 
 _OF_SIZES = frozenset(("contiguity", "divisibility", "mask"))
 

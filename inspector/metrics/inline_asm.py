@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from kinspect.inspector.isa.mnemonics import lookup
-from kinspect.inspector.metrics.subject import NOT_ALL_READ, Subject
-from kinspect.inspector.model import Metric, MetricSpec, Scalar, TtgirOp
-from kinspect.inspector.ttgir.queries import assembly_text, inline_assembly
+from ..isa.mnemonics import lookup
+from ..model import Metric, MetricSpec, Scalar, TtgirOp
+from ..ttgir.queries import assembly_text, inline_assembly
+from .subject import NOT_ALL_READ, Subject
 
 SPECS = (
     MetricSpec(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kinspect.inspector.isa.mnemonics import access_bits
-from kinspect.inspector.metrics import (
+from ..isa.mnemonics import access_bits
+from ..model import Access, Artifact, KernelReport, Loop, MemoryOp, SourceLoc, Variant, WaitOp
+from . import (
     lds_buffers,
     loop_shape,
     narrow_copies,
@@ -15,21 +16,11 @@ from kinspect.inspector.metrics import (
     spill_remedies,
     spill_slots,
 )
-from kinspect.inspector.metrics.catalogue import kernel_metrics
-from kinspect.inspector.metrics.loops import main_loop, reports
-from kinspect.inspector.metrics.options import option
-from kinspect.inspector.metrics.subject import MEMORY_CLASSES, Subject, innermost_loops
-from kinspect.inspector.metrics.wait_verdicts import judged
-from kinspect.inspector.model import (
-    Access,
-    Artifact,
-    KernelReport,
-    Loop,
-    MemoryOp,
-    SourceLoc,
-    Variant,
-    WaitOp,
-)
+from .catalogue import kernel_metrics
+from .loops import main_loop, reports
+from .options import option
+from .subject import MEMORY_CLASSES, Subject, innermost_loops
+from .wait_verdicts import judged
 
 _MEMORY = frozenset(MEMORY_CLASSES)
 
@@ -94,7 +85,7 @@ def _accesses(subject: Subject, memory: tuple[MemoryOp, ...]) -> tuple[Access, .
     if subject.ttgir is None:
         return ()
     # Only kernels with a TTGIR need the algebra of layouts; importing it takes milliseconds.
-    from kinspect.inspector.metrics.accesses import accesses
+    from .accesses import accesses
 
     return accesses(subject, memory)
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kinspect.inspector.metrics.subject import NOT_ALL_READ, Subject
-from kinspect.inspector.model import Instruction, LaunchOrigin, LdsOrigin, Metric, MetricSpec
+from ..model import Instruction, LaunchOrigin, LdsOrigin, Metric, MetricSpec
+from .subject import NOT_ALL_READ, Subject
 
 SPECS = (
     MetricSpec("wave_size", "lanes", "compiler", "kernel", "Work-items per wave: 32 or 64"),

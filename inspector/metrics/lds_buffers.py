@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kinspect.inspector.metrics.places import named, variable
-from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import LdsBuffer, Metric, MetricSpec, Scalar, SourceLoc, TtgirModule
+from ..model import LdsBuffer, Metric, MetricSpec, Scalar, SourceLoc, TtgirModule
+from .places import named, variable
+from .subject import Subject
 
 _HOLDERS, _LARGEST = "lds.holders", "lds.largest"
 MOST_NAMED = 3
@@ -68,8 +68,8 @@ def _as_allocated(buffers: Sequence[LdsBuffer], total: int | None) -> tuple[LdsB
 
 def _of_module(module: TtgirModule, total: int | None) -> tuple[LdsBuffer, ...]:
     # The algebra of layouts is loaded for Triton kernels alone.
-    from kinspect.inspector.ttgir.flow import flow_of
-    from kinspect.inspector.ttgir.shared_buffers import at_the_peak, shared_buffers
+    from ..ttgir.flow import flow_of
+    from ..ttgir.shared_buffers import at_the_peak, shared_buffers
 
     buffers = shared_buffers(flow_of(module))
     peak = {id(one) for one in at_the_peak(buffers, total)}
@@ -145,7 +145,7 @@ def _told(one: LdsBuffer) -> str:
 
 def _last_loop(module: TtgirModule | None) -> int:
     """The line at which a module's last loop begins; 0 where it has none."""
-    from kinspect.inspector.ttgir.queries import LOOPS
+    from ..ttgir.queries import LOOPS
 
     return max((op.line for op in module.ops if op.name in LOOPS), default=0) if module else 0
 

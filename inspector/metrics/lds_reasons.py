@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kinspect.inspector.metrics.access_reasons import short_run
-from kinspect.inspector.metrics.reasons import Reason, count
-from kinspect.inspector.model import Layout
-from kinspect.inspector.ttgir.axes.exchange import reads_of, rests_on_dot, rests_on_load, written_to
-from kinspect.inspector.ttgir.axes.flow import Graph
-from kinspect.inspector.ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, fastest, own_run
-from kinspect.inspector.ttgir.linear import LinearLayout
-from kinspect.inspector.ttgir.matrix import k_dim
+from ..model import Layout
+from ..ttgir.axes.exchange import reads_of, rests_on_dot, rests_on_load, written_to
+from ..ttgir.axes.flow import Graph
+from ..ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, fastest, own_run
+from ..ttgir.linear import LinearLayout
+from ..ttgir.matrix import k_dim
+from .access_reasons import short_run
+from .reasons import Reason, count
 
 _SWIZZLED = frozenset(("swizzled_shared", "amd_rotating_shared"))
 

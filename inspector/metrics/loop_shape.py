@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from kinspect.inspector.metrics.subject import MATRIX_CLASSES, MEMORY_CLASSES, Subject
-from kinspect.inspector.metrics.unroll import Place, place
-from kinspect.inspector.model import Function, Instruction, LoopReport, Metric, MetricSpec
+from ..model import Function, Instruction, LoopReport, Metric, MetricSpec
+from .subject import MATRIX_CLASSES, MEMORY_CLASSES, Subject
+from .unroll import Place, place
 
 _REMAINDER, _CODE, _TOTAL = "loop.remainder", "loop.code_bytes", "remainder.instructions"
 MAIN = "loop.main"

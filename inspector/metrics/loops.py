@@ -14,20 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kinspect.inspector.metrics import scratch_use, work
-from kinspect.inspector.metrics.catalogue import region_metrics
-from kinspect.inspector.metrics.loop_shape import MAIN, loop_metrics
-from kinspect.inspector.metrics.subject import Subject, own_instructions
-from kinspect.inspector.metrics.unroll import factor
-from kinspect.inspector.model import (
-    Function,
-    Instruction,
-    Loop,
-    LoopReport,
-    Metric,
-    SourceLoc,
-    int_of,
-)
+from ..model import Function, Instruction, Loop, LoopReport, Metric, SourceLoc, int_of
+from . import scratch_use, work
+from .catalogue import region_metrics
+from .loop_shape import MAIN, loop_metrics
+from .subject import Subject, own_instructions
+from .unroll import factor
 
 _MATRIX = ("count.mfma", "count.wmma")
 _TRAFFIC = (

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kinspect.inspector.metrics.alignment_reasons import argument_indivisible
-from kinspect.inspector.metrics.reasons import ALIGNED, Reason, is_store, line_of, name_of, noted
-from kinspect.inspector.model import TtgirOp
-from kinspect.inspector.ttgir.axes.blame import loaded_tile, not_constant
-from kinspect.inspector.ttgir.axes.cause import Blame, Kind
-from kinspect.inspector.ttgir.axes.flow import Axes
-from kinspect.inspector.ttgir.axes.names import words
-from kinspect.inspector.ttgir.axes.tiles import Limits, Tile
+from ..model import TtgirOp
+from ..ttgir.axes.blame import loaded_tile, not_constant
+from ..ttgir.axes.cause import Blame, Kind
+from ..ttgir.axes.flow import Axes
+from ..ttgir.axes.names import words
+from ..ttgir.axes.tiles import Limits, Tile
+from .alignment_reasons import argument_indivisible
+from .reasons import ALIGNED, Reason, is_store, line_of, name_of, noted
 
 _SIZE_OF_DESCRIPTOR = ".shape."  # as Triton names the arguments that it makes of one
 

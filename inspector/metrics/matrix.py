@@ -10,9 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from kinspect.inspector.machines import matrix_cycles
-from kinspect.inspector.metrics.subject import MATRIX_CLASSES, Subject, Tally
-from kinspect.inspector.model import Metric, MetricSpec
+from ..machines import matrix_cycles
+from ..model import Metric, MetricSpec
+from .subject import MATRIX_CLASSES, Subject, Tally
 
 SPECS = (
     MetricSpec(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kinspect.inspector.model import MetricSpec
+from ..model import MetricSpec
 
 
 def _kernel(name: str, unit: str, description: str) -> MetricSpec:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kinspect.inspector.metrics.subject import MEMORY_CLASSES, Subject, Tally
-from kinspect.inspector.model import Metric, MetricSpec
+from ..model import Metric, MetricSpec
+from .subject import MEMORY_CLASSES, Subject, Tally
 
 WIDEST_BITS = 128
 NARROW_BITS = 32

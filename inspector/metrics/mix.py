@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kinspect.inspector.isa.mnemonics import CLASSES
-from kinspect.inspector.metrics.subject import Subject, Tally
-from kinspect.inspector.model import Instruction, Metric, MetricSpec
+from ..isa.mnemonics import CLASSES
+from ..model import Instruction, Metric, MetricSpec
+from .subject import Subject, Tally
 
 SPECS = (
     MetricSpec(

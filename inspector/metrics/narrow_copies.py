@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kinspect.inspector.metrics.places import variable
-from kinspect.inspector.metrics.staging import NARROW_OPERANDS
-from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import LdsBuffer, Metric, MetricSpec, Scalar, TtgirModule
+from ..model import LdsBuffer, Metric, MetricSpec, Scalar, TtgirModule
+from .places import variable
+from .staging import NARROW_OPERANDS
+from .subject import Subject
 
 COPIES = "narrow_copies"
 _ONE_AHEAD = 2  # num_stages with which one tile is on its way
@@ -62,10 +62,10 @@ def kernel_metrics(
 def _twice(module: TtgirModule) -> tuple[list[str], int | None]:
     """Names of the tiles, and bytes of all of them; None where one's is unknown."""
     # The algebra of layouts is loaded for kernels that have such tiles.
-    from kinspect.inspector.metrics.narrow_operands import narrow_reads
-    from kinspect.inspector.ttgir.conversions import movements, tile_bytes
-    from kinspect.inspector.ttgir.flow import flow_of
-    from kinspect.inspector.ttgir.trips import staging
+    from ..ttgir.conversions import movements, tile_bytes
+    from ..ttgir.flow import flow_of
+    from ..ttgir.trips import staging
+    from .narrow_operands import narrow_reads
 
     flow = flow_of(module)
     found = staging(flow, movements(flow))

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kinspect.inspector.metrics.staging import NARROW_OPERANDS
-from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import Access, LoopReport, Metric, MetricSpec, Scalar
+from ..model import Access, LoopReport, Metric, MetricSpec, Scalar
+from .staging import NARROW_OPERANDS
+from .subject import Subject
 
 HERE = "narrow_here"
 
@@ -69,10 +69,10 @@ def _by_loop(
     if subject.ttgir is None or len(present) <= 1:  # what holds of the kernel holds of the loop
         return
     # The algebra of layouts is loaded for kernels that have narrow reads of several kinds.
-    from kinspect.inspector.metrics.narrow_operands import KINDS, narrow_reads
-    from kinspect.inspector.ttgir.conversions import movements
-    from kinspect.inspector.ttgir.flow import flow_of
-    from kinspect.inspector.ttgir.trips import staging
+    from ..ttgir.conversions import movements
+    from ..ttgir.flow import flow_of
+    from ..ttgir.trips import staging
+    from .narrow_operands import KINDS, narrow_reads
 
     flow = flow_of(subject.ttgir)
     kinds = narrow_reads(flow, staging(flow, movements(flow)))

@@ -11,18 +11,13 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 
-from kinspect.inspector.metrics.memory import NARROW_BITS
-from kinspect.inspector.model import Scalar, SourceLoc, TtgirOp
-from kinspect.inspector.ttgir.axes.flow import Graph, analyze, functions
-from kinspect.inspector.ttgir.axes.tiles import Layouts, Tile, limits_of, needed_values, tile_of
-from kinspect.inspector.ttgir.flow import (
-    Flow,
-    distinct_program_axes,
-    program_axes,
-    rests_on_loads,
-)
-from kinspect.inspector.ttgir.lowered import element_bits
-from kinspect.inspector.ttgir.trips import LOCAL_LOAD, Staging
+from ..model import Scalar, SourceLoc, TtgirOp
+from ..ttgir.axes.flow import Graph, analyze, functions
+from ..ttgir.axes.tiles import Layouts, Tile, limits_of, needed_values, tile_of
+from ..ttgir.flow import Flow, distinct_program_axes, program_axes, rests_on_loads
+from ..ttgir.lowered import element_bits
+from ..ttgir.trips import LOCAL_LOAD, Staging
+from .memory import NARROW_BITS
 
 KINDS = ("loaded", "twice", "masked", "indexed", "unshared", "apart", "computed")
 

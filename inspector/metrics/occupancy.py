@@ -15,15 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.metrics.capacity import (
-    Capacity,
-    capacity,
-    registers_needed,
-    registers_to_drop,
-    round_up,
-)
-from kinspect.inspector.model import Demand, Machine, Metric, MetricSpec
+from ..errors import KinspectError
+from ..model import Demand, Machine, Metric, MetricSpec
+from .capacity import Capacity, capacity, registers_needed, registers_to_drop, round_up
 
 Resource = Literal["vgpr", "sgpr", "lds", "waves_per_eu", "vgpr_request"]
 Limiter = Literal["vgpr", "sgpr", "lds", "workgroups", "waves", "waves_per_eu", "vgpr_request"]

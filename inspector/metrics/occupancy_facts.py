@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.metrics import launch
-from kinspect.inspector.metrics.occupancy import SPECS as OCCUPANCY
-from kinspect.inspector.metrics.occupancy import metrics
-from kinspect.inspector.metrics.registers import agprs_beyond
-from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import (
-    Demand,
-    Metric,
-    MetricSpec,
-    int_of,
-)
+from ..errors import KinspectError
+from ..model import Demand, Metric, MetricSpec, int_of
+from . import launch
+from .occupancy import SPECS as OCCUPANCY
+from .occupancy import metrics
+from .registers import agprs_beyond
+from .subject import Subject
 
 SPECS = (
     *OCCUPANCY,

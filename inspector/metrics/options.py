@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import Metric, MetricSpec, Scalar
+from ..model import Metric, MetricSpec, Scalar
+from .subject import Subject
 
 OPTIONS: Mapping[str, tuple[str, str]] = {
     # Triton's name -> unit, meaning

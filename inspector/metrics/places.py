@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kinspect.inspector.model import SourceLoc, TtgirOp
+from ..model import SourceLoc, TtgirOp
 
 
 def named(loc: SourceLoc | None) -> str | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kinspect.inspector.model import SourceLoc
-from kinspect.inspector.ttgir.axes.blame import is_argument
-from kinspect.inspector.ttgir.axes.cause import Blame
-from kinspect.inspector.ttgir.axes.flow import Axes
-from kinspect.inspector.ttgir.axes.names import argument_name, words
-from kinspect.inspector.ttgir.axes.tiles import Tile
+from ..model import SourceLoc
+from ..ttgir.axes.blame import is_argument
+from ..ttgir.axes.cause import Blame
+from ..ttgir.axes.flow import Axes
+from ..ttgir.axes.names import argument_name, words
+from ..ttgir.axes.tiles import Tile
 
 ALIGNED = 16
 """Triton notes of an argument whether it is divisible by this; 16 bytes are the widest access."""

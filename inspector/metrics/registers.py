@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kinspect.inspector.metrics.subject import NOT_ALL_READ, Subject
-from kinspect.inspector.model import Machine, Metric, MetricSpec, Resources
+from ..model import Machine, Metric, MetricSpec, Resources
+from .subject import NOT_ALL_READ, Subject
 
 SPECS = (
     MetricSpec(

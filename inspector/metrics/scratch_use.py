@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
-from kinspect.inspector.isa.mnemonics import access_bits
-from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import Function, Instruction, Metric, MetricSpec
+from ..isa.mnemonics import access_bits
+from ..model import Function, Instruction, Metric, MetricSpec
+from .subject import Subject
 
 _UNIT = "instructions"
 _SPILLED: Mapping[str, str] = {

@@ -9,19 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from kinspect.inspector.metrics.capacity import capacity
-from kinspect.inspector.metrics.options import option
-from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import (
-    Access,
-    LoopReport,
-    Metric,
-    MetricSpec,
-    Scalar,
-    SourceLoc,
-    TtgirModule,
-    value_of,
-)
+from ..model import Access, LoopReport, Metric, MetricSpec, Scalar, SourceLoc, TtgirModule, value_of
+from .capacity import capacity
+from .options import option
+from .subject import Subject
 
 REMEDIES = "spills.remedies"
 
@@ -199,7 +190,7 @@ def _aside(cdna: bool, products: Sequence[tuple[int, int]], waves: int) -> str:
 def _products(module: TtgirModule) -> list[tuple[int, int]]:
     """(M, N) of the dots in loops, or of all where no loop has one, batches as rows."""
     # Only Triton kernels need them.
-    from kinspect.inspector.ttgir import queries
+    from ..ttgir import queries
 
     in_loops = [dot for loop in queries.loops(module) for dot in loop.dots]
     tiles = map(queries.dot_tile_shapes, in_loops or queries.dots(module))
@@ -232,7 +223,7 @@ def _is_pipelined(module: TtgirModule | None) -> bool:
     if module is None:
         return True
     # Only Triton kernels need them.
-    from kinspect.inspector.ttgir import queries
+    from ..ttgir import queries
 
     places: dict[SourceLoc, set[int | None]] = {}
     for op in queries.loads(module):

@@ -9,17 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from kinspect.inspector.metrics.scratch_use import Use, place, scratch_accesses
-from kinspect.inspector.metrics.subject import Subject, innermost_loops
-from kinspect.inspector.model import (
-    Function,
-    Instruction,
-    Loop,
-    Metric,
-    MetricSpec,
-    SourceLoc,
-    SpillSlot,
-)
+from ..model import Function, Instruction, Loop, Metric, MetricSpec, SourceLoc, SpillSlot
+from .scratch_use import Use, place, scratch_accesses
+from .subject import Subject, innermost_loops
 
 _SLOTS, _HOT = "spills.slots", "spills.hot_slots"
 SPECS = (

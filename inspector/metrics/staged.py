@@ -7,22 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kinspect.inspector.metrics.narrow_operands import narrow_accesses, narrow_operands
-from kinspect.inspector.metrics.options import option
-from kinspect.inspector.metrics.places import of_op
-from kinspect.inspector.metrics.staging import (
-    CONVERTS,
-    DIRECT,
-    EPILOGUE,
-    NARROW_OPERANDS,
-    PLAIN,
-    TRIPS,
-    UNPIPELINED,
-)
-from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import Layout, Metric, Scalar, TtgirModule, TtgirOp, TtgirType
-from kinspect.inspector.ttgir.buffers import PlainAccess, plain_accesses
-from kinspect.inspector.ttgir.conversions import (
+from ..model import Layout, Metric, Scalar, TtgirModule, TtgirOp, TtgirType
+from ..ttgir.buffers import PlainAccess, plain_accesses
+from ..ttgir.conversions import (
     Conversion,
     Movements,
     before_stores,
@@ -33,12 +20,17 @@ from kinspect.inspector.ttgir.conversions import (
     rests_on_dot,
     tile_bytes,
 )
-from kinspect.inspector.ttgir.flow import Flow, flow_of
-from kinspect.inspector.ttgir.lowered import MATRIX_LAYOUTS, element_bits
-from kinspect.inspector.ttgir.queries import DOTS
-from kinspect.inspector.ttgir.repeated_trips import described, repeated
-from kinspect.inspector.ttgir.trips import Staging, staging
-from kinspect.inspector.ttgir.unpipelined import Cause, cause
+from ..ttgir.flow import Flow, flow_of
+from ..ttgir.lowered import MATRIX_LAYOUTS, element_bits
+from ..ttgir.queries import DOTS
+from ..ttgir.repeated_trips import described, repeated
+from ..ttgir.trips import Staging, staging
+from ..ttgir.unpipelined import Cause, cause
+from .narrow_operands import narrow_accesses, narrow_operands
+from .options import option
+from .places import of_op
+from .staging import CONVERTS, DIRECT, EPILOGUE, NARROW_OPERANDS, PLAIN, TRIPS, UNPIPELINED
+from .subject import Subject
 
 _UNPIPELINED: Mapping[Cause, tuple[str, str]] = {
     Cause.WHILE: (

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import Metric, MetricSpec, TtgirModule
+from ..model import Metric, MetricSpec, TtgirModule
+from .subject import Subject
 
 UNPIPELINED = "pipeline.unpipelined"
 CONVERTS = "layout.converts"
@@ -63,7 +63,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
         note = "compiled for no AMD target"
     elif module is not None:
         # The layout algebra is loaded for Triton kernels alone.
-        from kinspect.inspector.metrics.staged import facts
+        from .staged import facts
 
         try:
             yield from tuple(facts(subject, module))

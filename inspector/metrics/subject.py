@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinspect.inspector.isa.mnemonics import access_bits
-from kinspect.inspector.isa.waits import decode
-from kinspect.inspector.model import (
+from ..isa.mnemonics import access_bits
+from ..isa.waits import decode
+from ..model import (
     Function,
     Instruction,
     LaunchOrigin,

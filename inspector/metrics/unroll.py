@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from kinspect.inspector.metrics.subject import MATRIX_CLASSES
-from kinspect.inspector.model import Instruction, MetricSpec, SourceLoc, TtgirModule, TtgirOp
+from ..model import Instruction, MetricSpec, SourceLoc, TtgirModule, TtgirOp
+from .subject import MATRIX_CLASSES
 
 SPECS = (
     MetricSpec(
@@ -36,7 +36,7 @@ def factor(region: Sequence[Instruction], ttgir: TtgirModule | None) -> int | No
     """
     if ttgir is None:
         return None
-    from kinspect.inspector.ttgir import queries  # the layout algebra, for Triton kernels alone
+    from ..ttgir import queries  # the layout algebra, for Triton kernels alone
 
     done: Counter[Place] = Counter(
         place(inst.loc) for inst in region if inst.cls in MATRIX_CLASSES and inst.loc is not None

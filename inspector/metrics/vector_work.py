@@ -11,10 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from kinspect.inspector.metrics.mix import VALU_CLASSES, rates
-from kinspect.inspector.metrics.places import named
-from kinspect.inspector.metrics.subject import Subject, Tally
-from kinspect.inspector.model import Instruction, Metric, MetricSpec, SourceLoc
+from ..model import Instruction, Metric, MetricSpec, SourceLoc
+from .mix import VALU_CLASSES, rates
+from .places import named
+from .subject import Subject, Tally
 
 OVERHEAD = "vector_overhead"
 KINDS = ("integer", "select", "convert", "move")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from kinspect.inspector.metrics.subject import NOT_ALL_READ, Subject, Tally
-from kinspect.inspector.model import Metric, MetricSpec, WaitOp
+from ..model import Metric, MetricSpec, WaitOp
+from .subject import NOT_ALL_READ, Subject, Tally
 
 TIGHT = 8
 """Instructions: a wait that comes sooner after what it waits for hides nothing of its latency."""

@@ -9,20 +9,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from kinspect.inspector.isa.barriers import needless
-from kinspect.inspector.isa.waitflow.slack import slacks
-from kinspect.inspector.isa.waitflow.steps import steps_of
-from kinspect.inspector.isa.waitflow.verdicts import Verdicts, judge
-from kinspect.inspector.machines import matrix_cycles
-from kinspect.inspector.metrics.launch import wave_size, workgroup_size
-from kinspect.inspector.metrics.subject import (
-    MATRIX_CLASSES,
-    Subject,
-    Synchronisation,
-    innermost_loops,
-    wait_counts,
-)
-from kinspect.inspector.model import Function, Instruction, Machine, WaitOp
+from ..isa.barriers import needless
+from ..isa.waitflow.slack import slacks
+from ..isa.waitflow.steps import steps_of
+from ..isa.waitflow.verdicts import Verdicts, judge
+from ..machines import matrix_cycles
+from ..model import Function, Instruction, Machine, WaitOp
+from .launch import wave_size, workgroup_size
+from .subject import MATRIX_CLASSES, Subject, Synchronisation, innermost_loops, wait_counts
 
 # After it, operands name other VGPRs than they say (gfx1250).
 _MOVES_REGISTERS = "s_set_vgpr_msb"

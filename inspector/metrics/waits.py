@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from kinspect.inspector.metrics.subject import Subject, Tally
-from kinspect.inspector.model import Metric, MetricSpec
+from ..model import Metric, MetricSpec
+from .subject import Subject, Tally
 
 SPECS = (
     MetricSpec(

@@ -13,16 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import prod
 
-from kinspect.inspector.isa.mnemonics import access_bits
-from kinspect.inspector.metrics.subject import MATRIX_CLASSES, Subject
-from kinspect.inspector.metrics.unroll import Place, factor, place
-from kinspect.inspector.model import (
-    Instruction,
-    Metric,
-    MetricSpec,
-    TtgirModule,
-    TtgirOp,
-)
+from ..isa.mnemonics import access_bits
+from ..model import Instruction, Metric, MetricSpec, TtgirModule, TtgirOp
+from .subject import MATRIX_CLASSES, Subject
+from .unroll import Place, factor, place
 
 MACS, LOADED, ITERATIONS = "work.macs", "work.loaded", "work.iterations"
 
@@ -97,8 +91,8 @@ def _of_kernel(subject: Subject) -> _Work:
     if module is None:
         return None, None, "needs the kernel's TTGIR"
     # Only Triton kernels need them.
-    from kinspect.inspector.ttgir import queries
-    from kinspect.inspector.ttgir.axes.tiles import tile_of
+    from ..ttgir import queries
+    from ..ttgir.axes.tiles import tile_of
 
     if subject.function.loops:
         return None, None, "how often its loops run is not known"
@@ -142,7 +136,7 @@ def _constants(module: TtgirModule) -> dict[str, int]:
 
 def _runs(op: TtgirOp, module: TtgirModule, constants: Mapping[str, int]) -> int | None:
     """How often the loops around an operation run it; None where their bounds are not constant."""
-    from kinspect.inspector.ttgir import queries
+    from ..ttgir import queries
 
     runs, loop = 1, queries.loop_above(op, module)
     while loop is not None:
@@ -172,7 +166,7 @@ def _of_loop(
 
 def _loop_macs(subject: Subject, module: TtgirModule, region: Sequence[Instruction]) -> int | None:
     """What the dots of a loop need; 0 where the kernel has no dot at all."""
-    from kinspect.inspector.ttgir import queries
+    from ..ttgir import queries
 
     if not queries.dots(module):
         return 0
@@ -210,7 +204,7 @@ def _macs_of(
         asked: multiply-accumulates of those in TTIR; None where it has none there.
         module: the TTGIR.
     """
-    from kinspect.inspector.ttgir import queries
+    from ..ttgir import queries
 
     inside = [op for op in dots if queries.loop_above(op, module) is not None]
     kinds = {(queries.mfma_per_dot(op, module), _macs((op,))) for op in inside}
@@ -253,7 +247,7 @@ def _function(where: Place) -> tuple[str, Place]:
 
 
 def _macs(dots: Iterable[TtgirOp]) -> int | None:
-    from kinspect.inspector.ttgir.queries import dot_tile_shapes
+    from ..ttgir.queries import dot_tile_shapes
 
     total = 0
     for op in dots:
@@ -275,10 +269,10 @@ def _loop_loaded(
     held against what one iteration of the source's loop gives it. Every tile of that loop must be
     there, each as often: a load that was moved out of the loop leaves the figure unknown.
     """
-    from kinspect.inspector.ttgir import queries
-    from kinspect.inspector.ttgir.axes.tiles import tile_of
-    from kinspect.inspector.ttgir.layouts import type_to_linear
-    from kinspect.inspector.ttgir.lowered import element_bits
+    from ..ttgir import queries
+    from ..ttgir.axes.tiles import tile_of
+    from ..ttgir.layouts import type_to_linear
+    from ..ttgir.lowered import element_bits
 
     inside = [
         (op, loop)
@@ -322,7 +316,7 @@ def _loop_loaded(
 
 def _is_opaque(op: TtgirOp) -> bool:
     """Whether a load is neither a tile nor a scalar: one through a descriptor."""
-    from kinspect.inspector.ttgir.axes.tiles import tile_of
+    from ..ttgir.axes.tiles import tile_of
 
     scalar = op.name == "tt.load" and bool(op.result_types) and op.result_types[0].kind != "tensor"
     return tile_of(op) is None and not scalar
@@ -330,7 +324,7 @@ def _is_opaque(op: TtgirOp) -> bool:
 
 def _branch_above(op: TtgirOp, module: TtgirModule) -> bool:
     """Whether an operation is executed on a condition, within the innermost loop around it."""
-    from kinspect.inspector.ttgir.queries import LOOPS
+    from ..ttgir.queries import LOOPS
 
     parent = op.parent
     while parent is not None and module.ops[parent].name not in LOOPS:

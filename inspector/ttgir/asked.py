@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import TtgirModule, TtgirOp
-from kinspect.inspector.ttgir.attrs import UNKNOWN_TYPE, Context
-from kinspect.inspector.ttgir.lines import LocationLine, Statement, location, statement
-from kinspect.inspector.ttgir.locs import Alias, LocTable
-from kinspect.inspector.ttgir.lowered import CONVERSIONS
-from kinspect.inspector.ttgir.opforms import OPERAND_ORDER
-from kinspect.inspector.ttgir.parser import parse_ttgir
-from kinspect.inspector.ttgir.queries import DOTS
-from kinspect.inspector.ttgir.results import result_types
-from kinspect.inspector.ttgir.statement import read_form
+from ..errors import KinspectError
+from ..model import TtgirModule, TtgirOp
+from .attrs import UNKNOWN_TYPE, Context
+from .lines import LocationLine, Statement, location, statement
+from .locs import Alias, LocTable
+from .lowered import CONVERSIONS
+from .opforms import OPERAND_ORDER
+from .parser import parse_ttgir
+from .queries import DOTS
+from .results import result_types
+from .statement import read_form
 
 _DOT = "tt.dot"
 _STATEMENT = re.compile(

@@ -11,19 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import Layout, TtgirType
-from kinspect.inspector.ttgir.lexer import MAX_DEPTH, Cursor
-from kinspect.inspector.ttgir.lines import Form
-from kinspect.inspector.ttgir.values import (
-    Dense,
-    Word,
-    float_bits,
-    number,
-    plain,
-    undense,
-    unquote,
-)
+from ..errors import KinspectError
+from ..model import Layout, TtgirType
+from .lexer import MAX_DEPTH, Cursor
+from .lines import Form
+from .values import Dense, Word, float_bits, number, plain, undense, unquote
 
 _OLD_KINDS: Mapping[str, str] = {
     # Spellings before the dialect's clean-ups (Triton 3.0 - 3.2) -> the present ones.

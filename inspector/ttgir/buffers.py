@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kinspect.inspector.model import TtgirOp
-from kinspect.inspector.ttgir.flow import UNKNOWN, Flow
-from kinspect.inspector.ttgir.opforms import FUNCTIONS
-from kinspect.inspector.ttgir.queries import LOADS, STORES
+from ..model import TtgirOp
+from .flow import UNKNOWN, Flow
+from .opforms import FUNCTIONS
+from .queries import LOADS, STORES
 
 _SHAPES = frozenset(
     ("tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "ttg.convert_layout")

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kinspect.inspector.model import Layout, TtgirOp, TtgirType
-from kinspect.inspector.ttgir.flow import Flow
-from kinspect.inspector.ttgir.layouts import type_to_linear
-from kinspect.inspector.ttgir.linear import Basis, LinearLayout, rank, solve
-from kinspect.inspector.ttgir.lowered import element_bits
-from kinspect.inspector.ttgir.queries import DOTS, LOADS, LOOPS, STORES
+from ..model import Layout, TtgirOp, TtgirType
+from .flow import Flow
+from .layouts import type_to_linear
+from .linear import Basis, LinearLayout, rank, solve
+from .lowered import element_bits
+from .queries import DOTS, LOADS, LOOPS, STORES
 
 Movement = Literal["registers", "lanes", "lds"]
 Movements = Mapping[int, Movement | None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinspect.inspector.model import TtgirType
-from kinspect.inspector.ttgir.locs import Loc
+from ..model import TtgirType
+from .locs import Loc
 
 
 @dataclass(slots=True)

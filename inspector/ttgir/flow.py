@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kinspect.inspector.model import SourceLoc, TtgirModule, TtgirOp
-from kinspect.inspector.ttgir.opforms import FUNCTIONS
-from kinspect.inspector.ttgir.queries import DOTS, LOADS, LOOPS
+from ..model import SourceLoc, TtgirModule, TtgirOp
+from .opforms import FUNCTIONS
+from .queries import DOTS, LOADS, LOOPS
 
 UNKNOWN = -1
 """The value of a name that no operation before its use defines."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kinspect.inspector.model import Layout, TtgirType
-from kinspect.inspector.ttgir.linear import IN_DIMS, Builder, LinearLayout, is_power_of_two
-from kinspect.inspector.ttgir.matrix import (
+from ..model import Layout, TtgirType
+from .linear import IN_DIMS, Builder, LinearLayout, is_power_of_two
+from .matrix import (
     k_dim,
     mfma_operand_to_linear,
     mfma_to_linear,

@@ -12,7 +12,7 @@ import functools
 import re
 from dataclasses import dataclass
 
-from kinspect.inspector.model import TtgirType
+from ..model import TtgirType
 
 NAME = r"%[\w$.]+(?:-[\w$.]+)*(?:\#\d+)?"
 """A pattern for the name of an SSA value."""

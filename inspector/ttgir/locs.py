@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kinspect.inspector.model import SourceLoc
-from kinspect.inspector.ttgir.lexer import MAX_DEPTH, Cursor
-from kinspect.inspector.ttgir.lines import LocationLine
-from kinspect.inspector.ttgir.values import number, unquote
+from ..model import SourceLoc
+from .lexer import MAX_DEPTH, Cursor
+from .lines import LocationLine
+from .values import number, unquote
 
 MAX_FRAMES = 64
 """Longest inlined-at chain that is kept; hostile tables can double its length line by line."""

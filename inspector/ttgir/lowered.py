@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kinspect.inspector.model import SourceLoc, TtgirModule, TtgirOp
-from kinspect.inspector.ttgir.queries import dots
+from ..model import SourceLoc, TtgirModule, TtgirOp
+from .queries import dots
 
 MATRIX_LAYOUTS = frozenset(("amd_mfma", "amd_wmma"))
 SCALED_DOT = "tt.dot_scaled"

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kinspect.inspector.model import Layout
-from kinspect.inspector.ttgir.linear import Builder, LinearLayout, is_power_of_two, log2
+from ..model import Layout
+from .linear import Builder, LinearLayout, is_power_of_two, log2
 
 MFMA_WAVE = 64
 """Lanes of a wave that executes MFMA: CDNA has wave64 only."""

@@ -10,21 +10,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import Layout, TtgirModule, TtgirOp
-from kinspect.inspector.ttgir.attrs import (
-    Context,
-    make_layout,
-    parse_attribute,
-    parse_type,
-    with_alias,
-)
-from kinspect.inspector.ttgir.drafts import OpRead
-from kinspect.inspector.ttgir.lexer import Cursor
-from kinspect.inspector.ttgir.locs import Loc, LocTable, parse_loc
-from kinspect.inspector.ttgir.opforms import FUNCTIONS
-from kinspect.inspector.ttgir.statement import StatementParser
-from kinspect.inspector.ttgir.values import plain
+from ..errors import KinspectError
+from ..model import Layout, TtgirModule, TtgirOp
+from .attrs import Context, make_layout, parse_attribute, parse_type, with_alias
+from .drafts import OpRead
+from .lexer import Cursor
+from .locs import Loc, LocTable, parse_loc
+from .opforms import FUNCTIONS
+from .statement import StatementParser
+from .values import plain
 
 MAX_NOTES = 20
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kinspect.inspector.model import Layout, TtgirModule, TtgirOp
-from kinspect.inspector.ttgir.matrix import MFMA_WAVE, instruction_shape, sizes_of
+from ..model import Layout, TtgirModule, TtgirOp
+from .matrix import MFMA_WAVE, instruction_shape, sizes_of
 
 DOTS = frozenset(("tt.dot", "tt.dot_scaled"))
 LOADS = frozenset(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kinspect.inspector.model import TtgirOp
-from kinspect.inspector.ttgir.conversions import layout_name, tile_bytes
-from kinspect.inspector.ttgir.flow import Flow
-from kinspect.inspector.ttgir.trips import Staging, Way, is_tile
+from ..model import TtgirOp
+from .conversions import layout_name, tile_bytes
+from .flow import Flow
+from .trips import Staging, Way, is_tile
 
 
 def repeated(flow: Flow, found: Staging) -> tuple[Way, ...]:

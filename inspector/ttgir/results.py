@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import TtgirType
-from kinspect.inspector.ttgir.attrs import UNKNOWN_TYPE, Context
-from kinspect.inspector.ttgir.opforms import ASYNC_PREFIX, DEFAULT_TOKEN, RESULT_RULES, TOKEN_TYPES
+from ..errors import KinspectError
+from ..model import TtgirType
+from .attrs import UNKNOWN_TYPE, Context
+from .opforms import ASYNC_PREFIX, DEFAULT_TOKEN, RESULT_RULES, TOKEN_TYPES
 
 _Rule = Callable[[str, int, Sequence[TtgirType], Context], list[TtgirType]]
 

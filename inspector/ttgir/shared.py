@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kinspect.inspector.model import Layout
-from kinspect.inspector.ttgir.linear import solve
-from kinspect.inspector.ttgir.matrix import order_of
+from ..model import Layout
+from .linear import solve
+from .matrix import order_of
 
 _Offset = Callable[[Layout, tuple[int, ...], tuple[int, ...]], "int | None"]
 

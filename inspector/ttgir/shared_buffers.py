@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kinspect.inspector.model import TtgirOp, TtgirType
-from kinspect.inspector.ttgir.conversions import movements, tile_bytes
-from kinspect.inspector.ttgir.flow import Flow
+from ..model import TtgirOp, TtgirType
+from .conversions import movements, tile_bytes
+from .flow import Flow
 
 ALLOCATIONS = frozenset(("ttg.local_alloc", "triton_gpu.local_alloc"))
 _FREES = frozenset(("ttg.local_dealloc", "triton_gpu.local_dealloc"))

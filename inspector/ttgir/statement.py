@@ -5,26 +5,13 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from kinspect.inspector.model import TtgirType
-from kinspect.inspector.ttgir.attrs import (
-    UNKNOWN_TYPE,
-    Context,
-    parse_attribute,
-    parse_dict,
-    parse_type,
-    starts_type,
-)
-from kinspect.inspector.ttgir.drafts import OpDraft, OpRead
-from kinspect.inspector.ttgir.lexer import MAX_DEPTH, Cursor
-from kinspect.inspector.ttgir.lines import (
-    Form,
-    Statement,
-    number_of,
-    number_of_type,
-    numbered,
-)
-from kinspect.inspector.ttgir.locs import Alias, parse_loc
-from kinspect.inspector.ttgir.opforms import (
+from ..model import TtgirType
+from .attrs import UNKNOWN_TYPE, Context, parse_attribute, parse_dict, parse_type, starts_type
+from .drafts import OpDraft, OpRead
+from .lexer import MAX_DEPTH, Cursor
+from .lines import Form, Statement, number_of, number_of_type, numbered
+from .locs import Alias, parse_loc
+from .opforms import (
     FUNCTIONS,
     INLINE_FLAGS,
     INLINE_NAMES,
@@ -33,8 +20,8 @@ from kinspect.inspector.ttgir.opforms import (
     VISIBILITIES,
     in_own_order,
 )
-from kinspect.inspector.ttgir.results import result_types
-from kinspect.inspector.ttgir.values import float_bits, plain, unquote
+from .results import result_types
+from .values import float_bits, plain, unquote
 
 MAX_RESULTS = 4096
 

@@ -12,13 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kinspect.inspector.model import TtgirOp
-from kinspect.inspector.ttgir.conversions import (
-    CONVERSIONS,
-    Movements,
-)
-from kinspect.inspector.ttgir.flow import UNKNOWN, Flow
-from kinspect.inspector.ttgir.queries import DOTS, LOADS
+from ..model import TtgirOp
+from .conversions import CONVERSIONS, Movements
+from .flow import UNKNOWN, Flow
+from .queries import DOTS, LOADS
 
 _DIALECTS = ("ttg.", "triton_gpu.", "amdg.", "amdgpu.")
 

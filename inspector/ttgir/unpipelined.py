@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from enum import Enum
 
-from kinspect.inspector.model import TtgirModule, TtgirOp
-from kinspect.inspector.ttgir.axes.flow import analyze, functions
-from kinspect.inspector.ttgir.axes.tiles import Layouts, limits_of, tile_of
-from kinspect.inspector.ttgir.flow import Flow
-from kinspect.inspector.ttgir.trips import Staging
+from ..model import TtgirModule, TtgirOp
+from .axes.flow import analyze, functions
+from .axes.tiles import Layouts, limits_of, tile_of
+from .flow import Flow
+from .trips import Staging
 
 LEAST_BITS = 32
 KEEPS_NARROW = frozenset(("gfx908", "gfx90a", "gfx942"))

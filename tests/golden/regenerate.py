@@ -16,24 +16,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from kinspect.inspector.analysis import catalogue
+from kinspect.inspector.formats import github, junit, lint_json, lint_md, lint_text, md, sarif, text
 from kinspect.inspector.lint.engine import evaluate
 from kinspect.inspector.lint.results import CheckedKernel, LintReport, Suppressed, Suppression
 from kinspect.inspector.lint.schema import load_pack
 from kinspect.inspector.model import ErrorRecord, Finding, KernelReport, Report, SourceLoc
-from kinspect.inspector.pipeline import collect
-from kinspect.inspector.render import (
-    github,
-    json_v1,
-    junit,
-    lint_json,
-    lint_md,
-    lint_text,
-    md,
-    sarif,
-    text,
-)
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.analysis import catalogue
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.report import json_write as json_v1
 
 HERE = Path(__file__).parent
 INPUT = HERE.parent / "data" / "small_gfx942.s"

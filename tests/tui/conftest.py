@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector import analysis, pipeline
 from kinspect.inspector.model import Report
-from kinspect.inspector.runs.events import Reported
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline import analysis
+from kinspect.inspector.pipeline import collecting as pipeline
+from kinspect.inspector.pipeline.events import Reported
+from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.session import Progress
 from textual.pilot import Pilot

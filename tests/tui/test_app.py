@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Report
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.pages import PAGES, Page, page_class
 from kinspect.tui.themes import THEMES

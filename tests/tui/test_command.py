@@ -84,7 +84,7 @@ def test_textual_is_imported_for_the_screen_alone(arguments: list[str]) -> None:
         "try:\n"
         f"    main({arguments!r})\n"
         "finally:\n"
-        "    loaded = {'textual', 'kinspect.inspector.analysis'} & set(sys.modules)\n"
+        "    loaded = {'textual', 'kinspect.inspector.pipeline.analysis'} & set(sys.modules)\n"
         "    sys.stderr.write(f'loaded={sorted(loaded)}')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
@@ -98,7 +98,7 @@ def test_the_first_page_is_painted_without_the_pipeline() -> None:
     code = (
         "import sys, kinspect.tui.app\n"
         "from kinspect.tui.pages import page_class\n"
-        "sys.stdout.write(str('kinspect.inspector.analysis' in sys.modules))\n"
+        "sys.stdout.write(str('kinspect.inspector.pipeline.analysis' in sys.modules))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "False", done.stderr

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector import pipeline
 from kinspect.inspector.model import KernelReport, Report
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline import collecting as pipeline
+from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.pages import page_class
 from kinspect.tui.screens.compare import both, child
 from kinspect.tui.screens.compare.both import compared

@@ -12,10 +12,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from kinspect.inspector import saved
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Artifact, Report
-from kinspect.inspector.render import json_v1
+from kinspect.inspector.report import json_write as json_v1
+from kinspect.inspector.report import saved
 from kinspect.inspector.version import VERSION
 from kinspect.tui.export import FORMATS, Picture, write
 from kinspect.tui.pages import Page

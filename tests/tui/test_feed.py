@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kinspect.inspector import pipeline
 from kinspect.inspector.capture.options import CaptureOptions
-from kinspect.inspector.runs.events import Captured, Compiled, Event, Failed, Reported
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline import collecting as pipeline
+from kinspect.inspector.pipeline.events import Captured, Compiled, Event, Failed, Reported
+from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.feed import Ended, Feed
 from tui_kernels import descendants
 
@@ -148,7 +148,7 @@ def test_nothing_is_left_of_a_ui_that_is_killed(sleeper: Request, tmp_path: Path
     code = (
         "import time\n"
         "from kinspect.tui.feed import Feed\n"
-        "from kinspect.inspector.runs.jobs import Request\n"
+        "from kinspect.inspector.pipeline.jobs import Request\n"
         f"Feed(Request({sleeper.targets!r})).start()\n"
         "time.sleep(600)\n"
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.model import Finding, Location, Report
-from kinspect.inspector.runs.events import Reported
+from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui import pages
 from kinspect.tui.screens.findings import page as module
 from kinspect.tui.screens.findings.page import FindingsPage

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.history.analyses import Analysis, analysed
-from kinspect.inspector.history.store import FILE, History
+from kinspect.inspector.bench.history.analyses import Analysis, analysed
+from kinspect.inspector.bench.history.store import FILE, History
+from kinspect.inspector.explain.plot import MARKS, Chart, Series, Tick
 from kinspect.inspector.model import Report
-from kinspect.inspector.render.plot import MARKS, Chart, Series, Tick
 from kinspect.tui.app import Opening
 from kinspect.tui.pages import page_class
 from kinspect.tui.screens.history.choose import MetricScreen, RunScreen

@@ -11,16 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector import pipeline
-from kinspect.inspector.model import (
-    Artifact,
-    Assumption,
-    KernelReport,
-    Report,
-    SourceLoc,
-    Variant,
-)
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.model import Artifact, Assumption, KernelReport, Report, SourceLoc, Variant
+from kinspect.inspector.pipeline import collecting as pipeline
+from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.screens.kernel.explain import ExplainScreen
 from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.kernel.pane import Pane

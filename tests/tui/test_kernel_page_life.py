@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.model import Artifact, Report
-from kinspect.inspector.runs.events import Reported
+from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernel.explain import ExplainScreen
 from kinspect.tui.screens.kernel.find import Search, Trail, place, step
 from kinspect.tui.screens.kernel.page import KernelPage

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from att_files import OBJDUMP, Cost, listed, write_trace
-from kinspect.inspector import pipeline
 from kinspect.inspector.model import Artifact, KernelReport, MeasuredLine, Report
-from kinspect.inspector.rocprof.placing.loop_costs import source_costs, with_lines
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline import collecting as pipeline
+from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.profile.placing.loop_costs import source_costs, with_lines
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.screens.kernel.explain import ExplainScreen
 from kinspect.tui.screens.kernel.page import NOT_MEASURED, KernelPage

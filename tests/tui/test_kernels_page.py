@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from kinspect.inspector.compare.sweep.figures import figures_of
+from kinspect.inspector.compare.sweep.pareto import front
 from kinspect.inspector.model import KernelReport, Report
-from kinspect.inspector.runs.events import Captured, Compiled, Failed, Reported
-from kinspect.inspector.sweep.figures import figures_of
-from kinspect.inspector.sweep.pareto import front
+from kinspect.inspector.pipeline.events import Captured, Compiled, Failed, Reported
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.screens.kernels.columns import COLUMNS, DEFAULT
 from kinspect.tui.screens.kernels.detail import FailureScreen
@@ -468,7 +468,7 @@ async def test_arrows_show_what_a_save_changed(opened: Make, filled: Report) -> 
     only = replace(filled, kernels=tuple(configs), errors=())
     async with opened(size=(120, 40), of=only) as pilot:
         session = pilot.app.session
-        from kinspect.inspector.runs.jobs import Request
+        from kinspect.inspector.pipeline.jobs import Request
 
         request = Request(("gemm.py",))
         session.request = request

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.model import Report
-from kinspect.inspector.runs.events import Reported
+from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernels.columns import COLUMNS
 from kinspect.tui.screens.kernels.filter import FilterError, Sets, parse
 from kinspect.tui.screens.kernels.page import KernelsPage

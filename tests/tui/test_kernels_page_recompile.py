@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector import pipeline
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import KernelReport, Report
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline import collecting as pipeline
+from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.recompile_child import Recompile
 from kinspect.tui.recompiling import Setting, changes, compiler_for, recompiled, settings_of_kernel

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.model import ErrorRecord, KernelReport, Metric, Report
-from kinspect.inspector.runs.events import Captured, Compiled, Failed, Reported
-from kinspect.inspector.runs.jobs import Request
+from kinspect.inspector.pipeline.events import Captured, Compiled, Failed, Reported
+from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.session import Session
 
 REQUEST = Request(("gemm.py",))

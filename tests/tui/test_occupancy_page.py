@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from kinspect.inspector import machines
+from kinspect.inspector.explain.view import occupancy_lines
 from kinspect.inspector.metrics.occupancy import occupancy
 from kinspect.inspector.model import Demand, KernelReport, Report
-from kinspect.inspector.render.view import occupancy_lines
-from kinspect.inspector.runs.events import Reported
+from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.occupancy import words as say
 from kinspect.tui.screens.occupancy.fields import FIELDS, Asked, filled, understood

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.compiler.passes import PassDump, diff, read_passes
+from kinspect.inspector.compile.passes import PassDump, diff, read_passes
 from kinspect.inspector.model import Artifact, KernelReport, Report, Variant
-from kinspect.inspector.runs.events import Reported
+from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.passes import child as passes_child
 from kinspect.tui.screens.passes.child import Made, change_of

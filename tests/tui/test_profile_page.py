@@ -12,9 +12,9 @@ from typing import Any
 import profiles
 import pytest
 from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Metric, Report
+from kinspect.inspector.pipeline.events import Profiled, Reported
+from kinspect.inspector.profile.placing.loop_costs import with_lines
 from kinspect.inspector.recording import Dispatches, KernelProfile, Match, Profile, TopKernel
-from kinspect.inspector.rocprof.placing.loop_costs import with_lines
-from kinspect.inspector.runs.events import Profiled, Reported
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.pages import page_class
 from kinspect.tui.screens.profile.dispatches import MOST, listed

@@ -7,11 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import Report
-from kinspect.inspector.render import view
-from kinspect.tui.export import FORMATS, PICTURES, Picture, check, suffix_of, write
-from kinspect.tui.pages import Page
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -19,8 +14,14 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from ...inspector.errors import KinspectError
+from ...inspector.explain import view
+from ...inspector.model import Report
+from ..export import FORMATS, PICTURES, Picture, check, suffix_of, write
+from ..pages import Page
+
 if TYPE_CHECKING:
-    from kinspect.tui.app import KinspectApp
+    from ..app import KinspectApp
 
 _MOST_NAME = 60
 
@@ -64,7 +65,7 @@ class ExportScreen(ModalScreen[None]):
     @property
     def kinspect(self) -> KinspectApp:
         """The application."""
-        from kinspect.tui.app import KinspectApp
+        from ..app import KinspectApp
 
         assert isinstance(self.app, KinspectApp)
         return self.app

@@ -7,11 +7,6 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import KernelReport
-from kinspect.inspector.runs.jobs import Request
-from kinspect.inspector.sweep.axes import Value
-from kinspect.tui.session import Entry
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -20,9 +15,15 @@ from textual.markup import escape
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
 
+from ...inspector.capture.axes import Value
+from ...inspector.errors import KinspectError
+from ...inspector.model import KernelReport
+from ...inspector.pipeline.jobs import Request
+from ..session import Entry
+
 if TYPE_CHECKING:
-    from kinspect.tui.app import KinspectApp
-    from kinspect.tui.recompile_child import Recompile
+    from ..app import KinspectApp
+    from ..recompile_child import Recompile
 
 _TICK = 0.2
 
@@ -34,7 +35,7 @@ def recompile(app: KinspectApp, entry: Entry) -> None:
         app: the application.
         entry: the kernel.
     """
-    from kinspect.tui.recompiling import settings_of_kernel
+    from ..recompiling import settings_of_kernel
 
     try:
         settings_of_kernel(entry.report)
@@ -80,7 +81,7 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
 
     def __init__(self, entry: Entry, request: Request | None) -> None:
         super().__init__()
-        from kinspect.tui.recompiling import settings_of_kernel
+        from ..recompiling import settings_of_kernel
 
         self._entry = entry
         self._request = request if request is not None else Request(())
@@ -135,7 +136,7 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
         event.stop()
         if self._doing:
             return
-        from kinspect.tui.recompiling import changes
+        from ..recompiling import changes
 
         typed = {one.name or "": one.value for one in self.query(Input)}
         try:
@@ -154,7 +155,7 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
 
     def _compile(self, changed: Mapping[str, Value]) -> None:
         """In a thread: has it compiled, and hands the report or the failure over."""
-        from kinspect.tui.recompile_child import Recompile
+        from ..recompile_child import Recompile
 
         def say(what: str) -> None:
             self._doing = what

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from kinspect.tui.widgets.code_rows import CodeRows, no_hits
-from kinspect.tui.widgets.code_text import Cell, Hit, Hits, Rows, Span, Text
 from textual.binding import Binding, BindingType
 from textual.events import Click, Resize
 from textual.geometry import Region, Size
 from textual.message import Message
+
+from .code_rows import CodeRows, no_hits
+from .code_text import Cell, Hit, Hits, Rows, Span, Text
 
 __all__ = ["Cell", "CodeView", "Hit", "Hits", "Span", "Text"]
 

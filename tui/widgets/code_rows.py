@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from kinspect.tui.widgets.code_text import Hit, Rows, Text, merged
-from kinspect.tui.widgets.styled import Styled
 from rich.segment import Segment
 from textual.strip import Strip
+
+from .code_text import Hit, Rows, Text, merged
+from .styled import Styled
 
 _Key = tuple[int, int, int, str, int, tuple[Hit, ...]]
 _MOST_STRIPS = 1000

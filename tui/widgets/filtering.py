@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kinspect.tui.widgets.code import CodeView
 from textual.binding import Binding, BindingType
 from textual.events import Click
 from textual.message import Message
 from textual.widgets import Input
+
+from .code import CodeView
 
 
 class FilterLine(Input):

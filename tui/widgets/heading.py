@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kinspect.tui.pages import PAGES, Page
-from kinspect.tui.widgets.styles import part_style
 from rich.style import Style
 from rich.text import Text
 from textual.app import RenderResult
 from textual.widget import Widget
+
+from ..pages import PAGES, Page
+from .styles import part_style
 
 
 class Heading(Widget):

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kinspect.tui.widgets.styles import part_style
 from rich.text import Text
 from textual.app import RenderResult
 from textual.binding import Binding
 from textual.events import Click
 from textual.screen import Screen
 from textual.widget import Widget
+
+from .styles import part_style
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import ClassVar
 
-from kinspect.tui.widgets.styles import part_style
 from rich.segment import Segment
 from rich.style import Style
 from textual.events import Click
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
+
+from .styles import part_style
 
 Point = tuple[float, float]
 

@@ -11,7 +11,6 @@ from itertools import groupby
 from math import ceil, floor, log10
 from typing import ClassVar
 
-from kinspect.tui.widgets.styles import part_style
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
@@ -19,6 +18,8 @@ from textual.events import Click
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
+
+from .styles import part_style
 
 _LEAST = (26, 7)
 _MARGIN = 7  # columns left of the plot: "100 T ┤"

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kinspect.tui.widgets.styles import part_style
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -17,6 +16,8 @@ from textual.events import Resize
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
+
+from .styles import part_style
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,14 @@ from functools import cache
 from math import ceil
 from typing import ClassVar
 
-from kinspect.tui.widgets.styles import blended, reverse, tinted
 from rich.style import Style
 from textual.css.styles import StylesBase
 from textual.dom import DOMNode
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar
+
+from .styles import blended, reverse, tinted
 
 _PARTS = 8  # of a cell: how finely Textual draws the ends of a scrollbar's thumb
 

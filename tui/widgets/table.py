@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kinspect.tui.widgets.bars import Piece
-from kinspect.tui.widgets.styled import Styled
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual.binding import Binding, BindingType
@@ -19,6 +17,9 @@ from textual.events import Click, Resize
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
+
+from .bars import Piece
+from .styled import Styled
 
 LEAST_FIRST = 26
 """What the first column keeps, however many others there are, unless it is told otherwise."""

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kinspect.inspector.isa.asm.rawcode import RawFunction
-from kinspect.inspector.isa.asm.resources import Statements
-from kinspect.inspector.isa.asm.symbols import SymbolTable
-from kinspect.inspector.isa.asm.target import Target
-from kinspect.inspector.model import Unread, UnreadKind
+from ...model import Unread, UnreadKind
+from .rawcode import RawFunction
+from .resources import Statements
+from .symbols import SymbolTable
+from .target import Target
 
 _CHUNK = 1 << 20
 _DEBUG_LABEL = re.compile(r"\.L(?:tmp|func_begin|func_end|post_getpc|post_addpc|exception)\d*$")

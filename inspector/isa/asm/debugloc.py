@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kinspect.inspector.model import SourceLoc
+from ...model import SourceLoc
 
 # DWARF 4: `.file 1 "dir" "name"` or `.file 1 "path"`; DWARF 5 adds file 0, `md5 0x...` and
 # `source "..."`. `.file "name"` without a number is an ELF symbol and no entry.

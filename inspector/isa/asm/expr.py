@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from kinspect.inspector.isa.asm.target import Target
+from .target import Target
 
 _TOKEN = re.compile(
     r"\s*(?:"

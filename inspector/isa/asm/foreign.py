@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.asm.target import Target
+from ...errors import KinspectError
+from .target import Target
 
 _MARKER = re.compile(
     r"^[#;/]+[ \t]*__CLANG_OFFLOAD_BUNDLE____(START|END)__[ \t]+(\S+).*$", re.MULTILINE

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from kinspect.inspector.isa.asm.contents import Omissions
-from kinspect.inspector.isa.asm.symbols import SymbolTable
+from .contents import Omissions
+from .symbols import SymbolTable
 
 Lines = Iterator[tuple[int, str]]
 

@@ -9,9 +9,10 @@ from types import MappingProxyType
 from typing import Any
 
 import yaml
-from kinspect.inspector.documents import check_yaml, yaml_loader
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.arguments import DYNAMIC_LDS_KINDS
+
+from ...documents import check_yaml, yaml_loader
+from ...errors import KinspectError
+from ..arguments import DYNAMIC_LDS_KINDS
 
 # Kernel arguments are most of the text, and all that is needed of them is whether one means dynamic
 # LDS; they are cut before parsing down to the first that does.

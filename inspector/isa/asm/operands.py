@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kinspect.inspector.isa.asm.symbols import SymbolTable
+from .symbols import SymbolTable
 
 # A label, a relocated symbol or a modifier's name is no value.
 _NAME = re.compile(r"(?<![\w.$@:])[A-Za-z_.$][\w.$]*(?![\w.$]*[@(:])")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
-from kinspect.inspector.isa.flow import flow_of
-from kinspect.inspector.model import OpInfo, SourceLoc, Unread
+from ...model import OpInfo, SourceLoc, Unread
+from ..flow import flow_of
 
 Row = tuple[int, str, str, str, OpInfo, str, SourceLoc | None, int | None]
 """An instruction: line, mnemonic, operands, comment, op, class, location, address."""

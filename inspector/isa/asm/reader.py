@@ -8,29 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from kinspect.inspector.isa.asm.contents import UnitContents, lines_of
-from kinspect.inspector.isa.asm.debugloc import LocationTable
-from kinspect.inspector.isa.asm.expr import parse_int
-from kinspect.inspector.isa.asm.foreign import Unit, blank_block_comments
-from kinspect.inspector.isa.asm.includes import Includes, nothing
-from kinspect.inspector.isa.asm.macros import Expander, strip_comment, uses_macros
-from kinspect.inspector.isa.asm.metadata import Metadata, read_metadata
-from kinspect.inspector.isa.asm.operands import COMPUTED, substitute, with_commas
-from kinspect.inspector.isa.asm.rawcode import FILLER, RawFunction
-from kinspect.inspector.isa.asm.resources import INFO_KEYS, Statements
-from kinspect.inspector.isa.asm.sections import SECTION_DIRECTIVES, Sections
-from kinspect.inspector.isa.asm.target import Target
-from kinspect.inspector.isa.asm.words import (
-    DATA_DIRECTIVES,
-    MAX_WORDS,
-    add_words,
-    is_preload_header,
-    is_reachable,
-    words_of,
-)
-from kinspect.inspector.isa.flow import FLOW_CLASSES
-from kinspect.inspector.isa.mnemonics import REFINED, classify, lookup
-from kinspect.inspector.model import OpInfo, SourceLoc
+from ...model import OpInfo, SourceLoc
+from ..flow import FLOW_CLASSES
+from ..mnemonics import REFINED, classify, lookup
+from .contents import UnitContents, lines_of
+from .debugloc import LocationTable
+from .expr import parse_int
+from .foreign import Unit, blank_block_comments
+from .includes import Includes, nothing
+from .macros import Expander, strip_comment, uses_macros
+from .metadata import Metadata, read_metadata
+from .operands import COMPUTED, substitute, with_commas
+from .rawcode import FILLER, RawFunction
+from .resources import INFO_KEYS, Statements
+from .sections import SECTION_DIRECTIVES, Sections
+from .target import Target
+from .words import DATA_DIRECTIVES, MAX_WORDS, add_words, is_preload_header, is_reachable, words_of
 
 # How every AMDGCN mnemonic begins; what an unknown word must look like to be taken for a new one.
 _MNEMONIC = re.compile(

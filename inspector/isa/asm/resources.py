@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from kinspect.inspector.isa.arguments import adds_lds
-from kinspect.inspector.isa.asm.expr import parse_int
-from kinspect.inspector.isa.asm.symbols import SymbolTable
-from kinspect.inspector.model import Resources
+from ...model import Resources
+from ..arguments import adds_lds
+from .expr import parse_int
+from .symbols import SymbolTable
 
 _LEADING_NUMBER = re.compile(r"\d{1,18}(?= bytes)")
 

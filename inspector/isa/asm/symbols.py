@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kinspect.inspector.isa.asm.expr import Item, compile_expression, parse_int, run
-from kinspect.inspector.isa.asm.target import Target
+from .expr import Item, compile_expression, parse_int, run
+from .target import Target
 
 
 class SymbolTable:

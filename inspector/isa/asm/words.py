@@ -12,20 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from kinspect.inspector.isa.asm.rawcode import (
-    ADDRESS,
-    LINE,
-    MNEMONIC,
-    OP,
-    OPERANDS,
-    RawFunction,
-    Row,
-)
-from kinspect.inspector.isa.asm.symbols import SymbolTable
-from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
-from kinspect.inspector.isa.graph.branches import branch_destination, register_jump_destination
-from kinspect.inspector.isa.mnemonics import classify, lookup
-from kinspect.inspector.model import SourceLoc
+from ...model import SourceLoc
+from ..flow import FLOW_CLASSES, Flow, flow_of
+from ..graph.branches import branch_destination, register_jump_destination
+from ..mnemonics import classify, lookup
+from .rawcode import ADDRESS, LINE, MNEMONIC, OP, OPERANDS, RawFunction, Row
+from .symbols import SymbolTable
 
 _WORD = 4
 _MASK = 0xFFFFFFFF

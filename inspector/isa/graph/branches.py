@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from kinspect.inspector.isa.asm.expr import parse_int
-from kinspect.inspector.isa.asm.rawcode import ADDRESS, COMMENT, MNEMONIC, OP, OPERANDS, RawFunction
-from kinspect.inspector.isa.flow import Flow, flow_of
+from ..asm.expr import parse_int
+from ..asm.rawcode import ADDRESS, COMMENT, MNEMONIC, OP, OPERANDS, RawFunction
+from ..flow import Flow, flow_of
 
 _SYMBOL = re.compile(r"(?<![\w.$])[A-Za-z_.$][\w.$]*")
 _LAST_OPERAND = re.compile(r"([^\s,]+)\s*$")

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
-from kinspect.inspector.isa.graph.branches import add_to_pair
-from kinspect.inspector.model import Block, Instruction
+from ...model import Block, Instruction
+from ..flow import FLOW_CLASSES, Flow, flow_of
+from .branches import add_to_pair
 
 _WRITTEN = re.compile(r"s(?:\[(\d{1,9}):(\d{1,9})\]|(\d{1,9})\b)")
 _PAIRS = re.compile(r"s\[(\d{1,9}):(\d{1,9})\]")

@@ -11,15 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
-from kinspect.inspector.isa.graph.cycles import all_loops
-from kinspect.inspector.isa.graph.loops import (
-    MAX_DEPTH,
-    DominatorTree,
-    LoopShape,
-    dominator_tree,
-)
-from kinspect.inspector.model import Block, Function, Instruction, Loop
+from ...model import Block, Function, Instruction, Loop
+from ..flow import FLOW_CLASSES, Flow, flow_of
+from .cycles import all_loops
+from .loops import MAX_DEPTH, DominatorTree, LoopShape, dominator_tree
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from kinspect.inspector.isa.graph.loops import DominatorTree, LoopShape, natural_loops
+from .loops import DominatorTree, LoopShape, natural_loops
 
 
 def all_loops(

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from kinspect.inspector.isa.asm.contents import is_debug_label
-from kinspect.inspector.isa.asm.rawcode import (
-    CLS,
-    LINE,
-    OP,
-    OPERANDS,
-    RawFunction,
-)
-from kinspect.inspector.isa.flow import Flow, flow_of
-from kinspect.inspector.isa.graph import cfg
-from kinspect.inspector.isa.graph.branches import Branches
-from kinspect.inspector.isa.graph.calls import find_calls
-from kinspect.inspector.model import Function, Instruction, Resources, Unread, UnreadKind
-from kinspect.inspector.printable import printable_line
+from ...model import Function, Instruction, Resources, Unread, UnreadKind
+from ...printable import printable_line
+from ..asm.contents import is_debug_label
+from ..asm.rawcode import CLS, LINE, OP, OPERANDS, RawFunction
+from ..flow import Flow, flow_of
+from . import cfg
+from .branches import Branches
+from .calls import find_calls
 
 LEFT_OUT = "its registers, scratch and LDS are not in the figures"
 """What a note on a call to code that is not at hand says of the caller's figures."""

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgpack
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.arguments import adds_lds
-from kinspect.inspector.isa.objects.elf import Elf
+
+from ...errors import KinspectError
+from ..arguments import adds_lds
+from .elf import Elf
 
 _OWNER, _TYPE = "AMDGPU", 32
 _V2_OWNERS, _V2_TYPE = ("AMD", "HSA"), 10

@@ -16,10 +16,10 @@ from importlib import import_module
 from itertools import pairwise
 from types import MappingProxyType
 
-from kinspect.inspector import limits
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.objects.eflags import ABI_VERSIONS, arch_of_flags, features_of_flags
-from kinspect.inspector.isa.objects.elf import EM_AMDGPU, OSABI_HSA, Elf, read_elf
+from ... import limits
+from ...errors import KinspectError
+from .eflags import ABI_VERSIONS, arch_of_flags, features_of_flags
+from .elf import EM_AMDGPU, OSABI_HSA, Elf, read_elf
 
 _MAGIC, _COMPRESSED = b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"
 _ELF, _BITCODE, _ARCHIVE, _TEXT_BUNDLE = b"\x7fELF", b"BC\xc0\xde", b"!<arch>\n", b"# " + _MAGIC

@@ -8,8 +8,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kinspect.inspector.isa.objects.codeobject import CodeObject
-from kinspect.inspector.isa.objects.elf import Section, Symbol
+from .codeobject import CodeObject
+from .elf import Section, Symbol
 
 _STT_NOTYPE, _STT_OBJECT, _STT_FUNC = 0, 1, 2
 _LABELS = (_STT_NOTYPE, _STT_OBJECT, _STT_FUNC)

@@ -11,15 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.objects.amdnote import ObjectNote, read_note
-from kinspect.inspector.isa.objects.crosscheck import join
-from kinspect.inspector.isa.objects.descriptor import (
-    DESCRIPTOR_SIZE,
-    KernelDescriptor,
-    decode_descriptor,
-)
-from kinspect.inspector.isa.objects.eflags import (
+from ...errors import KinspectError
+from ...model import Resources
+from .amdnote import ObjectNote, read_note
+from .crosscheck import join
+from .descriptor import DESCRIPTOR_SIZE, KernelDescriptor, decode_descriptor
+from .eflags import (
     ABI_VERSIONS,
     Encoding,
     arch_of_flags,
@@ -29,8 +26,7 @@ from kinspect.inspector.isa.objects.eflags import (
     split_target,
     target_of,
 )
-from kinspect.inspector.isa.objects.elf import EM_AMDGPU, OSABI_HSA, Elf, Symbol, read_elf
-from kinspect.inspector.model import Resources
+from .elf import EM_AMDGPU, OSABI_HSA, Elf, Symbol, read_elf
 
 _STT_NOTYPE, _STT_OBJECT, _STT_FUNC = 0, 1, 2
 _DESCRIPTOR_SUFFIX = ".kd"

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
-from kinspect.inspector.isa.objects.amdnote import KernelNote
-from kinspect.inspector.isa.objects.descriptor import KernelDescriptor
-from kinspect.inspector.isa.objects.eflags import Encoding
-from kinspect.inspector.model import Resources
+from ...model import Resources
+from .amdnote import KernelNote
+from .descriptor import KernelDescriptor
+from .eflags import Encoding
 
 T = TypeVar("T")
 

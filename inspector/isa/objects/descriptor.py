@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from kinspect.inspector.isa.objects.eflags import Encoding
+from .eflags import Encoding
 
 DESCRIPTOR_SIZE = 64
 

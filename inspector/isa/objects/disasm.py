@@ -21,10 +21,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.objects.codelisting import Decoded, count_data, format_listing
-from kinspect.inspector.isa.objects.codeobject import CodeObject, read_code_object
-from kinspect.inspector.isa.objects.eflags import target_of
+from ...errors import KinspectError
+from .codelisting import Decoded, count_data, format_listing
+from .codeobject import CodeObject, read_code_object
+from .eflags import target_of
 
 _TIMEOUT = 120.0  # seconds; 10 MB of code take about 10
 _CODE_LIMIT = 1 << 27

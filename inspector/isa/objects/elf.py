@@ -15,8 +15,9 @@ from io import BytesIO
 
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.enums import ENUM_E_TYPE, ENUM_SH_TYPE_BASE
-from kinspect.inspector import limits
-from kinspect.inspector.errors import KinspectError
+
+from ... import limits
+from ...errors import KinspectError
 
 EM_AMDGPU = 224
 OSABI_HSA = 64

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from kinspect.inspector.isa.objects.dwarf import Budget, Cursor, DwarfError
+from .dwarf import Budget, Cursor, DwarfError
 
 FORM_ADDR, FORM_INDIRECT, FORM_IMPLICIT, FORM_RNGLISTX = 0x01, 0x16, 0x21, 0x23
 # Index forms into .debug_addr: addrx, addrx1 .. addrx4, GNU's predecessor.

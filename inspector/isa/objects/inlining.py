@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from kinspect.inspector.isa.objects.dwarf import (
+from .dwarf import (
     FORM_LINE_STRP,
     FORM_STRING,
     FORM_STRP,
@@ -21,7 +21,7 @@ from kinspect.inspector.isa.objects.dwarf import (
     Sections,
     string_at,
 )
-from kinspect.inspector.isa.objects.forms import (
+from .forms import (
     ADDRESS_INDEX_FORMS,
     FORM_ADDR,
     FORM_IMPLICIT,

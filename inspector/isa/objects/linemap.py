@@ -6,19 +6,11 @@ import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.objects.dwarf import (
-    Budget,
-    Cursor,
-    DwarfError,
-    LineProgram,
-    Row,
-    Sections,
-    read_line_program,
-)
-from kinspect.inspector.isa.objects.elf import ET_REL, Elf
-from kinspect.inspector.isa.objects.inlining import InlinedCall, Unit, innermost, read_units
-from kinspect.inspector.model import SourceLoc
+from ...errors import KinspectError
+from ...model import SourceLoc
+from .dwarf import Budget, Cursor, DwarfError, LineProgram, Row, Sections, read_line_program
+from .elf import ET_REL, Elf
+from .inlining import InlinedCall, Unit, innermost, read_units
 
 _SECTION_NAMES = ("line", "info", "abbrev", "str", "line_str", "ranges", "rnglists", "addr")
 

@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.objects.bundle import extract_code_objects
-from kinspect.inspector.isa.objects.codelisting import count_data, trim_listing
-from kinspect.inspector.isa.objects.codeobject import CodeObject, CodeSymbol, read_code_object
-from kinspect.inspector.isa.objects.disasm import (
-    Disassembly,
-    NoDisassemblerError,
-    disassemble_object,
-)
-from kinspect.inspector.isa.objects.eflags import split_target
-from kinspect.inspector.isa.objects.linemap import LineMap, read_line_map
-from kinspect.inspector.isa.stack import with_stack_accesses
-from kinspect.inspector.isa.text import parse_text
-from kinspect.inspector.model import Function, Instruction, Program, Resources
-from kinspect.inspector.printable import printable_line
+from ...errors import KinspectError
+from ...model import Function, Instruction, Program, Resources
+from ...printable import printable_line
+from ..stack import with_stack_accesses
+from ..text import parse_text
+from .bundle import extract_code_objects
+from .codelisting import count_data, trim_listing
+from .codeobject import CodeObject, CodeSymbol, read_code_object
+from .disasm import Disassembly, NoDisassemblerError, disassemble_object
+from .eflags import split_target
+from .linemap import LineMap, read_line_map
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ import struct
 from collections.abc import Collection, Sequence
 from types import MappingProxyType
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.asm.words import Decode
-from kinspect.inspector.isa.objects.codeobject import CodeObject
-from kinspect.inspector.isa.objects.disasm import disassemble_object
-from kinspect.inspector.isa.objects.eflags import target_of
-from kinspect.inspector.isa.objects.elf import EM_AMDGPU, OSABI_HSA, read_elf
-from kinspect.inspector.model import Resources
+from ...errors import KinspectError
+from ...model import Resources
+from ..asm.words import Decode
+from .codeobject import CodeObject
+from .disasm import disassemble_object
+from .eflags import target_of
+from .elf import EM_AMDGPU, OSABI_HSA, read_elf
 
 _WORD = 4
 _NOP = 0xBF800000

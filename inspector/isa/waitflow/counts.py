@@ -11,10 +11,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 
-from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
-from kinspect.inspector.isa.waitflow.events import RAISING, Counters, events_of
-from kinspect.inspector.isa.waitflow.pending import CAP
-from kinspect.inspector.model import Block, Function, Instruction
+from ...model import Block, Function, Instruction
+from ..flow import FLOW_CLASSES, Flow, flow_of
+from .events import RAISING, Counters, events_of
+from .pending import CAP
 
 Count = tuple[int, ...]
 """For each counter, the most that may be outstanding."""

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from kinspect.inspector.isa.mnemonics import returns_value
-from kinspect.inspector.isa.waitflow.registers import named, split
-from kinspect.inspector.model import Instruction
+from ...model import Instruction
+from ..mnemonics import returns_value
+from .registers import named, split
 
 Effect = Literal["load", "store", "lds", "dma", "other"]
 """What a barrier or fence may have to order: `dma` moves between memory and LDS."""

@@ -15,13 +15,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kinspect.inspector.isa.flow import Flow, flow_of
-from kinspect.inspector.isa.waitflow import ranges
-from kinspect.inspector.isa.waitflow.pending import Ages, Outstanding, ceilings, join, through
-from kinspect.inspector.isa.waitflow.ranges import Ranges
-from kinspect.inspector.isa.waitflow.registers import named
-from kinspect.inspector.isa.waitflow.steps import Steps
-from kinspect.inspector.model import Function, Instruction
+from ...model import Function, Instruction
+from ..flow import Flow, flow_of
+from . import ranges
+from .pending import Ages, Outstanding, ceilings, join, through
+from .ranges import Ranges
+from .registers import named
+from .steps import Steps
 
 MOST_STATES = 48
 """Sets of assumptions that one block is looked at under; beyond that nothing is assumed there."""

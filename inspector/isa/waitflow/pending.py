@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from kinspect.inspector.isa.waitflow.steps import Step, Steps, members
-from kinspect.inspector.model import Block
+from ...model import Block
+from .steps import Step, Steps, members
 
 CAP = 64
 """Ages end here: no counter counts further (the machine files' largest maximum is 63)."""

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kinspect.inspector.isa.flow import Flow, flow_of
-from kinspect.inspector.isa.waitflow.registers import named, split
-from kinspect.inspector.model import Instruction
+from ...model import Instruction
+from ..flow import Flow, flow_of
+from .registers import named, split
 
 Values = tuple[tuple[int, int], ...]
 """Ranges of values, first and last included, rising and apart."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import accumulate
 
-from kinspect.inspector.isa.waitflow.pending import CAP
-from kinspect.inspector.isa.waitflow.steps import Steps
-from kinspect.inspector.isa.waitflow.verdicts import Judged
-from kinspect.inspector.model import Block
+from ...model import Block
+from .pending import CAP
+from .steps import Steps
+from .verdicts import Judged
 
 Cost = tuple[int, int, int]
 """Instructions, those of them whose cycles are unknown, and the known cycles: compared in order."""

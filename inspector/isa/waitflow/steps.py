@@ -13,17 +13,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kinspect.inspector.isa.flow import FLOW_CLASSES, Flow, flow_of
-from kinspect.inspector.isa.waitflow.events import RAISING, Counters, Effect, Event, events_of
-from kinspect.inspector.isa.waitflow.registers import (
-    high,
-    low,
-    named_halves,
-    overlapping,
-    split,
-    unnamed_of,
-)
-from kinspect.inspector.model import Function, Instruction
+from ...model import Function, Instruction
+from ..flow import FLOW_CLASSES, Flow, flow_of
+from .events import RAISING, Counters, Effect, Event, events_of
+from .registers import high, low, named_halves, overlapping, split, unnamed_of
 
 BARRIER: frozenset[Effect] = frozenset({"lds", "dma"})
 FENCE: frozenset[Effect] = frozenset({"load", "store", "lds", "dma", "other"})

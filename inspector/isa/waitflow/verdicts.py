@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Literal
 
-from kinspect.inspector.isa.waitflow.feasible import confirmed
-from kinspect.inspector.isa.waitflow.pending import CAP, Outstanding, outstanding
-from kinspect.inspector.isa.waitflow.steps import Step, Steps, members
-from kinspect.inspector.model import Block, Function
+from ...model import Block, Function
+from .feasible import confirmed
+from .pending import CAP, Outstanding, outstanding
+from .steps import Step, Steps, members
 
 Verdict = Literal["needed", "over-strict", "ordering", "idle"]
 

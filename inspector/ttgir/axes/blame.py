@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kinspect.inspector.model import TtgirOp
-from kinspect.inspector.ttgir.axes.cause import Blame, Kind
-from kinspect.inspector.ttgir.axes.facts import Facts
-from kinspect.inspector.ttgir.axes.flow import Axes
-from kinspect.inspector.ttgir.axes.reshaping import SPREADS, dimension_before
-from kinspect.inspector.ttgir.axes.transfer import pointee_bytes
-from kinspect.inspector.ttgir.opforms import FUNCTIONS
+from ...model import TtgirOp
+from ..opforms import FUNCTIONS
+from .cause import Blame, Kind
+from .facts import Facts
+from .flow import Axes
+from .reshaping import SPREADS, dimension_before
+from .transfer import pointee_bytes
 
 _MOST_STEPS = 200
 _LONGEST_SHIFT = 31

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kinspect.inspector.model import TtgirOp
+from ...model import TtgirOp
 
 Kind = Literal[
     "argument",

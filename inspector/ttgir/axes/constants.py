@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kinspect.inspector.model import TtgirOp
-from kinspect.inspector.ttgir.axes.facts import Facts
+from ...model import TtgirOp
+from .facts import Facts
 
 _Fold = Callable[[int, int], "int | None"]
 

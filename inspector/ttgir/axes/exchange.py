@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kinspect.inspector.model import TtgirOp
-from kinspect.inspector.ttgir.axes.flow import Graph
-from kinspect.inspector.ttgir.queries import DOTS, LOADS
+from ...model import TtgirOp
+from ..queries import DOTS, LOADS
+from .flow import Graph
 
 _MOST_STEPS = 2000
 

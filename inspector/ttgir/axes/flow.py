@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kinspect.inspector.model import TtgirModule, TtgirOp
-from kinspect.inspector.ttgir.axes.facts import Facts, meet, nothing
-from kinspect.inspector.ttgir.axes.transfer import HINTS, RULES, facts_after
-from kinspect.inspector.ttgir.opforms import FUNCTIONS
+from ...model import TtgirModule, TtgirOp
+from ..opforms import FUNCTIONS
+from .facts import Facts, meet, nothing
+from .transfer import HINTS, RULES, facts_after
 
 _FOR, _WHILE, _IF = "scf.for", "scf.while", "scf.if"
 _LOOP_BOUNDS = 3  # lower bound, upper bound and step come before a loop's initial values

@@ -11,14 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kinspect.inspector.model import SourceLoc, TtgirOp
-from kinspect.inspector.ttgir.axes.blame import is_argument
-from kinspect.inspector.ttgir.axes.flow import Axes
-from kinspect.inspector.ttgir.axes.variables import (
-    delayed_source,
-    is_loop_index,
-    variable,
-)
+from ...model import SourceLoc, TtgirOp
+from .blame import is_argument
+from .flow import Axes
+from .variables import delayed_source, is_loop_index, variable
 
 MORE = "…"
 LOOP_INDEX = "loop index"

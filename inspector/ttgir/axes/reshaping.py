@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kinspect.inspector.model import TtgirOp
+from ...model import TtgirOp
 
 SPREADS = frozenset(("splat", "broadcast", "expand_dims", "convert_layout", "extsi", "extui"))
 _SAME = frozenset(("convert_layout", "extsi", "extui", "trunci", "broadcast", "index_cast"))

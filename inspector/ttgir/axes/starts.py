@@ -6,11 +6,11 @@ that the run would have: it rests on the parts that are the same for all neighbo
 
 from __future__ import annotations
 
-from kinspect.inspector.ttgir.axes.blame import not_divisible
-from kinspect.inspector.ttgir.axes.cause import Blame
-from kinspect.inspector.ttgir.axes.flow import Axes
-from kinspect.inspector.ttgir.axes.reshaping import dimension_before
-from kinspect.inspector.ttgir.axes.transfer import pointee_bytes
+from .blame import not_divisible
+from .cause import Blame
+from .flow import Axes
+from .reshaping import dimension_before
+from .transfer import pointee_bytes
 
 _DEEPEST = 32
 _SUMS = frozenset(("arith.addi", "arith.subi", "tt.addptr"))

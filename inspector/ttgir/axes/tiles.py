@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from kinspect.inspector.model import Layout, TtgirOp, TtgirType
-from kinspect.inspector.ttgir.axes.facts import Facts
-from kinspect.inspector.ttgir.axes.flow import Axes
-from kinspect.inspector.ttgir.layouts import to_linear
-from kinspect.inspector.ttgir.linear import LinearLayout
-from kinspect.inspector.ttgir.lowered import element_bits
-from kinspect.inspector.ttgir.matrix import order_of
-from kinspect.inspector.ttgir.shared import shared_offset
+from ...model import Layout, TtgirOp, TtgirType
+from ..layouts import to_linear
+from ..linear import LinearLayout
+from ..lowered import element_bits
+from ..matrix import order_of
+from ..shared import shared_offset
+from .facts import Facts
+from .flow import Axes
 
 WIDEST_BITS = 128
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import gcd, prod
 
-from kinspect.inspector.model import TtgirOp, TtgirType
-from kinspect.inspector.ttgir.axes.constants import folded
-from kinspect.inspector.ttgir.axes.facts import (
+from ...model import TtgirOp, TtgirType
+from ..lowered import element_bits
+from .constants import folded
+from .facts import (
     UNBOUNDED,
     Facts,
     everywhere,
@@ -23,7 +24,6 @@ from kinspect.inspector.ttgir.axes.facts import (
     settled,
     shared_divisibility,
 )
-from kinspect.inspector.ttgir.lowered import element_bits
 
 _Rule = Callable[[TtgirOp, Sequence[Facts]], "Facts | None"]
 

@@ -19,11 +19,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import SourceLoc, TtgirOp
-from kinspect.inspector.ttgir.axes.flow import Graph, functions
-from kinspect.inspector.ttgir.parser import parse_ttgir
-from kinspect.inspector.ttgir.queries import LOOPS
+from ...errors import KinspectError
+from ...model import SourceLoc, TtgirOp
+from ..parser import parse_ttgir
+from ..queries import LOOPS
+from .flow import Graph, functions
 
 _UNNAMED = re.compile(
     r"%(?:arg|c)?-?\d+(?:_i\d+)?(?:_\d+)?(?:#\d+)?\Z|%(?:cst|true|false)(?:_\d+)?\Z"

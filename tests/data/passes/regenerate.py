@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from kinspect.inspector.capture.script import capture_script
-from kinspect.inspector.compiler.pool import Compiler, CompileSettings
+from kinspect.inspector.compile.pool import Compiler, CompileSettings
 
 HERE = Path(__file__).parent
 KERNELS = HERE.parent / "guest_kernels.py"

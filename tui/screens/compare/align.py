@@ -13,11 +13,11 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Literal
 
-from kinspect.inspector.diff import isa
-from kinspect.inspector.diff.results import KernelDiff, LoopPair
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import Function, Instruction, KernelReport, LoopReport, SourceLoc
-from kinspect.inspector.render import view
+from ....inspector.compare.diff import isa
+from ....inspector.compare.diff.results import KernelDiff, LoopPair
+from ....inspector.errors import KinspectError
+from ....inspector.explain import view
+from ....inspector.model import Function, Instruction, KernelReport, LoopReport, SourceLoc
 
 Sign = Literal[" ", "-", "+", "~"]
 """Of an instruction: on both sides, on the left alone, on the right alone, at another place."""

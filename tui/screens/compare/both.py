@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kinspect.inspector.analysis import source_reader
-from kinspect.inspector.capture.targets import resolve
-from kinspect.inspector.diff.reports import (
-    Options,
-    diff_kernels,
-    finished,
-    text_of_artifacts,
-)
-from kinspect.inspector.diff.results import DiffReport, KernelDiff
-from kinspect.inspector.diff.tolerances import Tolerances
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import KernelReport
-from kinspect.inspector.render import view
-from kinspect.inspector.runs.jobs import read_text
-from kinspect.tui.screens.compare import words as words
-from kinspect.tui.screens.compare.align import Aligned, aligned
+from ....inspector.capture.targets import resolve
+from ....inspector.compare.diff.reports import Options, diff_kernels, finished, text_of_artifacts
+from ....inspector.compare.diff.results import DiffReport, KernelDiff
+from ....inspector.compare.diff.tolerances import Tolerances
+from ....inspector.errors import KinspectError
+from ....inspector.explain import view
+from ....inspector.model import KernelReport
+from ....inspector.pipeline.analysis import source_reader
+from ....inspector.pipeline.jobs import read_text
+from . import words as words
+from .align import Aligned, aligned
 
 
 @dataclass(frozen=True, slots=True)

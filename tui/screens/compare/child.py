@@ -16,10 +16,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import KernelReport
-from kinspect.inspector.render import view
-from kinspect.tui.screens.compare.both import Compared, compared
+from ....inspector.errors import KinspectError
+from ....inspector.explain import view
+from ....inspector.model import KernelReport
+from .both import Compared, compared
 
 BIG = 150_000
 """Bytes of assembly of both together from which on it is worth the start of a process."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from kinspect.inspector.diff.results import label_of
-from kinspect.inspector.model import KernelReport
-from kinspect.inspector.render import view
-from kinspect.tui.screens.compare.words import differing
-from kinspect.tui.session import Entry
-from kinspect.tui.widgets.code import Text
-from kinspect.tui.widgets.filtering import FilterLine, RowList
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Input, Static
+
+from ....inspector.compare.diff.results import label_of
+from ....inspector.explain import view
+from ....inspector.model import KernelReport
+from ...session import Entry
+from ...widgets.code import Text
+from ...widgets.filtering import FilterLine, RowList
+from .words import differing
 
 _FIGURES = (
     # heading, metric

@@ -5,16 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar
 
-from kinspect.inspector.model import KernelReport
-from kinspect.tui.pages import Page
-from kinspect.tui.screens.compare import words as words
-from kinspect.tui.screens.compare.align import Aligned, title
-from kinspect.tui.screens.compare.both import Compared
-from kinspect.tui.screens.compare.child import compared_away
-from kinspect.tui.screens.compare.chooser import Chooser
-from kinspect.tui.screens.compare.views import SideBySide
-from kinspect.tui.widgets.heading import Heading
-from kinspect.tui.widgets.keys import Keys
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, VerticalScroll
@@ -22,6 +12,17 @@ from textual.content import Content
 from textual.events import Resize
 from textual.widgets import ContentSwitcher, Static
 from textual.worker import get_current_worker
+
+from ....inspector.model import KernelReport
+from ...pages import Page
+from ...widgets.heading import Heading
+from ...widgets.keys import Keys
+from . import words as words
+from .align import Aligned, title
+from .both import Compared
+from .child import compared_away
+from .chooser import Chooser
+from .views import SideBySide
 
 _LOW = 30
 _VIEWS = ("all", "code", "figures")

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-from kinspect.tui.screens.compare.align import Aligned, Row, Side, Sign
-from kinspect.tui.widgets.code import CodeView, Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Static
+
+from ...widgets.code import CodeView, Text
+from .align import Aligned, Row, Side, Sign
 
 _GUTTER = 9
 _MNEMONIC = 24

@@ -6,11 +6,12 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
-from kinspect.inspector.diff.results import Change, KernelDiff, Verdict, label_of
-from kinspect.inspector.model import KernelReport
-from kinspect.inspector.render import diff_words as words
-from kinspect.inspector.render import view
 from textual.content import Content
+
+from ....inspector.compare.diff.results import Change, KernelDiff, Verdict, label_of
+from ....inspector.explain import view
+from ....inspector.formats import diff_words as words
+from ....inspector.model import KernelReport
 
 Part = tuple[str, str]
 DIM = "$foreground 60%"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 
-from kinspect.inspector.analysis import catalogue
-from kinspect.inspector.browse import explain
-from kinspect.inspector.lint.rule import Rule
-from kinspect.inspector.lint.schema import bundled_packs, load_packs
-from kinspect.inspector.model import Finding
-from kinspect.inspector.render import view
-from kinspect.tui.screens.findings.groups import MARKS, Group, Item, Rules
 from textual.content import Content
+
+from ....inspector.explain import view
+from ....inspector.explain.code import explain
+from ....inspector.lint.rule import Rule
+from ....inspector.lint.schema import bundled_packs, load_packs
+from ....inspector.model import Finding
+from ....inspector.pipeline.analysis import catalogue
+from .groups import MARKS, Group, Item, Rules
 
 Part = tuple[str, str]
 _COLOURS: Mapping[str, str] = {"error": "$error", "warning": "$warning", "info": "$primary"}

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kinspect.inspector.diff.results import label_of
-from kinspect.inspector.lint.rule import Rule
-from kinspect.inspector.model import Finding, Location
-from kinspect.inspector.render import view
-from kinspect.tui.session import SEVERITIES, Entry
+from ....inspector.compare.diff.results import label_of
+from ....inspector.explain import view
+from ....inspector.lint.rule import Rule
+from ....inspector.model import Finding, Location
+from ...session import SEVERITIES, Entry
 
 By = Literal["rule", "kernel", "file"]
 BYS: tuple[By, ...] = ("rule", "kernel", "file")

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.render.view import plural, spills_in_hot_loops
-from kinspect.tui.editor import open_editor
-from kinspect.tui.pages import Page
-from kinspect.tui.screens.findings import detail as detail
-from kinspect.tui.screens.findings.groups import (
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, VerticalScroll
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from ....inspector.errors import KinspectError
+from ....inspector.explain.view import plural, spills_in_hot_loops
+from ...editor import open_editor
+from ...pages import Page
+from ...session import SEVERITIES
+from ...widgets.code import CodeView, Text
+from ...widgets.filtering import FilterLine, RowList
+from ...widgets.heading import Heading
+from ...widgets.keys import Keys
+from . import detail as detail
+from .groups import (
     BYS,
     By,
     Group,
@@ -24,16 +35,6 @@ from kinspect.tui.screens.findings.groups import (
     source_of,
     tally,
 )
-from kinspect.tui.session import SEVERITIES
-from kinspect.tui.widgets.code import CodeView, Text
-from kinspect.tui.widgets.filtering import FilterLine, RowList
-from kinspect.tui.widgets.heading import Heading
-from kinspect.tui.widgets.keys import Keys
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Container, VerticalScroll
-from textual.content import Content
-from textual.widgets import Input, Static
 
 _LOW = 10  # rows below which the list has them all
 _AT_LEAST = {"info": "all", "warning": "warnings and errors", "error": "errors alone"}

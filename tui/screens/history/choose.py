@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from kinspect.tui.screens.history.data import Figure, Shown
-from kinspect.tui.widgets.code import Text
-from kinspect.tui.widgets.filtering import RowList
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.markup import escape
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
+
+from ...widgets.code import Text
+from ...widgets.filtering import RowList
+from .data import Figure, Shown
 
 _CSS = """
     {name} {{ align: center middle; background: $background 60%; }}

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kinspect.inspector.analysis import catalogue
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.history.analyses import FIGURES, FINDINGS, AnalysisRun, Sighting, value_of
-from kinspect.inspector.history.store import History, Kept, Run
-from kinspect.inspector.render.plot import Chart
-from kinspect.inspector.runs.trends import MEASURED, Wanted, chart
-from kinspect.tui.session import SEVERITIES
+from ....inspector.bench.history.analyses import FIGURES, FINDINGS, AnalysisRun, Sighting, value_of
+from ....inspector.bench.history.store import History, Kept, Run
+from ....inspector.bench.history.trends import MEASURED, Wanted, chart
+from ....inspector.errors import KinspectError
+from ....inspector.explain.plot import Chart
+from ....inspector.pipeline.analysis import catalogue
+from ...session import SEVERITIES
 
 MOST_RUNS = 400
 """Runs that are looked at, the last ones."""

@@ -6,24 +6,25 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.history.store import History
-from kinspect.inspector.render import view
-from kinspect.inspector.render.plot import MARKS
-from kinspect.tui.pages import Page
-from kinspect.tui.screens.history import data as data
-from kinspect.tui.screens.history.choose import MetricScreen, RunScreen, table
-from kinspect.tui.screens.history.plot import RunPlot, drawn, legend
-from kinspect.tui.widgets.code import CodeView, Text
-from kinspect.tui.widgets.filtering import FilterLine, RowList
-from kinspect.tui.widgets.heading import Heading
-from kinspect.tui.widgets.keys import Keys
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import ContentSwitcher, Input, Static
 from textual.worker import get_current_worker
+
+from ....inspector.bench.history.store import History
+from ....inspector.errors import KinspectError
+from ....inspector.explain import view
+from ....inspector.explain.plot import MARKS
+from ...pages import Page
+from ...widgets.code import CodeView, Text
+from ...widgets.filtering import FilterLine, RowList
+from ...widgets.heading import Heading
+from ...widgets.keys import Keys
+from . import data as data
+from .choose import MetricScreen, RunScreen, table
+from .plot import RunPlot, drawn, legend
 
 _MOST_SERIES = 4
 """Series that have a column in the table."""

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from kinspect.inspector.render.plot import MARKS, Chart, Series
-from kinspect.tui.screens.history.data import number
 from textual.content import Content
 from textual.geometry import Size
 from textual.widget import Widget
+
+from ....inspector.explain.plot import MARKS, Chart, Series
+from .data import number
 
 COLOURS = ("$primary", "$warning", "$success", "$secondary", "$error", "$foreground")
 """Of the series, in the order of `MARKS`."""

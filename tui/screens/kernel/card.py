@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kinspect.inspector.model import Finding, KernelReport, LoopReport, WaitOp
-from kinspect.inspector.render import view
-from kinspect.tui.screens.kernel.text import SIGNS
-from kinspect.tui.widgets.scorecard import Block, Card, Fact
+from ....inspector.explain import view
+from ....inspector.model import Finding, KernelReport, LoopReport, WaitOp
+from ...widgets.scorecard import Block, Card, Fact
+from .text import SIGNS
 
 if TYPE_CHECKING:
-    from kinspect.inspector.browse.reading import Reading
-    from kinspect.tui.screens.kernel.measured import Costs
+    from ....inspector.explain.code.reading import Reading
+    from .measured import Costs
 
 _MOST_LINES = 6
 _MOST_ROWS = 8
@@ -45,7 +45,7 @@ def card_of(report: KernelReport, loop: LoopReport | None) -> Card:
     metrics = loop.metrics if loop is not None else report.metrics
     mix = [Fact(label, figure) for label, figure in view.scorecard(metrics)]
     if report.measured_lines:
-        from kinspect.tui.screens.kernel.measured import of_region
+        from .measured import of_region
 
         mix = [*of_region(report, loop), *mix]
     if assumed := view.assumed(report):
@@ -81,7 +81,7 @@ def facts_of(
     findings = reading.marks.findings(line, kind)
     facts = [Fact(SIGNS[found.severity], _said(found), found.severity) for found in findings]
     if costs is not None:
-        from kinspect.tui.screens.kernel.measured import of_line
+        from .measured import of_line
 
         facts += of_line(costs, kind, line)
     if kind == "amdgcn":

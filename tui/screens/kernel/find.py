@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import overload
 
-from kinspect.tui.widgets.code import Hit
+from ...widgets.code import Hit
 
 
 @dataclass(frozen=True, slots=True)

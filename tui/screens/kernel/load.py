@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from kinspect.inspector.browse.folds import HIDDEN_FIRST, all_folds
-from kinspect.inspector.browse.texts import Texts, texts_of, texts_of_file
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import Function, KernelReport
-from kinspect.tui.screens.kernel.text import displayed
 from textual.app import App
+
+from ....inspector.errors import KinspectError
+from ....inspector.explain.code.folds import HIDDEN_FIRST, all_folds
+from ....inspector.explain.code.texts import Texts, texts_of, texts_of_file
+from ....inspector.model import Function, KernelReport
+from .text import displayed
 
 _T = TypeVar("_T")
 # Seconds that a busy thread may keep the interpreter. A key takes some twenty turns of the event

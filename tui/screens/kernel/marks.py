@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kinspect.tui.screens.kernel.card import lines_said
-from kinspect.tui.screens.kernel.find import Found, Search, place, step
-from kinspect.tui.screens.kernel.load import behind
-from kinspect.tui.screens.kernel.pane import Pane
-from kinspect.tui.screens.kernel.view import LinkedPage
-from kinspect.tui.widgets.code import Hit
-from kinspect.tui.widgets.scorecard import Fact
 from textual.widgets import Input
 
+from ...widgets.code import Hit
+from ...widgets.scorecard import Fact
+from .card import lines_said
+from .find import Found, Search, place, step
+from .load import behind
+from .pane import Pane
+from .view import LinkedPage
+
 if TYPE_CHECKING:
-    from kinspect.inspector.browse.uses import Uses
+    from ....inspector.explain.code.uses import Uses
 
 ANALYSING = "the kernel is still being analysed"
 _AT_ONCE = 10_000  # instructions that are looked through within a frame
@@ -68,7 +69,7 @@ class MarkedPage(LinkedPage):
 
     def action_uses(self) -> None:
         """Marks the uses of a register of the line; again: of the next one."""
-        from kinspect.inspector.browse.uses import registers_of, uses
+        from ....inspector.explain.code.uses import registers_of, uses
 
         pane = self.pane_of("amdgcn")
         function = self._reading.function if self._reading is not None else None
@@ -214,7 +215,7 @@ class MarkedPage(LinkedPage):
 
 def _registers(found: Uses, lines: Sequence[str]) -> Callable[[int], Sequence[Hit]]:
     """Where a line that uses a register names any of it."""
-    from kinspect.inspector.browse.uses import numbers_of, registers_of
+    from ....inspector.explain.code.uses import numbers_of, registers_of
 
     wanted = frozenset(numbers_of(found.register))
     written, read = frozenset(found.writes), frozenset(found.reads)

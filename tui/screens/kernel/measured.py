@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kinspect.inspector.browse.links import Links
-from kinspect.inspector.model import KernelReport, LoopReport, MeasuredLine
-from kinspect.inspector.render import profile_view as words
-from kinspect.inspector.render import view
-from kinspect.inspector.render.stalls import Stall, stalls
-from kinspect.inspector.rocprof.placing.loop_costs import SourceCost, measure_of, source_costs
-from kinspect.tui.screens.kernel.text import HOT, WARM
-from kinspect.tui.widgets.scorecard import Fact
+from ....inspector.explain import profile_view as words
+from ....inspector.explain import view
+from ....inspector.explain.code.links import Links
+from ....inspector.formats.stalls import Stall, stalls
+from ....inspector.model import KernelReport, LoopReport, MeasuredLine
+from ....inspector.profile.placing.loop_costs import SourceCost, measure_of, source_costs
+from ...widgets.scorecard import Fact
+from .text import HOT, WARM
 
 
 @dataclass(frozen=True, slots=True)

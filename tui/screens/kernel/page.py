@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 from typing import ClassVar
 
-from kinspect.tui.editor import open_editor
-from kinspect.tui.screens.kernel.explain import ExplainScreen
-from kinspect.tui.screens.kernel.find import Trail, place, step
-from kinspect.tui.screens.kernel.marks import ANALYSING, MarkedPage
-from kinspect.tui.screens.kernel.pane import Pane
 from textual.binding import Binding, BindingType
+
+from ...editor import open_editor
+from .explain import ExplainScreen
+from .find import Trail, place, step
+from .marks import ANALYSING, MarkedPage
+from .pane import Pane
 
 NOT_MEASURED = "no profiler measured lines of this kernel: kinspect profile --att records them"
 _LOOP = {
@@ -209,8 +210,8 @@ class KernelPage(MarkedPage):
     def action_explain(self) -> None:
         """What the findings and the instruction of the line mean."""
         # Rules and instruction tables are read when they are first asked for.
-        from kinspect.inspector.browse.explain import explain_finding, explain_instruction
-        from kinspect.tui.screens.findings.detail import rules, unit_of
+        from ....inspector.explain.code.explain import explain_finding, explain_instruction
+        from ..findings.detail import rules, unit_of
 
         pane, reading = self._current, self._reading
         if pane.is_missing:
@@ -222,7 +223,7 @@ class KernelPage(MarkedPage):
             found = reading.marks.findings(line, pane.kind)
             parts += [explain_finding(finding, known, unit_of) for finding in found]
         if self._costs is not None:
-            from kinspect.tui.screens.kernel.measured import explained
+            from .measured import explained
 
             parts.insert(0, explained(self._costs, pane.kind, line))
         if pane.kind == "amdgcn":

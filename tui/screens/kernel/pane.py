@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from kinspect.inspector.browse.texts import TITLES
-from kinspect.tui.widgets.code import CodeView, Text
 from rich.segment import Segment
 from rich.style import Style
 from textual.app import ComposeResult
@@ -13,6 +11,9 @@ from textual.containers import Vertical
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
+
+from ....inspector.explain.code.texts import TITLES
+from ...widgets.code import CodeView, Text
 
 
 class PaneTitle(Widget):

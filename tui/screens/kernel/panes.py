@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kinspect.tui.pages import Page
-from kinspect.tui.screens.kernel.pane import Pane
-from kinspect.tui.widgets.heading import Heading
-from kinspect.tui.widgets.keys import Keys
-from kinspect.tui.widgets.scorecard import ScoreCard
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal
 from textual.events import DescendantFocus, Resize
 from textual.widget import Widget
 from textual.widgets import Input, Static
+
+from ...pages import Page
+from ...widgets.heading import Heading
+from ...widgets.keys import Keys
+from ...widgets.scorecard import ScoreCard
+from .pane import Pane
 
 _WIDE, _MIDDLE = 160, 100  # columns from which on three panes, or two, stand side by side
 

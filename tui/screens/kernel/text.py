@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from kinspect.inspector.browse.spans import STRING, spans, style_of, within_strings
-from kinspect.inspector.model import Finding, KernelReport, LoopReport
-from kinspect.tui.widgets.code import Cell, Span, Text
+from ....inspector.explain.code.spans import STRING, spans, style_of, within_strings
+from ....inspector.model import Finding, KernelReport, LoopReport
+from ...widgets.code import Cell, Span, Text
 
 if TYPE_CHECKING:
-    from kinspect.inspector.browse.marks import Marks
-    from kinspect.tui.screens.kernel.measured import Costs
+    from ....inspector.explain.code.marks import Marks
+    from .measured import Costs
 
 SIGNS: Mapping[str, str] = MappingProxyType({"error": "✗", "warning": "▲", "info": "•"})
 """How a finding's severity looks in the gutter; it can be told without colours."""
@@ -74,7 +74,7 @@ def marked(
     else:
         gutter = Gutter(len(lines), kind, marks)
     if report.measured_lines:
-        from kinspect.tui.screens.kernel.measured import heading
+        from .measured import heading
 
         gutter.measure(heading(report), costs)
     return Text(lines, _spans(kind, lines, known), gutter, gutter.width, folds), gutter

@@ -6,19 +6,19 @@ import gc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kinspect.inspector.model import KernelReport, LoopReport
-from kinspect.inspector.render import view
-from kinspect.tui.screens.kernel.card import card_of, facts_of, lines_said, loop_at
-from kinspect.tui.screens.kernel.load import Loaded, behind, is_big, load, prepared, whole
-from kinspect.tui.screens.kernel.pane import Pane
-from kinspect.tui.screens.kernel.panes import PanesPage
-from kinspect.tui.screens.kernel.text import marked, plain
-from kinspect.tui.widgets.heading import Heading
-from kinspect.tui.widgets.scorecard import Block, Card, Fact
+from ....inspector.explain import view
+from ....inspector.model import KernelReport, LoopReport
+from ...widgets.heading import Heading
+from ...widgets.scorecard import Block, Card, Fact
+from .card import card_of, facts_of, lines_said, loop_at
+from .load import Loaded, behind, is_big, load, prepared, whole
+from .pane import Pane
+from .panes import PanesPage
+from .text import marked, plain
 
 if TYPE_CHECKING:
-    from kinspect.inspector.browse.reading import Reading
-    from kinspect.tui.screens.kernel.measured import Costs
+    from ....inspector.explain.code.reading import Reading
+    from .measured import Costs
 
 _SHOWN_FIRST = {"source": "source", "ttgir": "ttgir", "llir": "ttgir", "amdgcn": "amdgcn"}
 
@@ -293,7 +293,7 @@ class LinkedPage(PanesPage):
 
 def _read(report: KernelReport, loaded: Loaded) -> tuple[Reading, Loaded, Costs | None]:
     """What analysis knows of the texts, the texts, to which it may add, and what was measured."""
-    from kinspect.inspector.browse.reading import reading_of  # the parsers: not for first paint
+    from ....inspector.explain.code.reading import reading_of  # the parsers: not for first paint
 
     # A large kernel is a million objects without cycles: looking through them for garbage would
     # hold up keys for a fifth of a second now and then, while they are made and ever after.
@@ -311,6 +311,6 @@ def _read(report: KernelReport, loaded: Loaded) -> tuple[Reading, Loaded, Costs 
 def _measured(report: KernelReport, reading: Reading) -> Costs | None:
     if not report.measured_lines:
         return None
-    from kinspect.tui.screens.kernel.measured import costs_of
+    from .measured import costs_of
 
     return costs_of(report, reading.links)

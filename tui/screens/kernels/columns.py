@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import MetricValue
-from kinspect.inspector.render.view import file_name, place
-from kinspect.tui.session import SEVERITIES, Entry
-from kinspect.tui.widgets.bars import Piece, bar
-from kinspect.tui.widgets.table import Head
+from ....inspector.errors import KinspectError
+from ....inspector.explain.view import file_name, place
+from ....inspector.model import MetricValue
+from ...session import SEVERITIES, Entry
+from ...widgets.bars import Piece, bar
+from ...widgets.table import Head
 
 UNKNOWN = "-"
 Value = int | float | str | None
@@ -112,7 +112,7 @@ def most_waves(arch: str | None) -> int | None:
     """The most waves that one SIMD of a target holds."""
     if arch is None:
         return None
-    from kinspect.inspector import machines  # reads YAML: not before there is a row to draw
+    from ....inspector import machines  # reads YAML: not before there is a row to draw
 
     try:
         return machines.load(arch).max_waves

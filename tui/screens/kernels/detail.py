@@ -5,12 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from kinspect.inspector.model import ErrorRecord, Finding, KernelReport
-from kinspect.inspector.render import view
-from kinspect.tui.screens.kernels.columns import COLUMNS, UNKNOWN, Column, Value
-from kinspect.tui.screens.kernels.rows import Leaf, Node
-from kinspect.tui.session import SEVERITIES, Entry
-from kinspect.tui.widgets.styles import part_style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -18,6 +12,13 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
+
+from ....inspector.explain import view
+from ....inspector.model import ErrorRecord, Finding, KernelReport
+from ...session import SEVERITIES, Entry
+from ...widgets.styles import part_style
+from .columns import COLUMNS, UNKNOWN, Column, Value
+from .rows import Leaf, Node
 
 _WORDS = {"error": "error", "warning": "warn ", "info": "note "}
 _MOST_LINES = 16
@@ -146,8 +147,8 @@ class Detail(Widget):
         lines = [self._text(*begin)]
         stars = [one for one in entries if one.key in self._stars]
         if stars:
-            from kinspect.inspector.sweep.figures import figures_of
-            from kinspect.inspector.sweep.pareto import objectives_of
+            from ....inspector.compare.sweep.figures import figures_of
+            from ....inspector.compare.sweep.pareto import objectives_of
 
             asked = objectives_of([figures_of(one.report) for one in stars])
             goals = ", ".join(goal.text for goal in asked)

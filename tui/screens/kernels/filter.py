@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kinspect.tui.screens.kernels.columns import ALIASES, COLUMNS
-from kinspect.tui.screens.kernels.rows import Leaf
-from kinspect.tui.session import SEVERITIES
+from ...session import SEVERITIES
+from .columns import ALIASES, COLUMNS
+from .rows import Leaf
 
 Test = Callable[[Leaf], bool]
 _WORDS = re.compile(r'(?:[^\s"]|"[^"]*")+')

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from kinspect.inspector.model import KernelReport
-from kinspect.inspector.render.view import file_name
-from kinspect.tui.screens.kernels.columns import COLUMNS, Column, cell, chosen, span_cell
-from kinspect.tui.screens.kernels.filter import FilterError, Sets, Test, parse
-from kinspect.tui.screens.kernels.rows import (
+from ....inspector.explain.view import file_name
+from ....inspector.model import KernelReport
+from ...session import Entry, Session
+from ...state import State
+from ...widgets.bars import Piece
+from ...widgets.table import Head, Row
+from .columns import COLUMNS, Column, cell, chosen, span_cell
+from .filter import FilterError, Sets, Test, parse
+from .rows import (
     Leaf,
     Leaves,
     Node,
@@ -16,10 +20,6 @@ from kinspect.tui.screens.kernels.rows import (
     ordered,
     tree,
 )
-from kinspect.tui.session import Entry, Session
-from kinspect.tui.state import State
-from kinspect.tui.widgets.bars import Piece
-from kinspect.tui.widgets.table import Head, Row
 
 FIRST_SORT = "findings"
 _FEW = 40

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from kinspect.tui.screens.kernels.columns import COLUMNS
-from kinspect.tui.widgets.table import Head, Row, Table
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
+
+from ...widgets.table import Head, Row, Table
+from .columns import COLUMNS
 
 _TITLE = 17  # cells for a column's box and title
 

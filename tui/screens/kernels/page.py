@@ -6,25 +6,26 @@ import time
 from pathlib import Path
 from typing import ClassVar
 
-from kinspect.inspector.capture.targets import SUFFIXES
-from kinspect.inspector.model import KernelReport
-from kinspect.tui.pages import Page
-from kinspect.tui.screens.kernels.columns import fitting
-from kinspect.tui.screens.kernels.detail import Detail, FailureScreen
-from kinspect.tui.screens.kernels.listing import Listing
-from kinspect.tui.screens.kernels.menu import ColumnsMenu
-from kinspect.tui.screens.kernels.rows import Node, fronts
-from kinspect.tui.screens.kernels.status import FilterLine, Status, Told
-from kinspect.tui.session import Entry
-from kinspect.tui.widgets.heading import Heading
-from kinspect.tui.widgets.keys import Keys
-from kinspect.tui.widgets.table import Row, Table
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
 from textual.events import Resize
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
+
+from ....inspector.capture.targets import SUFFIXES
+from ....inspector.model import KernelReport
+from ...pages import Page
+from ...session import Entry
+from ...widgets.heading import Heading
+from ...widgets.keys import Keys
+from ...widgets.table import Row, Table
+from .columns import fitting
+from .detail import Detail, FailureScreen
+from .listing import Listing
+from .menu import ColumnsMenu
+from .rows import Node, fronts
+from .status import FilterLine, Status, Told
 
 WIDE = 110
 """From this width on, bars have twice the cells."""
@@ -381,6 +382,6 @@ class KernelsPage(Page):
         if entry is None:
             self.notify("recompiling goes by one kernel: unfold the row with space", timeout=3)
             return
-        from kinspect.tui.screens.recompile import recompile
+        from ..recompile import recompile
 
         recompile(self.kinspect, entry)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kinspect.inspector.model import ErrorRecord, KernelReport
-from kinspect.inspector.render.view import file_name
-from kinspect.tui.screens.kernels.columns import COLUMNS, Value
-from kinspect.tui.session import Entry, Session
+from ....inspector.explain.view import file_name
+from ....inspector.model import ErrorRecord, KernelReport
+from ...session import Entry, Session
+from .columns import COLUMNS, Value
 
 _UNITS = {"num_warps": "w", "num_stages": "s"}
 
@@ -316,8 +316,8 @@ def fronts(reports: Iterable[tuple[str, KernelReport]]) -> frozenset[str]:
         reports: kernels with what the session calls them.
     """
     # Only tuned kernels need them.
-    from kinspect.inspector.sweep.figures import figures_of
-    from kinspect.inspector.sweep.pareto import front
+    from ....inspector.compare.sweep.figures import figures_of
+    from ....inspector.compare.sweep.pareto import front
 
     groups: dict[tuple[object, ...], list[tuple[str, KernelReport]]] = {}
     for key, report in reports:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kinspect.inspector.render.view import plural
-from kinspect.tui.session import Progress
-from kinspect.tui.widgets.bars import bar
-from kinspect.tui.widgets.styles import part_style
 from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
+
+from ....inspector.explain.view import plural
+from ...session import Progress
+from ...widgets.bars import bar
+from ...widgets.styles import part_style
 
 _BAR = 20
 

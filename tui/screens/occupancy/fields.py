@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kinspect.inspector import machines
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.metrics.capacity import capacity, registers_needed, round_up
-from kinspect.inspector.model import Demand, KernelReport, Machine
+from ....inspector import machines
+from ....inspector.errors import KinspectError
+from ....inspector.metrics.capacity import capacity, registers_needed, round_up
+from ....inspector.model import Demand, KernelReport, Machine
 
 
 @dataclass(frozen=True, slots=True)

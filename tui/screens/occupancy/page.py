@@ -5,13 +5,24 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.machines import names
-from kinspect.inspector.metrics.occupancy import Occupancy
-from kinspect.inspector.model import KernelReport
-from kinspect.tui.pages import Page
-from kinspect.tui.screens.occupancy import words as say
-from kinspect.tui.screens.occupancy.fields import (
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.events import Key, Resize
+from textual.widgets import Input, Static
+
+from ....inspector.errors import KinspectError
+from ....inspector.machines import names
+from ....inspector.metrics.occupancy import Occupancy
+from ....inspector.model import KernelReport
+from ...pages import Page
+from ...widgets.heading import Heading
+from ...widgets.keys import Keys
+from ...widgets.plot import StepPlot, Steps
+from ..passes.choose import KernelChooser, worst_kernel
+from . import words as say
+from .fields import (
     FIELDS,
     Asked,
     beyond,
@@ -20,16 +31,6 @@ from kinspect.tui.screens.occupancy.fields import (
     hint,
     understood,
 )
-from kinspect.tui.screens.passes.choose import KernelChooser, worst_kernel
-from kinspect.tui.widgets.heading import Heading
-from kinspect.tui.widgets.keys import Keys
-from kinspect.tui.widgets.plot import StepPlot, Steps
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.content import Content
-from textual.events import Key, Resize
-from textual.widgets import Input, Static
 
 _KEYS = frozenset("+-=[]trskoq?/")
 """Characters that no figure and no target's name has: they stay keys while one types."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from kinspect.inspector.metrics.capacity import capacity, registers_needed, round_up
-from kinspect.inspector.metrics.occupancy import Level, Occupancy, metrics, occupancy
-from kinspect.inspector.model import Demand, KernelReport, Metric
-from kinspect.inspector.render.table import Column, rows_of
-from kinspect.inspector.render.view import occupancy_words, plural
-from kinspect.tui.screens.occupancy.fields import Asked
-from kinspect.tui.widgets.plot import Point, Steps
+from ....inspector.explain.view import occupancy_words, plural
+from ....inspector.formats.table import Column, rows_of
+from ....inspector.metrics.capacity import capacity, registers_needed, round_up
+from ....inspector.metrics.occupancy import Level, Occupancy, metrics, occupancy
+from ....inspector.model import Demand, KernelReport, Metric
+from ...widgets.plot import Point, Steps
+from .fields import Asked
 
 RESIDENT = (
     "Resident is what the hardware runs: workgroups start whole or not at all, and one {unit} "

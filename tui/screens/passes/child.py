@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kinspect.inspector.compiler.passes import PassDump, diff, read_passes
-from kinspect.inspector.errors import KinspectError
+from ....inspector.compile.passes import PassDump, diff, read_passes
+from ....inspector.errors import KinspectError
 
 BIG = 4 << 20
 """Bytes from which on a dump is worth the start of a process."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from kinspect.inspector.model import KernelReport
-from kinspect.inspector.render.view import configuration, worst_first
-from kinspect.tui.session import Session
-from kinspect.tui.widgets.code import CodeView, Span, Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
+
+from ....inspector.explain.view import configuration, worst_first
+from ....inspector.model import KernelReport
+from ...session import Session
+from ...widgets.code import CodeView, Span, Text
 
 
 def worst_kernel(

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kinspect.inspector.compiler.passes import STAGES, Pass, PassDump
-from kinspect.inspector.model import KernelReport
-from kinspect.tui.screens.passes.child import Change
-from kinspect.tui.widgets.code import Cell, Span, Text
+from ....inspector.compile.passes import STAGES, Pass, PassDump
+from ....inspector.model import KernelReport
+from ...widgets.code import Cell, Span, Text
+from .child import Change
 
 STAGE_STYLES: Mapping[str, str] = {"ttir": "keyword", "ttgir": "name", "llir": "literal"}
 """Stage -> the style of `CodeView` that it has in the list, and of the band above it."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kinspect.tui.screens.passes.data import LEVELS, Timeline, levels
-from kinspect.tui.widgets.styles import part_style
 from rich.segment import Segment
 from rich.style import Style
 from textual.events import Click
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
+
+from ...widgets.styles import part_style
+from .data import LEVELS, Timeline, levels
 
 _STAGES = ("ttir", "ttgir", "llir")
 

@@ -7,20 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from kinspect.inspector.compiler.passes import PassDump
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import KernelReport
-from kinspect.inspector.render.view import configuration
-from kinspect.tui.pages import Page
-from kinspect.tui.screens.passes import data as data
-from kinspect.tui.screens.passes.child import BIG, found_in
-from kinspect.tui.screens.passes.choose import KernelChooser, worst_kernel
-from kinspect.tui.screens.passes.line import PassLine
-from kinspect.tui.screens.passes.views import Compared, DiffView, PassList, Read
-from kinspect.tui.widgets.code import CodeView, Text
-from kinspect.tui.widgets.filtering import FilterLine
-from kinspect.tui.widgets.heading import Heading
-from kinspect.tui.widgets.keys import Keys
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
@@ -28,6 +14,21 @@ from textual.events import Resize
 from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import get_current_worker
+
+from ....inspector.compile.passes import PassDump
+from ....inspector.errors import KinspectError
+from ....inspector.explain.view import configuration
+from ....inspector.model import KernelReport
+from ...pages import Page
+from ...widgets.code import CodeView, Text
+from ...widgets.filtering import FilterLine
+from ...widgets.heading import Heading
+from ...widgets.keys import Keys
+from . import data as data
+from .child import BIG, found_in
+from .choose import KernelChooser, worst_kernel
+from .line import PassLine
+from .views import Compared, DiffView, PassList, Read
 
 _WIDE, _TALL = 110, 32
 _KEPT = 32 << 20  # characters of diffs

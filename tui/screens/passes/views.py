@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from kinspect.inspector.compiler.passes import PassDump
-from kinspect.inspector.errors import KinspectError
-from kinspect.tui.screens.passes.child import Made
-from kinspect.tui.screens.passes.choose import Rows
-from kinspect.tui.widgets.code import CodeView
 from textual.binding import Binding, BindingType
 from textual.message import Message
+
+from ....inspector.compile.passes import PassDump
+from ....inspector.errors import KinspectError
+from ...widgets.code import CodeView
+from .child import Made
+from .choose import Rows
 
 
 class Read(Message):

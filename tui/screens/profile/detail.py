@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kinspect.inspector.model import KernelReport, LoopReport, Metric
-from kinspect.inspector.recording import KernelProfile, Profile
-from kinspect.inspector.render import profile_view as words
-from kinspect.inspector.render import view
-from kinspect.inspector.render.stalls import Stall, stalls
-from kinspect.tui.screens.profile.lines import SIGNS, Line, measured, show
-from kinspect.tui.screens.profile.said import BLANK, gridded, wrapped
-from kinspect.tui.screens.profile.said import Line as Said
-from kinspect.tui.widgets.bars import Piece, bar
+from ....inspector.explain import profile_view as words
+from ....inspector.explain import view
+from ....inspector.formats.stalls import Stall, stalls
+from ....inspector.model import KernelReport, LoopReport, Metric
+from ....inspector.recording import KernelProfile, Profile
+from ...widgets.bars import Piece, bar
+from .lines import SIGNS, Line, measured, show
+from .said import BLANK, gridded, wrapped
+from .said import Line as Said
 
 MOST_STALLS = 12
 _HEAT = (20.0, 5.0)

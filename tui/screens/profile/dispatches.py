@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kinspect.inspector.recording import NONE, KernelProfile, Recording
-from kinspect.inspector.render import profile_view as words
-from kinspect.tui.widgets.bars import Piece
-from kinspect.tui.widgets.table import Head, Row
+from ....inspector.explain import profile_view as words
+from ....inspector.recording import NONE, KernelProfile, Recording
+from ...widgets.bars import Piece
+from ...widgets.table import Head, Row
 
 MOST = 1_000
 """So many are listed."""

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from kinspect.inspector.model import KernelReport, Metric, MetricValue
-from kinspect.inspector.recording import KernelProfile, Profile
-from kinspect.inspector.render import profile_view as words
-from kinspect.inspector.render import view
-from kinspect.tui.session import Entry
-from kinspect.tui.widgets.bars import Piece, bar
-from kinspect.tui.widgets.roofline import Point, Roof
-from kinspect.tui.widgets.table import Head, Row
+from ....inspector.explain import profile_view as words
+from ....inspector.explain import view
+from ....inspector.model import KernelReport, Metric, MetricValue
+from ....inspector.recording import KernelProfile, Profile
+from ...session import Entry
+from ...widgets.bars import Piece, bar
+from ...widgets.roofline import Point, Roof
+from ...widgets.table import Head, Row
 
 UNKNOWN = words.UNKNOWN
 BAR = 6

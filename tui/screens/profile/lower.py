@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from kinspect.inspector.model import KernelReport
-from kinspect.inspector.recording import Profile
-from kinspect.inspector.render import profile_view as words
-from kinspect.tui.screens.profile import detail, dispatches, recorded
-from kinspect.tui.screens.profile.lines import Line
-from kinspect.tui.screens.profile.said import Line as Said
-from kinspect.tui.screens.profile.said import content
-from kinspect.tui.widgets.roofline import Point, Roofline
-from kinspect.tui.widgets.table import Row, Table
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Static
+
+from ....inspector.explain import profile_view as words
+from ....inspector.model import KernelReport
+from ....inspector.recording import Profile
+from ...widgets.roofline import Point, Roofline
+from ...widgets.table import Row, Table
+from . import detail, dispatches, recorded
+from .lines import Line
+from .said import Line as Said
+from .said import content
 
 DETAIL, DISPATCHES, ROOFLINE, RECORDING = "detail", "dispatches", "roofline", "recording"
 _WIDE = 150  # columns from which on the roofline stands beside the detail

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kinspect.inspector.model import KernelReport
-from kinspect.inspector.recording import Profile
-from kinspect.inspector.render import profile_view as words
-from kinspect.inspector.render.stalls import stalls
-from kinspect.inspector.render.view import plural
-from kinspect.tui.pages import Page
-from kinspect.tui.screens.profile import recorded
-from kinspect.tui.screens.profile.lines import (
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.events import Resize
+from textual.widgets import Input, Static
+
+from ....inspector.explain import profile_view as words
+from ....inspector.explain.view import plural
+from ....inspector.formats.stalls import stalls
+from ....inspector.model import KernelReport
+from ....inspector.recording import Profile
+from ...pages import Page
+from ...widgets.filtering import FilterLine
+from ...widgets.heading import Heading
+from ...widgets.keys import Keys
+from ...widgets.roofline import Point, Roofline
+from ...widgets.table import Head, Row, Table
+from . import recorded
+from .lines import (
     NAME,
     Column,
     Line,
@@ -23,18 +34,8 @@ from kinspect.tui.screens.profile.lines import (
     point,
     row,
 )
-from kinspect.tui.screens.profile.lower import DETAIL, Lower, Shown, unbroken
-from kinspect.tui.screens.profile.said import content
-from kinspect.tui.widgets.filtering import FilterLine
-from kinspect.tui.widgets.heading import Heading
-from kinspect.tui.widgets.keys import Keys
-from kinspect.tui.widgets.roofline import Point, Roofline
-from kinspect.tui.widgets.table import Head, Row, Table
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
-from textual.events import Resize
-from textual.widgets import Input, Static
+from .lower import DETAIL, Lower, Shown, unbroken
+from .said import content
 
 _FIRST = "measured.share_of_time"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kinspect.inspector.model import ErrorRecord
-from kinspect.inspector.recording import Part, Profile
-from kinspect.inspector.render import profile_view as words
-from kinspect.inspector.render import view
-from kinspect.tui.screens.profile.said import BLANK, Line, gridded, wrapped
-from kinspect.tui.widgets.bars import Piece
+from ....inspector.explain import profile_view as words
+from ....inspector.explain import view
+from ....inspector.model import ErrorRecord
+from ....inspector.recording import Part, Profile
+from ...widgets.bars import Piece
+from .said import BLANK, Line, gridded, wrapped
 
 MOST_SAMPLES = 40
 NOTHING = (

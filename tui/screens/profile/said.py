@@ -6,9 +6,10 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from kinspect.tui.widgets.bars import Piece
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
+
+from ...widgets.bars import Piece
 
 Line = Sequence[Piece]
 BLANK: Line = ()

@@ -1,0 +1,1 @@
+"""The bundled kernels: checked, measured, and what was measured before."""

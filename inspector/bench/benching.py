@@ -1,0 +1,269 @@
+"""Times the cases of a kernel in a guest process, and joins what is known besides.
+
+The guest forks a child that has the GPU; a case that crashes or hangs it costs only itself.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import Any
+
+from ..compile.environment import guest_environment
+from ..compile.worker import Worker, WorkerLostError
+from ..errors import KinspectError
+from ..version import VERSION
+from .guest import crash, end, records, tail
+from .suite.case_files import Given, fitted, keys_read, name_of
+from .suite.catalogue import KernelFile
+from .suite.results import CRASHED, Bench, Figure, Gpu, Other, Timed
+
+TIME_LIMIT = 600.0
+"""Seconds that one case, or one configuration of --tune, may take, unless told."""
+MODES = ("time", "once", "profile")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchRequest:
+    """One run over the cases of a kernel.
+
+    Args:
+        kernel: the kernel file.
+        patterns: fnmatch patterns of the names of cases; none: all of them.
+        numbers: of cases, counted from 0, together with what the patterns name.
+        given: cases of the user's, in place of the file's BENCH.
+        mode: `time`; `once` for a single run; `profile` for a launch without a check or a time.
+        config: replaces entries of the kernel's configuration.
+        compare: other operators to time.
+        tune: how many configurations to try; 0 for none.
+        python: interpreter with PyTorch and Triton; None for this one.
+        time_limit: seconds that one case may take.
+    """
+
+    kernel: KernelFile
+    patterns: tuple[str, ...] = ()
+    numbers: tuple[int, ...] = ()
+    given: tuple[Given, ...] = ()
+    mode: str = "time"
+    config: Mapping[str, Any] = field(default_factory=dict)
+    compare: tuple[str, ...] = ()
+    tune: int = 0
+    python: str | None = None
+    time_limit: float = TIME_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The cases to come, and the file's name for itself."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OnGpu:
+    """What the cases run on."""
+
+    gpu: Gpu
+    versions: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """One case."""
+
+    case: Timed
+
+
+Event = Planned | OnGpu | Done
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What has been measured so far."""
+
+    request: BenchRequest
+    date: str
+    gpu: Gpu | None = None
+    versions: Mapping[str, str | None] = field(default_factory=dict)
+    cases: list[Timed] = field(default_factory=list)
+    planned: int = 0
+
+    def saw(self, event: Event) -> None:
+        """Adds what an event says."""
+        if isinstance(event, Planned):
+            self.planned = len(event.names)
+        elif isinstance(event, OnGpu):
+            self.gpu, self.versions = event.gpu, event.versions
+        else:
+            self.cases.append(event.case)
+
+    def result(self) -> Bench:
+        """All of it as one value."""
+        kernel = self.request.kernel
+        return Bench(
+            kernel.name,
+            str(kernel.path),
+            self.gpu,
+            self.versions,
+            self.request.mode,
+            self.date,
+            tuple(self.cases),
+        )
+
+
+def gathering(request: BenchRequest) -> Gathered:
+    """Nothing measured yet."""
+    return Gathered(request, datetime.now(timezone.utc).isoformat(timespec="seconds"))
+
+
+def bench(request: BenchRequest) -> Iterator[Event]:
+    """Runs the cases; yields events as they come.
+
+    Raises:
+        KinspectError: the interpreter cannot be started, lacks PyTorch or Triton or sees no GPU, or
+            no case is what was asked for.
+    """
+    environment = guest_environment(os.environ)
+    with (
+        Worker(request.python or sys.executable, environment) as worker,
+        tempfile.TemporaryDirectory(prefix="kinspect-") as folder,
+    ):
+        plan = _plan(request, _described(worker, request, folder))
+        yield Planned(tuple(timed.name for timed, _ in plan))
+        yield from _run(worker, request, plan, folder)
+
+
+def with_published(case: Timed, figures: Sequence[Figure], given: Given | None) -> Timed:
+    """The case with figures of others, and with what stood beside it in the user's file."""
+    found = tuple(figures)
+    if given is not None and given.us is not None:
+        found = (*found, Figure(given.us, given.tflops, "in the file", "the file of cases"))
+    return replace(case, published=found)
+
+
+# --------------------------------------------------------------------------- what to run
+
+
+def _described(worker: Worker, request: BenchRequest, folder: str) -> Mapping[str, Any]:
+    """The tables of the kernel file, which only an interpreter with Triton can tell."""
+    path = str(request.kernel.path.absolute())
+    message = {"op": "suite", "mode": "describe", "paths": [path], "imports": ["triton"]}
+    for record in records(worker, {**message, "folder": folder}, request.time_limit, steps=2):
+        if "described" in record:
+            facts: Mapping[str, Any] = record["described"]
+            if "problem" in facts:
+                raise KinspectError(facts["problem"], facts["hint"])
+            return facts
+        if "lost" in record:
+            break
+    raise KinspectError(f"{request.kernel.path}: loading it ended the process", "mend the file")
+
+
+def _plan(request: BenchRequest, facts: Mapping[str, Any]) -> list[tuple[Timed, Mapping[str, Any]]]:
+    """The cases to run: what is known of each beforehand, and what the guest is told."""
+    kernel = request.kernel
+    table = facts["bench"]
+    plan: list[tuple[Timed, Mapping[str, Any]]] = []
+    if request.given:
+        known, also = [*facts["cases"], *table], keys_read(kernel.tree)
+        times: Counter[str] = Counter()
+        for number, given in enumerate(request.given):
+            case = fitted(given, known, kernel.name, also)
+            name = str(case.get("name") or name_of(case))
+            times[name] += 1
+            if times[name] > 1:  # results go by name
+                name = f"{name}#{times[name]}"
+            own = {"name": name, "case": case, "config": dict(given.config)}
+            plan.append((Timed(number, name, CRASHED, case=case), own))
+    else:
+        for number, case in enumerate(table):
+            told = {"name": case["name"], "index": number}
+            plan.append((Timed(number, case["name"], CRASHED, case=case), told))
+    if not plan:
+        raise KinspectError(f"{kernel.path} has no BENCH", "give cases with --cases")
+    chosen = [entry for entry in plan if _wanted(entry[0], request)]
+    if not chosen:
+        asked = " or ".join([*map(repr, request.patterns), *map(str, request.numbers)])
+        names = ", ".join(f"{timed.number} {timed.name}" for timed, _ in plan)
+        raise KinspectError(f"no case of {kernel.name} is {asked}", f"there is {names}")
+    return chosen
+
+
+def _wanted(case: Timed, request: BenchRequest) -> bool:
+    if not request.patterns and not request.numbers:
+        return True
+    return case.number in request.numbers or any(
+        fnmatch.fnmatchcase(case.name, pattern) for pattern in request.patterns
+    )
+
+
+# --------------------------------------------------------------------------- the run
+
+
+def _run(
+    worker: Worker,
+    request: BenchRequest,
+    plan: Sequence[tuple[Timed, Mapping[str, Any]]],
+    folder: str,
+) -> Iterator[Event]:
+    message = {
+        "op": "suite",
+        "mode": "bench",
+        "path": str(request.kernel.path.absolute()),
+        "cases": [told for _, told in plan],
+        "run": request.mode,
+        "config": dict(request.config),
+        "compare": list(request.compare),
+        "tune": request.tune,
+        "imports": ["triton", "torch"],
+        "folder": folder,
+    }
+    waiting = {timed.name: timed for timed, _ in plan}
+    steps = len(plan) * (1 + request.tune)
+    try:
+        for record in records(worker, message, request.time_limit, steps + 1):
+            if "device" in record:
+                versions = {**record["versions"], "kinspect": VERSION}
+                yield OnGpu(Gpu(**record["device"]), versions)
+            elif "problem" in record:
+                raise KinspectError(record["problem"], record["hint"])
+            elif "result" in record:
+                yield Done(_timed(waiting.pop(record["result"]["case"]), record["result"]))
+            elif "lost" in record and record.get("case") in waiting:
+                case = waiting.pop(record["case"])
+                yield Done(replace(case, message=crash(record, request.time_limit)))
+            elif "lost" in record:
+                raise KinspectError(
+                    f"the process that has the GPU {end(record['lost'])}{tail(record)}",
+                    f"try: {worker.python} -c 'import torch; print(torch.zeros(1).cuda())'",
+                )
+    except WorkerLostError as error:
+        for case in waiting.values():
+            yield Done(replace(case, message=error.message))
+
+
+def _timed(case: Timed, result: Mapping[str, Any]) -> Timed:
+    others = tuple(
+        Other(name, tuple(found["times_us"]), found["note"])
+        for name, found in (result.get("compare") or {}).items()
+    )
+    return replace(
+        case,
+        status=result["status"],
+        message=result["message"],
+        times=tuple(result.get("times_us") or ()),
+        flop=result.get("flop"),
+        bytes=result.get("bytes"),
+        config=result.get("config") or {},
+        oracle=result.get("oracle"),
+        others=others,
+        tune=result.get("tune"),
+        clocks=result.get("clocks") or {},
+        notes=tuple(result.get("notes") or ()),
+    )

@@ -1,0 +1,268 @@
+"""Checks kernel files in guest processes, and asks them what the files hold.
+
+Each guest imports PyTorch and Triton once and forks a child for each file. Files are checked in
+parallel, one thread and one guest for each job.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from ..compile.environment import guest_environment
+from ..compile.worker import Worker, WorkerLostError
+from ..errors import KinspectError
+from .guest import crash, end, records
+from .suite.catalogue import KernelFile
+from .suite.checks import CRASHED, CaseCheck, Description, Device, KernelCheck
+
+TIME_LIMIT = 300.0
+"""Seconds that one case may take, unless told."""
+MOST_CASES = 1000
+"""How many times the limit of one case a guest may take over a file before it is given up."""
+DEVICES = ("cpu", "cuda")
+JOIN_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """One run of checks.
+
+    Args:
+        kernels: files, each with patterns of the cases to check there; none: all of them.
+        cases: patterns that the cases of all files must match as well.
+        device: `cpu` for Triton's interpreter, `cuda` for the GPU that PyTorch sees.
+        fast: leave out the cases that a file calls slow.
+        python: interpreter with PyTorch and Triton; None for this one.
+        jobs: files at a time; on a GPU always one.
+        time_limit: seconds that one case may take.
+    """
+
+    kernels: tuple[tuple[KernelFile, tuple[str, ...]], ...]
+    cases: tuple[str, ...] = ()
+    device: str = "cpu"
+    fast: bool = False
+    python: str | None = None
+    jobs: int = 1
+    time_limit: float = TIME_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A file is being checked, on this device."""
+
+    kernel: KernelFile
+    device: Device
+
+
+@dataclass(frozen=True, slots=True)
+class CaseDone:
+    """A case is done."""
+
+    kernel: KernelFile
+    result: CaseCheck
+
+
+@dataclass(frozen=True, slots=True)
+class KernelDone:
+    """A file is done: everything about it."""
+
+    index: int
+    result: KernelCheck
+
+
+Event = Started | CaseDone | KernelDone
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What has been checked so far."""
+
+    device: Device | None = None
+    done: dict[int, KernelCheck] = field(default_factory=dict)
+
+    def saw(self, event: Event) -> None:
+        """Adds what an event says."""
+        if isinstance(event, Started):
+            self.device = self.device or event.device
+        elif isinstance(event, KernelDone):
+            self.done[event.index] = event.result
+
+    @property
+    def kernels(self) -> tuple[KernelCheck, ...]:
+        """In the order of the request."""
+        return tuple(self.done[index] for index in sorted(self.done))
+
+
+def check(request: CheckRequest) -> Iterator[Event]:
+    """Checks the files; yields events as they come.
+
+    Whatever happens to one file or case, the others are still checked.
+
+    Raises:
+        KinspectError: the interpreter cannot be started, lacks PyTorch or Triton, or has no such
+            device.
+    """
+    waiting = deque(enumerate(request.kernels))
+    events: SimpleQueue[Event | BaseException | None] = SimpleQueue()
+    jobs = 1 if request.device != "cpu" else min(request.jobs, len(waiting))
+    workers = [Worker(request.python or sys.executable, _environment(request)) for _ in range(jobs)]
+    threads = [
+        threading.Thread(target=_work, args=(worker, waiting, events, request, jobs), daemon=True)
+        for worker in workers
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        ended = 0
+        while ended < jobs:
+            event = events.get()
+            if event is None:
+                ended += 1
+            elif isinstance(event, BaseException):
+                raise event
+            else:
+                yield event
+    finally:
+        waiting.clear()
+        for worker, thread in zip(workers, threads, strict=True):
+            while thread.is_alive():  # it may be about to start its guest
+                worker.terminate()
+                thread.join(JOIN_SECONDS)
+            worker.close()
+
+
+def describe(
+    kernels: Sequence[KernelFile], python: str | None = None
+) -> dict[Path, Description | str]:
+    """What the files hold that their text alone does not tell, or why that is not known.
+
+    Raises:
+        KinspectError: the interpreter cannot be started, or lacks Triton.
+    """
+    found: dict[Path, Description | str] = {}
+    by_path = {str(kernel.path.absolute()): kernel.path for kernel in kernels}
+    request = {
+        "op": "suite",
+        "mode": "describe",
+        "paths": list(by_path),
+        "imports": ["triton"],
+    }
+    with (
+        Worker(python or sys.executable) as worker,
+        tempfile.TemporaryDirectory(prefix="kinspect-") as folder,
+    ):
+        for record in records(worker, {**request, "folder": folder}, TIME_LIMIT, MOST_CASES):
+            if "described" in record:
+                facts = record["described"]
+                found[by_path[facts["path"]]] = facts.get("problem") or Description(
+                    tuple(facts["cases"]),
+                    tuple(facts["bench"]),
+                    facts["tuning"],
+                    tuple(facts["compiled"]),
+                )
+            elif "lost" in record and "path" in record:
+                found[by_path[record["path"]]] = f"loading it {end(record['lost'])}"
+    for path in by_path.values():
+        found.setdefault(path, "it was not loaded")
+    return found
+
+
+# --------------------------------------------------------------------------- one thread
+
+
+def _work(
+    worker: Worker,
+    waiting: deque[tuple[int, tuple[KernelFile, tuple[str, ...]]]],
+    events: SimpleQueue[Event | BaseException | None],
+    request: CheckRequest,
+    jobs: int,
+) -> None:
+    try:
+        while True:
+            try:
+                index, (kernel, patterns) = waiting.popleft()
+            except IndexError:
+                break
+            for event in _one(worker, index, kernel, patterns, request, jobs):
+                events.put(event)
+    except BaseException as error:
+        events.put(error)
+    events.put(None)
+
+
+def _one(
+    worker: Worker,
+    index: int,
+    kernel: KernelFile,
+    patterns: tuple[str, ...],
+    request: CheckRequest,
+    jobs: int,
+) -> Iterator[Event]:
+    started = time.perf_counter()
+    so_far = KernelCheck(kernel.name, str(kernel.path), ())
+    message = {
+        "op": "suite",
+        "mode": "check",
+        "path": str(kernel.path.absolute()),
+        "device": request.device,
+        "cases": [list(group) for group in (patterns, request.cases) if group],
+        "fast": request.fast,
+        "threads": max(1, (os.cpu_count() or 1) // jobs),
+        "imports": ["triton", "torch"],
+    }
+    with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
+        for record in _until_lost(worker, {**message, "folder": folder}, request.time_limit):
+            result = None
+            if "device" in record:
+                yield Started(kernel, Device(**record["device"]))
+            elif "cases" in record:
+                so_far = replace(so_far, known=tuple(record["cases"]))
+            elif "problem" in record:
+                if record.get("device_missing"):
+                    raise KinspectError(record["problem"], record["hint"])
+                so_far = replace(so_far, problem=_joined(record["problem"], record["hint"]))
+            elif "result" in record:
+                result = CaseCheck(**record["result"])
+            elif "lost" in record and "case" in record:
+                result = CaseCheck(record["case"], CRASHED, crash(record, request.time_limit))
+            elif "lost" in record:
+                so_far = replace(so_far, problem=crash(record, request.time_limit))
+            if result is not None:
+                so_far = replace(so_far, cases=(*so_far.cases, result))
+                yield CaseDone(kernel, result)
+    if patterns and not so_far.cases and not so_far.problem:
+        asked = " or ".join(map(repr, patterns))
+        nothing = f"no case matches {asked}; there is {', '.join(so_far.known)}"
+        so_far = replace(so_far, problem=nothing)
+    yield KernelDone(index, replace(so_far, seconds=time.perf_counter() - started))
+
+
+def _until_lost(
+    worker: Worker, message: Mapping[str, Any], time_limit: float
+) -> Iterator[dict[str, Any]]:
+    """The records of one run; if the guest itself is lost, that is the last of them."""
+    try:
+        yield from records(worker, message, time_limit, MOST_CASES)
+    except WorkerLostError as error:
+        yield {"problem": error.message, "hint": error.hint}
+
+
+def _environment(request: CheckRequest) -> dict[str, str]:
+    environment = guest_environment(os.environ)
+    if request.device == "cpu":
+        environment["TRITON_INTERPRET"] = "1"
+    return environment
+
+
+def _joined(message: str, hint: str) -> str:
+    return f"{message}; {hint}" if hint else message

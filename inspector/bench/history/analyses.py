@@ -1,0 +1,304 @@
+"""What is kept of a kernel's report: the figures that tell whether a later one is worse."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from ...model import KernelReport
+
+FIGURES = (
+    "vgpr_count",
+    "vgpr_allocated",
+    "agpr_count",
+    "sgpr_count",
+    "vgpr_spill_count",
+    "sgpr_spill_count",
+    "scratch_bytes",
+    "lds_bytes",
+    "code_bytes",
+    "instruction_count",
+    "waves_per_workgroup",
+    "occupancy.waves_per_eu",
+    "occupancy.workgroups_per_cu",
+)
+"""Metrics of the kernel as a whole that are kept."""
+HOT_COUNTS = (
+    "instructions",
+    "valu",
+    "salu",
+    "mfma",
+    "wmma",
+    "global_load",
+    "global_store",
+    "lds_read",
+    "lds_write",
+    "lds_direct",
+    "scratch_load",
+    "scratch_store",
+    "acc_move",
+    "nop",
+    "wait",
+    "full_wait",
+    "barrier",
+)
+HOT = "hot_loops.count."
+"""Prefix of their sums over the hot loops, per iteration; without a hot loop there are none."""
+FINDINGS = "findings."
+"""Prefix of the numbers of findings by severity."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedKernel:
+    """A kernel's specialisation with its figures.
+
+    Args:
+        kernel: its name.
+        identity: what is the same for it in another run: file, name, arch, options.
+        arch: gfx name.
+        name: of the case.
+        config: options and constexprs.
+        figures: metric -> value; what is unknown is not in it.
+        findings: severity -> how many; None if no rules were asked.
+    """
+
+    kernel: str
+    identity: str
+    arch: str | None
+    name: str | None
+    config: Mapping[str, Any]
+    figures: Mapping[str, float]
+    findings: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """One run of `analyze` or `lint`, to be kept.
+
+    Args:
+        date: ISO 8601 in UTC.
+        label: a commit, or what the user calls it.
+        command: which command it was.
+        target: as the user named it.
+        versions: of kinspect, triton, …
+        units: metric -> unit.
+        kernels: at least one.
+    """
+
+    date: str
+    label: str | None
+    command: str
+    target: str
+    versions: Mapping[str, str | None]
+    units: Mapping[str, str]
+    kernels: Sequence[AnalysedKernel]
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisRun:
+    """A run as it was kept, without its kernels: `kernels` is how many."""
+
+    id: int
+    date: str
+    label: str | None
+    command: str
+    target: str
+    versions: Mapping[str, str | None]
+    archs: tuple[str, ...]
+    kernels: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A kernel in one of the runs that were kept; `units` are those of its figures."""
+
+    run: int
+    date: str
+    label: str | None
+    units: Mapping[str, str]
+    kernel: AnalysedKernel
+
+
+def analysed(
+    report: KernelReport, findings: Mapping[str, int] | None = None
+) -> tuple[AnalysedKernel, dict[str, str]]:
+    """What is kept of a report, and the units of the figures."""
+    figures: dict[str, float] = {}
+    units: dict[str, str] = {}
+    for name in FIGURES:
+        metric = report.metrics.get(name)
+        value = _number(metric.value) if metric is not None else None
+        if metric is not None and value is not None:
+            figures[name], units[name] = value, metric.unit
+    hot = [loop for loop in report.loops if loop.hot]
+    for word in HOT_COUNTS:
+        metrics = [loop.metrics.get(f"count.{word}") for loop in hot]
+        values = [_number(m.value) for m in metrics if m is not None]
+        known = [v for v in values if v is not None]
+        if hot and len(known) == len(hot):
+            figures[HOT + word], units[HOT + word] = sum(known), "instructions"
+    variant = report.variant
+    config: dict[str, Any] = {}
+    if variant is not None:
+        config |= {k: v for k, v in variant.constexprs.items() if v is not None}
+        config |= dict(variant.options)
+    kernel = AnalysedKernel(
+        report.name,
+        report.id,
+        report.arch,
+        variant.case if variant is not None else None,
+        config,
+        figures,
+        findings,
+    )
+    return kernel, units
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def value_of(kernel: AnalysedKernel, metric: str) -> float | None:
+    """A figure by its name; `findings.error` and the like count as such."""
+    if metric.startswith(FINDINGS):
+        found = kernel.findings
+        return None if found is None else found.get(metric.removeprefix(FINDINGS))
+    return kernel.figures.get(metric)
+
+
+# --------------------------------------------------------------------------- in the file
+
+
+def insert(connection: sqlite3.Connection, number: int, analysis: Analysis) -> None:
+    """Writes a run with its kernels under a number."""
+    connection.execute(
+        "INSERT INTO analysis VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            number,
+            analysis.date,
+            _text(analysis.label),
+            _text(analysis.command),
+            _text(analysis.target),
+            json.dumps(dict(analysis.versions), sort_keys=True),
+            json.dumps(dict(analysis.units), sort_keys=True),
+        ),
+    )
+    connection.executemany(
+        "INSERT INTO analysed VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                number,
+                _text(k.kernel),
+                _text(k.identity),
+                k.arch,
+                _text(k.name),
+                json.dumps(dict(k.config), sort_keys=True, default=str),
+                json.dumps(dict(k.figures), sort_keys=True),
+                None if k.findings is None else json.dumps(dict(k.findings), sort_keys=True),
+            )
+            for k in analysis.kernels
+        ],
+    )
+
+
+def _text(value: str | None) -> str | None:
+    """As SQLite takes it: names of files that are not UTF-8 with those bytes spelt out."""
+    return None if value is None else value.encode("utf-8", "backslashreplace").decode()
+
+
+def typed(kind: Any, value: Any) -> Any:
+    """A value or row of the file as what it should be: SQLite keeps any value in any column.
+
+    Args:
+        kind: a type, or a dataclass.
+        value: of that type, or the fields in order.
+
+    Raises:
+        ValueError: one is of another type.
+    """
+    from msgspec import ValidationError, convert
+
+    if is_dataclass(kind):
+        value = dict(zip((one.name for one in fields(kind)), value, strict=True))
+    try:
+        return convert(value, kind)
+    except (ValidationError, UnicodeError) as error:  # a text with half a surrogate
+        raise ValueError(str(error)) from None
+
+
+def listed(connection: sqlite3.Connection, kernel: str | None, most: int) -> list[AnalysisRun]:
+    """The last runs, newest first; of those that saw a kernel, if one is named."""
+    where = (
+        "WHERE id IN (SELECT analysis FROM analysed WHERE kernel = ?)" if kernel is not None else ""
+    )
+    rows = connection.execute(
+        "SELECT id, date, label, command, target, versions,"
+        " (SELECT group_concat(DISTINCT arch) FROM analysed WHERE analysis = analysis.id),"
+        " (SELECT count(*) FROM analysed WHERE analysis = analysis.id)"
+        f" FROM analysis {where} ORDER BY id DESC LIMIT ?",
+        ((kernel,) if kernel is not None else ()) + (most,),
+    ).fetchall()
+    return [
+        typed(
+            AnalysisRun,
+            (
+                number,
+                date,
+                label,
+                command,
+                target,
+                json.loads(versions),
+                tuple(sorted(filter(None, str(archs or "").split(",")))),
+                kernels,
+            ),
+        )
+        for number, date, label, command, target, versions, archs, kernels in rows
+    ]
+
+
+def sightings(
+    connection: sqlite3.Connection, condition: str, values: Iterable[Any]
+) -> list[Sighting]:
+    """Kernels of runs, the oldest run first, in the order of their reports."""
+    rows = connection.execute(
+        "SELECT analysis.id, date, label, units, kernel, identity, arch, name, config, figures,"
+        " findings FROM analysed JOIN analysis ON analysis.id = analysed.analysis"
+        f" WHERE {condition} ORDER BY analysis.id, analysed.rowid",
+        tuple(values),
+    ).fetchall()
+    return [
+        Sighting(
+            typed(int, number),
+            typed(str, date),
+            typed(str | None, label),
+            typed(dict[str, str], json.loads(units)),
+            typed(
+                AnalysedKernel,
+                (
+                    kernel,
+                    identity,
+                    arch,
+                    name,
+                    json.loads(config),
+                    json.loads(figures),
+                    None if findings is None else json.loads(findings),
+                ),
+            ),
+        )
+        for (
+            number,
+            date,
+            label,
+            units,
+            kernel,
+            identity,
+            arch,
+            name,
+            config,
+            figures,
+            findings,
+        ) in rows
+    ]

@@ -1,0 +1,176 @@
+"""Keeps the figures of a run of `analyze` or `lint` in the history."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ...lint.results import SEVERITIES, LintReport
+from ...model import Finding, KernelReport, Report
+from ...pipeline.reading import Made
+from ...version import VERSION
+from .analyses import AnalysedKernel, Analysis, analysed
+from .store import History
+
+E = TypeVar("E")
+
+GIT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What is kept of one report, beside what somebody else made of it."""
+
+    made: Any
+    id: str
+    kernel: AnalysedKernel
+    units: Mapping[str, str]
+    triton: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Noting:
+    """Notes a report's figures before it is let go; for `pipeline.each`, in any process."""
+
+    then: Callable[[KernelReport], Any]
+
+    def __call__(self, report: KernelReport) -> Noted:
+        kernel, units = analysed(report, _tally(report.findings))
+        triton = report.variant.triton_version if report.variant is not None else None
+        return Noted(self.then(report), report.id, kernel, units, triton)
+
+
+class Keeper:
+    """Gathers what is kept of a run, kernel by kernel, and writes it at the end.
+
+    The file is opened once before the run, so that a damaged one is found before the work is done.
+
+    Args:
+        command: `analyze` or `lint`.
+        label: what the user calls the run; None for the commit of the current folder.
+        history: None for the user's own.
+
+    Raises:
+        KinspectError: the history cannot be used.
+    """
+
+    def __init__(
+        self, command: str, label: str | None = None, history: History | None = None
+    ) -> None:
+        self._history = history or History()
+        self._history.see_that_it_works()
+        self._command = command
+        self._label = label or commit()
+        self._kernels: dict[str, AnalysedKernel] = {}
+        self._units: dict[str, str] = {}
+        self._tritons: dict[str, None] = {}
+
+    def add(self, report: KernelReport) -> None:
+        """Takes in one kernel."""
+        self._take(Noting(_nothing)(report))
+
+    def noting(self, then: Callable[[KernelReport], Any]) -> Noting:
+        """What to make of each report in place of `then`, for `watched` to take apart again."""
+        return Noting(then)
+
+    def watched(self, events: Iterable[Made | E]) -> Iterator[Made | E]:
+        """The events of a run for which a `Noting` made something of each report.
+
+        Takes in what it noted, and passes on what was made.
+        """
+        for event in events:
+            if isinstance(event, Made):
+                self._take(event.value)
+                yield Made(event.order, event.value.made)
+            else:
+                yield event
+
+    def _take(self, noted: Noted) -> None:
+        self._kernels[noted.id] = noted.kernel
+        self._units.update(noted.units)
+        if noted.triton is not None:
+            self._tritons[noted.triton] = None
+
+    def keep_report(self, report: Report) -> int | None:
+        """Writes a run of `analyze`; see `keep`."""
+        for kernel in report.kernels:
+            self.add(kernel)
+        return self.keep(report.target)
+
+    def keep_lint(self, report: LintReport) -> int | None:
+        """Writes a run of `lint`, of which the kernels were taken in; see `keep`.
+
+        Its findings, known ones included, stand in place of those that the reports had.
+        """
+        for checked in report.kernels:
+            kernel = self._kernels.get(checked.id)
+            if kernel is not None:
+                counts = _tally((*checked.findings, *checked.known))
+                self._kernels[checked.id] = replace(kernel, findings=counts)
+        return self.keep(report.target)
+
+    def keep(self, target: str) -> int | None:
+        """Writes the run.
+
+        Args:
+            target: what was looked at, as the user named it.
+
+        Returns:
+            Its number in the history; None if there was no kernel.
+
+        Raises:
+            KinspectError: the history cannot be written.
+        """
+        return self._history.add_analysis(
+            Analysis(
+                date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                label=self._label,
+                command=self._command,
+                target=target,
+                versions={"kinspect": VERSION, "triton": ", ".join(self._tritons) or None},
+                units=self._units,
+                kernels=tuple(self._kernels.values()),
+            )
+        )
+
+
+def _nothing(report: KernelReport) -> None:
+    return None
+
+
+def commit(folder: Path | None = None) -> str | None:
+    """The commit that a folder's checkout stands at, with `+` where files differ from it.
+
+    Returns:
+        Ten digits or more; None outside of a checkout, or without git.
+    """
+    number = _git(folder, "rev-parse", "--short=10", "HEAD")
+    if not number:
+        return None
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return f"{number}+" if changed else number
+
+
+def _git(folder: Path | None, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "--no-optional-locks", *arguments],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=GIT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _tally(findings: Iterable[Finding]) -> dict[str, int]:
+    severities = [f.severity for f in findings]
+    return {severity: severities.count(severity) for severity in SEVERITIES}

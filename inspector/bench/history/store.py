@@ -1,0 +1,353 @@
+"""Results of benchmarks and figures of analyses, in one SQLite file under the user's data folder.
+
+Several processes may write at once, and any of them may be killed: a run and its cases are one
+transaction, in write-ahead mode. `KINSPECT_DATA_DIR` names another folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ... import limits
+from ...errors import KinspectError
+from ...writing import reason
+from ..suite.results import Before, Bench, Timed
+from . import analyses
+from .analyses import Analysis, AnalysisRun, Sighting, typed
+from .schema import ANALYSES_SINCE, SCHEMA_VERSION, VARIABLE, set_up, version_of
+
+FILE = "results.sqlite"
+BUSY_SECONDS = 30.0
+"""How long to wait for other processes' writes."""
+_CODES = {
+    8: "it is read-only",
+    10: "reading or writing failed, or the disk is full",
+    13: "the disk is full",
+    14: "the folder is read-only, or not there",
+}
+"""SQLite's codes: SQLITE_READONLY, _IOERR, _FULL and _CANTOPEN."""
+_NAMELESS = ("name", "atol", "rtol")
+_NEXT = """
+SELECT coalesce(max(id), 0) + 1 FROM (SELECT id FROM run UNION ALL SELECT id FROM analysis)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as it was kept.
+
+    Args:
+        id: its number in the file.
+        date: when, ISO 8601 in UTC.
+        kernel: name of the kernel.
+        device: name of the GPU.
+        versions: of torch, triton, the driver, …
+        mode: `time` or `once`.
+        cases: how many have times.
+    """
+
+    id: int
+    date: str
+    kernel: str
+    device: str
+    versions: Mapping[str, str | None]
+    mode: str
+    cases: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One case of a run as it was kept; times in µs."""
+
+    name: str
+    config: Mapping[str, Any]
+    clocks: Mapping[str, int | None]
+    runs: int
+    best_us: float
+    mean_us: float
+    slowest_us: float
+    error_us: float | None
+    tflops: float | None
+    gib_per_s: float | None
+
+
+__all__ = ["FILE", "SCHEMA_VERSION", "History", "Kept", "Run", "data_folder", "identity"]
+
+
+def data_folder(environment: Mapping[str, str] | None = None) -> Path:
+    """The folder that keeps what must not be lost."""
+    stated = (os.environ if environment is None else environment).get(VARIABLE)
+    if stated:
+        return Path(stated).expanduser()
+    try:
+        from platformdirs import user_data_path
+    except ImportError:  # a bare interpreter on a GPU machine: where it would be on Linux
+        base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+        return Path(base).expanduser() / "kinspect"
+    return user_data_path("kinspect", appauthor=False)
+
+
+class History:
+    """The file of results.
+
+    Args:
+        folder: where it lies; None for `data_folder()`. Nothing is made before the first write.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.path = (data_folder() if folder is None else folder) / FILE
+
+    def add(self, bench: Bench) -> None:
+        """Keeps the cases of a run that have times; a run without any leaves no trace.
+
+        Raises:
+            KinspectError: the file cannot be written, or is damaged.
+        """
+        gpu = bench.gpu
+        if gpu is None or not bench.timed:
+            return
+        with self._open(write=True) as connection:
+            number = int(connection.execute(_NEXT).fetchone()[0])
+            connection.execute(
+                "INSERT INTO run (id, date, kernel, path, device, arch, mode, gpu, versions)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    number,
+                    bench.date,
+                    bench.kernel,
+                    bench.path,
+                    gpu.name,
+                    gpu.arch,
+                    bench.mode,
+                    _json({"compute_units": gpu.compute_units, "memory_bytes": gpu.memory_bytes}),
+                    _json(dict(bench.versions)),
+                ),
+            )
+            connection.executemany(
+                "INSERT INTO result VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [(number, *_row(case)) for case in bench.timed],
+            )
+
+    def before(self, kernel: str, device: str, case: Mapping[str, Any]) -> Before | None:
+        """The last fully timed result of a case of a kernel on a device of this name.
+
+        Raises:
+            KinspectError: the file is damaged.
+        """
+        if not self.path.exists():
+            return None
+        with self._open() as connection:
+            row = connection.execute(
+                "SELECT mean_us, date FROM result JOIN run ON run.id = result.run"
+                " WHERE identity = ? AND kernel = ? AND device = ? AND mode = 'time'"
+                " ORDER BY run.id DESC LIMIT 1",
+                (identity(case), kernel, device),
+            ).fetchone()
+        return Before(float(row[0]), str(row[1])) if row is not None else None
+
+    def runs(self, kernel: str | None = None, most: int = 50) -> list[Run]:
+        """The last runs, newest first.
+
+        Raises:
+            KinspectError: the file is damaged.
+        """
+        if not self.path.exists():
+            return []
+        where = "WHERE kernel = ?" if kernel is not None else ""
+        with self._open() as connection:
+            rows = connection.execute(
+                "SELECT id, date, kernel, device, versions, mode,"
+                f" (SELECT count(*) FROM result WHERE run = run.id) FROM run {where}"
+                " ORDER BY id DESC LIMIT ?",
+                ((kernel,) if kernel is not None else ()) + (most,),
+            ).fetchall()
+            return [
+                typed(Run, (run, date, name, device, json.loads(versions), mode, cases))
+                for run, date, name, device, versions, mode, cases in rows
+            ]
+
+    def results(self, run: int) -> list[Kept]:
+        """The cases of a run.
+
+        Raises:
+            KinspectError: the file is damaged.
+        """
+        if not self.path.exists():
+            return []
+        with self._open() as connection:
+            rows = connection.execute(
+                "SELECT name, config, clocks, runs, best_us, mean_us, slowest_us, error_us, tflops,"
+                " gib_per_s FROM result WHERE run = ? ORDER BY rowid",
+                (run,),
+            ).fetchall()
+            return [
+                typed(Kept, (name, json.loads(config), json.loads(clocks), *figures))
+                for name, config, clocks, *figures in rows
+            ]
+
+    def measured(self, kernel: str) -> list[tuple[Run, Kept]]:
+        """Every case of every fully timed run of a kernel, the oldest run first.
+
+        Raises:
+            KinspectError: the file is damaged.
+        """
+        return [
+            (run, kept)
+            for run in reversed(self.runs(kernel, most=-1))
+            if run.mode == "time"
+            for kept in self.results(run.id)
+        ]
+
+    def add_analysis(self, analysis: Analysis) -> int | None:
+        """Keeps a run of `analyze` or `lint`; one without kernels leaves no trace.
+
+        Returns:
+            The run's number.
+
+        Raises:
+            KinspectError: the file cannot be written, or is damaged.
+        """
+        if not analysis.kernels:
+            return None
+        with self._open(write=True) as connection:
+            number = int(connection.execute(_NEXT).fetchone()[0])
+            analyses.insert(connection, number, analysis)
+        return number
+
+    def analyses(self, kernel: str | None = None, most: int = 50) -> list[AnalysisRun]:
+        """The last analyses, newest first; of those that saw a kernel, if one is named.
+
+        Raises:
+            KinspectError: the file is damaged.
+        """
+        with self._reading() as connection:
+            return analyses.listed(connection, kernel, most) if connection is not None else []
+
+    def analysed(self, run: int) -> list[Sighting]:
+        """The kernels of an analysis.
+
+        Raises:
+            KinspectError: the file is damaged.
+        """
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            return analyses.sightings(connection, "analysis.id = ?", (run,))
+
+    def seen(self, kernel: str) -> list[Sighting]:
+        """All that was kept of the kernels of this name, the oldest run first.
+
+        Raises:
+            KinspectError: the file is damaged.
+        """
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            return analyses.sightings(connection, "kernel = ?", (kernel,))
+
+    def names(self) -> list[str]:
+        """The kernels of which there is something, by name.
+
+        Raises:
+            KinspectError: the file is damaged.
+        """
+        found = {run.kernel for run in self.runs(most=-1)}
+        with self._reading() as connection:
+            if connection is not None:
+                rows = connection.execute("SELECT DISTINCT kernel FROM analysed").fetchall()
+                found.update(str(row[0]) for row in rows)
+        return sorted(found)
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection | None]:
+        """A connection to a file that has analyses; None if it has none."""
+        if not self.path.exists():
+            yield None
+            return
+        with self._open() as connection:
+            yield connection if version_of(connection) >= ANALYSES_SINCE else None
+
+    def see_that_it_works(self) -> None:
+        """Reads something, so that a damaged file is found before a long run rather than after it.
+
+        Raises:
+            KinspectError: it is damaged, or not ours to read.
+        """
+        self.runs(most=1)
+
+    @contextmanager
+    def _open(self, write: bool = False) -> Iterator[sqlite3.Connection]:
+        """A connection in one transaction, which is undone if anything goes wrong."""
+        try:
+            if write:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(
+                sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
+            ) as connection:
+                connection.execute("PRAGMA foreign_keys = ON")
+                limits.bound_queries(connection)
+                set_up(connection, self.path, write)
+                connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+                try:
+                    yield connection
+                except BaseException:
+                    connection.execute("ROLLBACK")
+                    raise
+                connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            raise KinspectError(
+                f"{self.path}: the history cannot be used: {_in_words(error)}",
+                f"check the folder and its free space, or name another one with {VARIABLE}",
+            ) from None
+        except (sqlite3.DatabaseError, ValueError, TypeError, RecursionError) as error:
+            raise KinspectError(
+                f"{self.path}: the history is damaged: {error}",
+                f"move the file away (what can be saved: sqlite3 FILE .recover), or name another"
+                f" folder with {VARIABLE}",
+            ) from None
+        except OSError as error:
+            raise KinspectError(
+                f"{self.path}: the history cannot be written ({reason(error)})",
+                f"name another folder with {VARIABLE}",
+            ) from None
+
+
+def _in_words(error: sqlite3.OperationalError) -> str:
+    known = _CODES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)  # Python 3.11 and newer
+    return f"{known}: {error}" if known else str(error)
+
+
+def identity(case: Mapping[str, Any]) -> str:
+    """What makes two cases the same: all their values; not their name or tolerance."""
+    return _json({key: value for key, value in case.items() if key not in _NAMELESS})
+
+
+def _row(case: Timed) -> tuple[Any, ...]:
+    summary = case.summary
+    assert summary is not None
+    others = {o.name: s.mean for o in case.others if (s := o.summary) is not None}
+    return (
+        case.name,
+        identity(case.case),
+        summary.runs,
+        summary.best,
+        summary.mean,
+        summary.slowest,
+        summary.error,
+        case.tflops(summary.mean),
+        case.gib_per_s(summary.mean),
+        _json(dict(case.config)),
+        _json(others),
+        _json(dict(case.clocks)),
+    )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)

@@ -1,0 +1,327 @@
+"""Cases as other tools write them: gpumode's lines, tune_gemm's YAML, flash-attention.py's flags.
+
+gpumode    one case a line, `m: 64; n: 64; k: 128; seed: 6635`
+tune_gemm  `- {'M': 1024, 'N': 1024, 'K': 1024, 'rowMajorA': 'T', 'rowMajorB': 'N'}`, in its results
+           with block sizes and launch options, and `# TFLOPS: 512.3 time(us): 4.19` at the end
+flags      `-b 4 -hq 16 -hk 16 -sq 1024 -sk 1024 -d 128 -causal -layout bhsd -dtype fp16`
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from ... import limits
+from ...documents import yaml_loader, yaml_value
+from ...errors import KinspectError
+
+Value = int | float | bool | str
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A case that the user gave.
+
+    Args:
+        values: shape and flags, keys as they stood there.
+        config: block sizes and launch options under the kernels' names for them.
+        us: time that stood beside it, in µs.
+        tflops: rate that stood beside it.
+    """
+
+    values: Mapping[str, Value]
+    config: Mapping[str, Value] = field(default_factory=dict)
+    us: float | None = None
+    tflops: float | None = None
+
+
+# --------------------------------------------------------------------------- gpumode
+
+
+def read_gpumode(text: str, path: str) -> list[Given]:
+    """The cases of gpumode's lines; empty lines and those that begin with # are left out.
+
+    Raises:
+        KinspectError: a line is not `key: value; key: value`.
+    """
+    found = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        values: dict[str, Value] = {}
+        for part in filter(None, (p.strip() for p in stripped.split(";"))):
+            key, colon, value = (p.strip() for p in part.partition(":"))
+            if not colon or not _NAME.fullmatch(key) or not value or key in values:
+                raise KinspectError(
+                    f"{path}:{number}: {part!r} is not `key: value`, or stands there twice",
+                    "write lines like m: 64; n: 64; k: 128; seed: 6635",
+                )
+            values[key] = scalar(value)
+        found.append(Given(values))
+    if not found:
+        raise KinspectError(f"{path} holds no case", "write lines like m: 64; n: 64; k: 128")
+    return found
+
+
+def write_gpumode(cases: Iterable[Given]) -> str:
+    """The lines that `read_gpumode` reads back."""
+    lines = ("; ".join(f"{k}: {_text(v)}" for k, v in case.values.items()) for case in cases)
+    return "".join(f"{line}\n" for line in lines)
+
+
+# --------------------------------------------------------------------------- tune_gemm
+
+_RESULT = re.compile(r"#\s*TFLOPS:\s*(\S+)\s+time\(us\):\s*(\S+)")
+_SHAPE = ("M", "N", "K", "rowMajorA", "rowMajorB")
+_RENAMED = {
+    "BLOCK_SIZE_M": "BLOCK_M",
+    "BLOCK_SIZE_N": "BLOCK_N",
+    "BLOCK_SIZE_K": "BLOCK_K",
+    "GROUP_SIZE_M": "GROUP_M",
+}
+"""tune_gemm's names of options -> those of the kernels here."""
+_LIKE = "write lines like - {'M': 64, 'N': 64, 'K': 128, 'rowMajorA': 'T', 'rowMajorB': 'N'}"
+
+
+def read_tune_gemm(text: str, path: str) -> list[Given]:
+    """The GEMM sizes of a tune_gemm file, or its results.
+
+    Raises:
+        KinspectError: it is no YAML list of mappings with M, N and K.
+    """
+    import yaml
+
+    with limits.reading(path, len(text)):
+        items = yaml_value(text, path, _LIKE)
+        marks = yaml.compose(text, Loader=yaml_loader())  # parsed already
+    if not isinstance(items, list) or not items or marks is None:
+        raise KinspectError(f"{path} is no list of GEMM sizes", "begin each line with - {'M': …}")
+    lines = text.splitlines()
+    found = []
+    for item, node in zip(items, marks.value, strict=True):
+        where = f"{path}:{node.start_mark.line + 1}"
+        if not isinstance(item, dict) or not all(
+            isinstance(item.get(key), int) and item[key] > 0 for key in ("M", "N", "K")
+        ):
+            raise KinspectError(f"{where}: M, N and K are missing or no sizes", "give all three")
+        if not all(isinstance(value, Value) for value in item.values()):
+            raise KinspectError(f"{where}: a value is no number or word", "see tune_gemm's files")
+        # A flow mapping ends on the line of its comment; a block ends after it.
+        last = node.end_mark.line + (1 if node.end_mark.column else 0)
+        comment = _RESULT.search("\n".join(lines[node.start_mark.line : last]))
+        config = {_RENAMED.get(str(k), str(k)): v for k, v in item.items() if k not in _SHAPE}
+        found.append(
+            Given(
+                {key: item[key] for key in _SHAPE if key in item},
+                config,
+                us=_float(comment[2], where) if comment else None,
+                tflops=_float(comment[1], where) if comment else None,
+            )
+        )
+    return found
+
+
+def write_tune_gemm(cases: Iterable[Given]) -> str:
+    """The lines that `read_tune_gemm` reads back, results as comments behind them."""
+    names = {ours: theirs for theirs, ours in _RENAMED.items()}
+    lines = []
+    for case in cases:
+        merged = {**case.values, **{names.get(k, k): v for k, v in case.config.items()}}
+        items = ", ".join(f"{_quoted(k)}: {_quoted(v)}" for k, v in merged.items())
+        line = f"- {{{items}}}"
+        if case.us is not None:
+            tflops = "nan" if case.tflops is None else f"{case.tflops:.2f}"
+            line += f" # TFLOPS: {tflops} time(us): {case.us:.2f}"
+        lines.append(f"{line}\n")
+    return "".join(lines)
+
+
+def as_gemm(case: Mapping[str, Any]) -> dict[str, Value] | None:
+    """M, N, K and the layouts of a case under tune_gemm's names; None for what is no GEMM."""
+    if not all(isinstance(case.get(key), int) for key in ("M", "N", "K")):
+        return None
+    letters = str(case.get("layout", ""))
+    layout = dict(zip(("rowMajorA", "rowMajorB"), letters)) if letters in _LAYOUTS else {}  # noqa: B905
+    return {key: case[key] for key in ("M", "N", "K")} | layout
+
+
+# --------------------------------------------------------------------------- flags
+
+_SWITCHES = frozenset(
+    {"causal", "int8", "quantize_p", "int8_kv", "equal_seqlens", "return_time", "bias", "alibi"}
+)
+_OPTIONAL: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "persistent": (("fixed", "dynamic"), "fixed")
+}
+"""Flags whose value may be left out: what it may be, and what it then is."""
+_ALWAYS_SHOWN = frozenset({"return_time"})  # time and rate are both shown
+_DEFAULTS: Mapping[str, Value] = {"d": 128, "dtype": "fp16", "layout": "bhsd"}
+"""flash-attention.py's, where they are not those of the other side: -hk is -hq, -sk is -sq."""
+
+
+def read_flags(words: Sequence[str]) -> Given:
+    """A case in the flags of flash-attention.py; other kernels' keys go the same way (`-m 64`).
+
+    Raises:
+        KinspectError: a flag without its value, or a value without its flag.
+    """
+    values: dict[str, Value] = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.lstrip("-").partition("=")
+        if not word.startswith("-") or not _NAME.fullmatch(name):
+            raise KinspectError(f"{word!r} is no flag", "write -b 4 -hq 16 … behind the --")
+        if name.lower() in _SWITCHES and not equals:
+            values[name.lower()] = True
+            continue
+        if name.lower() in _OPTIONAL and not equals:
+            choices, default = _OPTIONAL[name.lower()]
+            values[name.lower()] = rest.pop(0) if rest and rest[0] in choices else default
+            continue
+        if not equals:
+            if not rest:
+                raise KinspectError(f"{word} has no value", f"write {word} VALUE")
+            value = rest.pop(0)
+        values[name] = scalar(value)
+    values = {k: v for k, v in values.items() if k not in _ALWAYS_SHOWN}
+    values.update(_int8_form(values))
+    if {"b", "hq", "sq"} <= values.keys():
+        values.setdefault("hk", values["hq"])
+        values.setdefault("sk", values["sq"])
+        values = {**_DEFAULTS, **values}
+    return Given(values)
+
+
+def _int8_form(values: dict[str, Value]) -> dict[str, Value]:
+    """Takes the three switches for int8 out; returns what is quantised, as the kernel names it."""
+    int8, p, kv = (values.pop(name, False) for name in ("int8", "quantize_p", "int8_kv"))
+    if kv and p:
+        raise KinspectError("-int8_kv and -quantize_p exclude each other", "give one of them")
+    if kv:
+        return {"int8": "kv"}
+    return {"int8": "qkvp" if p else "qkv"} if int8 or p else {}
+
+
+# --------------------------------------------------------------------------- a kernel's own keys
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_LAYOUTS = ("TT", "TN", "NT", "NN")
+_ANYWHERE = ("dtype", "out_dtype", "seed", "config", "atol", "rtol", "name")
+"""Keys that a case may have though none of the file's own has."""
+_DTYPES = {
+    "fp64": "float64",
+    "fp32": "float32",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp8": "float8_e4m3fn",
+    "fp8e4": "float8_e4m3fnuz",
+    "fp8e5": "float8_e5m2fnuz",
+}
+
+
+def keys_read(tree: ast.AST) -> set[str]:
+    """The keys that a kernel file's functions look up in a case, used by a table or not."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript):
+            owner, key = node.value, node.slice
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            owner, key = node.func.value, node.args[0]
+        else:
+            continue
+        if isinstance(owner, ast.Name) and owner.id == "case" and isinstance(key, ast.Constant):
+            found.add(str(key.value))
+    return found
+
+
+def fitted(
+    given: Given, known: Sequence[Mapping[str, Any]], kernel: str, also: Iterable[str] = ()
+) -> dict[str, Any]:
+    """A given case under the keys of the kernel's own cases, whatever their capitals.
+
+    Args:
+        given: the case.
+        known: the entries of CASES and BENCH.
+        kernel: its name, for messages.
+        also: further keys that the kernel knows.
+
+    Raises:
+        KinspectError: the kernel's cases know no such key, or lack one that all of them have.
+    """
+    keys = {key.lower(): key for key in also}
+    keys.update({key.lower(): key for entry in known for key in entry})
+    keys.update({key: key for key in _ANYWHERE})
+    values = dict(given.values)
+    majors = [values.pop(key, None) for key in ("rowMajorA", "rowMajorB")]
+    if all(majors) and any(entry.get("layout") in _LAYOUTS for entry in known):
+        values["layout"] = "".join(map(str, majors))
+    case: dict[str, Any] = {}
+    for name, value in values.items():
+        key = keys.get(name.lower())
+        if key is None:
+            near = get_close_matches(name.lower(), keys, n=1)
+            meant = f"did you mean {keys[near[0]]}? " if near else ""
+            listed = ", ".join(sorted(set(keys.values()) - set(_ANYWHERE)))
+            raise KinspectError(f"{kernel} has no case key {name!r}", f"{meant}it has {listed}")
+        is_dtype = key.endswith("dtype") and isinstance(value, str)
+        case[key] = _DTYPES.get(str(value).lower(), value) if is_dtype else value
+    bare = [set(entry) - set(_ANYWHERE) for entry in known]
+    needed = set.intersection(*bare) if bare else set()
+    lacking = sorted(needed - set(case))
+    if lacking:
+        raise KinspectError(f"a case of {kernel} needs {', '.join(lacking)} as well", "give them")
+    return case
+
+
+def name_of(case: Mapping[str, Any]) -> str:
+    """A name for a case that has none: its values."""
+    left_out = ("config", "atol", "rtol", "name", "seed")
+    shown = {key: value for key, value in case.items() if key not in left_out}
+    if {"M", "N", "K"} <= shown.keys():
+        sizes = "x".join(str(shown.pop(key)) for key in ("M", "N", "K"))
+        return "_".join([sizes, *(_bare(k, v) for k, v in shown.items())])
+    return "_".join(_bare(k, v) for k, v in shown.items()) or "case"
+
+
+def scalar(text: str) -> Value:
+    """A number, True or False where the text is one; else the text."""
+    word = text.strip()
+    if word.lower() in ("true", "false"):
+        return word.lower() == "true"
+    if _INTEGER.fullmatch(word) and len(word) <= limits.MOST_DIGITS:
+        return int(word)
+    return float(word) if _FLOAT.fullmatch(word) else word
+
+
+_INTEGER = re.compile(r"[+-]?\d+")
+_FLOAT = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?")
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _bare(key: str, value: Any) -> str:
+    if value is True:
+        return key
+    return str(value) if isinstance(value, str) else f"{key}{value}"
+
+
+def _quoted(value: Value) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+def _float(text: str, where: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        raise KinspectError(f"{where}: {text!r} is no number", "see tune_gemm's files") from None
+    return None if value != value else value

@@ -1,0 +1,94 @@
+"""Figures that others published for the bundled kernels' jobs, each with its source.
+
+They are shown beside a run on the same device only: a time on another GPU says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...documents import own_yaml
+from ...errors import KinspectError
+from .results import Figure
+
+FOLDER = Path(__file__).parent / "figures"
+_BESIDE = frozenset({"name", "atol", "rtol", "seed", "config"})
+"""Keys that do not make a case another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """One figure and the case it is for.
+
+    Args:
+        kernel: the bundled kernel that does the same job.
+        device: what the device's name must contain.
+        case: key -> value, or list of values that mean the same; null: the key may be missing.
+        figure: the figure.
+    """
+
+    kernel: str
+    device: str
+    case: Mapping[str, Any]
+    figure: Figure
+
+    def is_for(self, case: Mapping[str, Any]) -> bool:
+        """Whether a case is this one. A key that only one of them has must be false or null."""
+        return all(
+            case.get(key) in _values(self.case.get(key))
+            for key in (self.case.keys() | case.keys()) - _BESIDE
+        )
+
+
+def read_published(folder: Path = FOLDER) -> list[Published]:
+    """All figures of a folder's YAML files.
+
+    Raises:
+        KinspectError: a file is not what it should be.
+    """
+    import yaml
+
+    found: list[Published] = []
+    for path in sorted(folder.glob("*.yaml")):
+        try:
+            found += _of_file(own_yaml(path))
+        except (yaml.YAMLError, KeyError, TypeError, AttributeError, OSError) as error:
+            raise KinspectError(
+                f"{path}: not a file of published figures: {type(error).__name__}: {error}",
+                "install kinspect again",
+            ) from None
+    return found
+
+
+def figures_for(
+    known: Sequence[Published], kernel: str, device: str, case: Mapping[str, Any]
+) -> tuple[Figure, ...]:
+    """The figures for a case of a kernel on a device of this name."""
+    return tuple(
+        entry.figure
+        for entry in known
+        if entry.kernel == kernel and entry.device.lower() in device.lower() and entry.is_for(case)
+    )
+
+
+def _of_file(data: Any) -> Iterator[Published]:
+    for table in data["tables"]:
+        for row in table["rows"]:
+            us, tflops = row.get("us"), row.get("tflops")
+            figure = Figure(
+                None if us is None else float(us),
+                None if tflops is None else float(tflops),
+                str(row.get("label") or table["label"]),
+                str(table["source"]),
+            )
+            case = {**table.get("common", {}), **dict(zip(table["keys"], row["case"], strict=True))}
+            yield Published(data["kernel"], data["device"], case, figure)
+
+
+def _values(stated: Any) -> tuple[Any, ...]:
+    """What a case may have for a key: null, false and nothing at all are the same."""
+    values = tuple(stated) if isinstance(stated, list) else (stated,)
+    return (*values, None, False) if any(v is None or v is False for v in values) else values

@@ -1,0 +1,181 @@
+"""What benchmarks gave: plain values, from the guest's records and for all renderers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .statistics import Summary, geometric_mean, summarize
+
+OK, WRONG, ERROR, CRASHED, SKIPPED = "ok", "wrong", "error", "crashed", "skipped"
+"""`wrong`: the check failed, so there is no time; `crashed`: the process ended or took too long."""
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """What was measured on.
+
+    Args:
+        name: the device's own name for itself.
+        arch: gfx name or sm_NN.
+        backend: `hip` or `cuda`.
+        compute_units: CUs or SMs.
+        memory_bytes: of the device.
+    """
+
+    name: str
+    arch: str | None = None
+    backend: str | None = None
+    compute_units: int | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Another operator on the same inputs.
+
+    Args:
+        name: `torch` or `ck`.
+        times: of its runs, in µs; none where it cannot be compared with.
+        note: why not, or what is to be known about its result.
+    """
+
+    name: str
+    times: tuple[float, ...] = ()
+    note: str | None = None
+
+    @property
+    def summary(self) -> Summary | None:
+        return summarize(self.times)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure that others published for this case on this device.
+
+    Args:
+        us: time in µs, or None.
+        tflops: rate as they give it, or None.
+        label: what it is ("RadeonFlow, best").
+        source: where it is from.
+    """
+
+    us: float | None
+    tflops: float | None
+    label: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The last result of the same case on the same device.
+
+    Args:
+        mean_us: its mean.
+        date: when it was measured, ISO 8601 in UTC.
+    """
+
+    mean_us: float
+    date: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One case.
+
+    Args:
+        number: of the case among those of the kernel, counted from 0.
+        name: of the case.
+        status: one of the five above.
+        message: what is wrong, or why it was skipped.
+        case: the case itself, as plain data.
+        times: of the runs, in µs and in order.
+        flop: useful operations, or None.
+        bytes: the least that must move, or None.
+        config: block sizes and launch options that were used, as far as they are known.
+        oracle: what the result was compared with; None where it was not.
+        others: other operators on the same inputs.
+        tune: `tried`, `refused`, `wrong`, `default_us`, `fastest_us`; None without --tune.
+        clocks: `core_mhz`, `core_max_mhz`, `memory_mhz` right after the runs, or None each.
+        notes: what else is to be said.
+        before: the last result on the same device.
+        published: figures of others.
+    """
+
+    number: int
+    name: str
+    status: str
+    message: str = ""
+    case: Mapping[str, Any] = field(default_factory=dict)
+    times: tuple[float, ...] = ()
+    flop: float | None = None
+    bytes: float | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    oracle: str | None = None
+    others: tuple[Other, ...] = ()
+    tune: Mapping[str, Any] | None = None
+    clocks: Mapping[str, int | None] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    before: Before | None = None
+    published: tuple[Figure, ...] = ()
+
+    @property
+    def summary(self) -> Summary | None:
+        return summarize(self.times)
+
+    def tflops(self, us: float) -> float | None:
+        """Useful operations per second, in 10¹²; None where the work is not known."""
+        return None if self.flop is None else self.flop / us / 1e6
+
+    def gib_per_s(self, us: float) -> float | None:
+        """The least bytes per second, in GiB; None where they are not known."""
+        return None if self.bytes is None else self.bytes / us * 1e6 / GIB
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One run over the cases of a kernel.
+
+    Args:
+        kernel: its name.
+        path: of its file.
+        gpu: what it ran on; None where it did not come to that.
+        versions: `python`, `torch`, `triton`, `driver`, `cuda`, `hip`, `kinspect`, or None each.
+        mode: `time`, `once` or `profile`.
+        date: when it began, ISO 8601 in UTC.
+        cases: in order, as far as they were come to.
+    """
+
+    kernel: str
+    path: str
+    gpu: Gpu | None
+    versions: Mapping[str, str | None]
+    mode: str
+    date: str
+    cases: tuple[Timed, ...]
+
+    @property
+    def timed(self) -> tuple[Timed, ...]:
+        """The cases that have times."""
+        return tuple(case for case in self.cases if case.times)
+
+    def mean_us(self) -> float | None:
+        """The geometric mean over the cases of their mean times."""
+        return geometric_mean(s.mean for c in self.timed if (s := c.summary) is not None)
+
+    def best_us(self) -> float | None:
+        """The geometric mean over the cases of their best times."""
+        return geometric_mean(s.best for c in self.timed if (s := c.summary) is not None)
+
+    def ratio_to(self, other: str) -> float | None:
+        """How many times as fast as another operator, the geometric mean over shared cases."""
+        return geometric_mean(r for case in self.timed if (r := ratio(case, other)) is not None)
+
+
+def ratio(case: Timed, other: str) -> float | None:
+    """How many times as fast as another operator a case ran: above 1 is faster."""
+    ours = case.summary
+    theirs = next((o.summary for o in case.others if o.name == other), None)
+    return theirs.mean / ours.mean if ours is not None and theirs is not None else None

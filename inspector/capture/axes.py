@@ -1,0 +1,137 @@
+"""The axes of a sweep, as they are typed: `num_warps=4,8`, `BLOCK_M=32..256*2`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ..errors import KinspectError
+
+Value = int | float | bool | str
+
+BACKEND_ONLY = frozenset(
+    {
+        "allow_flush_denorm",
+        "enable_fp_fusion",
+        "instruction_sched_variant",
+        "kpack",
+        "llvm_fn_attrs",
+        "matrix_instr_nonkdim",
+        "num_stages",
+        "num_warps",
+        "schedule_hint",
+        "waves_per_eu",
+        "wgp_cu_mode",
+    }
+)
+"""Options of Triton's AMD backend that its front end does not read: one TTIR serves all values.
+
+From Triton 3.4 to 3.9, `language/semantic.py` and `language/core.py` read `debug`,
+`sanitize_overflow`, the fp8 and dot-precision options and `arch`; `HIPBackend.make_ttir` reads
+`arch` alone.
+"""
+
+MOST_VALUES = 10_000
+"""Values that one range may have: beyond that it is a slip of the keyboard."""
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:([*+])(\d+))?")
+_INTEGER = re.compile(r"[-+]?\d+|0[xX][0-9a-fA-F]+")
+_WORDS: dict[str, bool] = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One name and the values it takes."""
+
+    name: str
+    values: tuple[Value, ...]
+
+
+def axes_of(texts: Iterable[str]) -> tuple[Axis, ...]:
+    """The axes that were typed, in the order of their first mention.
+
+    Values of a name that is given twice are joined; a value that comes again is dropped.
+
+    Raises:
+        KinspectError: a text is no `NAME=VALUE[,VALUE...]`.
+    """
+    found: dict[str, dict[tuple[type, Value], Value]] = {}
+    for text in texts:
+        name, equals, rest = text.partition("=")
+        name = name.strip()
+        if not equals or not _NAME.fullmatch(name):
+            raise KinspectError(
+                f"--set {text}: not NAME=VALUE[,VALUE...]", "write e.g. --set num_warps=4,8"
+            )
+        for value in values_of(rest, text):
+            found.setdefault(name, {}).setdefault((type(value), value), value)
+    return tuple(Axis(name, tuple(values.values())) for name, values in found.items())
+
+
+def values_of(text: str, where: str) -> list[Value]:
+    """The values of a comma-separated list: numbers, true/false, words and ranges.
+
+    `1..4` is 1, 2, 3, 4; `16..64+16` goes up in steps of 16; `32..256*2` doubles.
+
+    Args:
+        text: the list.
+        where: all that was typed, for errors.
+
+    Raises:
+        KinspectError: an empty value, or a range that does not go up.
+    """
+    values: list[Value] = []
+    for part in text.split(","):
+        part = part.strip()
+        if not part:
+            raise KinspectError(f"--set {where}: an empty value", "write e.g. num_warps=4,8")
+        span = _RANGE.fullmatch(part)
+        values += _range(span, where) if span else [_value(part)]
+    return values
+
+
+def count(axes: Sequence[Axis]) -> int:
+    """The number of points of the product."""
+    return math.prod(len(axis.values) for axis in axes)
+
+
+def _range(span: re.Match[str], where: str) -> list[Value]:
+    first, last = int(span[1]), int(span[2])
+    step = int(span[4]) if span[4] else 1
+    grows = step > 1 and first > 0 if span[3] == "*" else step > 0
+    if first > last or not grows:
+        raise KinspectError(
+            f"--set {where}: the range {span[0]} does not go up",
+            "write FIRST..LAST, FIRST..LAST+STEP or FIRST..LAST*FACTOR",
+        )
+    values: list[Value] = []
+    for value in _steps(first, last, step, span[3] == "*"):
+        values.append(value)
+        if len(values) > MOST_VALUES:
+            raise KinspectError(
+                f"--set {where}: the range {span[0]} has more than {MOST_VALUES} values",
+                "give it a larger step",
+            )
+    return values
+
+
+def _steps(first: int, last: int, step: int, multiplied: bool) -> Iterator[int]:
+    value = first
+    while value <= last:
+        yield value
+        value = value * step if multiplied else value + step
+
+
+def _value(text: str) -> Value:
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if _INTEGER.fullmatch(text):
+        return int(text, 0) if text.lower().startswith("0x") else int(text)
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return number if math.isfinite(number) else text

@@ -1,0 +1,1 @@
+"""Two things held against each other: diff, sweep, two Tritons, two profiles."""

@@ -1,0 +1,261 @@
+"""The code of a hot loop on both sides, aligned by source line.
+
+Register numbers, labels and offsets say nothing of what the compiler does differently, so they are
+dropped before instructions are compared: `v_add_f32 v12, v3, v4` is `v_add_f32 v, v, v`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import TypeVar
+
+from ...isa.text import parse_text
+from ...model import Function, Instruction, KernelReport, Loop, LoopReport
+from .results import IsaDifference, LineDifference
+
+MOST_FOR_ALIGNMENT = 4000
+"""Instructions of one source line beyond which only their kinds are counted."""
+
+EDITED = 1.5
+"""So many times as many instructions have to agree with lines shifted for the shift to be taken."""
+
+_REGISTERS = re.compile(r"\b(v|s|a|ttmp|acc)\[(\d+):(\d+)\]|\b(v|s|a|ttmp|acc)(\d+)\b")
+_LABEL = re.compile(r"\.L[\w$.]+|\bBB\d+_\d+")
+_OFFSET = re.compile(r"\boffset([01]?):\d+")
+T = TypeVar("T")
+_Places = tuple[str | None, str | None]
+
+
+@lru_cache(maxsize=2)
+def functions_of(text: str) -> Mapping[str, Function]:
+    """Symbol or name -> function of an assembly text; kernels of one file are asked for in a row.
+
+    Raises:
+        KinspectError: there is no AMDGCN in the text.
+    """
+    program = parse_text(text, "the assembly")
+    return {key: f for f in program.kernels for key in (f.name, f.symbol) if key}
+
+
+def function_for(report: KernelReport, functions: Mapping[str, Function]) -> Function | None:
+    """The function that a report is about; the only one there is, whatever its name."""
+    found = functions.get(report.name)
+    if found is None and len({id(f) for f in functions.values()}) == 1:
+        found = next(iter(functions.values()))
+    return found
+
+
+def same_code(left: Function, right: Function) -> bool:
+    """Whether two functions are the same but for the names of labels."""
+    sides = [
+        [(i.mnemonic, _LABEL.sub("label", i.operands)) for i in side.instructions]
+        for side in (left, right)
+    ]
+    return sides[0] == sides[1]
+
+
+def region_of(function: Function, loop: LoopReport | None) -> tuple[Instruction, ...] | None:
+    """A loop's own instructions, nested loops excluded; all of them for None.
+
+    None where the function has no such loop: the report is of another text.
+    """
+    if loop is None:
+        return function.instructions
+    header = [
+        one
+        for one in function.loops
+        if function.instructions[function.blocks[one.header].start].line == loop.header_line
+    ]
+    if len(header) != 1:
+        return None
+    return tuple(_own(function, header[0]))
+
+
+def _own(function: Function, loop: Loop) -> Iterator[Instruction]:
+    inner = {
+        block
+        for other in function.loops
+        if other.id != loop.id and set(other.blocks) < set(loop.blocks)
+        for block in other.blocks
+    }
+    for index in sorted(loop.blocks):
+        if index not in inner:
+            block = function.blocks[index]
+            yield from function.instructions[block.start : block.stop]
+
+
+def compare_regions(
+    left: Sequence[Instruction], right: Sequence[Instruction], loop: str | None
+) -> IsaDifference:
+    """What differs, source line by source line.
+
+    Args:
+        left: instructions of one side, in the order of the code.
+        right: of the other.
+        loop: what to call the region.
+    """
+    one, other = by_line(left), by_line(right)
+    texts = [
+        {place: [canonical(i) for i in found] for place, found in side.items()}
+        for side in (one, other)
+    ]
+    lines = []
+    same = 0
+    only = [0, 0]
+    for before, after in paired_places(*texts):
+        sides = _at(texts[0], before), _at(texts[1], after)
+        kept, found = _aligned(*sides)
+        same += kept
+        for n in (0, 1):
+            only[n] += len(sides[n]) - kept
+        if found:
+            counts = _counts(_at(one, before), _at(other, after))
+            lines.append(LineDifference(_said(before, after), counts, tuple(found)))
+    return IsaDifference(loop, tuple(lines), same, (only[0], only[1]))
+
+
+def paired_places(
+    left: Mapping[str, Sequence[str]], right: Mapping[str, Sequence[str]]
+) -> list[_Places]:
+    """Which source lines belong together: equal ones, as long as the source is the same.
+
+    Where far more instructions would agree with lines shifted, the source was edited between the
+    two, and lines are aligned by what became of them, in their order.
+    """
+    equal: list[_Places] = [(place, place) for place in sorted({*left, *right}, key=_order)]
+    moved = _shifted(left, right)
+    kept = [
+        sum((Counter(_at(left, a)) & Counter(_at(right, b))).total() for a, b in pairs)
+        for pairs in (equal, moved)
+    ]
+    return moved if kept[1] > EDITED * kept[0] else equal
+
+
+def _at(side: Mapping[str, Sequence[T]], place: str | None) -> Sequence[T]:
+    return side.get(place, ()) if place is not None else ()
+
+
+def _said(before: str | None, after: str | None) -> str:
+    """`k.py:17`, or `k.py:17 → 19` where the line moved."""
+    moved = before and after and before != after
+    return f"{before} → {after.rpartition(':')[2]}" if moved and after else before or after or ""
+
+
+def _shifted(
+    left: Mapping[str, Sequence[str]], right: Mapping[str, Sequence[str]]
+) -> list[_Places]:
+    """The lines of both in order, aligned so that most instructions agree."""
+    rows, columns = sorted(left, key=_order), sorted(right, key=_order)
+    counts = {place: Counter(found) for place, found in left.items()}
+    others = {place: Counter(found) for place, found in right.items()}
+    # best[i][j]: the most instructions that can agree in the first i and j lines.
+    best = [[0] * (len(columns) + 1) for _ in range(len(rows) + 1)]
+    for i, row in enumerate(rows, 1):
+        for j, column in enumerate(columns, 1):
+            agree = (counts[row] & others[column]).total()
+            best[i][j] = max(best[i - 1][j], best[i][j - 1], best[i - 1][j - 1] + agree)
+    pairs: list[_Places] = []
+    i, j = len(rows), len(columns)
+    while i or j:
+        if i and best[i][j] == best[i - 1][j]:
+            i -= 1
+            pairs.append((rows[i], None))
+        elif j and best[i][j] == best[i][j - 1]:
+            j -= 1
+            pairs.append((None, columns[j]))
+        else:
+            i, j = i - 1, j - 1
+            pairs.append((rows[i], columns[j]))
+    pairs.reverse()
+    return pairs
+
+
+def canonical(instruction: Instruction) -> str:
+    """An instruction without register numbers, labels and offsets; widths of registers stay."""
+    operands = _REGISTERS.sub(_register, instruction.operands)
+    operands = _OFFSET.sub(r"offset\1", _LABEL.sub("label", operands))
+    return f"{instruction.op.name} {' '.join(operands.split())}".rstrip()
+
+
+def _register(match: re.Match[str]) -> str:
+    if match[4]:
+        return match[4]
+    count = int(match[3]) - int(match[2]) + 1
+    return f"{match[1]}[{count}]" if count > 1 else match[1]
+
+
+def by_line(instructions: Sequence[Instruction]) -> dict[str, list[Instruction]]:
+    """`file.py:17` -> its instructions; the user's line, not the library's that it was inlined
+    from. Instructions without a position come under the empty name.
+    """
+    found: dict[str, list[Instruction]] = {}
+    for one in instructions:
+        place = ""
+        if one.loc is not None:
+            at = one.loc.in_user_code
+            place = f"{at.file.rpartition('/')[2]}:{at.line}"
+        found.setdefault(place, []).append(one)
+    return found
+
+
+def _order(place: str) -> tuple[bool, str, int]:
+    file, _, line = place.rpartition(":")
+    return (not place, file, int(line or 0))
+
+
+def _counts(
+    left: Sequence[Instruction], right: Sequence[Instruction]
+) -> dict[str, tuple[int, int]]:
+    one, other = (Counter(i.op.name for i in side) for side in (left, right))
+    return {
+        name: (one[name], other[name])
+        for name in sorted({*one, *other})
+        if one[name] != other[name]
+    }
+
+
+def _aligned(left: Sequence[str], right: Sequence[str]) -> tuple[int, list[str]]:
+    """How many instructions both have, and those that one alone has, equal ones in a row once.
+
+    Instructions of one line that only stand in another order count as the same: the scheduler
+    moves them at every change elsewhere.
+    """
+    if list(left) == list(right):
+        return len(left), []
+    one, other = Counter(left), Counter(right)
+    kept = (one & other).total()
+    gone, new = one - other, other - one
+    if not gone and not new:
+        return kept, []
+    if max(len(left), len(right)) > MOST_FOR_ALIGNMENT:
+        found = [("-", text, count) for text, count in gone.items()]
+        found += [("+", text, count) for text, count in new.items()]
+        return kept, [_line(*item) for item in found]
+    return kept, _in_order(left, right, gone, new)
+
+
+def _in_order(
+    left: Sequence[str], right: Sequence[str], gone: Counter[str], new: Counter[str]
+) -> list[str]:
+    """The instructions that one side alone has, where a plain diff has them."""
+    rows: list[tuple[str, str]] = []
+    matcher = SequenceMatcher(None, left, right, autojunk=False)
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag != "equal":
+            rows += [("-", text) for text in left[i1:i2]]
+            rows += [("+", text) for text in right[j1:j2]]
+    counts: dict[tuple[str, str], int] = {}
+    for sign, text in rows:
+        budget = gone if sign == "-" else new
+        if budget[text] > 0:
+            budget[text] -= 1
+            counts[sign, text] = counts.get((sign, text), 0) + 1
+    return [_line(sign, text, count) for (sign, text), count in counts.items()]
+
+
+def _line(sign: str, text: str, count: int) -> str:
+    return f"{sign} {text}" + (f"  ×{count}" if count > 1 else "")

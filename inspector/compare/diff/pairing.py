@@ -1,0 +1,186 @@
+"""Which kernels of two reports are the same kernel.
+
+By everything that a specialisation is first; what is left over by less and less, each time only
+where there is one such kernel on either side. What cannot be told apart is left alone rather than
+guessed at. The result does not depend on the order of the kernels, and is the same both ways.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...model import KernelReport, Metric
+
+ARCH = "arch"
+"""Name of the target among what may be varied; all others are names of options."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two reports of one kernel. `matched_by` is empty where all of its identity is equal."""
+
+    left: KernelReport
+    right: KernelReport
+    matched_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """All pairs, and who is left over."""
+
+    pairs: tuple[Pair, ...]
+    only_left: tuple[KernelReport, ...]
+    only_right: tuple[KernelReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    without: frozenset[str]
+    words: str
+
+
+_PLACE = frozenset({"file", "folder"})
+_STEPS = (
+    _Step(frozenset(), ""),
+    _Step(frozenset({"folder"}), "all but the folder"),
+    _Step(_PLACE, "all but the file"),
+    _Step(_PLACE | {"case"}, "all but the name of the case"),
+    _Step(_PLACE | {"options"}, "all but the options"),
+    _Step(_PLACE | {"options", "case"}, "signature and constexprs"),
+    _Step(_PLACE | {"options", "constexprs"}, "name, signature and case"),
+    _Step(_PLACE | {"options", "constexprs", "signature"}, "name and case"),
+    _Step(_PLACE | {"options", "constexprs", "signature", "case"}, "the name alone"),
+)
+_ALONE = "being the only kernel on either side: their names differ"
+
+
+def pair_up(
+    left: Sequence[KernelReport], right: Sequence[KernelReport], varied: Collection[str] = ()
+) -> Pairing:
+    """Pairs the kernels of two reports; each is in one pair at most.
+
+    Args:
+        left: kernels of one report.
+        right: kernels of the other.
+        varied: what differs on purpose and so is no part of a kernel's identity: `arch`, and names
+            of options.
+    """
+    ignored = frozenset(varied)
+    if not {k.arch for k in left} & {k.arch for k in right}:
+        ignored |= {ARCH}
+    pairs: list[Pair] = []
+    rest_left, rest_right = list(left), list(right)
+    for step in _STEPS:
+        key = _key(step.without, ignored)
+        a, b = _grouped(rest_left, key), _grouped(rest_right, key)
+        rest_left, rest_right = [], []
+        for name in sorted({*a, *b}):
+            these, those = a.get(name, []), b.get(name, [])
+            taken = min(len(these), len(those))
+            # Equal in everything they are duplicates, one as good as the other.
+            if taken and (not step.without or len(these) == len(those) == 1):
+                found, these, those = _duplicates(these, those)
+                pairs += [Pair(one, other, step.words) for one, other in found]
+            rest_left += these
+            rest_right += those
+    if len(left) == len(right) == len(rest_left) == len(rest_right) == 1:
+        pairs, rest_left, rest_right = [Pair(left[0], right[0], _ALONE)], [], []
+    by_left = {id(pair.left): pair for pair in pairs}
+    return Pairing(
+        tuple(by_left[id(kernel)] for kernel in _ordered([pair.left for pair in pairs])),
+        tuple(_ordered(rest_left)),
+        tuple(_ordered(rest_right)),
+    )
+
+
+def _grouped(
+    kernels: Iterable[KernelReport], key: Callable[[KernelReport], str]
+) -> dict[str, list[KernelReport]]:
+    groups: dict[str, list[KernelReport]] = {}
+    for kernel in kernels:
+        groups.setdefault(key(kernel), []).append(kernel)
+    return groups
+
+
+def _duplicates(
+    these: list[KernelReport], those: list[KernelReport]
+) -> tuple[list[tuple[KernelReport, KernelReport]], list[KernelReport], list[KernelReport]]:
+    """Kernels of one identity: those of equal contents together, the others in a fixed order."""
+    if len(these) == len(those) == 1:
+        return [(these[0], those[0])], [], []
+    found = []
+    by_contents = _grouped(those, _figures)
+    rest = []
+    for one in _ordered(these):
+        equal = by_contents.get(_figures(one))
+        if equal:
+            found.append((one, equal.pop(0)))
+        else:
+            rest.append(one)
+    others = _ordered([kernel for group in by_contents.values() for kernel in group])
+    taken = min(len(rest), len(others))
+    found += zip(rest[:taken], others[:taken], strict=True)
+    return found, rest[taken:], others[taken:]
+
+
+def _key(without: frozenset[str], ignored: frozenset[str]) -> Callable[[KernelReport], str]:
+    def key(kernel: KernelReport) -> str:
+        return _json(
+            {name: part for name, part in _identity(kernel, ignored).items() if name not in without}
+        )
+
+    return key
+
+
+def _identity(kernel: KernelReport, ignored: frozenset[str]) -> dict[str, Any]:
+    """What a kernel is, part by part; parts that the report does not tell are None."""
+    variant = kernel.variant
+    folder, _, file = kernel.id.partition("::")[0].rpartition("/")
+    parts: dict[str, Any] = {
+        "folder": folder,
+        "file": file,
+        "name": kernel.name,
+        "arch": None if ARCH in ignored else kernel.arch,
+    }
+    if variant is None:
+        return parts
+    kept = {k: v for k, v in variant.options.items() if k not in ignored}
+    tuning = {k: v for k, v in (variant.tuning or {}).items() if k not in ignored}
+    return {
+        **parts,
+        "case": variant.case,
+        "signature": [dict(variant.signature), {k: dict(v) for k, v in variant.attrs.items()}],
+        "constexprs": dict(variant.constexprs),
+        "options": [kept, tuning],
+    }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+def _ordered(kernels: Iterable[KernelReport]) -> list[KernelReport]:
+    """The kernels in an order that rests on what the reports say, not on where they stand."""
+    groups = _grouped(kernels, _key(frozenset(), frozenset()))
+    out = []
+    for name in sorted(groups):
+        group = groups[name]
+        out += group if len(group) == 1 else sorted(group, key=_figures)
+    return out
+
+
+def _figures(kernel: KernelReport) -> str:
+    return _json(
+        [
+            _values(kernel.metrics),
+            [[loop.id, loop.header_line, _values(loop.metrics)] for loop in kernel.loops],
+            {kind: a.sha256 for kind, a in kernel.artifacts.items()},
+        ]
+    )
+
+
+def _values(metrics: Mapping[str, Metric]) -> dict[str, Any]:
+    return {name: metric.value for name, metric in metrics.items()}

@@ -1,0 +1,305 @@
+"""Two reports, compared: pairs their kernels, judges what differs, sorts worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ... import machines
+from ...errors import KinspectError
+from ...model import ErrorRecord, Function, KernelReport, Metric, Report
+from ..stages import Comparison, Side, compare
+from . import isa
+from .loop_verdicts import has_scratch, missing_loop, of_pair, region_changes, whole_kernel
+from .loops import pair_loops
+from .pairing import pair_up
+from .results import (
+    VERDICTS,
+    Alone,
+    Change,
+    CodeSeen,
+    DiffReport,
+    IsaDifference,
+    KernelDiff,
+    LoopPair,
+    label_of,
+)
+from .tolerances import Tolerances
+from .verdicts import RESIDENT, SCRATCH, Setting, kernel_changes, number, verdict_of
+
+MOST_ISA = 8
+"""Kernels whose code is compared unless all are asked for."""
+TWO_TARGETS = "two targets: what depends on their limits and instructions is shown, not judged"
+_JUDGEMENTS = ("regression", "unknown", "improvement", "shown", "neutral")
+
+Text = Callable[[KernelReport], str | None]
+"""Gives the assembly text of a kernel's report, None where it is not at hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to compare.
+
+    Args:
+        tolerances: what is noise, or a stated budget.
+        varied: what differs on purpose: `arch`, names of options.
+        most_isa: kernels whose code is compared line by line, the worst first; None: all.
+    """
+
+    tolerances: Tolerances
+    varied: Collection[str] = ()
+    most_isa: int | None = MOST_ISA
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One side: a report and what to call it."""
+
+    label: str
+    report: Report
+
+
+def diff_reports(left: Named, right: Named, options: Options, text: Text) -> DiffReport:
+    """Compares two reports.
+
+    Args:
+        left: what there was.
+        right: what there is.
+        options: how.
+        text: the assembly of a kernel.
+    """
+    found = pair_up(left.report.kernels, right.report.kernels, options.varied)
+    labels = left.label, right.label
+    pairs = [
+        diff_kernels(pair.left, pair.right, options.tolerances, labels, pair.matched_by)
+        for pair in found.pairs
+    ]
+    errors = [(side.label, error) for side in (left, right) for error in side.report.errors]
+    result = DiffReport(
+        tool=right.report.tool,
+        left=left.label,
+        right=right.label,
+        pairs=tuple(pairs),
+        only_left=tuple(_alone(k, right.report.errors) for k in found.only_left),
+        only_right=tuple(_alone(k, left.report.errors) for k in found.only_right),
+        errors=tuple(errors),
+        tolerances={name: str(one) for name, one in options.tolerances.stated.items()},
+        notes=_notes(left, right),
+    )
+    return finished(result, options, text)
+
+
+def finished(report: DiffReport, options: Options, text: Text) -> DiffReport:
+    """The report with its pairs worst first, and the code of those that changed compared."""
+    # Without artifacts it was judged by figures: the code may still be at hand as a target.
+    pairs = [
+        _with_code(pair, text) if pair.comparison is None and pair.verdict == "same" else pair
+        for pair in report.pairs
+    ]
+    pairs.sort(key=_worst)
+    changed = [n for n, pair in enumerate(pairs) if pair.verdict != "same"]
+    for n in changed[: options.most_isa]:
+        pairs[n] = with_isa(pairs[n], text)
+    if options.most_isa is not None:
+        for n in changed[options.most_isa :]:
+            if pairs[n].code == "missing":
+                pairs[n] = replace(pairs[n], code="unasked")
+    return replace(report, pairs=tuple(pairs))
+
+
+def diff_kernels(
+    left: KernelReport,
+    right: KernelReport,
+    tolerances: Tolerances,
+    labels: tuple[str, str] = ("left", "right"),
+    matched_by: str = "",
+    comparison: Comparison | None = None,
+) -> KernelDiff:
+    """Compares two reports of a kernel, all but the lines of their code.
+
+    Args:
+        left: what there was.
+        right: what there is.
+        tolerances: what is noise, or a stated budget.
+        labels: of the sides, for the comparison of stages.
+        matched_by: see `KernelDiff`.
+        comparison: of their stages, where it has been made already.
+    """
+    setting = Setting(tolerances, left.arch == right.arch, _icache(left, right))
+    notes = [] if setting.same_arch else [TWO_TARGETS]
+    code: CodeSeen = "seen"
+    if comparison is None and left.artifacts and right.artifacts:
+        try:
+            comparison = compare(_side(labels[0], left), _side(labels[1], right))
+        except KinspectError as error:
+            notes.append(f"stages are not compared: {error.message}")
+    elif comparison is None:
+        code = "missing"
+    same_tiles = _constexprs(left) == _constexprs(right)
+    loops = pair_loops(left, right, same_tiles=same_tiles)
+    changes = _changes(left, right, setting, loops, same_tiles)
+    same_code = not _figures_differ(left, right)
+    if comparison is not None:
+        same = next((s.same for s in comparison.stages if s.stage == "amdgcn"), None)
+        same_code = same_code and same is not False
+    return KernelDiff(
+        left=left,
+        right=right,
+        matched_by=matched_by,
+        changes=tuple(sorted(changes, key=_weight)),
+        loops=loops,
+        verdict=verdict_of(changes, same_code),
+        comparison=comparison,
+        code=code,
+        notes=tuple(notes),
+    )
+
+
+def _changes(
+    left: KernelReport,
+    right: KernelReport,
+    setting: Setting,
+    loops: Sequence[LoopPair],
+    same_tiles: bool,
+) -> list[Change]:
+    if loops:
+        regions = [region for pair in loops if (region := of_pair(pair)) is not None]
+        missing = [one for pair in loops if (one := missing_loop(pair)) is not None]
+    else:
+        regions, missing = [whole_kernel(left, right, same_tiles=same_tiles)], []
+    hot = (
+        any(has_scratch(region.left) for region in regions),
+        any(has_scratch(region.right) for region in regions),
+    )
+    found = [*kernel_changes(left, right, setting, hot), *missing]
+    for region in regions:
+        found += region_changes(region, setting)
+    return found
+
+
+def with_isa(pair: KernelDiff, text: Text) -> KernelDiff:
+    """The pair with the code of its hot loops compared, as far as it is at hand."""
+    sides = _functions(pair, text)
+    if sides is None:
+        return pair
+    pair = replace(pair, code="seen")
+    found: list[IsaDifference] = []
+    for loops in pair.loops or (None,):
+        if loops is not None and (loops.left is None or loops.right is None):
+            continue
+        ends = (loops.left, loops.right) if loops is not None else (None, None)
+        one, other = (isa.region_of(f, loop) for f, loop in zip(sides, ends, strict=True))
+        if one is None or other is None:
+            continue
+        difference = isa.compare_regions(one, other, ends[0].id if ends[0] is not None else None)
+        if difference.lines:
+            found.append(difference)
+    return replace(pair, isa=tuple(found))
+
+
+def _with_code(pair: KernelDiff, text: Text) -> KernelDiff:
+    """A pair of equal figures, held against its code where that can be read."""
+    sides = _functions(pair, text)
+    if sides is None:
+        return pair
+    if isa.same_code(*sides):
+        return replace(pair, code="seen")
+    return replace(pair, verdict="neutral", code="differs" if pair.code == "missing" else pair.code)
+
+
+def _functions(pair: KernelDiff, text: Text) -> tuple[Function, Function] | None:
+    """The code of both sides; None where it is not at hand."""
+    found: list[Function] = []
+    for report in (pair.left, pair.right):
+        source = text(report)
+        if source is None:
+            return None
+        try:
+            function = isa.function_for(report, isa.functions_of(source))
+        except KinspectError:
+            return None
+        if function is None:
+            return None
+        found.append(function)
+    return found[0], found[1]
+
+
+def text_of_artifacts(report: KernelReport) -> str | None:
+    """The assembly that stands among a report's artifacts."""
+    artifact = report.artifacts.get("amdgcn")
+    if artifact is None:
+        return None
+    try:
+        return artifact.path.read_text("utf-8", "replace")
+    except OSError:
+        return None
+
+
+# --------------------------------------------------------------------------- parts
+
+
+def _side(label: str, report: KernelReport) -> Side:
+    return Side(label, report.artifacts, report=report)
+
+
+def _icache(left: KernelReport, right: KernelReport) -> int | None:
+    if left.arch is None or left.arch != right.arch or left.arch not in machines.names():
+        return None
+    return machines.load(left.arch).icache_bytes
+
+
+def _constexprs(kernel: KernelReport) -> Mapping[str, object]:
+    return dict(kernel.variant.constexprs) if kernel.variant is not None else {}
+
+
+def _figures_differ(left: KernelReport, right: KernelReport) -> bool:
+    """Whether any figure differs, judged or not."""
+    if _values(left.metrics) != _values(right.metrics) or len(left.loops) != len(right.loops):
+        return True
+    return any(
+        _values(a.metrics) != _values(b.metrics)
+        for a, b in zip(left.loops, right.loops, strict=True)
+    )
+
+
+def _values(metrics: Mapping[str, Metric]) -> dict[str, object]:
+    return {name: metric.value for name, metric in metrics.items()}
+
+
+def _alone(kernel: KernelReport, others: Iterable[ErrorRecord]) -> Alone:
+    """A kernel without counterpart, with why the other side failed at it where that is known."""
+    label = label_of(kernel)
+    names = {label, f"{label} on {kernel.arch}", kernel.name}
+    why = next((f"{e.stage}: {e.message}" for e in others if e.kernel in names), "")
+    return Alone(label, kernel.arch, kernel, why)
+
+
+def _notes(left: Named, right: Named) -> tuple[str, ...]:
+    versions = [side.report.tool.get("analysis") for side in (left, right)]
+    notes = [*left.report.notes, *right.report.notes]
+    if versions[0] != versions[1]:
+        notes.insert(
+            0,
+            "the reports were made by different versions of kinspect's analysis"
+            f" ({versions[0]} and {versions[1]}): figures may differ by that alone",
+        )
+    return tuple(dict.fromkeys(notes))
+
+
+def _weight(change: Change) -> tuple[bool, int, str, str]:
+    """What decides first, then what got worse."""
+    order = _JUDGEMENTS.index(change.judgement)
+    return (not change.matters, order, change.loop or "", change.name)
+
+
+def _worst(pair: KernelDiff) -> tuple[int, float, str]:
+    bad = sum(map(_badness, pair.of("regression", matters=True)))
+    return (VERDICTS.index(pair.verdict), -bad, pair.left.id + label_of(pair.left))
+
+
+def _badness(change: Change) -> float:
+    """How much worse a figure got: its share, at most double; spills and lost waves come first."""
+    a, b = number(change.left), number(change.right)
+    least, most = sorted((abs(a or 0), abs(b or 0)))
+    share = min((most - least) / least, 2.0) if least else 2.0
+    return share + 2 * (change.name in (*SCRATCH, RESIDENT))

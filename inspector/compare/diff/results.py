@@ -1,0 +1,243 @@
+"""What a comparison of two reports comes down to.
+
+Figures always read from left to right: left is what there was, right is what there is now.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ...model import ErrorRecord, KernelReport, LoopReport, MetricValue
+from ..stages import Comparison
+
+Judgement = Literal["regression", "improvement", "neutral", "unknown", "shown"]
+"""Of one figure. `unknown`: a side lacks it. `shown`: it means something else on each side."""
+
+Verdict = Literal["regression", "mixed", "improvement", "neutral", "same", "unknown"]
+"""Of a kernel. `mixed`: something that matters got worse and something else that matters better.
+`neutral`: it differs, and nothing that matters got better or worse."""
+
+VERDICTS: tuple[Verdict, ...] = (
+    "regression",
+    "mixed",
+    "unknown",
+    "improvement",
+    "neutral",
+    "same",
+)
+"""Worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One figure on both sides, and what to think of it.
+
+    Args:
+        name: the metric, or `findings.<rule>`, `loop`, `code`.
+        unit: of the figures; `per source iteration` is said in `why`.
+        loop: id of the left side's loop that it is about; None for the kernel.
+        left: value on the left.
+        right: value on the right.
+        judgement: which way it went.
+        matters: whether it alone decides the verdict of the kernel.
+        why: the reason in words.
+    """
+
+    name: str
+    unit: str
+    loop: str | None
+    left: MetricValue
+    right: MetricValue
+    judgement: Judgement
+    matters: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPair:
+    """Loops of the two sides that do the same work.
+
+    Args:
+        left: None where the right side alone has such a loop.
+        right: None where the left side alone has.
+        per: what the figures are divided by on each side to compare them: source iterations per
+            ISA iteration, or how much more work one side does in each; (1, 1) to compare as is.
+            None where it cannot be told how they relate.
+        basis: in words, what one figure is per.
+    """
+
+    left: LoopReport | None
+    right: LoopReport | None
+    per: tuple[float, float] | None
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class LineDifference:
+    """The instructions of one source line that differ.
+
+    Args:
+        place: `gemm.py:17`; empty for instructions without a position.
+        counts: mnemonic -> how often on the left, on the right; only those that differ in number.
+        lines: `- v_add_f32 v, v, v ×4` and `+ …`, what each side alone has.
+    """
+
+    place: str
+    counts: Mapping[str, tuple[int, int]]
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsaDifference:
+    """How the code of a loop, or of a kernel without loops, differs, by source line.
+
+    Args:
+        loop: id of the left side's loop; None for the whole kernel.
+        lines: the source lines at which it differs, in the order of the source.
+        same: instructions that both sides have.
+        only: instructions that the left, and that the right has for itself.
+    """
+
+    loop: str | None
+    lines: tuple[LineDifference, ...]
+    same: int
+    only: tuple[int, int]
+
+
+CodeSeen = Literal["seen", "missing", "unasked", "differs"]
+_OF_CODE: Mapping[CodeSeen, str] = {
+    "seen": "",
+    "missing": "the code is not at hand: compared by figures alone",
+    "unasked": (
+        "compared by figures alone: the code is that of the worst kernels; all of it with --isa"
+    ),
+    "differs": "the code differs, no figure does",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelDiff:
+    """Two reports of a kernel that belong together.
+
+    Args:
+        left: what there was.
+        right: what there is.
+        matched_by: what the two had to have in common to be taken for the same kernel.
+        changes: the figures that differ, what matters most first.
+        loops: their hot loops side by side.
+        verdict: of the kernel as a whole.
+        comparison: stage by stage; None where neither side's artifacts are at hand.
+        isa: the code of the loops that changed; empty where it is not at hand or was not asked for.
+        code: what came of comparing the code: `seen`, or why figures alone were compared.
+        notes: what else is to be said.
+    """
+
+    left: KernelReport
+    right: KernelReport
+    matched_by: str
+    changes: tuple[Change, ...]
+    loops: tuple[LoopPair, ...]
+    verdict: Verdict
+    comparison: Comparison | None = None
+    isa: tuple[IsaDifference, ...] = ()
+    code: CodeSeen = "seen"
+    notes: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The notes, with what is to be said of the code."""
+        said = _OF_CODE[self.code]
+        return (*self.notes, said) if said else self.notes
+
+    def of(self, judgement: Judgement, *, matters: bool | None = None) -> tuple[Change, ...]:
+        """The changes of one judgement."""
+        return tuple(
+            c
+            for c in self.changes
+            if c.judgement == judgement and (matters is None or c.matters is matters)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A kernel that one side alone has, and why the other has not, where that is known."""
+
+    label: str
+    arch: str | None
+    report: KernelReport
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffReport:
+    """The result of one comparison.
+
+    Args:
+        tool: name -> version of what made it.
+        left: what the left side is called.
+        right: what the right side is called.
+        pairs: worst first.
+        only_left: kernels without a counterpart.
+        only_right: likewise.
+        errors: what could not be captured, compiled or read, with the side's name.
+        tolerances: metric -> as it was typed.
+        notes: about the run as a whole.
+    """
+
+    tool: Mapping[str, str]
+    left: str
+    right: str
+    pairs: tuple[KernelDiff, ...]
+    only_left: tuple[Alone, ...] = ()
+    only_right: tuple[Alone, ...] = ()
+    errors: tuple[tuple[str, ErrorRecord], ...] = ()
+    tolerances: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        """Verdict -> number of pairs, worst first; verdicts that do not occur are 0."""
+        found = Counter(pair.verdict for pair in self.pairs)
+        return {verdict: found[verdict] for verdict in VERDICTS}
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything at all is not the same on both sides."""
+        alone = self.only_left or self.only_right or self.errors
+        return bool(alone) or any(pair.verdict != "same" for pair in self.pairs)
+
+    @property
+    def regressed(self) -> tuple[KernelDiff, ...]:
+        """Pairs in which something that matters got worse, whatever else got better."""
+        return tuple(p for p in self.pairs if p.verdict in ("regression", "mixed"))
+
+    def not_compared(self, *, allow_new: bool = False) -> list[str]:
+        """What could not be compared, one sentence each.
+
+        Args:
+            allow_new: kernels that the right side alone has are no failing.
+        """
+        said = [
+            f"{side}: {' '.join(p for p in (e.file, e.kernel) if p)}: {e.stage}: {e.message}"
+            for side, e in self.errors
+        ]
+        for pair in self.pairs:
+            unknown = [c.name for c in pair.of("unknown", matters=True)]
+            if pair.verdict == "unknown" or unknown:
+                what = ", ".join(dict.fromkeys(unknown)) or "every figure"
+                said.append(f"{label_of(pair.left)} on {pair.left.arch}: unknown: {what}")
+        said += [f"only in {self.left}: {a.label} on {a.arch}" for a in self.only_left]
+        if not allow_new:
+            said += [f"only in {self.right}: {a.label} on {a.arch}" for a in self.only_right]
+        if not self.pairs and not said:
+            said.append("there is not one pair of kernels")
+        return said
+
+
+def label_of(report: KernelReport) -> str:
+    """`kernel[case]`."""
+    case = report.variant.case if report.variant is not None else None
+    return f"{report.name}[{case}]" if case else report.name

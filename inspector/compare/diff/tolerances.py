@@ -1,0 +1,146 @@
+"""Which figures are judged, how, and how much worse they may get.
+
+The one table of judged figures. Registers, LDS and code size are not among those whose mere rise
+counts: they cost something only at a step, which `verdicts` knows. A tolerance that the user states
+is a budget: more than that is a regression even where it costs no step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Literal
+
+from ...errors import KinspectError
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How much worse a figure may get: a share of the better value, or an absolute amount."""
+
+    amount: float
+    relative: bool
+
+    def allows(self, better: float, worse: float) -> bool:
+        """Whether the step from the better to the worse value is within the tolerance."""
+        step = abs(worse - better)
+        return step <= self.amount * abs(better) if self.relative else step <= self.amount
+
+    def __str__(self) -> str:
+        return f"{self.amount * 100:g} %" if self.relative else f"{self.amount:g}"
+
+
+NONE = Tolerance(0.0, relative=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """How one figure is judged.
+
+    Args:
+        where: of the kernel, or of each hot loop (of the whole kernel where it has no loop).
+        better: which way is better; None: neither way by itself, only steps count.
+        matters: whether it decides the kernel's verdict.
+        tolerance: what is noise.
+        across_archs: whether it means the same on two targets.
+        words: what to call it.
+    """
+
+    where: Literal["kernel", "loop"]
+    better: Literal["less", "more"] | None
+    matters: bool
+    tolerance: Tolerance
+    across_archs: bool
+    words: str
+
+
+FEW = Tolerance(0.05, relative=True)
+WIDTH = Tolerance(0.1, relative=True)
+"""One narrow access more among wide ones lowers the mean, and costs next to nothing."""
+
+JUDGED: Mapping[str, Judged] = MappingProxyType(
+    {
+        "occupancy.waves_per_eu": Judged("kernel", "more", True, NONE, False, "resident waves"),
+        "vgpr_count": Judged("kernel", None, False, NONE, False, "VGPRs"),
+        "agpr_count": Judged("kernel", None, False, NONE, False, "AGPRs"),
+        "sgpr_count": Judged("kernel", None, False, NONE, False, "SGPRs"),
+        "lds_bytes": Judged("kernel", None, False, NONE, False, "LDS"),
+        "vgpr_spill_count": Judged("kernel", None, False, NONE, True, "spilled VGPRs"),
+        "sgpr_spill_count": Judged("kernel", None, False, NONE, True, "spilled SGPRs"),
+        "scratch_bytes": Judged("kernel", None, False, NONE, True, "scratch memory"),
+        "code_bytes": Judged("kernel", None, False, NONE, False, "code"),
+        "count.scratch_load": Judged("loop", "less", True, NONE, True, "loads from scratch"),
+        "count.scratch_store": Judged("loop", "less", True, NONE, True, "stores to scratch"),
+        "cycles.mfma": Judged("loop", "less", True, NONE, False, "cycles of the matrix unit"),
+        "count.instructions": Judged("loop", "less", True, FEW, False, "instructions"),
+        "vector_bits.global_load.mean": Judged(
+            "loop", "more", True, WIDTH, True, "bits per load from memory"
+        ),
+        "vector_bits.global_store.mean": Judged(
+            "loop", "more", True, WIDTH, True, "bits per store to memory"
+        ),
+        "vector_bits.lds_read.mean": Judged(
+            "loop", "more", False, WIDTH, True, "bits per LDS read"
+        ),
+        "vector_bits.lds_write.mean": Judged(
+            "loop", "more", False, WIDTH, True, "bits per LDS write"
+        ),
+        "count.full_wait": Judged("loop", "less", False, NONE, False, "full waits"),
+        "count.barrier": Judged("loop", "less", False, NONE, False, "barriers"),
+        "count.acc_move": Judged("loop", "less", False, NONE, False, "moves to and from AGPRs"),
+    }
+)
+"""What is judged. `--tolerance` takes these names and no other."""
+
+_TYPED = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerances:
+    """The user's, and by default those of `JUDGED`."""
+
+    stated: Mapping[str, Tolerance]
+
+    def of(self, name: str) -> Tolerance:
+        """What is tolerated of a figure."""
+        return self.stated.get(name) or JUDGED[name].tolerance
+
+    def is_stated(self, name: str) -> bool:
+        """Whether the user has set it."""
+        return name in self.stated
+
+    def matters(self, name: str) -> bool:
+        """Whether more than that decides the kernel's verdict: always, where it was stated."""
+        return name in self.stated or JUDGED[name].matters
+
+
+def tolerances_of(texts: Iterable[str]) -> Tolerances:
+    """What was typed: `vgpr_count=5%`, `lds_bytes=1024`.
+
+    Raises:
+        KinspectError: no NAME=NUMBER or NAME=NUMBER%, a name that is not judged, or one twice.
+    """
+    found: dict[str, Tolerance] = {}
+    for text in texts:
+        name, equals, amount = (part.strip() for part in text.partition("="))
+        match = _TYPED.fullmatch(amount)
+        if not equals or match is None:
+            raise KinspectError(
+                f"--tolerance {text}: not NAME=NUMBER or NAME=NUMBER%",
+                "write e.g. --tolerance vgpr_count=5% or --tolerance lds_bytes=1024",
+            )
+        if name not in JUDGED:
+            near = get_close_matches(name, list(JUDGED), n=1)
+            meant = f" (did you mean {near[0]}?)" if near else ""
+            raise KinspectError(
+                f"--tolerance {text}: {name} is not a figure that diff judges{meant}",
+                f"judged are {', '.join(JUDGED)}",
+            )
+        if name in found:
+            raise KinspectError(f"--tolerance {text}: {name} is given twice", "drop one of them")
+        share = float(match[1]) / 100 if match[2] else float(match[1])
+        found[name] = Tolerance(share, relative=bool(match[2]))
+    return Tolerances(found)

@@ -1,0 +1,295 @@
+"""What to think of the figures of a kernel that differ: worse, better, or of no consequence.
+
+Registers, LDS and code size cost something only at steps: a rise that leaves as many waves resident
+and spills nothing into a hot loop is neutral. Spills count where they are executed again and
+again, not in total. Two targets differ in limits and instructions: there most figures are shown
+without a judgement.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ...model import KernelReport, Metric, MetricValue, value_of
+from .results import Change, Judgement, Verdict
+from .tolerances import JUDGED, Tolerances
+
+RESIDENT = "occupancy.waves_per_eu"
+BY_VGPR = "occupancy.by_vgpr"
+SCRATCH = ("count.scratch_load", "count.scratch_store")
+_LIMITERS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "vgpr_count": frozenset({"vgpr", "waves_per_eu", "vgpr_request"}),
+        "agpr_count": frozenset({"vgpr", "waves_per_eu", "vgpr_request"}),
+        "sgpr_count": frozenset({"sgpr"}),
+        "lds_bytes": frozenset({"lds"}),
+    }
+)
+_LIMITED_BY: Mapping[str, str] = MappingProxyType(
+    {
+        "vgpr": "VGPRs",
+        "waves_per_eu": "the VGPRs that waves_per_eu asks for",
+        "vgpr_request": "the VGPRs that the kernel asks for",
+        "sgpr": "SGPRs",
+        "lds": "LDS",
+        "workgroups": "the workgroup limit of a CU",
+        "waves": "the wave limit",
+    }
+)
+_SPILLS = ("vgpr_spill_count", "sgpr_spill_count", "scratch_bytes")
+_ELSEWHERE = "another target: limits and instructions differ"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a judgement rests on besides the two reports.
+
+    Args:
+        tolerances: what is noise, or a stated budget.
+        same_arch: both are for one target.
+        icache_bytes: of that target; None where it is not known.
+    """
+
+    tolerances: Tolerances
+    same_arch: bool = True
+    icache_bytes: int | None = None
+
+
+def verdict_of(changes: Iterable[Change], same_code: bool) -> Verdict:
+    """The verdict of a kernel from what is thought of its figures.
+
+    Args:
+        changes: all that differs.
+        same_code: the code is the same, as far as it is at hand.
+    """
+    listed = list(changes)
+    deciding = {c.judgement for c in listed if c.matters}
+    if "regression" in deciding:
+        return "mixed" if "improvement" in deciding else "regression"
+    if "unknown" in deciding:
+        return "unknown"
+    if "improvement" in deciding:
+        return "improvement"
+    return "same" if same_code and not listed else "neutral"
+
+
+def kernel_changes(
+    left: KernelReport, right: KernelReport, setting: Setting, hot: tuple[bool, bool]
+) -> Iterator[Change]:
+    """The figures of the kernel as a whole that differ.
+
+    Args:
+        left: what there was.
+        right: what there is.
+        setting: see there.
+        hot: whether each side has scratch accesses where it is executed again and again.
+    """
+    if value(left, "instruction_count") is None or value(right, "instruction_count") is None:
+        both = value(left, "instruction_count"), value(right, "instruction_count")
+        yield Change("code", "", None, *both, "unknown", True, "no code was read of a side")
+    yield from _emptied(left, right)
+    yield from _occupancy(left, right, setting)
+    for name in _LIMITERS:
+        yield from _resource(name, left, right, setting)
+    for name in _SPILLS:
+        yield from _spills(name, left, right, setting, hot)
+    yield from _code(left, right, setting)
+    yield from _findings(left, right, setting)
+
+
+def value(kernel: KernelReport, name: str) -> MetricValue:
+    """A kernel's figure, None where the report does not say."""
+    return value_of(kernel.metrics, name)
+
+
+def number(of: MetricValue) -> float | None:
+    """A figure that can be compared; None for what is no number."""
+    return of if isinstance(of, int | float) and not isinstance(of, bool) else None
+
+
+def _said(of: MetricValue) -> str:
+    return f"{of:g}" if isinstance(of, int | float) else "?"
+
+
+# --------------------------------------------------------------------------- occupancy
+
+
+def _emptied(left: KernelReport, right: KernelReport) -> Iterator[Change]:
+    before, after = value(left, "empty"), value(right, "empty")
+    if before == after or before is None or after is None:
+        return
+    why = "it compiles to nothing now" if after else "it compiled to nothing before"
+    judgement: Judgement = "regression" if after else "improvement"
+    yield Change("empty", "", None, before, after, judgement, True, why)
+
+
+def _occupancy(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
+    name = RESIDENT
+    if value(left, name) is None and value(right, name) is None:
+        name = BY_VGPR  # a bare .s or .hsaco of Triton's: its LDS is not known
+    before, after = value(left, name), value(right, name)
+    if before == after:
+        return
+    a, b = number(before), number(after)
+    matters = setting.tolerances.matters(RESIDENT)
+    if not setting.same_arch:
+        why = f"{_said(before)} → {_said(after)} waves/EU: {_ELSEWHERE}"
+        yield Change(name, "waves/EU", None, before, after, "shown", False, why)
+        return
+    if a is None or b is None:
+        why = f"resident waves unknown on one side: {_why_unknown(name, left, right)}"
+        yield Change(name, "waves/EU", None, before, after, "unknown", matters, why)
+        return
+    judgement: Judgement = "improvement" if b > a else "regression"
+    limiter = value(right if b < a else left, "occupancy.limiter")
+    by = _LIMITED_BY.get(str(limiter), "") if name == RESIDENT else "VGPRs"
+    why = f"{a:g} → {b:g} waves/EU"
+    if b == 0:
+        why += ": it cannot be launched"
+    elif by:
+        why += f": {'limited by' if b < a else 'was limited by'} {by}"
+    if setting.tolerances.of(RESIDENT).allows(max(a, b), min(a, b)) and b != 0:
+        judgement, matters = "neutral", False
+        why += ", within the tolerance"
+    yield Change(name, "waves/EU", None, before, after, judgement, matters, why)
+
+
+def _why_unknown(name: str, left: KernelReport, right: KernelReport) -> str:
+    side = left if value(left, name) is None else right
+    metric = side.metrics.get(name)
+    return metric.note if metric is not None and metric.note else "the report does not say"
+
+
+def _resource(
+    name: str, left: KernelReport, right: KernelReport, setting: Setting
+) -> Iterator[Change]:
+    """A register count or LDS: it matters by what it lets be resident."""
+    before, after = value(left, name), value(right, name)
+    if before == after:
+        return
+    words, unit = JUDGED[name].words, _unit(name, left, right)
+    stated = name in setting.tolerances.stated
+    a, b = number(before), number(after)
+    moved = f"{_said(before)} → {_said(after)}{' bytes' if unit == 'bytes' else ''} {words}"
+    if not setting.same_arch:
+        yield Change(name, unit, None, before, after, "shown", False, f"{moved}: {_ELSEWHERE}")
+        return
+    if a is None or b is None:
+        yield Change(name, unit, None, before, after, "unknown", stated, f"{moved}: one is unknown")
+        return
+    if b > a and stated and not setting.tolerances.of(name).allows(a, b):
+        why = f"{moved}: over the tolerance of {setting.tolerances.of(name)}"
+        yield Change(name, unit, None, before, after, "regression", True, why)
+        return
+    judgement, consequence = _consequence(name, (a, b), left, right)
+    yield Change(name, unit, None, before, after, judgement, False, f"{moved}: {consequence}")
+
+
+def _consequence(
+    name: str, figures: tuple[float, float], left: KernelReport, right: KernelReport
+) -> tuple[Judgement, str]:
+    """What a resource's change does to the resident waves."""
+    a, b = number(value(left, RESIDENT)), number(value(right, RESIDENT))
+    if a is None or b is None:
+        a, b = number(value(left, BY_VGPR)), number(value(right, BY_VGPR))
+        if a is None or b is None:
+            return "neutral", "how many waves are resident is unknown"
+        if a == b:
+            return "neutral", f"still {b:g} waves/EU as far as VGPRs go"
+        if name not in ("vgpr_count", "agpr_count"):
+            return "neutral", "how many waves are resident is unknown"
+    if a == b:
+        return "neutral", f"still {b:g} waves/EU"
+    limiter = value(right if b < a else left, "occupancy.limiter")
+    known = number(value(left, RESIDENT)) is not None
+    caused = (figures[1] > figures[0]) == (b < a)
+    if caused and (not known or limiter in _LIMITERS[name]):
+        return ("regression" if b < a else "improvement"), f"{a:g} → {b:g} waves/EU"
+    return "neutral", f"the {a:g} → {b:g} waves/EU are not from this"
+
+
+# --------------------------------------------------------------------------- spills, code
+
+
+def _spills(
+    name: str, left: KernelReport, right: KernelReport, setting: Setting, hot: tuple[bool, bool]
+) -> Iterator[Change]:
+    """Totals: what counts is judged in the loops, so that a total alone is neutral."""
+    before, after = value(left, name), value(right, name)
+    if before == after:
+        return
+    unit, words = _unit(name, left, right), JUDGED[name].words
+    a, b = number(before), number(after)
+    stated = name in setting.tolerances.stated
+    moved = f"{_said(before)} → {_said(after)} {words}"
+    if a is None or b is None:
+        yield Change(name, unit, None, before, after, "unknown", stated, f"{moved}: one is unknown")
+        return
+    if b > a and stated and not setting.tolerances.of(name).allows(a, b):
+        why = f"{moved}: over the tolerance of {setting.tolerances.of(name)}"
+        yield Change(name, unit, None, before, after, "regression", True, why)
+        return
+    where = "some in a hot loop, judged there" if any(hot) else "none in a hot loop"
+    yield Change(name, unit, None, before, after, "neutral", False, f"{moved}: {where}")
+
+
+def _code(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
+    name = "code_bytes"
+    before, after = value(left, name), value(right, name)
+    a, b = number(before), number(after)
+    if before == after or a is None or b is None:
+        return
+    stated = name in setting.tolerances.stated
+    judgement: Judgement = "neutral"
+    moved, cache = f"{a:g} → {b:g} bytes of code", setting.icache_bytes
+    why = moved
+    if not setting.same_arch:
+        yield Change(name, "bytes", None, before, after, "shown", False, f"{moved}: {_ELSEWHERE}")
+        return
+    if b > a and stated and not setting.tolerances.of(name).allows(a, b):
+        judgement, why = "regression", f"{moved}: over the tolerance of {tolerance(setting, name)}"
+    elif cache is not None:
+        size = f"the instruction cache of {cache // 1024} KiB"
+        if (a <= cache) != (b <= cache):
+            judgement = "regression" if b > a else "improvement"
+            why = f"{moved}: {'no longer fits' if b > a else 'fits'} {size}"
+            why += "" if b > a else " now"
+        else:
+            why = f"{moved}: {'fits' if b <= cache else 'on both sides more than'} {size}"
+    matters = stated and judgement == "regression"
+    yield Change(name, "bytes", None, before, after, judgement, matters, why)
+
+
+def tolerance(setting: Setting, name: str) -> str:
+    """The tolerance of a figure in words."""
+    return str(setting.tolerances.of(name))
+
+
+# --------------------------------------------------------------------------- findings
+
+
+def _findings(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
+    """Rules that speak more often on one side: the same complaint at another place is no change."""
+    before, after = (Counter(f.rule for f in side.findings) for side in (left, right))
+    severities = {f.rule: f.severity for f in (*left.findings, *right.findings)}
+    for rule in sorted(severities):
+        gained = after[rule] - before[rule]
+        if not gained:
+            continue
+        judgement: Judgement = "regression" if gained > 0 else "improvement"
+        if severities[rule] == "info":
+            judgement = "neutral"
+        why = f"{severities[rule]} {rule}: {abs(gained)} {'new' if gained > 0 else 'gone'}"
+        matters = severities[rule] == "error" and setting.same_arch
+        yield Change(
+            *(f"findings.{rule}", "findings", None, before[rule], after[rule]),
+            *(judgement, matters, why),
+        )
+
+
+def _unit(name: str, left: KernelReport, right: KernelReport) -> str:
+    metric: Metric | None = left.metrics.get(name) or right.metrics.get(name)
+    return metric.unit if metric is not None else ""

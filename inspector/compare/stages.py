@@ -1,0 +1,379 @@
+"""Two compiles of one kernel, stage by stage and pass by pass: where they begin to differ.
+
+Pure: takes artifacts and reports, gives a `Comparison`. What counts is what is computed: debug
+locations, value numbers, labels and the numbering of layout aliases do not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ..compile import codetext
+from ..compile.ircontent import content_of
+from ..compile.irtext import unified_diff
+from ..compile.passes import PassDump, read_passes
+from ..errors import KinspectError
+from ..model import Artifact, KernelReport, Metric, MetricValue
+from .passdiff import Dumps, Kind, PassDifference, PassStep, kind_of, unified_diff_of
+
+MOST_EXCERPT_LINES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two compiles.
+
+    Args:
+        label: what to call it.
+        artifacts: by kind, as in `CompileResult` and `KernelReport`.
+        stage_ends: see `passes.read_passes`; empty where unknown.
+        report: its figures, where it was analysed.
+    """
+
+    label: str
+    artifacts: Mapping[str, Artifact]
+    stage_ends: tuple[tuple[str, int], ...] = ()
+    report: KernelReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StageDifference:
+    """One stage: whether its texts say the same; None where a side lacks it.
+
+    Args:
+        stage: its name.
+        same: whether they say the same.
+        kind: in what texts of TTIR or TTGIR differ; None for other stages.
+        spelled_anew: they say the same but for how versions of Triton print attributes and pointer
+            types.
+    """
+
+    stage: str
+    same: bool | None
+    kind: Kind | None = None
+    spelled_anew: bool = False
+
+    @property
+    def state(self) -> str:
+        """Whether and in what it differs, in words."""
+        if self.same is None:
+            return "?"
+        if self.same:
+            return "same"
+        return {"order": "in another order", "attributes": "differs in attributes"}.get(
+            self.kind or "", "differs"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure on both sides. `scope` is the kernel or its main loop, per ISA iteration."""
+
+    name: str
+    unit: str
+    scope: Literal["kernel", "main loop"]
+    left: MetricValue
+    right: MetricValue
+
+    @property
+    def same(self) -> bool:
+        return self.left == self.right
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What two compiles have in common and where they part.
+
+    Args:
+        stages: the stages in order, with whether they are the same.
+        stage: the first stage that differs; None where all are the same.
+        passes: where the MLIR passes begin to differ: the first such place, and where the
+            difference that lasts begins if that is another. Empty where no pass dump tells.
+        steps: how many operations the sides have for themselves after each pass that both run.
+        cause: in words, what made the first difference: a pass, LLVM's optimiser, its backend.
+        excerpt: a unified diff of where it begins, at most `MOST_EXCERPT_LINES` lines.
+        figures: side by side; empty where a side was not analysed.
+        notes: what could not be compared.
+    """
+
+    left: str
+    right: str
+    stages: tuple[StageDifference, ...]
+    stage: str | None
+    passes: tuple[PassDifference, ...]
+    steps: tuple[PassStep, ...]
+    cause: str
+    excerpt: str
+    figures: tuple[Figure, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def same(self) -> bool:
+        """Whether every stage says the same and every figure is the same."""
+        return self.stage is None and all(figure.same for figure in self.figures)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    name: str
+    plain: Callable[[str], str]
+    normal: Callable[[str], str]
+    made_by: str
+
+
+_MLIR = frozenset(("ttir", "ttgir"))
+STAGES = (
+    _Stage("ttir", codetext.plain_mlir, codetext.normal_mlir, "Triton's front end"),
+    _Stage("ttgir", codetext.plain_mlir, codetext.normal_mlir, "Triton's passes on TTGIR"),
+    _Stage(
+        "llir",
+        codetext.plain_llvm,
+        codetext.normal_llvm,
+        "the translation to LLVM IR or LLVM's optimiser",
+    ),
+    _Stage("amdgcn", codetext.plain_amdgcn, codetext.normal_amdgcn, "LLVM's AMDGPU backend"),
+)
+
+
+def compare(left: Side, right: Side) -> Comparison:
+    """Compares two compiles of a kernel.
+
+    Args:
+        left: one of them.
+        right: the other; differences read from left to right.
+    """
+    texts = [(stage, *_texts(left, right, stage.name)) for stage in STAGES]
+    printed_alike = _printed_alike(left, right)
+    stages = tuple(_stage(s, a, b, printed_alike) for s, a, b in texts)
+    figures = side_by_side(left.report, right.report)
+    notes = [
+        f"{name} has no {stage.name}: not compared"
+        for stage, a, b in texts
+        for name, text, other in ((left.label, a, b), (right.label, b, a))
+        if text is None and other is not None
+    ]
+    notes += [
+        f"{one.stage} differs in how attributes and pointer types are printed, in nothing else"
+        for one in stages
+        if one.spelled_anew
+    ]
+    first = _first(stages)
+    if first is None:
+        return Comparison(
+            left.label, right.label, stages, None, (), (), "", "", figures, tuple(notes)
+        )
+    stage, before, after = next(t for t in texts if t[0].name == first.stage)
+    dumps, problem = _dumps(left, right)
+    notes += problem
+    both = left.label, right.label
+    notes += _reordered(stages, first.stage, dumps, both, printed_alike)
+    found: tuple[PassDifference, ...] = ()
+    steps: tuple[PassStep, ...] = ()
+    excerpt = ""
+    if dumps is not None and stage.name in ("ttgir", "llir"):
+        pair = Dumps(*dumps, stage.name, printed_alike=printed_alike)
+        found = pair.differences()
+        if found:
+            steps = pair.steps()
+            excerpt = pair.excerpt(found[-1], (left.label, right.label))
+    if not excerpt and before is not None and after is not None:
+        labels = [f"{stage.name} of {side.label}" for side in (left, right)]
+        texts_shown = stage.plain(before), stage.plain(after)
+        if first.kind is not None:
+            contents = content_of(before), content_of(after)
+            names = labels[0], labels[1]
+            excerpt = unified_diff_of(*texts_shown, names, first.kind, contents)
+        else:
+            excerpt = unified_diff(*texts_shown, *labels)
+        if stage.name == "llir":
+            excerpt = excerpt.replace("\n %", "\n ").replace("\n-%", "\n-").replace("\n+%", "\n+")
+    return Comparison(
+        left.label,
+        right.label,
+        stages,
+        stage.name,
+        found,
+        steps,
+        found[-1].words(left.label, right.label) if found else stage.made_by,
+        _short(excerpt),
+        figures,
+        tuple(notes),
+    )
+
+
+def _stage(
+    stage: _Stage, left: str | None, right: str | None, printed_alike: bool
+) -> StageDifference:
+    same = _same(stage, left, right)
+    if same is not False or stage.name not in _MLIR or left is None or right is None:
+        return StageDifference(stage.name, same)
+    kind = kind_of(content_of(left), content_of(right), printed_alike=printed_alike)
+    if kind is None:
+        return StageDifference(stage.name, True, spelled_anew=True)
+    return StageDifference(stage.name, same, kind)
+
+
+def _first(stages: Sequence[StageDifference]) -> StageDifference | None:
+    """The first stage that differs in its contents; else the first in another order."""
+    differing = [one for one in stages if one.same is False]
+    contents = [one for one in differing if one.kind != "order"]
+    return next(iter(contents or differing), None)
+
+
+def _reordered(
+    stages: Sequence[StageDifference],
+    until: str,
+    dumps: tuple[PassDump, PassDump] | None,
+    labels: tuple[str, str],
+    printed_alike: bool,
+) -> Iterator[str]:
+    """What to say of the stages before one that differ in order alone."""
+    for one in stages:
+        if one.stage == until:
+            return
+        if one.kind == "order":
+            by: tuple[PassDifference, ...] = ()
+            if dumps is not None and one.stage == "ttgir":
+                pair = Dumps(*dumps, one.stage, printed_alike=printed_alike)
+                by = pair.differences()
+            made_by = f", by {by[-1].made_by(*labels)}" if by else ""
+            yield f"{one.stage} differs in the order of operations alone{made_by}"
+
+
+def _printed_alike(left: Side, right: Side) -> bool:
+    """Whether one version of Triton printed both; so it is assumed where that is not known."""
+    versions = [_triton_version(side) for side in (left, right)]
+    return None in versions or versions[0] == versions[1]
+
+
+def _triton_version(side: Side) -> str | None:
+    artifact = side.artifacts.get("metadata")
+    if artifact is None:
+        return None
+    try:
+        found = json.loads(artifact.path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    version = found.get("triton_version") if isinstance(found, dict) else None
+    return version if isinstance(version, str) else None
+
+
+def _texts(left: Side, right: Side, stage: str) -> tuple[str | None, str | None]:
+    """A stage of both, in one spelling of layouts."""
+    a, b = _text(left, stage), _text(right, stage)
+    if a is None or b is None or codetext.spells_older(a) == codetext.spells_older(b):
+        return a, b
+    return codetext.older_spelling(a), codetext.older_spelling(b)
+
+
+def _text(side: Side, stage: str) -> str | None:
+    artifact = side.artifacts.get(stage)
+    if artifact is None:
+        return None
+    try:
+        return artifact.path.read_text("utf-8", "replace")
+    except OSError as error:
+        raise KinspectError(
+            f"{artifact.path}: cannot be read ({error.strerror})", "run again to compile it anew"
+        ) from error
+
+
+def _same(stage: _Stage, left: str | None, right: str | None) -> bool | None:
+    if left is None or right is None:
+        return None
+    if left == right:
+        return True
+    return stage.normal(left) == stage.normal(right)
+
+
+def _dumps(left: Side, right: Side) -> tuple[tuple[PassDump, PassDump] | None, list[str]]:
+    found = []
+    for side in (left, right):
+        artifact = side.artifacts.get("passes")
+        if artifact is None:
+            return None, [f"{side.label} has no pass dump: passes are not compared"]
+        try:
+            found.append(read_passes(artifact.path, side.stage_ends, changes=False))
+        except KinspectError as error:
+            return None, [f"{side.label}: {error.message}"]
+    return (found[0], found[1]), []
+
+
+def _short(diff: str) -> str:
+    lines = diff.splitlines()
+    if len(lines) <= MOST_EXCERPT_LINES:
+        return diff
+    left_out = len(lines) - MOST_EXCERPT_LINES
+    return "\n".join([*lines[:MOST_EXCERPT_LINES], f"({left_out} more lines)"]) + "\n"
+
+
+# --------------------------------------------------------------------------- figures
+
+KERNEL_FIGURES = (
+    "vgpr_count",
+    "arch_vgpr_count",
+    "agpr_count",
+    "vgpr_allocated",
+    "sgpr_count",
+    "vgpr_spill_count",
+    "sgpr_spill_count",
+    "lds_bytes",
+    "scratch_bytes",
+    "occupancy.waves_per_eu",
+    "occupancy.workgroups_per_cu",
+    "code_bytes",
+    "instruction_count",
+)
+WORK_FIGURES = ("work.macs", "work.loaded")
+"""What the source needs in one ISA iteration: loops that are unrolled otherwise differ in it."""
+LOOP_FIGURES = (
+    *WORK_FIGURES,
+    "count.instructions",
+    "count.mfma",
+    "count.wmma",
+    "count.full_wait",
+    "count.scratch_load",
+    "count.scratch_store",
+    "cycles.mfma",
+)
+
+
+def side_by_side(left: KernelReport | None, right: KernelReport | None) -> tuple[Figure, ...]:
+    """The figures of two reports; nothing where one is missing.
+
+    Counts by class are those that are not 0 on both sides. The main loops are those that each
+    report names; a figure of a loop that a side does not have is None.
+    """
+    if left is None or right is None:
+        return ()
+    classes = sorted({n for n in (*left.metrics, *right.metrics) if n.startswith("count.")})
+    found = list(_figures(KERNEL_FIGURES, left.metrics, right.metrics, "kernel"))
+    found += [f for f in _figures(classes, left.metrics, right.metrics, "kernel") if _counts(f)]
+    one, other = _main_loop(left), _main_loop(right)
+    if one or other:
+        found += [f for f in _figures(LOOP_FIGURES, one, other, "main loop") if _counts(f)]
+    return tuple(found)
+
+
+def _counts(figure: Figure) -> bool:
+    return bool(figure.left or figure.right)
+
+
+def _figures(
+    names: Iterable[str],
+    left: Mapping[str, Metric],
+    right: Mapping[str, Metric],
+    scope: Literal["kernel", "main loop"],
+) -> Iterator[Figure]:
+    for name in names:
+        both = [m for m in (left.get(name), right.get(name)) if m is not None]
+        if both:
+            a, b = (m[name].value if name in m else None for m in (left, right))
+            yield Figure(name, both[0].unit, scope, a, b)
+
+
+def _main_loop(report: KernelReport) -> Mapping[str, Metric]:
+    return next((loop.metrics for loop in report.loops if loop.id == report.main_loop), {})

@@ -1,0 +1,124 @@
+"""Runs compiles on a Dask cluster, for sweeps that outgrow one machine.
+
+Dask calls plain functions with picklable values in its workers' processes; what those need is
+kinspect and the same Triton as here. A worker that dies takes nothing with it: the scheduler hands
+its tasks to another one.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...errors import KinspectError
+from ...pipeline.jobs import Job
+from ...version import VERSION
+from .running import Outcome, run_point
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+CONNECT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a worker must have for its results to be those of this machine.
+
+    `host` is the machine that asks; `own_python` lets a worker compile with the interpreter that
+    it runs in, where the user named none.
+    """
+
+    version: str
+    triton_key: str
+    host: str
+    own_python: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A connected cluster: where tasks go, and how many can run at a time."""
+
+    executor: Executor
+    threads: int
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Cluster]:
+    """A cluster's executor, until the block ends.
+
+    Args:
+        address: of the scheduler, e.g. `tcp://host:8786`.
+
+    Raises:
+        KinspectError: Dask is not installed, nobody answers there, or there are no workers.
+    """
+    try:
+        # Half a second: only for those who have a cluster.
+        from distributed import Client
+    except ImportError:
+        raise KinspectError(
+            "--scheduler needs Dask, which is not installed", "pip install 'kinspect[dask]'"
+        ) from None
+    try:
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        said = " ".join(str(error).split())
+        raise KinspectError(
+            f"no Dask scheduler answers at {address}: {said}", "start one with: dask scheduler"
+        ) from None
+    try:
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        if not workers:
+            raise KinspectError(
+                f"the Dask scheduler at {address} has no workers",
+                f"start some with: dask worker {address} --nthreads 1",
+            )
+        threads = sum(int(worker["nthreads"]) for worker in workers.values())
+        yield Cluster(client.get_executor(), threads)
+    finally:
+        with suppress(Exception):  # the results are here; a lost scheduler takes nothing back
+            client.close(timeout=CONNECT_SECONDS)
+
+
+def work_for(triton_key: str, python: str | None) -> Callable[[Job], Outcome]:
+    """What the cluster's tasks run: a picklable `run_point` that checks where it is.
+
+    Args:
+        triton_key: identity of this machine's Triton.
+        python: the interpreter that the user named; None for each worker's own.
+    """
+    expected = Expected(VERSION, triton_key, socket.gethostname(), python is None)
+    return partial(_run_there, expected)
+
+
+def _run_there(expected: Expected, job: Job) -> Outcome:
+    """Runs in a worker.
+
+    Raises:
+        KinspectError: it has another kinspect or another Triton.
+    """
+    from ...compile.pool import compiler_of_process
+
+    host = socket.gethostname()
+    if expected.version != VERSION:
+        raise KinspectError(
+            f"the worker on {host} has kinspect {VERSION}, not {expected.version}",
+            "install the same version there",
+        )
+    if expected.own_python:
+        job = replace(job, settings=replace(job.settings, python=sys.executable))
+    compiler = compiler_of_process(job.settings)
+    if compiler.toolchain().triton_key != expected.triton_key:
+        raise KinspectError(
+            f"the worker on {host} has another build of Triton"
+            f" ({compiler.toolchain().triton_version})",
+            "install the same one there: another compiler gives other code",
+        )
+    outcome = run_point(job, compiler)
+    return replace(outcome, host=host if host != expected.host else None)

@@ -1,0 +1,273 @@
+"""The figures of one point of a sweep: what its kernel's report comes down to.
+
+Facts of the compiled code and what follows from them. No time is predicted. Points of other tiles,
+unroll factors or numbers of waves are compared by what they spend on the same needed work, all
+waves of the workgroup together: on multiply-accumulates of the source's dots, or on loaded elements
+where the kernel has no dot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import msgspec
+
+from ...model import KernelReport, LoopReport, Metric, int_of, number_of, text_of
+
+FORMAT = 2
+"""Raised when figures of an unchanged report would change."""
+
+Work = Literal["mac", "element"]
+"""What needed work is counted in: multiply-accumulates of dots, or loaded elements."""
+PORTION: Mapping[Work, int] = {"mac": 1_000_000, "element": 1_000}
+"""How much of it the figures `…_per_work` are for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """None is unknown, or does not exist: what happens in the main loop of a kernel without one.
+
+    `cannot_launch` says why not even one workgroup fits; None where one does, or that is unknown.
+    """
+
+    vgprs: int | None = None
+    agprs: int | None = None
+    sgprs: int | None = None
+    vgpr_spills: int | None = None
+    scratch_in_loops: int | None = None
+    scratch_bytes: int | None = None
+    lds_bytes: int | None = None
+    waves_per_workgroup: int | None = None
+    waves_per_eu: int | float | None = None
+    limiter: str | None = None
+    matrix_per_iteration: int | None = None
+    matrix_cycles_per_iteration: int | None = None
+    full_waits_per_iteration: int | None = None
+    full_waits_per_1000_matrix_cycles: float | None = None
+    unroll: int | None = None
+    work_unit: Work | None = None
+    work_per_iteration: int | None = None
+    matrix_cycles_per_work: float | None = None
+    full_waits_per_work: float | None = None
+    scratch_per_work: float | None = None
+    code_bytes: int | None = None
+    cannot_launch: str | None = None
+    isa_sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A figure as the renderers show it: `name` is its field, `title` the heading for people."""
+
+    name: str
+    title: str
+    unit: str
+    meaning: str
+
+
+COLUMNS = (
+    Column("vgprs", "VGPRs", "registers", "VGPRs per lane, AGPRs included"),
+    Column("agprs", "AGPRs", "registers", "accumulation VGPRs per lane"),
+    Column("sgprs", "SGPRs", "registers", "SGPRs per wave"),
+    Column("vgpr_spills", "spilled", "registers", "VGPRs that were spilled"),
+    Column(
+        "scratch_in_loops",
+        "in loops",
+        "instructions",
+        "scratch loads and stores in loops: spill traffic where it costs",
+    ),
+    Column("scratch_bytes", "scratch", "bytes", "scratch memory per lane"),
+    Column("lds_bytes", "LDS", "bytes", "LDS per workgroup"),
+    Column("waves_per_workgroup", "waves", "waves", "waves per workgroup"),
+    Column("waves_per_eu", "waves/EU", "waves", "resident waves per EU (SIMD), whole workgroups"),
+    Column("limiter", "limited by", "", "the resource that limits the resident waves"),
+    Column(
+        "matrix_per_iteration",
+        "MFMA/iter",
+        "instructions",
+        "MFMA or WMMA instructions per iteration of the main loop",
+    ),
+    Column(
+        "matrix_cycles_per_iteration",
+        "cycles/iter",
+        "cycles",
+        "cycles for which those occupy the SIMD's matrix unit, one wave",
+    ),
+    Column(
+        "full_waits_per_iteration",
+        "full waits",
+        "instructions",
+        "waits that drain a counter to 0, per iteration of the main loop",
+    ),
+    Column(
+        "full_waits_per_1000_matrix_cycles",
+        "waits/kcycle",
+        "instructions",
+        "full waits per 1000 cycles of the matrix unit in the main loop; instructions that repeat"
+        " another wave's work count among those cycles, so this is no measure of merit",
+    ),
+    Column("unroll", "unroll", "iterations", "source iterations per iteration of the main loop"),
+    Column(
+        "work_unit",
+        "work",
+        "",
+        "what needed work is counted in: `mac`, multiply-accumulates of the source's dots; where it"
+        " has none, `element`, elements of the tiles that it loads",
+    ),
+    Column(
+        "work_per_iteration",
+        "work/iter",
+        "work_unit",
+        "needed work of one iteration of the main loop, all waves of the workgroup together; of the"
+        " whole kernel where it has no loop",
+    ),
+    Column(
+        "matrix_cycles_per_work",
+        "cycles/work",
+        "cycles",
+        "cycles of the matrix unit in the main loop, of all waves of the workgroup together, per"
+        " million needed multiply-accumulates",
+    ),
+    Column(
+        "full_waits_per_work",
+        "waits/work",
+        "instructions",
+        "full waits in the main loop, of all waves of the workgroup together, per million needed"
+        " multiply-accumulates or per thousand loaded elements",
+    ),
+    Column(
+        "scratch_per_work",
+        "scratch/work",
+        "instructions",
+        "scratch loads and stores in loops, each loop's per its own needed work (of loops that are"
+        " not hot per the main loop's), of all waves of the workgroup together, per million needed"
+        " multiply-accumulates or per thousand loaded elements",
+    ),
+    Column("code_bytes", "code", "bytes", "size of the kernel's code"),
+)
+"""What can be shown and sorted by, in the order of the table."""
+
+
+def figures_of(report: KernelReport) -> Figures:
+    """The figures of a kernel's report."""
+    m = report.metrics
+    main = next((loop for loop in report.loops if loop.id == report.main_loop), None)
+    inside = main.metrics if main is not None else {}
+    matrix = _sum(inside, ("count.mfma", "count.wmma"))
+    cycles = int_of(inside, "cycles.mfma")
+    waits = int_of(inside, "count.full_wait")
+    per_cycles = None
+    if waits is not None and cycles:
+        per_cycles = round(1000 * waits / cycles, 3)
+    assembly = report.artifacts.get("amdgcn")
+    region = inside if report.loops else m
+    unit = _work_unit(region)
+    waves = int_of(m, "waves_per_workgroup")
+
+    def per_work(count: int | None) -> float | None:
+        return _per_work(count, region, unit, waves)
+
+    return Figures(
+        vgprs=int_of(m, "vgpr_count"),
+        agprs=int_of(m, "agpr_count"),
+        sgprs=int_of(m, "sgpr_count"),
+        vgpr_spills=int_of(m, "vgpr_spill_count"),
+        scratch_in_loops=_scratch_in_loops(report.loops, m),
+        scratch_bytes=int_of(m, "scratch_bytes"),
+        lds_bytes=int_of(m, "lds_bytes"),
+        waves_per_workgroup=int_of(m, "waves_per_workgroup"),
+        waves_per_eu=number_of(m, "occupancy.waves_per_eu"),
+        limiter=text_of(m, "occupancy.limiter"),
+        matrix_per_iteration=matrix,
+        matrix_cycles_per_iteration=cycles,
+        full_waits_per_iteration=waits,
+        full_waits_per_1000_matrix_cycles=per_cycles,
+        unroll=main.unroll if main is not None else None,
+        work_unit=unit,
+        work_per_iteration=int_of(region, _COUNTED_BY[unit]) if unit is not None else None,
+        matrix_cycles_per_work=per_work(int_of(region, "cycles.mfma")) if unit == "mac" else None,
+        full_waits_per_work=per_work(int_of(region, "count.full_wait")),
+        scratch_per_work=_scratch_per_work(report, unit, waves),
+        code_bytes=int_of(m, "code_bytes"),
+        cannot_launch=_cannot_launch(m),
+        isa_sha256=assembly.sha256 if assembly is not None else None,
+    )
+
+
+def encode(figures: Figures) -> bytes:
+    """The figures as JSON, for the store."""
+    return msgspec.json.encode(figures)
+
+
+def decode(data: bytes) -> Figures | None:
+    """Figures from the store; None where they are damaged."""
+    try:
+        return msgspec.json.decode(data, type=Figures)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def as_dict(figures: Figures) -> dict[str, Any]:
+    """Field -> value."""
+    return {field.name: getattr(figures, field.name) for field in fields(figures)}
+
+
+def _cannot_launch(metrics: Mapping[str, Metric]) -> str | None:
+    if int_of(metrics, "occupancy.workgroups_per_cu") != 0:
+        return None
+    return metrics["occupancy.waves_per_eu"].note or "a resource is over its limit"
+
+
+def _scratch_in_loops(loops: Iterable[LoopReport], kernel: Mapping[str, Metric]) -> int | None:
+    if "count.scratch_load" not in kernel:
+        return None  # no code was read
+    counts = [_sum(loop.metrics, _SCRATCH) for loop in loops]
+    return sum(n for n in counts if n is not None)
+
+
+_COUNTED_BY: Mapping[Work, str] = {"mac": "work.macs", "element": "work.loaded"}
+_SCRATCH = ("count.scratch_load", "count.scratch_store")
+
+
+def _work_unit(region: Mapping[str, Metric]) -> Work | None:
+    """Multiply-accumulates where the source has dots, even if their number is not known."""
+    macs, loaded = int_of(region, "work.macs"), int_of(region, "work.loaded")
+    if macs:
+        return "mac"
+    return "element" if macs == 0 and loaded else None
+
+
+def _per_work(
+    count: int | None, region: Mapping[str, Metric], unit: Work | None, waves: int | None
+) -> float | None:
+    """A count of one wave, spread over the needed work of the region; none at all is none."""
+    if count == 0:
+        return 0.0
+    work = int_of(region, _COUNTED_BY[unit]) if unit is not None else None
+    if count is None or unit is None or not work or waves is None:
+        return None
+    return round(count * waves * PORTION[unit] / work, 3)
+
+
+def _scratch_per_work(report: KernelReport, unit: Work | None, waves: int | None) -> float | None:
+    if "count.scratch_load" not in report.metrics:
+        return None  # no code was read
+    if not report.loops:
+        return _per_work(_sum(report.metrics, _SCRATCH), report.metrics, unit, waves)
+    main = next((loop.metrics for loop in report.loops if loop.id == report.main_loop), {})
+    total = 0.0
+    for loop in report.loops:
+        # How often a loop around others runs is not known: as if it were as often as the main one.
+        region = loop.metrics if loop.hot else main
+        share = _per_work(_sum(loop.metrics, _SCRATCH), region, unit, waves)
+        if share is None:
+            return None
+        total += share
+    return round(total, 3)
+
+
+def _sum(metrics: Mapping[str, Metric], names: Iterable[str]) -> int | None:
+    known = [n for n in (int_of(metrics, name) for name in names) if n is not None]
+    return sum(known) if known else None

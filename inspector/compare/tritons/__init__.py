@@ -1,0 +1,1 @@
+"""The same kernels compiled by several Tritons."""

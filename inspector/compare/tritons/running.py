@@ -1,0 +1,261 @@
+"""Kernels compiled by two or more Tritons: capture once, compile everywhere, compare.
+
+The first build's front end makes the TTIR, and every build compiles that same text, so that what
+differs is the compiler alone. Where a build does not understand the TTIR (operations come and go
+between versions), its own front end reads the file, and the comparison says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from ... import machines
+from ...capture.targets import Target, only_of, resolve_all
+from ...compile.failures import PARSE
+from ...compile.pool import Compiler
+from ...compile.tritons import Interpreter
+from ...compile.tritons import resolve as interpreter
+from ...errors import KinspectError
+from ...model import ErrorRecord, KernelReport, Variant
+from ...pipeline import analysis
+from ...pipeline.capturing import COMPILED, variants_of
+from ...pipeline.jobs import Job, Outcome, Request, compile_and_report, label_of, settings_of
+from ...version import VERSION
+from ..stages import Side, compare
+from .builds import Build, BuildsReport, KernelComparison
+
+"""How MLIR says that no pass of this build knows what to do with an operation."""
+
+Progress = Callable[[int, int], None]
+"""Is told how many compiles are done, of how many."""
+
+
+def compare_builds(
+    request: Request, tritons: Sequence[str], progress: Progress | None = None
+) -> BuildsReport:
+    """Compiles the request's kernels with several Tritons and compares each with the first.
+
+    Args:
+        request: targets that can be compiled, and how; its `python` is not used.
+        tritons: interpreters or labels, at least two; see `compiler.tritons`.
+        progress: called after every compile.
+
+    Raises:
+        KinspectError: an unknown label, fewer than two, a Triton that cannot be used, or a target
+            that is not source.
+    """
+    if len(tritons) < 2:
+        raise KinspectError("one Triton alone cannot be compared", "name two with --triton")
+    for arch in request.archs:
+        machines.load(arch)
+    targets = only_of(
+        resolve_all(request.targets),
+        COMPILED,
+        "it is compiled already, so another Triton cannot compile it",
+        "pass the .py or .ttir file",
+    )
+    interpreters = [interpreter(name) for name in tritons]
+    with ExitStack() as stack:
+        compilers = [
+            stack.enter_context(Compiler(settings_of(replace(request, python=one.python))))
+            for one in interpreters
+        ]
+        builds = tuple(map(_build, interpreters, compilers))
+        run = _Run(request, builds, compilers, progress)
+        kernels: list[KernelComparison] = []
+        errors: list[ErrorRecord] = []
+        try:
+            for index, target in enumerate(targets):
+                found, failed = run.target(index, target)
+                kernels += found
+                errors += failed
+        except BaseException:
+            for compiler in compilers:
+                compiler.abort()
+            raise
+        return BuildsReport(
+            target=" ".join(request.targets),
+            tool={"name": "kinspect", "version": VERSION, "analysis": str(_analysis_version())},
+            builds=builds,
+            kernels=tuple(kernels),
+            errors=tuple(errors),
+        )
+
+
+def _analysis_version() -> int:
+    return analysis.ANALYSIS_VERSION
+
+
+def _build(one: Interpreter, compiler: Compiler) -> Build:
+    found = compiler.toolchain()
+    if not one.holds(found.triton_version):
+        raise KinspectError(
+            f"{one.label!r} names {one.python}, which has Triton {found.triton_version}",
+            "correct KINSPECT_TRITONS or the virtual environment, or pass the interpreter's path",
+        )
+    label = one.label
+    if label in (one.python, found.python):
+        label = f"Triton {found.triton_version}"
+    return Build(label, found.python, found.triton_version, found.triton_key)
+
+
+@dataclass(slots=True)
+class _Run:
+    """Captures and compiles; results come in the order of the variants."""
+
+    request: Request
+    builds: tuple[Build, ...]
+    compilers: Sequence[Compiler]
+    progress: Progress | None
+    done: int = 0
+    asked: int = 0
+
+    def __post_init__(self) -> None:
+        self.builds = _told_apart(self.builds)
+
+    def target(
+        self, index: int, target: Target
+    ) -> tuple[list[KernelComparison], list[ErrorRecord]]:
+        """All comparisons of one target, and what its capture had to say."""
+        variants, errors = variants_of(target, self.request, self.compilers[0])
+        jobs = [
+            (b, self._job(index, n, target, variant, b))
+            for n, variant in enumerate(variants)
+            for b in range(len(self.builds))
+        ]
+        outcomes = self._compiled(jobs)
+        width = len(self.builds)
+        own: dict[int, tuple[Mapping[str, Variant], tuple[ErrorRecord, ...]]] = {}
+        found = []
+        for n, variant in enumerate(variants):
+            of_variant = outcomes[n * width : (n + 1) * width]
+            for b in range(1, width):
+                first, other = of_variant[0], of_variant[b]
+                same_ttir = True
+                notes: tuple[str, ...] = ()
+                error = other.error
+                if error is not None and error.unlike and target.kind != "ttir":
+                    labels = self.builds[0].label, self.builds[b].label
+                    what = "parse" if error.stage == PARSE else "compile"
+                    notes = (f"TTIR of {labels[0]} does not {what} in {labels[1]}: {error.unlike}",)
+                    if b not in own:
+                        captured, failed = variants_of(target, self.request, self.compilers[b])
+                        own[b] = ({_identity(v): v for v in captured}, tuple(failed))
+                    other = self._by_own_front_end(index, n, target, variant, b, own[b], other)
+                    same_ttir = False
+                found.append(self._comparison(target, variant, b, first, other, same_ttir, notes))
+        return found, errors
+
+    def _by_own_front_end(
+        self,
+        index: int,
+        number: int,
+        target: Target,
+        variant: Variant,
+        build: int,
+        own: tuple[Mapping[str, Variant], tuple[ErrorRecord, ...]],
+        refused: Outcome,
+    ) -> Outcome:
+        """The kernel through the other build's own front end."""
+        variants, failed = own
+        twin = variants.get(_identity(variant))
+        if twin is None:
+            about = [e for e in failed if e.kernel in (None, variant.kernel, label_of(variant))]
+            return replace(refused, error=about[0]) if about else refused
+        return self._compiled([(build, self._job(index, number, target, twin, build))])[0]
+
+    def _comparison(
+        self,
+        target: Target,
+        variant: Variant,
+        build: int,
+        first: Outcome,
+        other: Outcome,
+        same_ttir: bool,
+        notes: tuple[str, ...],
+    ) -> KernelComparison:
+        left, right = self.builds[0].label, self.builds[build].label
+        pairs = ((left, first), (right, other))
+        errors = {label: one.error for label, one in pairs if one.error is not None}
+        comparison = None
+        if not errors and first.reports and other.reports:
+            comparison = compare(_side(left, first), _side(right, other))
+        if self.builds[0].triton_key == self.builds[build].triton_key:
+            notes = (*notes, f"{left} and {right} are the same Triton")
+        return KernelComparison(
+            kernel=label_of(variant),
+            arch=variant.arch,
+            file=str(target.path),
+            source=variant.source,
+            variant=variant,
+            left=0,
+            right=build,
+            same_ttir=same_ttir,
+            comparison=comparison,
+            errors=errors,
+            notes=notes,
+            reports=(_report(variant, first), _report(variant, other)),
+        )
+
+    def _job(self, index: int, number: int, target: Target, variant: Variant, build: int) -> Job:
+        settings = self.compilers[build].settings
+        return Job((index, number), str(target.path), variant, settings, self.request.overrides)
+
+    def _compiled(self, jobs: Sequence[tuple[int, Job]]) -> list[Outcome]:
+        self.asked += len(jobs)
+        with ThreadPoolExecutor(self.request.jobs, "kinspect") as pool:
+            futures: list[Future[Outcome]] = [
+                pool.submit(compile_and_report, job, self.compilers[build]) for build, job in jobs
+            ]
+            outcomes = []
+            try:
+                for future in futures:
+                    outcomes.append(future.result())
+                    self.done += 1
+                    if self.progress is not None:
+                        self.progress(self.done, self.asked)
+            except BaseException:
+                for compiler in self.compilers:
+                    compiler.abort()
+                for future in futures:
+                    future.cancel()
+                raise
+        return outcomes
+
+
+def _told_apart(builds: tuple[Build, ...]) -> tuple[Build, ...]:
+    """Labels made different where two are the same."""
+    labels = [b.label for b in builds]
+    return tuple(
+        replace(b, label=f"{b.label} ({n + 1})") if labels.count(b.label) > 1 else b
+        for n, b in enumerate(builds)
+    )
+
+
+def _report(variant: Variant, outcome: Outcome) -> KernelReport | None:
+    """The report of a build, under the name that the first build's front end gave the kernel."""
+    if not outcome.reports:
+        return None
+    report = outcome.reports[0]
+    return replace(report, variant=report.variant or variant)
+
+
+def _side(label: str, outcome: Outcome) -> Side:
+    report = outcome.reports[0]
+    return Side(label, report.artifacts, report=report)
+
+
+def _identity(variant: Variant) -> str:
+    """What makes two front ends' variants the same specialisation."""
+    parts = [
+        label_of(variant),
+        variant.arch,
+        dict(variant.signature),
+        dict(variant.constexprs),
+        dict(variant.tuning or {}),
+    ]
+    return json.dumps(parts, sort_keys=True, default=str)

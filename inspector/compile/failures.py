@@ -1,0 +1,146 @@
+"""Says in one line why a compile failed."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..model import ErrorRecord, Variant
+from ..printable import printable
+from .assembly import culprit
+from .diagnostics import Diagnostics
+
+FOREIGN = "remove what the target cannot execute, such as inline assembly of another vendor"
+ASSEMBLY = (
+    "write the inline assembly for AMDGPU (AMDGCN mnemonics, constraints v and s), or keep it from"
+    " this target with a constexpr; tl.extra.cuda is for NVIDIA alone"
+)
+OTHER_TRITON = (
+    "it was made by another version; give the kernel's own file instead, so that each version's"
+    " front end reads it"
+)
+NVIDIAS = (
+    "that is an instruction of NVIDIA's: keep it from this target with a constexpr; AMD's are in"
+    " triton.experimental.gluon.language.amd"
+)
+LIBDEVICE = "import libdevice from triton.language.extra, not from triton.language.extra.cuda"
+NVIDIAS_OPERATION = re.compile(r"'ttng\.\w+'")
+"""An operation of the dialect that Triton lowers for NVIDIA alone."""
+_NOT_LOWERED = "failed to legalize operation"
+"""MLIR's words for an operation that no pass of this version lowers."""
+CODE_STAGES = ("amdgcn", "hsaco")
+PARSE = "parse"
+"""The stage of an error of a Triton that does not understand the TTIR it was given."""
+IN_INPUT = re.compile(r"kernel\.ttg?ir\"?:\d+:\d+\)?: error: ")
+REPORT = "try other options or another Triton (--python); report it to Triton's maintainers"
+
+
+def failure_record(
+    variant: Variant, reply: Mapping[str, Any], said: Diagnostics, time_limit: float
+) -> ErrorRecord | None:
+    """The error record for a guest's reply to `compile`; None if the compile succeeded.
+
+    Args:
+        variant: what was compiled.
+        reply: `outcome`, `stage` and `result` as the guest sent them.
+        said: the compiler's stderr, sorted.
+        time_limit: seconds, for the message.
+    """
+    result = reply["result"]
+    if result is None:
+        return _no_result(variant, reply, said, time_limit)
+    if "unknown_options" in result:
+        return _unknown_options(variant, result)
+    if "exception" in result:
+        if reply["stage"] is None and said.errors and IN_INPUT.search(said.errors[0]) is not None:
+            # Before the first stage there is only the parser of what was handed in.
+            text = variant.stage.upper()
+            message = f"failed: this Triton does not understand the {text}: {said.errors[0]}"
+            record = _record(variant, message, OTHER_TRITON)
+            return replace(record, stage=PARSE, unlike=_alone(said.errors[0]))
+        return _exception(variant, result, said, reply["stage"])
+    if said.errors:
+        # Triton goes on after these and returns code that lacks what LLVM could not translate.
+        more = f" (and {len(said.errors) - 1} more)" if len(said.errors) > 1 else ""
+        piece = culprit(variant.ttir, said)
+        about = f", in {piece}" if piece is not None else ""
+        return _record(
+            variant,
+            f"yields code that is not to be trusted: {said.errors[0]}{more}{about}",
+            ASSEMBLY if piece is not None else FOREIGN,
+        )
+    return None
+
+
+def _no_result(
+    variant: Variant, reply: Mapping[str, Any], said: Diagnostics, time_limit: float
+) -> ErrorRecord:
+    outcome, stage = reply["outcome"], _in(reply["stage"])
+    if outcome["reason"] == "timeout":
+        message = f"did not finish within {time_limit:g} s{stage}"
+        return _record(variant, message, "raise --time-limit, or compile a smaller block size")
+    how = f"ended without a result (status {outcome['code']})"
+    if outcome["reason"] == "signal":
+        how = f"crashed ({outcome['signal'] or outcome['code']})"
+    because = f": {said.summary}" if said.summary else ""
+    piece = culprit(variant.ttir, said)
+    if piece is not None:
+        return _record(variant, f"{how}{stage}{because}, in {piece}", ASSEMBLY)
+    return _record(variant, how + stage + because, REPORT)
+
+
+def _exception(
+    variant: Variant, result: Mapping[str, Any], said: Diagnostics, reply_stage: str | None
+) -> ErrorRecord:
+    text = " ".join(str(result["message"]).split())
+    # MLIR's own words say more than the "PassManager::run failed" that follows from them.
+    reason = said.errors[0] if said.errors else f"{result['exception']}: {text}"
+    hint = "mend the kernel, or try other options"
+    piece = culprit(variant.ttir, said)
+    if piece is not None:
+        reason, hint = f"{reason}, in {piece}", ASSEMBLY
+    elif "triton.language.extra.cuda" in text:
+        hint = LIBDEVICE
+    elif NVIDIAS_OPERATION.search(reason) is not None:
+        hint = NVIDIAS
+    elif said.errors and reply_stage in CODE_STAGES:
+        hint = FOREIGN
+    elif "ld.lld" in text:
+        hint = "this Triton links with an external lld: set TRITON_HIP_LLD_PATH to one"
+    elif result["exception"] == "MemoryError":
+        hint = "raise the memory limit"
+    record = _record(variant, f"failed{_in(reply_stage)}: {reason}", hint)
+    return replace(record, unlike=_alone(reason)) if _NOT_LOWERED in reason else record
+
+
+def _alone(said: str) -> str:
+    """What MLIR said, without the place before it."""
+    return said.rpartition("error: ")[2]
+
+
+def _unknown_options(variant: Variant, result: Mapping[str, Any]) -> ErrorRecord:
+    known = result["known_options"]
+    named = []
+    for name in result["unknown_options"]:
+        near = difflib.get_close_matches(name, known, n=1)
+        named.append(f"{name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
+    message = f"failed: this Triton has no compile option {', '.join(named)}"
+    return _record(variant, message, "its options are " + ", ".join(known))
+
+
+def _in(stage: str | None) -> str:
+    return f" in stage {stage}" if stage else ""
+
+
+def _record(variant: Variant, message: str, hint: str) -> ErrorRecord:
+    name = variant.kernel if variant.case is None else f"{variant.kernel} [{variant.case}]"
+    return ErrorRecord(
+        file=variant.source.file if variant.source else None,
+        kernel=variant.kernel,
+        stage="compile",
+        message=printable(f"{name} for {variant.arch} {message}"),
+        hint=hint,
+    )

@@ -1,0 +1,334 @@
+"""Compiles variants: from the store if it can, else in a guest process.
+
+`Compiler.compile` may be called from as many threads as one likes, so any
+`concurrent.futures.Executor` can drive it: each call borrows a worker for itself. For executors
+of other processes (`ProcessPoolExecutor`, dask), `compile_variant` is the picklable form.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ..model import Artifact, ErrorRecord, Variant
+from . import diagnostics
+from .environment import compile_relevant, guest_environment
+from .failures import failure_record
+from .store import Entry, Store, artifact_key, default_root
+from .toolchain import Toolchain, toolchain
+from .worker import GRACE_SECONDS, Worker, WorkerLostError
+
+INPUT = "kernel.{stage}"
+METADATA = "metadata.json"
+PASSES = "passes.mlir"
+STDERR = "stderr.txt"
+STDERR_TAIL = 4000
+DAMAGED = "the stored compile had been changed since it was made, so it was compiled again"
+"""The note of a result whose entry in the store was damaged."""
+MOST_EARLY = 2
+"""Workers that are started before it is known how much there is to compile: one that captures, one
+that compiles what comes first. A run that the store answers needs none, whatever `--jobs` says."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileSettings:
+    """How to compile.
+
+    Args:
+        python: interpreter that has Triton.
+        passes: also keep the IR before every MLIR pass (artifact `passes`).
+        time_limit: seconds one compile may take.
+        memory_limit: bytes of address space one compile may use; None for no limit. Threads and
+            libraries count with what they map, so allow several GiB.
+        cache_dir: root of the store; None for `KINSPECT_CACHE_DIR` or the user's cache folder.
+        read_store: False compiles even what the store holds, and replaces it.
+    """
+
+    python: str = sys.executable
+    passes: bool = False
+    time_limit: float = 120.0
+    memory_limit: int | None = None
+    cache_dir: Path | None = None
+    read_store: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StageRecord:
+    """One stage of a compile.
+
+    Args:
+        stage: `ttgir`, `llir`, `amdgcn` or `hsaco`.
+        seconds: wall time; None where this Triton does not let us measure it.
+        dump_bytes: length of the pass dump when the stage ended, less than a page short; None
+            without a dump.
+    """
+
+    stage: str
+    seconds: float | None
+    dump_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CompileResult:
+    """What became of one variant.
+
+    Args:
+        variant: the input.
+        artifacts: by kind: `ttir`, `ttgir`, `llir`, `amdgcn`, `hsaco`, `metadata`, `stderr`,
+            `passes`. Empty when the compile failed.
+        metadata: what Triton noted: `shared`, `num_warps`, `name`, ...
+        stages: in the order they ran; empty when it failed.
+        from_store: nothing was compiled.
+        error: why it failed.
+        notes: the compiler's warnings.
+        stderr: the end of the compiler's stderr when it failed.
+    """
+
+    variant: Variant
+    artifacts: Mapping[str, Artifact] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    stages: tuple[StageRecord, ...] = ()
+    from_store: bool = False
+    error: ErrorRecord | None = None
+    notes: tuple[str, ...] = ()
+    stderr: str = ""
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Stage -> seconds, for the stages whose time is known."""
+        return {s.stage: s.seconds for s in self.stages if s.seconds is not None}
+
+
+class Compiler:
+    """Compiles variants in guest processes that it starts when needed and keeps for the next.
+
+    Args:
+        settings: see `CompileSettings`.
+    """
+
+    def __init__(self, settings: CompileSettings | None = None) -> None:
+        self.settings = CompileSettings() if settings is None else settings
+        self.store = Store(self.settings.cache_dir or default_root())
+        self._environment = guest_environment(os.environ)
+        self._relevant = compile_relevant(self._environment)
+        self._lock = threading.Lock()
+        self._idle: list[Worker] = []
+        self._busy: set[Worker] = set()
+        self._closed = False
+        self._toolchain: Toolchain | None = None
+        self._pid = os.getpid()
+
+    def __enter__(self) -> Compiler:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the idle workers. Those at work end with their jobs."""
+        with self._lock:
+            idle, self._idle, self._closed = self._idle, [], True
+        for worker in idle:
+            worker.close()
+
+    def abort(self) -> None:
+        """Ends all workers, those at work too: their compiles fail at once (after Ctrl-C)."""
+        with self._lock:
+            busy = list(self._busy)
+        for worker in busy:
+            worker.terminate()
+        self.close()
+
+    def prestart(self, count: int) -> None:
+        """Starts idle workers, which import Triton while something else is being captured.
+
+        Args:
+            count: workers that may be needed; at most `MOST_EARLY` of them are started now.
+
+        Raises:
+            KinspectError: the interpreter cannot be started.
+        """
+        for _ in range(min(count, MOST_EARLY)):
+            worker = Worker(self.settings.python, self._environment)
+            worker.start(warm=True)
+            with self._lock:
+                self._idle.append(worker)
+
+    @contextmanager
+    def worker(self) -> Iterator[Worker]:
+        """Lends a worker to the calling thread."""
+        with self._lock:
+            if self._pid != os.getpid():
+                # A forked copy of this object: these guests answer the process we came from.
+                self._idle, self._busy, self._pid = [], set(), os.getpid()
+            idle = self._idle.pop() if self._idle else None
+            worker = idle or Worker(self.settings.python, self._environment)
+            self._busy.add(worker)
+        try:
+            yield worker
+        finally:
+            # A request that failed has closed the worker; the next one starts it again.
+            with self._lock:
+                self._busy.discard(worker)
+                kept = not self._closed
+                if kept:
+                    self._idle.append(worker)
+            if not kept:
+                worker.close()
+
+    def toolchain(self) -> Toolchain:
+        """The interpreter and its Triton.
+
+        Raises:
+            KinspectError: there is no usable Triton.
+        """
+        if self._toolchain is None:
+            with self.worker() as worker:
+                self._toolchain = toolchain(worker, self.store.root)
+        return self._toolchain
+
+    def key(self, variant: Variant, passes: bool | None = None) -> str:
+        """The store's key for a variant under these settings."""
+        return artifact_key(
+            ttir=variant.ttir,
+            options=variant.options,
+            arch=variant.arch,
+            wave_size=variant.wave_size,
+            triton_key=self.toolchain().triton_key,
+            environment=self._relevant,
+            passes=self.settings.passes if passes is None else passes,
+            stage=variant.stage,
+        )
+
+    def compile(self, variant: Variant) -> CompileResult:
+        """Compiles one variant, or finds it in the store. A failure is a result, not an exception.
+
+        Raises:
+            KinspectError: no variant can be compiled: no usable Triton, or an unwritable store.
+        """
+        keys = [self.key(variant)]
+        if not self.settings.passes:
+            keys.append(self.key(variant, passes=True))  # has a pass dump besides
+        notes: tuple[str, ...] = ()
+        if self.settings.read_store:
+            for key in keys:
+                entry = self.store.get(key)
+                if entry is not None:
+                    return _result(variant, entry, from_store=True)
+                if self.store.holds(key):
+                    self.store.remove(key)
+                    notes = (DAMAGED,)
+        with self.store.stage() as folder:
+            result = self._compile_in(folder, variant, keys[0])
+            return replace(result, notes=(*notes, *result.notes))
+
+    def _compile_in(self, folder: Path, variant: Variant, key: str) -> CompileResult:
+        source = INPUT.format(stage=variant.stage)
+        try:
+            (folder / source).write_bytes(variant.ttir.encode())
+            (folder / STDERR).touch()
+        except OSError as error:
+            raise self.store.unwritable(error) from error
+        request = {
+            "op": "compile",
+            "folder": str(folder),
+            "stage": variant.stage,
+            "arch": variant.arch,
+            "wave_size": variant.wave_size,
+            "options": dict(variant.options),
+            "passes": self.settings.passes,
+            "triton_key": self.toolchain().triton_key,
+            "time_limit": self.settings.time_limit,
+            "memory_limit": self.settings.memory_limit,
+        }
+        try:
+            with self.worker() as worker:
+                reply = worker.request(request, self.settings.time_limit + GRACE_SECONDS)
+        except WorkerLostError as error:
+            self._see_that_it_can_be_written(folder)
+            record = ErrorRecord(
+                variant.source.file if variant.source else None,
+                variant.kernel,
+                "compile",
+                error.message,
+                error.hint,
+            )
+            return CompileResult(variant, error=record)
+        stderr = (folder / STDERR).read_text(encoding="utf-8", errors="replace")
+        said = diagnostics.scan(stderr)
+        failure = failure_record(variant, reply, said, self.settings.time_limit)
+        if failure is not None:
+            self._see_that_it_can_be_written(folder)
+            return CompileResult(
+                variant, error=failure, notes=said.warnings, stderr=stderr[-STDERR_TAIL:]
+            )
+        files = {
+            variant.stage: source,
+            **reply["result"]["files"],
+            "metadata": METADATA,
+            "stderr": STDERR,
+        }
+        if self.settings.passes and (folder / PASSES).exists():
+            files["passes"] = PASSES
+        facts = {"stages": reply["result"]["stages"], "notes": list(said.warnings)}
+        if not self.settings.read_store:
+            self.store.remove(key)
+        entry = self.store.put(key, folder, files, facts)
+        return _result(variant, entry, from_store=False)
+
+    def _see_that_it_can_be_written(self, folder: Path) -> None:
+        """A compile that failed for want of room failed for nothing that is in the kernel.
+
+        Raises:
+            KinspectError: nothing more can be written.
+        """
+        refusal = self.store.refusal(folder)
+        if refusal is not None:
+            raise self.store.unwritable(refusal)
+
+
+def compile_variant(variant: Variant, settings: CompileSettings) -> CompileResult:
+    """`Compiler.compile` for executors whose tasks run in other processes.
+
+    Arguments and result are picklable. Each process keeps one `Compiler` per settings until it
+    ends. The artifacts lie in that process's store: on another machine, that machine's.
+    """
+    return compiler_of_process(settings).compile(variant)
+
+
+@functools.lru_cache(maxsize=8)
+def compiler_of_process(settings: CompileSettings) -> Compiler:
+    """The one compiler that this process keeps for these settings, until it ends."""
+    compiler = Compiler(settings)
+    atexit.register(compiler.abort)
+    return compiler
+
+
+def _result(variant: Variant, entry: Entry, from_store: bool) -> CompileResult:
+    metadata = json.loads(entry.artifacts["metadata"].path.read_bytes())
+    stages = tuple(
+        StageRecord(s["stage"], s["seconds"], s["dump_bytes"]) for s in entry.facts["stages"]
+    )
+    return CompileResult(
+        variant,
+        artifacts=entry.artifacts,
+        metadata=metadata,
+        stages=stages,
+        from_store=from_store,
+        notes=tuple(entry.facts["notes"]),
+    )

@@ -1,0 +1,1 @@
+"""Words and groups for people, for any user interface."""

@@ -1,0 +1,201 @@
+"""Which lines of one text stem from the same source as a line of another.
+
+A position may have been inlined: `tl.max(x)` in the kernel leads into Triton's own files. The
+position that counts is the innermost one that the user wrote; the calls around it, up to the
+kernel, count for the source, so that a call's line leads to all that it became.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
+
+from ...model import SourceLoc
+
+REACH = 12
+"""Lines that a neighbour may be away to stand in for a line that has no position of its own."""
+_GAP = 24
+"""Lines of other origin within what still is one stretch of a statement's code."""
+
+_Place = tuple[int, int]
+"""The number of a file, and a line in it."""
+
+
+class Links:
+    """Lines that belong together. All lines count from 0.
+
+    Args:
+        positions: kind of text -> line -> what it stems from.
+        source: the file that is shown as source; None where none is.
+        length: how many lines that file has.
+    """
+
+    def __init__(
+        self,
+        positions: Mapping[str, Mapping[int, SourceLoc]],
+        source: str | None = None,
+        length: int = 0,
+    ) -> None:
+        self._length = length
+        files = _Files(positions, source)
+        self._source = files.number(source) if source is not None else -1
+        places: dict[int, tuple[_Place, ...]] = {}  # id of a position -> its frames by the user
+        self._frames: dict[str, dict[int, tuple[_Place, ...]]] = {}
+        self._columns: dict[str, dict[int, int | None]] = {}
+        self._exact: dict[str, dict[tuple[_Place, int], list[int]]] = {}
+        self._lines: dict[str, dict[_Place, list[int]]] = {}
+        self._all: dict[str, dict[_Place, list[int]]] = {}
+        self._known: dict[str, list[int]] = {}
+        for kind, found in positions.items():
+            frames = self._frames[kind] = {}
+            columns = self._columns[kind] = {}
+            exact = self._exact[kind] = {}
+            own = self._lines[kind] = {}
+            every = self._all[kind] = {}
+            for line in sorted(found):
+                at = found[line]
+                chain = places.get(id(at))
+                if chain is None:
+                    chain = places[id(at)] = files.frames(at)
+                frames[line] = chain
+                column = columns[line] = at.in_user_code.column
+                own.setdefault(chain[0], []).append(line)
+                if column is not None:
+                    exact.setdefault((chain[0], column), []).append(line)
+                for place in chain:
+                    every.setdefault(place, []).append(line)
+            self._known[kind] = sorted(found)
+
+    def related(self, kind: str, line: int, other: str) -> tuple[int, ...]:
+        """The lines of another text that stem from the same source as a line of this one.
+
+        Between the source and another text these are all that have its line among their frames, in
+        the source the innermost first. Otherwise they are those of the same statement: of the very
+        expression where both texts state columns and one has it.
+
+        Args:
+            kind: which text the line is in.
+            line: the line, from 0.
+            other: which text to look in.
+
+        Returns:
+            Its lines; none where the line has no position, or the other text nothing of it.
+        """
+        if kind == other:
+            return ()
+        if kind == "source":
+            found: Iterable[int] = self._all.get(other, {}).get((self._source, line + 1), ())
+            return tuple(found)
+        chain = self._frames.get(kind, {}).get(line)
+        if chain is None:
+            return ()
+        if other == "source":
+            lines = (place[1] - 1 for place in chain if place[0] == self._source)
+            return tuple(dict.fromkeys(at for at in lines if 0 <= at < self._length))
+        column = self._columns[kind][line]
+        if column is not None:
+            same = self._exact.get(other, {}).get((chain[0], column))
+            if same:
+                return tuple(same)
+        return tuple(self._lines.get(other, {}).get(chain[0], ()))
+
+    def nearest(self, kind: str, line: int, other: str) -> int | None:
+        """The line of another text that a reader of this line wants to see.
+
+        Where a statement has become many lines it is the first of where most of them stand. A line
+        without a position of its own (a directive, a comment) takes that of the nearest line that
+        has one, the following before the preceding.
+
+        Args:
+            kind: which text the line is in.
+            line: the line, from 0.
+            other: which text to look in.
+        """
+        if kind == other:
+            return line
+        for candidate in self._around(kind, line):
+            found = self.related(kind, candidate, other)
+            if found:
+                if other == "source":
+                    return found[0]
+                own = self._of_its_own(kind, candidate, other)
+                return _thickest(own or found)
+        return None
+
+    def place(self, kind: str, line: int) -> bool:
+        """Whether a line has a position of its own."""
+        return kind == "source" or line in self._frames.get(kind, {})
+
+    def _of_its_own(self, kind: str, line: int, other: str) -> Sequence[int]:
+        """From the source: what stems from the line itself rather than from what it calls."""
+        if kind != "source":
+            return ()
+        return self._lines.get(other, {}).get((self._source, line + 1), ())
+
+    def _around(self, kind: str, line: int) -> list[int]:
+        """The line, then others near it that have a position, the nearest first."""
+        if kind == "source":
+            near = range(max(0, line - REACH), line + REACH + 1)
+        else:
+            known = self._known.get(kind, [])
+            first = bisect_left(known, line - REACH)
+            near_known = known[first : bisect_left(known, line + REACH + 1)]
+            return sorted(near_known, key=lambda at: (abs(at - line), at < line))
+        return sorted(near, key=lambda at: (abs(at - line), at < line))
+
+
+def _thickest(lines: Sequence[int]) -> int:
+    """The first line of the stretch that holds most of these lines."""
+    best, most = lines[0], 0
+    start, count, last = lines[0], 0, lines[0]
+    for line in lines:
+        if line - last > _GAP:
+            start, count = line, 0
+        count += 1
+        last = line
+        if count > most:
+            best, most = start, count
+    return best
+
+
+class _Files:
+    """Numbers for files: texts may name one file by paths of different lengths."""
+
+    def __init__(
+        self, positions: Mapping[str, Mapping[int, SourceLoc]], source: str | None
+    ) -> None:
+        names: dict[str, None] = {} if source is None else {source: None}
+        seen: set[int] = set()
+        for found in positions.values():
+            for at in found.values():
+                here: SourceLoc | None = at
+                while here is not None and id(here) not in seen:
+                    seen.add(id(here))
+                    names[here.file] = None
+                    here = here.inlined_at
+        self._numbers: dict[str, int] = {}
+        by_base: dict[str, list[PurePath]] = {}
+        for name in sorted(names, key=lambda n: -len(PurePath(n).parts)):  # the fullest first
+            path = PurePath(name)
+            alike = by_base.setdefault(path.name, [])
+            longer = [other for other in alike if other.parts[-len(path.parts) :] == path.parts]
+            if len(longer) == 1:
+                self._numbers[name] = self._numbers[str(longer[0])]
+                continue
+            self._numbers[str(path)] = self._numbers[name] = len(self._numbers)
+            alike.append(path)
+
+    def number(self, name: str) -> int:
+        """The file's number."""
+        return self._numbers[name]
+
+    def frames(self, at: SourceLoc) -> tuple[_Place, ...]:
+        """The lines by the user that a position goes through, the innermost first."""
+        here: SourceLoc | None = at.in_user_code
+        found: dict[_Place, None] = {}
+        while here is not None:
+            if not here.in_library or not found:
+                found[self._numbers[here.file], here.line] = None
+            here = here.inlined_at
+        return tuple(found)

@@ -1,0 +1,250 @@
+"""What is known of each line of an assembly: loop, class, outstanding operations, waits, findings.
+
+Lines count from 0 here; the report's count from 1.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+
+from ...isa.waitflow.counts import outstanding_counts
+from ...isa.waitflow.pending import outstanding
+from ...isa.waitflow.steps import steps_of
+from ...isa.waits import COUNTERS, decode
+from ...model import Finding, Function, Instruction, KernelReport, Machine, WaitOp
+
+_NOTHING: Mapping[str, int | None] = MappingProxyType({})
+
+
+class Marks:
+    """Facts by line. All of them are looked up, none is worked out when asked.
+
+    Args:
+        report: the kernel; None where there is none yet.
+        function: its code; None where it is not known.
+        machine: its target; None where that is unknown.
+        others: the file's other functions: their lines have classes and loops too.
+        source: the file that is shown as source.
+    """
+
+    def __init__(
+        self,
+        report: KernelReport | None = None,
+        function: Function | None = None,
+        machine: Machine | None = None,
+        others: Iterable[Function] = (),
+        source: str | None = None,
+    ) -> None:
+        self._instructions: dict[int, Instruction] = {}
+        self._loops = _Loops()
+        for one in (*others, *((function,) if function is not None else ())):
+            for inst in one.instructions:
+                self._instructions.setdefault(inst.line - 1, inst)
+            self._loops.add(one)
+        self._starts = tuple(
+            sorted(self._header(function, loop.header) for loop in function.loops)
+            if function is not None
+            else ()
+        )
+        self._counts: dict[int, Mapping[str, int | None]] = {}
+        self._lines_counted: list[int] = []
+        self._producers: dict[int, tuple[int, ...]] = {}
+        self._waiters: dict[int, tuple[int, ...]] = {}
+        if function is not None:
+            self._count(function, machine)
+        self._waits: dict[int, tuple[WaitOp, ...]] = {}
+        self._findings: dict[str, dict[int, tuple[Finding, ...]]] = {}
+        if report is not None:
+            for wait in report.waits:
+                self._waits[wait.line - 1] = (*self._waits.get(wait.line - 1, ()), wait)
+            self._take_verdicts(report.waits)
+            self._place(report.findings, source)
+
+    # ------------------------------------------------------------------ lines
+
+    def instruction(self, line: int) -> Instruction | None:
+        """The instruction on a line; the first of several that a macro stands for."""
+        return self._instructions.get(line)
+
+    def cls(self, line: int) -> str | None:
+        """The class of the instruction on a line."""
+        inst = self._instructions.get(line)
+        return inst.cls if inst is not None else None
+
+    def depth(self, line: int) -> int:
+        """How many loops a line stands in."""
+        return self._loops.at(line)[0]
+
+    def loop(self, line: int) -> str | None:
+        """The id of the innermost loop that a line stands in."""
+        return self._loops.at(line)[1]
+
+    @property
+    def loop_starts(self) -> tuple[int, ...]:
+        """The first lines of the kernel's loops."""
+        return self._starts
+
+    def outstanding(self, line: int) -> Mapping[str, int | None]:
+        """Memory operations that may be outstanding after a line, at most, by wait counter.
+
+        Counters that the kernel never raises are left out. None: not known, because the target is
+        not, or control never comes there. A line without an instruction has what the last one
+        before it leaves; lines outside of the kernel have nothing.
+        """
+        found = self._counts.get(line)
+        if found is not None:
+            return found
+        at = bisect_right(self._lines_counted, line) - 1
+        if at < 0 or line > self._lines_counted[-1]:
+            return _NOTHING
+        return self._counts[self._lines_counted[at]]
+
+    # ------------------------------------------------------------------ waits
+
+    def wait(self, line: int) -> tuple[WaitOp, ...]:
+        """What a wait on a line waits for, one entry for each counter; a missing wait too."""
+        return self._waits.get(line, ())
+
+    def producers(self, line: int) -> tuple[int, ...]:
+        """The lines of the operations that a wait on a line waits for.
+
+        Those that it has to wait for; of a wait that serves order alone, or nothing, those that it
+        may have to wait for all the same.
+        """
+        return self._producers.get(line, ())
+
+    def waiters(self, line: int) -> tuple[int, ...]:
+        """The lines of the waits that wait for the operation on a line."""
+        return self._waiters.get(line, ())
+
+    # ------------------------------------------------------------------ findings
+
+    def findings(self, line: int, kind: str = "amdgcn") -> tuple[Finding, ...]:
+        """What rules have to say of a line of one of the texts."""
+        return self._findings.get(kind, {}).get(line, ())
+
+    def finding_lines(self, kind: str = "amdgcn") -> tuple[int, ...]:
+        """The lines of one of the texts that findings point at, ascending."""
+        return tuple(sorted(self._findings.get(kind, {})))
+
+    # ------------------------------------------------------------------ making
+
+    @staticmethod
+    def _header(function: Function, block: int) -> int:
+        return function.instructions[function.blocks[block].start].line - 1
+
+    def _count(self, function: Function, machine: Machine | None) -> None:
+        if machine is None:
+            counters = {c for inst in function.instructions for c in _waits_of(inst, None)}
+            unknown = MappingProxyType({c: None for c in COUNTERS if c in counters})
+            self._counts = {inst.line - 1: unknown for inst in function.instructions}
+        else:
+            waits_of = partial(_waits_of, machine=machine)
+            counted = outstanding_counts(function, machine.counters, waits_of)
+            names = next((found for found in counted if found is not None), {})
+            never = MappingProxyType(dict.fromkeys(names))
+            for inst, found in zip(function.instructions, counted, strict=True):
+                self._counts[inst.line - 1] = found if found is not None else never
+            self._link_waits(function, machine)
+        self._lines_counted = sorted(self._counts)
+
+    def _link_waits(self, function: Function, machine: Machine) -> None:
+        """Each wait with the operations that it may end."""
+        steps = steps_of(function, machine.counters, partial(_waits_of, machine=machine))
+        lines = [inst.line - 1 for inst in function.instructions]
+        ended = outstanding(steps, function.blocks, machine.counters).at_wait
+        pairs: dict[int, set[int]] = {}
+        for wait, by_counter in ended.items():
+            numbers = {number for numbers in by_counter.values() for number in numbers}
+            if numbers:
+                pairs.setdefault(lines[wait], set()).update(
+                    lines[steps.producers[number]] for number in numbers
+                )
+        self._link(pairs)
+
+    def _take_verdicts(self, waits: Sequence[WaitOp]) -> None:
+        """What the report says a wait has to wait for counts more than what it may end."""
+        pairs = {line: set(found) for line, found in self._producers.items()}
+        said: dict[int, set[int]] = {}
+        for wait in waits:
+            if wait.waits_for and wait.verdict != "missing":
+                said.setdefault(wait.line - 1, set()).update(at - 1 for at in wait.waits_for)
+        self._link(pairs | said)
+
+    def _link(self, pairs: Mapping[int, set[int]]) -> None:
+        waiters: dict[int, set[int]] = {}
+        for wait, producers in pairs.items():
+            for producer in producers:
+                waiters.setdefault(producer, set()).add(wait)
+        self._producers = {wait: tuple(sorted(found)) for wait, found in pairs.items()}
+        self._waiters = {line: tuple(sorted(found)) for line, found in waiters.items()}
+
+    def _place(self, findings: Iterable[Finding], source: str | None) -> None:
+        for finding in findings:
+            for at in finding.locations:
+                if at.line is None:
+                    continue
+                if at.kind == "source" and (source is None or not _same_file(at.file, source)):
+                    continue
+                by_line = self._findings.setdefault(at.kind, {})
+                here = by_line.get(at.line - 1, ())
+                if finding not in here:
+                    by_line[at.line - 1] = (*here, finding)
+
+
+class _Loops:
+    """Stretches of lines with the loop that they are in, made for look-ups by line."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._found: list[tuple[int, str | None]] = []
+
+    def add(self, function: Function) -> None:
+        """Takes in a function's loops."""
+        innermost: dict[int, tuple[int, str]] = {}
+        for loop in sorted(function.loops, key=lambda one: one.depth):
+            innermost.update(dict.fromkeys(loop.blocks, (loop.depth, loop.id)))
+        stretches: list[tuple[int, int, tuple[int, str | None]]] = []
+        for block in function.blocks:
+            if block.stop > block.start:
+                first = function.instructions[block.start].line - 1
+                last = function.instructions[block.stop - 1].line - 1
+                stretches.append((first, last, innermost.get(block.index, (0, None))))
+        stretches.sort(key=lambda one: one[0])
+        merged: list[tuple[int, int, tuple[int, str | None]]] = []
+        for first, last, what in stretches:
+            # Directives between two blocks of one loop are in it as well.
+            if merged and merged[-1][2] == what:
+                merged[-1] = (merged[-1][0], max(last, merged[-1][1]), what)
+            else:
+                merged.append((first, last, what))
+        places = list(zip(self._starts, self._found, strict=True))
+        begin = merged[0][0] if merged else 0
+        for _, last, what in merged:
+            places.append((begin, what))  # labels and directives belong to what follows them
+            begin = last + 1
+        places.append((begin, (0, None)))
+        # Where one stretch ends and the next begins, the beginning holds.
+        ordered = dict(sorted(places, key=lambda one: (one[0], one[1][0])))
+        self._starts, self._found = list(ordered), list(ordered.values())
+
+    def at(self, line: int) -> tuple[int, str | None]:
+        """Depth and id of the loop at a line."""
+        place = bisect_right(self._starts, line) - 1
+        return self._found[place] if place >= 0 else (0, None)
+
+
+def _waits_of(inst: Instruction, machine: Machine | None) -> dict[str, int]:
+    fields = machine.waitcnt_fields if machine is not None else None
+    maxima = machine.counters if machine is not None else None
+    return decode(inst.op.name, inst.operands, fields, maxima) if inst.cls == "wait" else {}
+
+
+def _same_file(one: str | None, other: str) -> bool:
+    if one is None:
+        return False
+    short, long = sorted((one, other), key=len)
+    return long == short or long.endswith("/" + short.removeprefix("./"))

@@ -1,0 +1,162 @@
+"""A kernel's texts with everything that is known of their lines: the slow part of opening one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from ... import machines
+from ...errors import KinspectError
+from ...isa.asm.includes import beside
+from ...isa.text import parse_text
+from ...model import Function, KernelReport, Machine, Program, SourceLoc
+from . import llir
+from .links import Links
+from .marks import Marks
+from .texts import Texts, lines_of
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a reader of one kernel needs.
+
+    Attributes:
+        texts: those that it was made from; of a code object with its disassembly.
+        links: which lines belong together.
+        marks: what is known of the assembly's lines.
+        function: the kernel's code; None where there is none.
+        notes: what could not be read, in sentences.
+    """
+
+    texts: Texts
+    links: Links
+    marks: Marks
+    function: Function | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Parsed:
+    functions: Sequence[Function] = ()
+    positions: dict[str, Mapping[int, SourceLoc]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def reading_of(report: KernelReport | None, texts: Texts) -> Reading:
+    """Parses the texts of a kernel and works out what belongs to each line.
+
+    It takes seconds for a large assembly. What cannot be parsed is left out, and noted.
+
+    Args:
+        report: the kernel; None where only the file is known.
+        texts: its texts.
+    """
+    parsed = _Parsed()
+    program = _program(report, texts, parsed)
+    if program is not None:
+        if "amdgcn" not in texts.lines:
+            program, texts = _disassembly(program, texts)
+        parsed.functions = program.program.functions
+        parsed.positions["amdgcn"] = {
+            inst.line - 1: inst.loc
+            for function in reversed(parsed.functions)
+            for inst in reversed(function.instructions)
+            if inst.loc is not None
+        }
+    if "ttgir" in texts.lines:
+        parsed.positions["ttgir"] = _ttgir(texts.lines["ttgir"], parsed)
+    if "llir" in texts.lines:
+        parsed.positions["llir"] = llir.positions(texts.lines["llir"])
+    source = texts.files.get("source")
+    links = Links(parsed.positions, source, len(texts.lines.get("source", ())))
+    function = kernel_of(parsed.functions, report)
+    arch = report.arch if report is not None else None
+    if arch is None and program is not None:
+        arch = program.program.arch
+    others = [one for one in parsed.functions if one is not function]
+    marks = Marks(report, function, _machine(arch), others, source)
+    return Reading(texts, links, marks, function, tuple(parsed.notes))
+
+
+def kernel_of(functions: Sequence[Function], report: KernelReport | None) -> Function | None:
+    """The function that a report is about; without a report the first kernel."""
+    kernels = [f for f in functions if f.is_kernel] or [f for f in functions if f.instructions]
+    if report is not None and len(kernels) > 1:
+        named = report.id.partition("::")[2].rpartition("@")[0]
+        wanted = {report.name, named}
+        same = [f for f in kernels if f.name in wanted or f.symbol in wanted]
+        starts = {line for loop in report.loops for span in loop.lines for line in span}
+        # Names made readable may be equal: then the loops' lines tell.
+        same.sort(key=lambda f: -sum(f.line_first <= line <= f.line_last for line in starts))
+        return same[0] if same else None
+    return kernels[0] if kernels else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    program: Program
+    listing: str | None = None
+
+
+def _program(report: KernelReport | None, texts: Texts, parsed: _Parsed) -> _Code | None:
+    try:
+        if "amdgcn" in texts.lines:
+            lines = texts.lines["amdgcn"]
+            file = texts.files["amdgcn"]
+            return _Code(parse_text("\n".join(lines), file, beside(Path(file))))
+        path = _code_object(report)
+        if path is not None:
+            # The ELF reader and a disassembler are loaded only where they are needed.
+            from ...isa.objects.load import load_images
+
+            images = load_images(path.read_bytes(), str(path), report.arch if report else None)
+            return _Code(images[0].program, images[0].text) if images else None
+    except KinspectError as error:
+        parsed.notes.append(error.message)
+    except OSError as error:
+        parsed.notes.append(f"the code object cannot be read ({error.strerror})")
+    return None
+
+
+def _code_object(report: KernelReport | None) -> Path | None:
+    if report is None:
+        return None
+    artifact = report.artifacts.get("hsaco")
+    if artifact is not None:
+        return artifact.path
+    path = Path(report.id.partition("::")[0])
+    try:
+        with path.open("rb") as file:
+            return path if file.read(4) == b"\x7fELF" else None
+    except OSError:
+        return None
+
+
+def _disassembly(code: _Code, texts: Texts) -> tuple[_Code, Texts]:
+    if code.listing is None:
+        return code, texts
+    missing = {kind: why for kind, why in texts.missing.items() if kind != "amdgcn"}
+    lines = {**texts.lines, "amdgcn": lines_of(code.listing)}
+    files = {**texts.files, "amdgcn": f"{code.program.name} (disassembled)"}
+    return code, replace(texts, lines=lines, files=files, missing=MappingProxyType(missing))
+
+
+def _ttgir(lines: Sequence[str], parsed: _Parsed) -> dict[int, SourceLoc]:
+    from ...ttgir.parser import parse_ttgir
+
+    try:
+        module = parse_ttgir("\n".join(lines), "the TTGIR")
+    except KinspectError as error:
+        parsed.notes.append(error.message)
+        return {}
+    found: dict[int, SourceLoc] = {}
+    for op in module.ops:
+        if op.loc is not None:
+            found.setdefault(op.line - 1, op.loc)
+    return found
+
+
+def _machine(arch: str | None) -> Machine | None:
+    return machines.load(arch) if arch is not None and arch in machines.names() else None

@@ -1,0 +1,338 @@
+"""Where a register is written and read.
+
+What an instruction writes follows from its name: mostly the first operand, nothing for stores and
+comparisons, two for a carry. Registers are numbered as the wait dataflow numbers them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ...isa.mnemonics import returns_value
+from ...isa.waitflow.registers import named, unnamed_of
+from ...model import Function, Instruction
+
+_TEXT = re.compile(
+    r"(?<![\w.])(?:(?:acc|ttmp|[vas])(?:\d+\b|\[\d+(?::\d+)?\])|(?:vcc|exec)(?:_lo|_hi)?\b|scc\b|m0\b)"
+)
+_EXEC = (16386, 16387)
+_SCC, _M0 = 16388, 16389
+_SPECIAL = re.compile(r"(?<![\w.])(exec(?:_lo|_hi)?|scc|m0)\b")
+_NUMBERS = {
+    "exec": _EXEC,
+    "exec_lo": _EXEC[:1],
+    "exec_hi": _EXEC[1:],
+    "scc": (_SCC,),
+    "m0": (_M0,),
+}
+
+# The first operand is read, or there is none; nothing that is named is written.
+_WRITES_NOTHING = re.compile(
+    r"s_(?:cmpk?|bitcmp[01])_|s_(?:cbranch|branch|setpc|set_pc|add_pc|waitcnt|wait|nop|barrier|sleep|setreg"
+    r"|setprio|setkill|sethalt|sendmsg(?!_rtn)|store|buffer_store|scratch_store|dcache|icache"
+    r"|gl1|inst_prefetch|set_gpr|set_vgpr|set_inst|prefetch|trap|endpgm|clause|delay_alu|code_end"
+    r"|version|round_mode|denorm_mode|ttrace|incperf|decperf|rfe|monitor|atc|wakeup)"
+    r"|exp\b|export|v_nop|v_pipeflush|v_clrexcp|v_illegal|\w+_prefetch_"
+)
+_SILENT_CLASSES = frozenset(
+    {
+        "global_store",
+        "scratch_store",
+        "lds_write",
+        "lds_direct",
+        "lds_direct_store",
+        "smem_store",
+        "prefetch",
+        "cache",
+        "wait",
+        "alu_wait",
+        "barrier",
+        "barrier_signal",
+        "nop",
+        "hint",
+        "export",
+    }
+)
+_LDS_RETURNS = re.compile(r"_rtn|ds_(?:append|consume)|ds_bvh_stack")
+# A carry, the scaled flag or the mask stands second.
+_WRITES_TWO = re.compile(
+    r"v_(?:add_co|sub_co|subrev_co|addc_co|subb_co|subbrev_co|add_co_ci|sub_co_ci|subrev_co_ci|addc"
+    r"|subb|subbrev|div_scale|mad_u64_u32|mad_i64_i32|mad_co_u64_u32|mad_co_i64_i32)(?:_|$)"
+)
+_SWAPS = re.compile(r"v_(?:swap|swaprel|permlane(?:16|32)_swap)_")
+# Before gfx9 additions without `co` in the name carry too: then VCC stands second.
+_OLD_CARRY = re.compile(r"v_(?:add|sub|subrev)_[ui]32")
+# What is written is read as well: accumulators, half registers, conditional moves.
+_KEEPS = re.compile(
+    r"v_(?:fmac|mac|pk_fmac|dot\d+c|swap|swaprel|writelane|movreld|permlane(?:16|32)_swap"
+    r"|dual_fmac|dual_dot2acc|smfmac|swmmac)"
+    r"|s_(?:addk|mulk|cmovk?|bitset[01]|fmac)_|\w*_d16"
+)
+_IMPLICIT_EXEC = re.compile(r"s_\w*(?:saveexec|wrexec)")
+_MASKED_BY_EXEC = re.compile(r"v_cmpx")
+_DPP_KEEPS = re.compile(r"row_|quad_perm|wave_|dpp8|dst_unused:UNUSED_PRESERVE")
+_MASKS_SOME = re.compile(r"(?:row|bank)_mask:(?!0xf\b)|UNUSED_PRESERVE")
+_READS_SCC = re.compile(r"s_(?:cbranch_scc|cselect|cmovk?|addc|subb|add_co_ci|sub_co_ci)")
+_WRITES_SCC = re.compile(
+    r"s_(?:cmpk?_|bitcmp[01]_|(?:add|sub)_[iu]32|addc_|subb_|(?:add|sub)_co_|addk_|(?:min|max)_[iu]32"
+    r"|(?:and|or|xor|andn[12]|orn[12]|and_not[01]|or_not[01]|nand|nor|xnor|not|wqm|quadmask)_"
+    r"|(?:lshl|lshr)_b|ashr_i|bfe_|lshl[1-4]_add_|bcnt[01]_|abs_|absdiff_)"
+)
+_PAIRED = "::"  # gfx11's dual issue: two operations in one instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """Where a register is touched. Lines count from 0 and ascend.
+
+    Attributes:
+        register: as it was asked for, or as the line writes it; "" where there is none.
+        writes: lines that write any of it.
+        reads: lines that read any of it.
+        of_value: those among them that have to do with the value it holds at the line: the writes
+            that may have made it and the reads that may see it.
+    """
+
+    register: str
+    writes: tuple[int, ...] = ()
+    reads: tuple[int, ...] = ()
+    of_value: frozenset[int] = frozenset()
+
+
+def registers_of(text: str) -> list[tuple[int, int, str]]:
+    """The registers that a line names: (first column, column behind it, `v[0:3]`)."""
+    code = _code(text)
+    return [(m.start(), m.end(), m[0]) for m in _TEXT.finditer(code)]
+
+
+def register_at(text: str, column: int) -> str | None:
+    """The register that stands at a column of a line."""
+    for start, stop, name in registers_of(text):
+        if start <= column < stop:
+            return name
+    return None
+
+
+def numbers_of(text: str) -> tuple[int, ...]:
+    """Numbers of the registers that an operand text names, EXEC, SCC and M0 among them."""
+    found = named(text)
+    if "exec" in text or "scc" in text or "m0" in text:
+        found += tuple(n for name in _SPECIAL.findall(text) for n in _NUMBERS[name])
+    return found
+
+
+def uses(function: Function, line: int, register: str | None = None) -> Uses:
+    """Where a register is written and read in a function.
+
+    Args:
+        function: the code.
+        line: where the reader stands, from 0.
+        register: `v12`, `s[4:7]`, `vcc`; any of a range counts. None: what the line writes, else
+            the first that it reads.
+    """
+    here = [inst for inst in function.instructions if inst.line - 1 == line]
+    if register is None:
+        register = next((name for inst in here for name in _chosen(inst)), "")
+    wanted = frozenset(numbers_of(register))
+    if not wanted:
+        return Uses(register)
+    writes: list[int] = []
+    reads: list[int] = []
+    touching: dict[int, tuple[bool, bool]] = {}
+    for inst in function.instructions:
+        if wanted.isdisjoint(_touched(inst.op.name, inst.operands)):
+            continue
+        written, read = effects(inst)
+        writing, reading = not wanted.isdisjoint(written), not wanted.isdisjoint(read)
+        if writing:
+            writes.append(inst.line - 1)
+        if reading:
+            reads.append(inst.line - 1)
+        if writing or reading:
+            kills = writing and wanted.issubset(written) and not reading
+            touching[inst.index] = (reading, kills)
+    value = _of_value(function, {inst.index for inst in here}, touching, set(writes))
+    return Uses(
+        register, tuple(dict.fromkeys(writes)), tuple(dict.fromkeys(reads)), frozenset(value)
+    )
+
+
+def effects(inst: Instruction) -> tuple[frozenset[int], frozenset[int]]:
+    """Numbers of the registers that an instruction writes, and of those that it reads."""
+    if _PAIRED in inst.operands:
+        first, _, second = inst.operands.partition(_PAIRED)
+        name, _, operands = second.strip().partition(" ")
+        one = _effects(inst.op.name, inst.cls, first, _may_return(inst))
+        other = _effects(name, inst.cls, operands, False)
+        return one[0] | other[0], one[1] | other[1]
+    return _effects(inst.op.name, inst.cls, inst.operands, _may_return(inst))
+
+
+def _may_return(inst: Instruction) -> bool:
+    return returns_value(inst.op, inst.operands)
+
+
+@functools.lru_cache(maxsize=32768)
+def _touched(name: str, operands: str) -> frozenset[int]:
+    """Registers that an instruction may touch: a quick first look."""
+    found = {*numbers_of(operands), *unnamed_of(name)}
+    if name.startswith("s_"):
+        found.add(_SCC)
+    if "exec" in name or name.startswith("v_cmpx"):
+        found.update(_EXEC)
+    return frozenset(found)
+
+
+@functools.lru_cache(maxsize=32768)
+def _effects(
+    name: str, cls: str, operands: str, returns: bool
+) -> tuple[frozenset[int], frozenset[int]]:
+    parts = operands.split(",")
+    count = _written_operands(name, cls, parts, returns)
+    written = set(numbers_of(",".join(parts[:count])))
+    read = set(numbers_of(",".join(parts[count:])))
+    if written and (_KEEPS.match(name) or _keeps_lanes(name, operands)):
+        read |= written
+    if cls == "atomic" and count and name.startswith(("buffer_", "image_")):
+        read |= written  # one register is the operand and the old value
+    read.update(unnamed_of(name))
+    if _IMPLICIT_EXEC.match(name):
+        written.update(_EXEC)
+        read.update(_EXEC)
+    if _MASKED_BY_EXEC.match(name):
+        written.update(_EXEC)
+    if name.startswith("s_cbranch_exec"):
+        read.update(_EXEC)
+    if _READS_SCC.match(name):
+        read.add(_SCC)
+    if _WRITES_SCC.match(name):
+        written.add(_SCC)
+    return frozenset(written), frozenset(read)
+
+
+def _written_operands(name: str, cls: str, parts: Sequence[str], returns: bool) -> int:
+    """How many of the first operands are written."""
+    if cls in _SILENT_CLASSES or _WRITES_NOTHING.match(name):
+        return 0
+    if cls == "atomic":
+        return int(returns)
+    if cls == "lds_atomic":
+        return int(_LDS_RETURNS.search(name) is not None)
+    if cls == "gds":
+        return int("rtn" in name or "ordered_count" in name)
+    if cls == "image" and "store" in name:
+        return 0
+    if name.startswith("v_cmpx") and len(parts) < 3:
+        return 0  # gfx10 on: only EXEC is written, and not named
+    if _WRITES_TWO.match(name) and len(parts) > 2:
+        return 2
+    if _OLD_CARRY.match(name) and len(parts) == 4:
+        return 2
+    if _SWAPS.match(name):
+        return 2
+    return 1
+
+
+def _keeps_lanes(name: str, operands: str) -> bool:
+    """Whether lanes or bits that the operation leaves alone keep their old value."""
+    if not name.startswith("v_"):
+        return False
+    if _DPP_KEEPS.search(operands) is None:
+        return False
+    return "bound_ctrl" not in operands or _MASKS_SOME.search(operands) is not None
+
+
+def _chosen(inst: Instruction) -> Iterable[str]:
+    """The registers of an instruction, what it writes first."""
+    written, _ = effects(inst)
+    found = [m[0] for m in _TEXT.finditer(inst.operands)]
+    return sorted(found, key=lambda name: written.isdisjoint(numbers_of(name)))
+
+
+def _of_value(
+    function: Function,
+    here: set[int],
+    touching: dict[int, tuple[bool, bool]],
+    writing_lines: set[int],
+) -> set[int]:
+    """Lines that make or see the value that a register holds at some instructions.
+
+    Args:
+        function: the code.
+        here: the instructions' indices.
+        touching: index -> whether it reads, and whether it writes the whole register anew.
+        writing_lines: lines that write any of it.
+    """
+    instructions = function.instructions
+    makers: set[int] = set()
+    for index in here:
+        if index in touching and instructions[index].line - 1 in writing_lines:
+            makers.add(index)
+    if not makers:  # it reads, or only passes by
+        for index in here:
+            makers |= _backwards(function, index, touching, writing_lines)
+    found = {instructions[index].line - 1 for index in makers}
+    for index in makers:
+        found |= {instructions[at].line - 1 for at in _forwards(function, index, touching)}
+    return found
+
+
+def _block_of(function: Function, index: int) -> int:
+    return next(b.index for b in function.blocks if b.start <= index < b.stop)
+
+
+def _backwards(
+    function: Function,
+    index: int,
+    touching: dict[int, tuple[bool, bool]],
+    writing_lines: set[int],
+) -> set[int]:
+    """The instructions that may have written what the register holds before one."""
+    found: set[int] = set()
+    first = _block_of(function, index)
+    seen: set[int] = set()
+    work = [(first, index)]
+    while work:
+        number, stop = work.pop()
+        block = function.blocks[number]
+        for at in range(stop - 1, block.start - 1, -1):
+            if at in touching and function.instructions[at].line - 1 in writing_lines:
+                found.add(at)
+                if touching[at][1]:
+                    break
+        else:
+            for before in block.predecessors:
+                if before not in seen:
+                    seen.add(before)
+                    work.append((before, function.blocks[before].stop))
+    return found
+
+
+def _forwards(function: Function, index: int, touching: dict[int, tuple[bool, bool]]) -> set[int]:
+    """The instructions that may read what one has written."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    work = [(_block_of(function, index), index + 1)]
+    while work:
+        number, start = work.pop()
+        block = function.blocks[number]
+        for at in range(start, block.stop):
+            reads, kills = touching.get(at, (False, False))
+            if reads:
+                found.add(at)
+            if kills:
+                break
+        else:
+            for after in block.successors:
+                if after not in seen:
+                    seen.add(after)
+                    work.append((after, function.blocks[after].start))
+    return found
+
+
+def _code(text: str) -> str:
+    """A line without its comment."""
+    return text.partition(";")[0].partition("//")[0]

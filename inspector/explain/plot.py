@@ -1,0 +1,260 @@
+"""A figure over the runs that were kept: as text, JSON or SVG.
+
+The text is plain characters: each series has a mark of its own, dots lead from one to the next, and
+a run that lacks the figure is a gap.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+from xml.sax.saxutils import escape
+
+from ..printable import one_line
+from .view import plural
+
+MARKS = "●○◆◇▲△"
+"""A series each; more series than these are not drawn."""
+WIDTH, HEIGHT = 64, 14
+"""Of the plotting area, in characters."""
+_TICKS = 5
+_COLOURS = ("#0b62a4", "#c1440e", "#2a7f3f", "#7a3e9d", "#8a6d00", "#4d4d4d")
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A run on the axis below: its number, when it was and what it is called."""
+
+    run: int
+    date: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One specialisation's values, one for each run; None where it is not known."""
+
+    name: str
+    values: tuple[float | None, ...]
+
+    @property
+    def known(self) -> list[float]:
+        return [value for value in self.values if value is not None]
+
+    @property
+    def change(self) -> float:
+        """How far its values lie apart, as a share of the largest."""
+        known = self.known
+        most = max(map(abs, known), default=0.0)
+        return (max(known) - min(known)) / most if most else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A metric of a kernel over runs, the oldest first."""
+
+    kernel: str
+    metric: str
+    unit: str
+    runs: tuple[Tick, ...]
+    series: tuple[Series, ...]
+
+
+def write(chart: Chart, stream: TextIO) -> None:
+    """Writes the plot with its legend."""
+    drawn, left = _drawn(chart)
+    stream.write(f"{_title(chart)}\n\n")
+    low, high, step = _scale([value for series in drawn for value in series.known])
+    rows = _canvas(drawn, len(chart.runs), low, high)
+    ticks = {_row(value, low, high): _figure(value) for value in _steps(low, high, step)}
+    margin = max(map(len, ticks.values()))
+    for number, row in enumerate(rows):
+        label = ticks.get(number, "")
+        stream.write(f"{label:>{margin}} {'┤' if label else '│'}{row}".rstrip() + "\n")
+    stream.write(f"{'':{margin}} └{'─' * WIDTH}\n")
+    stream.write(f"{'':{margin}}  {_below(chart)}\n\n")
+    for mark, series in zip(MARKS, drawn, strict=False):
+        stream.write(f"  {mark} {series.name}  {_course(series, chart.unit)}\n")
+    if left:
+        stream.write(f"  and {left} more that changed less; --arch or --case narrows\n")
+
+
+def write_json(chart: Chart, stream: TextIO) -> None:
+    """Writes the values; null where a run has none."""
+    data: dict[str, Any] = {
+        "schema_version": 1,
+        "kernel": chart.kernel,
+        "metric": chart.metric,
+        "unit": chart.unit,
+        "runs": [{"run": t.run, "date": t.date, "label": t.label} for t in chart.runs],
+        "series": [{"name": s.name, "values": list(s.values)} for s in chart.series],
+    }
+    json.dump(data, stream, indent=2)
+    stream.write("\n")
+
+
+def write_svg(chart: Chart, stream: TextIO) -> None:
+    """Writes a drawing of 720 × 360 units, its values as tool tips."""
+    stream.write("\n".join(_svg(chart)) + "\n")
+
+
+# --------------------------------------------------------------------------- what is drawn
+
+
+def _drawn(chart: Chart) -> tuple[list[Series], int]:
+    """The series that have a mark, those that changed most, in their order; how many have none."""
+    known = [series for series in chart.series if series.known]
+    ranked = sorted(known, key=lambda series: -series.change)
+    chosen = set(map(id, ranked[: len(MARKS)]))
+    return [series for series in known if id(series) in chosen], len(known) - len(chosen)
+
+
+def _title(chart: Chart) -> str:
+    unit = f" ({chart.unit})" if chart.unit else ""
+    return one_line(f"{chart.kernel}: {chart.metric}{unit} over {plural(len(chart.runs), 'run')}")
+
+
+def _course(series: Series, unit: str) -> str:
+    """`96 → 128 registers`: from its first value to its last."""
+    known = series.known
+    first, last = known[0], known[-1]
+    text = _figure(last) if first == last else f"{_figure(first)} → {_figure(last)}"
+    if first and first != last:
+        text += f" {unit} ({(last - first) / abs(first):+.1%})"
+        return text.replace("  ", " ")
+    return f"{text} {unit}".rstrip()
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
+
+
+# --------------------------------------------------------------------------- axes
+
+
+def _scale(values: Sequence[float]) -> tuple[float, float, float]:
+    """Round ends that hold all values, and the step between ticks: 1, 2 or 5 times a power of 10.
+
+    Ends that are far from zero are left there: a rise from 120 to 128 is to be seen.
+    """
+    low, high = min(values), max(values)
+    if low >= 0 and low < 0.5 * high:
+        low = 0.0
+    if low == high:
+        low, high = (low - 1, high + 1) if low else (0.0, 1.0)
+    rough = (high - low) / (_TICKS - 1)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * n for n in (1, 2, 5, 10) if power * n >= rough * 0.999)
+    if all(value == int(value) for value in values):
+        step = max(step, 1.0)  # there is no half a register
+    return math.floor(low / step) * step, math.ceil(high / step) * step, step
+
+
+def _steps(low: float, high: float, step: float) -> Iterator[float]:
+    for n in range(round((high - low) / step) + 1):
+        yield round(low + n * step, 12)
+
+
+def _row(value: float, low: float, high: float) -> int:
+    """The line of a value, from the top."""
+    return round((high - value) / (high - low) * (HEIGHT - 1))
+
+
+def _column(number: int, runs: int) -> int:
+    return round(number * (WIDTH - 1) / (runs - 1)) if runs > 1 else WIDTH // 2
+
+
+def _below(chart: Chart) -> str:
+    """The runs' labels, each under its run, as many as fit."""
+    line = [" "] * WIDTH
+    runs = len(chart.runs)
+    # The ends say most: they come first, the others where there is room.
+    for number in dict.fromkeys((0, runs - 1, *range(runs))):
+        text = one_line(chart.runs[number].label)[:20]
+        start = min(max(_column(number, runs) - len(text) // 2, 0), WIDTH - len(text))
+        room = line[max(start - 2, 0) : start + len(text) + 2]
+        if text and all(c == " " for c in room):
+            line[start : start + len(text)] = text
+    return "".join(line).rstrip()
+
+
+def _canvas(drawn: Sequence[Series], runs: int, low: float, high: float) -> list[str]:
+    cells = [[" "] * WIDTH for _ in range(HEIGHT)]
+    for series in drawn:
+        points = [
+            (_column(n, runs), _row(value, low, high))
+            for n, value in enumerate(series.values)
+            if value is not None
+        ]
+        neighbours = [
+            (_column(n, runs), _column(n + 1, runs))
+            for n in range(runs - 1)
+            if series.values[n] is not None and series.values[n + 1] is not None
+        ]
+        rows = dict(points)
+        for left, right in neighbours:
+            for x in range(left + 1, right):
+                share = (x - left) / (right - left)
+                y = round(rows[left] + share * (rows[right] - rows[left]))
+                if cells[y][x] == " ":
+                    cells[y][x] = "·"
+    # Marks lie above every line; of two at one place the earlier series is seen.
+    for mark, series in reversed(list(zip(MARKS, drawn, strict=False))):
+        for n, value in enumerate(series.values):
+            if value is not None:
+                cells[_row(value, low, high)][_column(n, runs)] = mark
+    return ["".join(row) for row in cells]
+
+
+# --------------------------------------------------------------------------- SVG
+
+
+def _svg(chart: Chart) -> Iterator[str]:
+    drawn, left = _drawn(chart)
+    low, high, step = _scale([value for series in drawn for value in series.known])
+    runs = len(chart.runs)
+    x0, x1, y0, y1 = 70.0, 700.0, 300.0 - 24 * len(drawn) / 2, 40.0
+
+    def at(number: int, value: float) -> tuple[float, float]:
+        x = x0 + (x1 - x0) * (number / (runs - 1) if runs > 1 else 0.5)
+        return x, y0 - (y0 - y1) * (value - low) / (high - low)
+
+    yield (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 360" font-family="sans-serif"'
+        ' font-size="12">'
+    )
+    yield f"<title>{escape(_title(chart))}</title>"
+    yield f'<text x="{x0:g}" y="20" font-size="14">{escape(_title(chart))}</text>'
+    for value in _steps(low, high, step):
+        y = at(0, value)[1]
+        yield f'<path d="M{x0:g} {y:.1f}H{x1:g}" stroke="#ddd"/>'
+        yield f'<text x="{x0 - 8:g}" y="{y + 4:.1f}" text-anchor="end">{_figure(value)}</text>'
+    for number in dict.fromkeys((0, runs - 1)):
+        x = at(number, low)[0]
+        label = escape(one_line(chart.runs[number].label))
+        yield f'<text x="{x:.1f}" y="{y0 + 18:.1f}" text-anchor="middle">{label}</text>'
+    for index, series in enumerate(drawn):
+        colour = _COLOURS[index]
+        points = [(n, at(n, v), v) for n, v in enumerate(series.values) if v is not None]
+        before = None
+        path = ""
+        for n, (x, y), _ in points:
+            path += f"{'L' if before == n - 1 else 'M'}{x:.1f} {y:.1f}"
+            before = n
+        yield f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
+        for n, (x, y), value in points:
+            told = escape(one_line(f"{chart.runs[n].label}: {_figure(value)} {chart.unit}"))
+            yield (
+                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}">'
+                f"<title>{told}</title></circle>"
+            )
+        name = escape(one_line(f"{series.name}  {_course(series, chart.unit)}"))
+        y = y0 + 42 + 16 * index
+        yield f'<circle cx="{x0:g}" cy="{y - 4:.1f}" r="4" fill="{colour}"/>'
+        yield f'<text x="{x0 + 10:g}" y="{y:.1f}">{name}</text>'
+    if left:
+        yield f'<text x="{x0:g}" y="354" fill="#666">and {left} more that changed less</text>'
+    yield "</svg>"

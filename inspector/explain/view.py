@@ -1,0 +1,516 @@
+"""What a kernel's report says in words, shared by the renderers for people (text, Markdown).
+
+Takes a `KernelReport`, gives plain strings. No colour and no layout here, and no figure that is not
+in the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..model import (
+    Access,
+    Assumption,
+    Finding,
+    KernelReport,
+    LoopReport,
+    MemoryOp,
+    Metric,
+    MetricValue,
+    SourceLoc,
+    int_of,
+    value_of,
+)
+
+UNKNOWN = "?"
+SEVERITIES = ("error", "warning", "info")
+_RESOURCES = {
+    "vgpr": "VGPRs",
+    "sgpr": "SGPRs",
+    "lds": "LDS",
+    "workgroups": "the workgroup limit of a CU",
+    "waves": "the wave limit",
+    "waves_per_eu": "waves_per_eu",
+    "vgpr_request": "the VGPRs asked for",
+}
+
+
+def count(metrics: Mapping[str, Metric], *names: str) -> int:
+    """Sum of counts; a count that the report lacks adds nothing."""
+    return sum(int_of(metrics, f"count.{name}") or 0 for name in names)
+
+
+def show(number: MetricValue) -> str:
+    if number is None:
+        return UNKNOWN
+    if isinstance(number, float):
+        return f"{number:g}"
+    return str(number)
+
+
+def kib(size: int | None) -> str:
+    """Bytes as KiB with one decimal, or bytes below 1 KiB."""
+    if size is None:
+        return UNKNOWN
+    return f"{size} B" if size < 1024 else f"{size / 1024:.1f} KiB"
+
+
+def plural(n: int | float, word: str) -> str:
+    return f"{n:g} {word}" if n == 1 else f"{n:g} {word}s"
+
+
+def file_name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def path_of(kernel: KernelReport) -> str:
+    """The file that the kernel was read from: the first part of its id."""
+    return kernel.id.partition("::")[0]
+
+
+def place(loc: SourceLoc | None) -> str:
+    return f"{file_name(loc.file)}:{loc.line}" if loc is not None else ""
+
+
+# --------------------------------------------------------------------------- header
+
+
+def configuration(kernel: KernelReport) -> str:
+    """The launch configuration in one line: waves, constexprs but for None, and options."""
+    waves = int_of(kernel.metrics, "waves_per_workgroup")
+    size = int_of(kernel.metrics, "wave_size")
+    parts = []
+    if waves is not None and size is not None:
+        most = "≤ " if kernel.metrics["waves_per_workgroup"].origin == "estimated" else ""
+        parts.append(f"{most}{plural(waves, 'wave')} × {size}")
+    elif size is not None:
+        parts.append(f"wave{size}")
+    if kernel.variant is not None:
+        # An argument left out is None: dozens of those hide what a kernel was built with.
+        constexprs = kernel.variant.constexprs.items()
+        parts += [f"{k}={v}" for k, v in constexprs if v is not None]
+        options = kernel.variant.options
+        parts += [f"{k}={options[k]}" for k in sorted(options) if k != "num_warps"]
+    return "  ".join(parts)
+
+
+def assumed(kernel: KernelReport) -> str:
+    """What a kernel's specialisation rests on and nobody knows, in one line; "" for nothing."""
+    first, more = _first_assumption(kernel)
+    if first is None:
+        return ""
+    at = f" ({place(first.source)})" if first.source is not None else ""
+    rest = f", and {more} more" if more else ""
+    how = "explored" if first.explored else "assumed"
+    return f"{how}: {first.what} is {first.assumed}{at}{rest}"
+
+
+def assumption_mark(kernel: KernelReport) -> str:
+    """The same for a cell of a table: where the script asked and what it was told."""
+    first, more = _first_assumption(kernel)
+    if first is None:
+        return ""
+    at = f"{place(first.source)}: " if first.source is not None else ""
+    return f"{at}{first.assumed}{f' +{more}' if more else ''}"
+
+
+def _first_assumption(kernel: KernelReport) -> tuple[Assumption | None, int]:
+    """The one to name, explored ones before others, and the number of the rest."""
+    made = kernel.variant.assumptions if kernel.variant is not None else ()
+    if not made:
+        return None, 0
+    return next((its for its in made if its.explored), made[0]), len(made) - 1
+
+
+# --------------------------------------------------------------------------- occupancy
+
+
+@dataclass(frozen=True, slots=True)
+class OccupancyWords:
+    """Occupancy in plain words; empty where there is nothing to say.
+
+    Args:
+        resident: how many waves are resident and what limits them, or why it cannot be launched.
+        launch: what it rests on where the launch is not known.
+        compiler: LLVM's figure where it differs, and why.
+        why_compiler: that reason alone.
+        step: the smallest cut that raises the resident waves.
+    """
+
+    resident: str
+    launch: str = ""
+    compiler: str = ""
+    why_compiler: str = ""
+    step: str = ""
+
+
+def occupancy_lines(kernel: KernelReport) -> list[str]:
+    """Occupancy in plain words: what is resident, why, what LLVM says, and the next step."""
+    words = occupancy_words(kernel)
+    return [words.resident, *filter(None, (words.launch, words.compiler, words.step))]
+
+
+def occupancy_words(kernel: KernelReport) -> OccupancyWords:
+    """The same, each by itself."""
+    m = kernel.metrics
+    resident, compiler = value_of(m, "occupancy.waves_per_eu"), value_of(m, "occupancy.compiler")
+    groups = int_of(m, "occupancy.workgroups_per_cu")
+    limiter = value_of(m, "occupancy.limiter")
+    if not isinstance(resident, int | float):
+        known = int_of(m, "occupancy.by_vgpr")
+        note = m["occupancy.waves_per_eu"].note if "occupancy.waves_per_eu" in m else ""
+        bound = f"at most {plural(known, 'wave')}/EU by VGPRs" if known is not None else "unknown"
+        return OccupancyWords(f"{bound}   ({note})" if note else bound)
+    if groups == 0:
+        why = m["occupancy.waves_per_eu"].note or "a resource is over its limit"
+        return OccupancyWords(f"cannot launch: {why}")
+    line = f"{plural(resident, 'wave')}/EU"
+    if groups is not None:
+        line = f"{line} = {plural(groups, 'workgroup')}/{_unit(kernel)}"
+    if isinstance(limiter, str):
+        line += f": limited by {_limiter(kernel, limiter)}"
+    launch = differs = why = ""
+    if m["occupancy.waves_per_eu"].origin == "estimated":
+        launch = f"{m['occupancy.waves_per_eu'].note}; pass --waves for the real launch"
+    elif isinstance(compiler, int) and compiler != resident:
+        why = _why_llvm_differs(kernel)
+        differs = f"LLVM prints {compiler}: {why}"
+    step = value_of(m, "occupancy.next_step")
+    cut_first = _step(step) if isinstance(step, Mapping) else ""
+    return OccupancyWords(line, launch, differs, why, cut_first)
+
+
+def cannot_launch(kernel: KernelReport) -> bool:
+    """Whether it is known that not even one workgroup fits on a CU."""
+    lds, limit = int_of(kernel.metrics, "lds_bytes"), int_of(kernel.metrics, "lds_limit")
+    over = lds is not None and limit is not None and lds > limit
+    return over or int_of(kernel.metrics, "occupancy.workgroups_per_cu") == 0
+
+
+def _unit(kernel: KernelReport) -> str:
+    """What holds the workgroups: CU, or WGP."""
+    return kernel.demand.unit if kernel.demand is not None else "CU or WGP"
+
+
+def _limiter(kernel: KernelReport, limiter: str) -> str:
+    m = kernel.metrics
+    what = _RESOURCES.get(limiter, limiter)
+    waves = int_of(m, "waves_per_workgroup")
+    with_waves = f" with {plural(waves, 'wave')}/workgroup" if waves is not None else ""
+    if limiter == "vgpr":
+        allocated, pool = int_of(m, "vgpr_allocated"), int_of(m, "vgpr_pool")
+        if allocated is not None and pool is not None:
+            return f"{what} ({allocated} of {pool} per SIMD{with_waves})"
+    if limiter == "waves_per_eu":
+        asked, used = int_of(m, "vgpr_allocated"), int_of(m, "vgpr_count")
+        if asked is not None and used is not None:
+            return f"the option {what}: {asked} VGPRs are asked for, {used} used{with_waves}"
+    if limiter == "vgpr_request":
+        asked, used = int_of(m, "vgpr_allocated"), int_of(m, "vgpr_count")
+        if asked is not None and used is not None:
+            return f"{what}: {asked}, of which {used} are used{with_waves}"
+    if limiter == "lds":
+        used, pool = int_of(m, "lds_bytes"), int_of(m, "lds_pool")
+        return f"{what} ({kib(used)} of {kib(pool)} per {_unit(kernel)}{with_waves})"
+    return f"{what}{with_waves}"
+
+
+def _why_llvm_differs(kernel: KernelReport) -> str:
+    if kernel.demand is not None and kernel.demand.lds_from == "triton":
+        return "it sees neither Triton's LDS nor whole workgroups"
+    return "it does not count whole workgroups"
+
+
+def _step(step: Mapping[str, object]) -> str:
+    # Where two resources limit alike, reducing one alone changes nothing: both are named.
+    cuts = [(str(step.get("resource")), step.get("reduce_by"))]
+    cuts += [(k.removeprefix("also_"), v) for k, v in step.items() if k.startswith("also_")]
+    what = " and ".join(cut(name, by) for name, by in cuts)
+    return f"{what} would give {step.get('gives')} waves/EU"
+
+
+def cut(resource: str, by: object) -> str:
+    """How much less of a resource, in words."""
+    if resource == "lds":
+        return f"{by} B of LDS fewer"
+    if resource == "waves_per_eu":
+        return f"asking for {by} fewer VGPRs, by another waves_per_eu,"
+    if resource == "vgpr_request":
+        return f"asking for {by} fewer VGPRs"
+    return f"{by} fewer {_RESOURCES.get(resource, resource)}"
+
+
+# --------------------------------------------------------------------------- loops
+
+
+def main_loop(kernel: KernelReport) -> LoopReport | None:
+    return next((loop for loop in kernel.loops if loop.id == kernel.main_loop), None)
+
+
+def loop_title(loop: LoopReport) -> str:
+    """Where a loop is: source lines, ISA lines, unroll factor."""
+    spans = ", ".join(f"{a}–{b}" for a, b in loop.lines[:3])
+    if len(loop.lines) > 3:
+        spans += ", …"
+    parts = [source_span(loop.source), f"ISA {spans}"]
+    if loop.unroll is None and count(loop.metrics, "mfma", "wmma"):
+        parts.append("? source iterations per ISA iteration")
+    elif loop.unroll is not None:
+        parts.append(
+            "1 source iteration per ISA iteration"
+            if loop.unroll == 1
+            else f"{loop.unroll} source iterations per ISA iteration"
+        )
+    if loop.depth > 1:
+        parts.append(f"depth {loop.depth}")
+    return "   ".join(part for part in parts if part)
+
+
+def source_span(places: Sequence[SourceLoc]) -> str:
+    """`gemm.py:16–21` for the lines of the file that has most of them."""
+    by_file: dict[str, list[int]] = {}
+    for at in places:
+        by_file.setdefault(at.file, []).append(at.line)
+    if not by_file:
+        return ""
+    name, lines = max(by_file.items(), key=lambda item: len(item[1]))
+    first, last = min(lines), max(lines)
+    return f"{file_name(name)}:{first}" + (f"–{last}" if last > first else "")
+
+
+def scorecard(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
+    """A region's instruction mix as (label, figure) pairs, always in the same order."""
+    matrix = count(metrics, "mfma", "wmma")
+    cycles = int_of(metrics, "cycles.mfma")
+    label = "WMMA" if count(metrics, "wmma") else "MFMA"
+    kinds = value_of(metrics, "matrix.instructions")
+    busy = list(kinds) if isinstance(kinds, Mapping) else []
+    busy += [f"{cycles} cycles"] if matrix and cycles is not None else []
+    return [
+        ("instructions", show(value_of(metrics, "count.instructions"))),
+        (label, f"{matrix} ({', '.join(busy)})" if busy else str(matrix)),
+        ("VALU", str(count(metrics, "valu"))),
+        ("SALU", str(count(metrics, "salu"))),
+        (
+            "LDS",
+            f"{count(metrics, 'lds_read')} reads {count(metrics, 'lds_write')} writes"
+            + (f" {count(metrics, 'lds_direct')} direct" if count(metrics, "lds_direct") else ""),
+        ),
+        (
+            "global",
+            f"{count(metrics, 'global_load')} loads {count(metrics, 'global_store')} stores"
+            + (f" {count(metrics, 'atomic')} atomics" if count(metrics, "atomic") else ""),
+        ),
+        (
+            "scratch",
+            f"{count(metrics, 'scratch_load')} loads {count(metrics, 'scratch_store')} stores"
+            if count(metrics, "scratch_load", "scratch_store")
+            else "0",
+        ),
+        ("AGPR moves", str(count(metrics, "acc_move"))),
+        ("s_nop", str(count(metrics, "nop"))),
+        ("waits", f"{count(metrics, 'wait')}, of them {count(metrics, 'full_wait')} full"),
+        ("barriers", str(count(metrics, "barrier"))),
+    ]
+
+
+# --------------------------------------------------------------------------- memory
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRow:
+    """Accesses of one mnemonic and width in one loop."""
+
+    count: int
+    mnemonic: str
+    bits: int | None
+    places: str
+    note: str
+
+
+_ORDER = (
+    "scratch_load",
+    "scratch_store",
+    "global_load",
+    "lds_direct",
+    "global_store",
+    "atomic",
+    "lds_read",
+    "lds_write",
+)
+
+
+def memory_rows(ops: Iterable[MemoryOp], loop: str | None) -> list[MemoryRow]:
+    """Accesses that belong to `loop` (None: to no loop), grouped; spill traffic comes first."""
+    groups: dict[tuple[str, str, int | None], list[MemoryOp]] = {}
+    for op in ops:
+        if op.loop == loop:
+            groups.setdefault((op.cls, op.mnemonic, op.bits), []).append(op)
+    ordered = sorted(
+        groups.items(),
+        key=lambda item: (
+            _ORDER.index(item[0][0]) if item[0][0] in _ORDER else len(_ORDER),
+            item[0][2] or 0,
+            item[0][1],
+        ),
+    )
+    return [
+        MemoryRow(len(found), mnemonic, bits, _places(found), _memory_note(cls))
+        for (cls, mnemonic, bits), found in ordered
+    ]
+
+
+def _places(ops: Sequence[MemoryOp], most: int = 4) -> str:
+    by_file: dict[str, set[int]] = {}
+    for op in ops:
+        if op.source is not None:
+            at = op.source.in_user_code
+            by_file.setdefault(file_name(at.file), set()).add(at.line)
+    texts = []
+    for name, lines in sorted(by_file.items()):
+        shown = [str(n) for n in sorted(lines)]
+        more = ",…" if len(shown) > most else ""
+        texts.append(f"{name}:{','.join(shown[:most])}{more}")
+    return " ".join(texts)
+
+
+def narrow_accesses(kernel: KernelReport, most: int = 3) -> list[str]:
+    """Why accesses in hot loops are narrow, one line each, the narrowest first.
+
+    What a finding says already is left out. Copies of one access in the source are one line; where
+    there are more than `most` lines, the last says how many. Of a kernel that cannot be launched
+    none is worth a word.
+    """
+    if cannot_launch(kernel):
+        return []
+    hot = {loop.id for loop in kernel.loops if loop.hot}
+    said = [finding.message for finding in kernel.findings]
+    lines: dict[str, int] = {}
+    for access in kernel.accesses:
+        if access.limited_by is None or access.bits is None or access.loop not in hot:
+            continue
+        if access.widest is not None and access.bits >= access.widest:
+            continue  # as wide as so small a tile can be
+        if not any(access.reason in message for message in said):
+            lines.setdefault(_narrow(access), access.bits)
+    texts = sorted(lines, key=lambda text: lines[text])
+    if len(texts) > most:
+        rest = len(texts) - most + 1
+        texts = [*texts[: most - 1], f"and {rest} more (--format json)"]
+    return texts
+
+
+def _narrow(access: Access) -> str:
+    at = access.source.in_user_code if access.source is not None else None
+    where = f" at {place(at)}" if at is not None else ""
+    layout = access.layout.partition(" of ")[0]
+    return (
+        f"{access.op}{where} ({layout}): {show(access.bits)} of {show(access.widest)} bits –"
+        f" {access.reason}{f' → {access.fix}' if access.fix else ''}"
+    )
+
+
+def _memory_note(cls: str) -> str:
+    if cls.startswith("scratch"):
+        return "register spill or private array"
+    return "global memory to LDS, past the registers" if cls == "lds_direct" else ""
+
+
+# --------------------------------------------------------------------------- findings
+
+
+_UNREAD: Mapping[str, tuple[str, str]] = {
+    "words": ("word of code that is not decoded", "words of code that are not decoded"),
+    "lines": ("line that is not recognised", "lines that are not recognised"),
+    "include": ("included file that is not read", "included files that are not read"),
+    "condition": (
+        "condition that cannot be evaluated",
+        "conditions that cannot be evaluated",
+    ),
+    "expansion": ("macro that is not expanded in full", "macros that are not expanded in full"),
+    "preprocessor": ("line for the C preprocessor", "lines for the C preprocessor"),
+    "jump": ("jump to an unknown place", "jumps to unknown places"),
+}
+
+
+def unread(kernel: KernelReport) -> str:
+    """What was not read or followed of a kernel, and what that means; empty if all was."""
+    if not kernel.unread:
+        return ""
+    counts: dict[str, int] = {}
+    for one in kernel.unread:
+        counts[one.kind] = counts.get(one.kind, 0) + one.count
+    what = ", ".join(f"{n:,} {_UNREAD[kind][n != 1]}" for kind, n in counts.items())
+    if kernel.all_read:
+        return f"{what}: there may be loops that are not listed"
+    return f"not all of the code was read ({what}): counts are lower bounds, loops may be missing"
+
+
+def no_loop(kernel: KernelReport) -> str:
+    """What is said of a kernel in which no loop was found."""
+    return "No loop in what was read" if kernel.unread else "No loop"
+
+
+NO_REMEDY = (
+    "no finding: {spills} scratch accesses of spills in an iteration of the hot loops, for which no"
+    " option or block size is known to help"
+)
+
+
+def spills_in_hot_loops(kernel: KernelReport) -> int:
+    """Scratch accesses of spilled registers in one iteration of each hot loop, in all."""
+    metrics = (
+        loop.metrics.get(name)
+        for loop in kernel.loops
+        if loop.hot
+        for name in ("spills.reloads", "spills.stores")
+    )
+    return sum(m.value for m in metrics if m is not None and isinstance(m.value, int))
+
+
+def findings_summary(kernel: KernelReport) -> str:
+    """How many findings there are; that nothing looks wrong only where all was read.
+
+    A kernel for whose spills no change is known has no finding, and something looks wrong.
+    """
+    findings = kernel.findings
+    if not findings and kernel.unread:
+        return "no finding in what was read"
+    if not findings:
+        spills = spills_in_hot_loops(kernel)
+        return NO_REMEDY.format(spills=spills) if spills else "nothing looks wrong"
+    tally = []
+    for severity in SEVERITIES:
+        n = sum(f.severity == severity for f in findings)
+        if n:
+            tally.append(plural(n, "note" if severity == "info" else severity))
+    return f"{plural(len(findings), 'finding')} ({', '.join(tally)})"
+
+
+def finding_place(finding: Finding) -> str:
+    """The first place that a reader can open, as `file:line` or `ISA line`."""
+    for at in finding.locations:
+        if at.file and at.line:
+            return f"{file_name(at.file)}:{at.line}"
+    for at in finding.locations:
+        if at.line:
+            return f"{'ISA' if at.kind == 'amdgcn' else at.kind} {at.line}"
+    return ""
+
+
+def worst_first(kernels: Sequence[KernelReport]) -> list[KernelReport]:
+    """Sorted by what hurts most: findings by severity, then spill traffic in hot loops."""
+    return sorted(kernels, key=_hurt, reverse=True)
+
+
+def _hurt(kernel: KernelReport) -> tuple[int, ...]:
+    by_severity = tuple(sum(f.severity == s for f in kernel.findings) for s in SEVERITIES)
+    return (by_severity[0], hot_scratch(kernel), *by_severity[1:])
+
+
+def hot_scratch(kernel: KernelReport) -> int:
+    """Scratch accesses in hot loops: spill traffic where it costs."""
+    return sum(
+        count(loop.metrics, "scratch_load", "scratch_store") for loop in kernel.loops if loop.hot
+    )

@@ -1,0 +1,184 @@
+"""A benchmark for people at a terminal: one line per case, then what it rests on."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import TextIO
+
+from ..bench.suite.results import OK, SKIPPED, Bench, Timed, ratio
+from ..explain import view
+from .paper import Line, Paper, paper_for, wrapped
+from .table import Column, rows_of
+
+MOST_CONFIG = 100
+
+
+def write(bench: Bench, stream: TextIO, *, color: bool | None = None) -> None:
+    """Prints the table, then every message, note and figure of others."""
+    paper = paper_for(stream, color)
+    title = Line(bench.kernel, "bold")
+    title.append(f"  {device_of(bench)}")
+    for line in wrapped(title, paper.width, "  "):
+        paper.print(line)
+    for index, text in enumerate(rows_of(_columns(bench), bench.cases)):
+        status = bench.cases[index - 1].status if index else OK
+        bad = index > 0 and status not in (OK, SKIPPED)
+        paper.print(Line(f"  {text}", "bold" if index == 0 else "red" if bad else ""))
+    for text in _below(bench):
+        _wrapped(paper, text)
+    _wrapped(paper, summary(bench))
+
+
+def device_of(bench: Bench) -> str:
+    """The device and the versions of what ran on it."""
+    gpu = bench.gpu
+    if gpu is None:
+        return "no GPU"
+    units = "CUs" if gpu.backend == "hip" else "SMs"
+    parts = [gpu.name]
+    if gpu.arch:
+        parts.append(gpu.arch)
+    if gpu.compute_units:
+        parts.append(f"{gpu.compute_units} {units}")
+    named = {"torch": "torch", "triton": "Triton", "driver": "driver"}
+    parts += [f"{named[key]} {bench.versions[key]}" for key in named if bench.versions.get(key)]
+    return "  ".join(parts)
+
+
+def summary(bench: Bench) -> str:
+    """Geometric means and counts."""
+    parts = []
+    best, mean = bench.best_us(), bench.mean_us()
+    if mean is not None and best is not None:
+        count = view.plural(len(bench.timed), "case")
+        parts.append(f"geometric mean over {count}: {micro(mean)} µs, best {micro(best)} µs")
+        for other in _others(bench):
+            times = bench.ratio_to(other)
+            if times is not None:
+                parts.append(f"{times:.2f} × as fast as {other}")
+    elif bench.mode == "profile":
+        launched = sum(case.status == OK for case in bench.cases)
+        parts.append(f"launched {view.plural(launched, 'case')} once each, without check or time")
+    for status in ("wrong", "error", "crashed", "skipped"):
+        count_of = sum(case.status == status for case in bench.cases)
+        if count_of:
+            parts.append(f"{count_of} {status}")
+    return ", ".join(parts) or "nothing was timed"
+
+
+def micro(us: float) -> str:
+    """A time in µs with four digits that mean something."""
+    return f"{us:.0f}" if us >= 1000 else f"{us:.1f}" if us >= 100 else f"{us:.2f}"
+
+
+def _columns(bench: Bench) -> list[Column]:
+    columns = [
+        Column("#", lambda c: str(c.number), right=True),
+        Column("case", lambda c: c.name),
+        Column("best µs", lambda c: _of(c, "best"), right=True),
+        Column("mean µs", lambda c: _of(c, "mean"), right=True),
+        Column("±", _error, right=True),
+        Column("slowest µs", lambda c: _of(c, "slowest"), right=True),
+        Column("runs", lambda c: str(c.summary.runs) if c.summary else "", right=True),
+        Column("TFLOPS", lambda c: _rate(c, "tflops"), right=True),
+        Column("GiB/s", lambda c: _rate(c, "gib_per_s"), right=True),
+    ]
+    for other in _others(bench):
+        columns += [
+            Column(f"{other} µs", functools.partial(_other, other), right=True),
+            Column(f"× {other}", functools.partial(_ratio, other), right=True),
+        ]
+    return [
+        *columns,
+        Column("before µs", _before, right=True),
+        Column("published µs", _published, right=True),
+        Column("", lambda c: "" if c.status == OK else c.status),
+    ]
+
+
+def _others(bench: Bench) -> list[str]:
+    return list(dict.fromkeys(other.name for case in bench.cases for other in case.others))
+
+
+def _of(case: Timed, name: str) -> str:
+    summary = case.summary
+    return micro(getattr(summary, name)) if summary is not None else ""
+
+
+def _error(case: Timed) -> str:
+    summary = case.summary
+    if summary is None or summary.error is None:
+        return ""
+    return f"{100 * summary.error / summary.mean:.2f}%"
+
+
+def _rate(case: Timed, name: str) -> str:
+    """At the mean time."""
+    summary = case.summary
+    value = getattr(case, name)(summary.mean) if summary is not None else None
+    return "" if value is None else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
+
+
+def _other(name: str, case: Timed) -> str:
+    found = next((o.summary for o in case.others if o.name == name), None)
+    return micro(found.mean) if found is not None else ""
+
+
+def _ratio(name: str, case: Timed) -> str:
+    value = ratio(case, name)
+    return "" if value is None else f"{value:.2f}"
+
+
+def _before(case: Timed) -> str:
+    return micro(case.before.mean_us) if case.before is not None and case.times else ""
+
+
+def _published(case: Timed) -> str:
+    figures = [figure.us for figure in case.published if figure.us is not None]
+    return micro(figures[0]) if figures else ""
+
+
+def _below(bench: Bench) -> Iterator[str]:
+    for case in bench.cases:
+        if case.message:
+            yield f"{case.name}: {case.status}: {case.message}"
+        if case.tune is not None:
+            yield f"{case.name}: {tuned(case)}"
+        for note in case.notes:
+            yield f"{case.name}: {note}"
+        if case.oracle not in (None, "reference"):
+            yield f"{case.name}: checked against {case.oracle}: memory is too small for the whole"
+    for other in _others(bench):
+        notes: dict[str, list[str]] = {}
+        for case in bench.cases:
+            for found in case.others:
+                if found.name == other and found.note:
+                    notes.setdefault(found.note, []).append(case.name)
+        for note, names in notes.items():
+            yield f"{note} ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})"
+    for case in bench.cases:
+        for figure in case.published if case.times else ():
+            rate = f", {figure.tflops:g} TFLOPS" if figure.tflops is not None else ""
+            us = f"{figure.us:g} µs" if figure.us is not None else ""
+            yield f"{case.name}: {figure.label} {us}{rate} ({figure.source})"
+
+
+def tuned(case: Timed) -> str:
+    """What tuning found."""
+    tune = case.tune or {}
+    gain = tune["default_us"] / tune["fastest_us"]
+    text = f"{tune['tried']} configurations tried"
+    if tune["refused"]:
+        text += f", {tune['refused']} could not be launched"
+    if tune["wrong"]:
+        text += f", {tune['wrong']} gave wrong results"
+    config = ", ".join(f"{name}={value}" for name, value in case.config.items())
+    if gain <= 1.0:
+        return f"{text}; none was faster than the default ({config})"
+    return f"{text}; the fastest is {gain:.2f} × as fast as the default: {config}"
+
+
+def _wrapped(paper: Paper, text: str) -> None:
+    for part in wrapped(Line(f"  {text}", "dim"), paper.width, "    "):
+        paper.print(part)

@@ -1,0 +1,143 @@
+"""Benchmarks for machines: JSON (schema_version 1) and CSV."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from ..bench.suite.results import Bench, Timed, ratio
+from ..bench.suite.statistics import Summary
+from ..version import VERSION
+
+SCHEMA_VERSION = 1
+COLUMNS = (
+    "kernel",
+    "device",
+    "number",
+    "case",
+    "status",
+    "best_us",
+    "mean_us",
+    "slowest_us",
+    "error_us",
+    "runs",
+    "tflops",
+    "gib_per_s",
+    "torch_us",
+    "times_torch",
+    "ck_us",
+    "times_ck",
+    "before_us",
+    "published_us",
+    "config",
+    "message",
+)
+
+
+def write_json(bench: Bench, stream: TextIO) -> None:
+    """Everything; what is not known is null. Rates are at the mean time."""
+    gpu = bench.gpu
+    data = {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "kinspect", "version": VERSION},
+        "kernel": bench.kernel,
+        "file": bench.path,
+        "date": bench.date,
+        "mode": bench.mode,
+        "device": None
+        if gpu is None
+        else {
+            "name": gpu.name,
+            "arch": gpu.arch,
+            "backend": gpu.backend,
+            "compute_units": gpu.compute_units,
+            "memory_bytes": gpu.memory_bytes,
+        },
+        "versions": dict(bench.versions),
+        "geometric_mean": {
+            "best_us": bench.best_us(),
+            "mean_us": bench.mean_us(),
+            "times_torch": bench.ratio_to("torch"),
+            "times_ck": bench.ratio_to("ck"),
+        },
+        "cases": [_case(case) for case in bench.cases],
+    }
+    json.dump(data, stream, indent=2, ensure_ascii=False)
+    stream.write("\n")
+
+
+def write_csv(bench: Bench, stream: TextIO) -> None:
+    """One line per case; what is not known is empty."""
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for case in bench.cases:
+        row = {**_flat(case), "kernel": bench.kernel, "device": bench.gpu and bench.gpu.name}
+        cells = (row.get(column) for column in COLUMNS)
+        writer.writerow(["" if cell is None else cell for cell in cells])
+
+
+def _case(case: Timed) -> dict[str, Any]:
+    summary = case.summary
+    return {
+        "number": case.number,
+        "name": case.name,
+        "status": case.status,
+        "message": case.message,
+        "case": dict(case.case),
+        "oracle": case.oracle,
+        "times_us": list(case.times),
+        **_figures(summary),
+        "flop": case.flop,
+        "bytes": case.bytes,
+        "tflops": case.tflops(summary.mean) if summary is not None else None,
+        "gib_per_s": case.gib_per_s(summary.mean) if summary is not None else None,
+        "config": dict(case.config),
+        "tune": dict(case.tune) if case.tune is not None else None,
+        "compare": {
+            other.name: {
+                **_figures(other.summary),
+                "times": ratio(case, other.name),
+                "note": other.note,
+            }
+            for other in case.others
+        },
+        "clocks": dict(case.clocks),
+        "before": None
+        if case.before is None
+        else {"mean_us": case.before.mean_us, "date": case.before.date},
+        "published": [
+            {"us": f.us, "tflops": f.tflops, "label": f.label, "source": f.source}
+            for f in case.published
+        ],
+        "notes": list(case.notes),
+    }
+
+
+def _figures(summary: Summary | None) -> Mapping[str, float | None]:
+    if summary is None:
+        return dict.fromkeys(("best_us", "mean_us", "slowest_us", "error_us", "runs"))
+    return {
+        "best_us": summary.best,
+        "mean_us": summary.mean,
+        "slowest_us": summary.slowest,
+        "error_us": summary.error,
+        "runs": summary.runs,
+    }
+
+
+def _flat(case: Timed) -> dict[str, Any]:
+    row = _case(case)
+    for other in case.others:
+        summary = other.summary
+        row[f"{other.name}_us"] = summary.mean if summary is not None else None
+        row[f"times_{other.name}"] = ratio(case, other.name)
+    published = [figure.us for figure in case.published if figure.us is not None]
+    return {
+        **row,
+        "case": case.name,
+        "before_us": case.before.mean_us if case.before is not None else None,
+        "published_us": published[0] if published else None,
+        "config": " ".join(f"{k}={v}" for k, v in case.config.items()),
+    }

@@ -1,0 +1,151 @@
+"""Results of checks: a table per kernel as text, and JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, TextIO
+
+from ..bench.suite.checks import (
+    ERROR,
+    FAILED,
+    PASSED,
+    SKIPPED,
+    STATUSES,
+    CaseCheck,
+    Device,
+    KernelCheck,
+)
+from .table import Column, rows_of
+
+SCHEMA_VERSION = 1
+UPCAST = (
+    "bfloat16 inputs are rounded to bfloat16 and handed over as float32: the bf16 dot of Triton's"
+    " interpreter is wrong"
+)
+WORDS = {PASSED: "ok", SKIPPED: "skipped", FAILED: "FAILED", ERROR: "ERROR"}
+
+
+def write_kernel(kernel: KernelCheck, stream: TextIO) -> None:
+    """One kernel's cases as a table, and what is wrong with them below it."""
+    stream.write(f"{kernel.name}   {_counts(_count([kernel]))}   {kernel.seconds:.1f} s\n")
+    stream.writelines(f"  {line}\n" for line in rows_of(COLUMNS, kernel.cases) if kernel.cases)
+    for case in kernel.cases:
+        if case.message and case.status != SKIPPED:
+            stream.write(f"  {case.case}: {case.message}\n")
+    if kernel.problem:
+        stream.write(f"  {kernel.problem}\n")
+    if any(case.upcast for case in kernel.cases):
+        stream.write(f"  note: {UPCAST}\n")
+    stream.write("\n")
+    stream.flush()
+
+
+def write_summary(
+    kernels: Sequence[KernelCheck], device: Device | None, seconds: float, stream: TextIO
+) -> None:
+    """The last line: what was checked, where, and how long it took."""
+    cases = sum(len(kernel.cases) for kernel in kernels)
+    where = f"; {_where(device)}" if device is not None else ""
+    stream.write(
+        f"{_plural(len(kernels), 'kernel')}, {_plural(cases, 'case')}: {_counts(_count(kernels))};"
+        f" {seconds:.1f} s{where}\n"
+    )
+
+
+def write_json(
+    kernels: Sequence[KernelCheck],
+    device: Device | None,
+    seconds: float,
+    tool: Mapping[str, str],
+    stream: TextIO,
+) -> None:
+    """Everything, with null for what is not known or not finite."""
+    upcast = any(case.upcast for kernel in kernels for case in kernel.cases)
+    result = {
+        "schema_version": SCHEMA_VERSION,
+        "tool": dict(tool),
+        "device": asdict(device) if device is not None else None,
+        "summary": {**_count(kernels), "seconds": round(seconds, 3)},
+        "notes": [UPCAST] if upcast else [],
+        "kernels": [
+            {
+                "name": kernel.name,
+                "file": kernel.path,
+                "problem": kernel.problem or None,
+                "seconds": round(kernel.seconds, 3),
+                "cases": [_case(case) for case in kernel.cases],
+            }
+            for kernel in kernels
+        ],
+    }
+    json.dump(result, stream, indent=1, allow_nan=False)
+    stream.write("\n")
+
+
+def _case(case: CaseCheck) -> dict[str, Any]:
+    figures = {
+        name: value if value is None or math.isfinite(value) else None
+        for name, value in (
+            ("max_abs_error", case.max_abs),
+            ("max_rel_error", case.max_rel),
+            ("share_of_tolerance", case.share),
+            ("atol", case.atol),
+            ("rtol", case.rtol),
+        )
+    }
+    return {
+        "name": case.case,
+        "status": case.status,
+        "message": case.message or None,
+        **figures,
+        "seconds": round(case.seconds, 4) if case.seconds is not None else None,
+        "upcast": case.upcast,
+        "detail": case.detail or None,
+    }
+
+
+def _count(kernels: Sequence[KernelCheck]) -> dict[str, int]:
+    return {status: sum(kernel.count(status) for kernel in kernels) for status in STATUSES}
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    words = {"error": "with an error"}
+    said = [f"{n} {words.get(status, status)}" for status, n in counts.items() if n]
+    return ", ".join(said) or "nothing checked"
+
+
+def _where(device: Device) -> str:
+    arch = f" ({device.arch})" if device.arch else ""
+    return f"{device.name}{arch}, Triton {device.triton}, PyTorch {device.torch}"
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _error(value: float | None) -> str:
+    if value is None:
+        return ""
+    return "0" if value == 0 else f"{value:.1e}"
+
+
+def _share(case: CaseCheck) -> str:
+    if case.share is None:
+        return ""
+    return f"{100 * case.share:.0f} %" if math.isfinite(case.share) else "∞"
+
+
+COLUMNS = [
+    Column("case", lambda c: c.case),
+    Column("result", lambda c: WORDS.get(c.status, c.status.upper())),
+    Column("max abs error", lambda c: _error(c.max_abs), right=True),
+    Column("atol", lambda c: _error(c.atol) if c.max_abs is not None else "", right=True),
+    Column("max rel error", lambda c: _error(c.max_rel), right=True),
+    Column("rtol", lambda c: _error(c.rtol) if c.max_rel is not None else "", right=True),
+    Column("of allowed", _share, right=True),
+    Column("s", lambda c: f"{c.seconds:.2f}" if c.seconds is not None else "", right=True),
+    Column("", lambda c: c.message if c.status == SKIPPED else ""),
+]

@@ -1,0 +1,269 @@
+"""Kernels compiled by several Tritons, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, TextIO
+
+from ..compare.passdiff import PassDifference, PassStep
+from ..compare.stages import WORK_FIGURES, Comparison, Figure
+from ..compare.tritons.builds import Build, BuildsReport, KernelComparison
+from ..explain.view import place, show
+from ..model import MetricValue
+from ..report.json_write import error_fields
+from .table import Column, rows_of
+
+SCHEMA_VERSION = 1
+WIDEST = 140
+"""Columns of a diff's line before it is cut."""
+MOST_IN_FULL = 4
+"""Comparisons beyond which only those that failed are shown in full."""
+SUMMARY = (
+    ("VGPRs", "vgpr_allocated"),
+    ("spills", "vgpr_spill_count"),
+    ("LDS", "lds_bytes"),
+    ("waves/EU", "occupancy.waves_per_eu"),
+    ("code", "code_bytes"),
+)
+
+
+# --------------------------------------------------------------------------- text
+
+
+def write_text(report: BuildsReport, stream: TextIO) -> None:
+    """Each kernel: the first stage that differs and by which pass, the figures, an excerpt."""
+    for line in _lines(report):
+        stream.write(line + "\n")
+
+
+def _lines(report: BuildsReport) -> Iterator[str]:
+    in_full = len(report.kernels) <= MOST_IN_FULL
+    for kernel in report.kernels:
+        if in_full or kernel.comparison is None:
+            yield from _kernel(kernel, report.builds)
+            yield ""
+    if len(report.kernels) > 1:
+        yield from _summary(report)
+    if not in_full:
+        yield "one kernel in full: --kernel NAME"
+
+
+def _summary(report: BuildsReport) -> Iterator[str]:
+    columns = [
+        Column("kernel", lambda k: k.kernel),
+        Column("arch", lambda k: k.arch),
+        Column("Tritons", lambda k: _pair(k, report.builds)),
+        *(Column(title, partial(_both, name=name), right=True) for title, name in SUMMARY),
+        Column("first to differ", _first),
+        Column("by", lambda k: k.comparison.cause if k.comparison is not None else ""),
+    ]
+    yield from rows_of(columns, report.kernels)
+
+
+def _both(kernel: KernelComparison, name: str) -> str:
+    """A figure on both sides: once where it is the same."""
+    figures = kernel.comparison.figures if kernel.comparison is not None else ()
+    for one in figures:
+        if (one.name, one.scope) == (name, "kernel"):
+            return show(one.left) if one.same else f"{show(one.left)} | {show(one.right)}"
+    return ""
+
+
+def _first(kernel: KernelComparison) -> str:
+    if kernel.comparison is None:
+        return "failed in " + " and ".join(kernel.errors)
+    return kernel.comparison.stage or ("none" if kernel.comparison.same else "figures")
+
+
+def _pair(kernel: KernelComparison, builds: Sequence[Build]) -> str:
+    return f"{builds[kernel.left].label} | {builds[kernel.right].label}"
+
+
+def _kernel(kernel: KernelComparison, builds: Sequence[Build]) -> Iterator[str]:
+    left, right = builds[kernel.left], builds[kernel.right]
+    where = place(kernel.source)
+    yield "  ".join(filter(None, (kernel.kernel, kernel.arch, where)))
+    names = [
+        b.label if b.triton_version in b.label else f"{b.label} (Triton {b.triton_version})"
+        for b in (left, right)
+    ]
+    what = "the same TTIR" if kernel.same_ttir else "what each one's front end made"
+    yield f"  {names[0]} and {names[1]} compiled {what}"
+    for note in kernel.notes:
+        yield f"  note: {note}"
+    for label, error in kernel.errors.items():
+        yield f"  {label}: {error.message}"
+        if error.hint:
+            yield f"    try: {error.hint}"
+    if kernel.comparison is not None:
+        yield from _comparison(kernel.comparison)
+
+
+def _comparison(found: Comparison) -> Iterator[str]:
+    if found.same:
+        yield "  no difference: every stage says the same"
+    elif found.stage is None:
+        yield "  every stage says the same; figures differ"
+    else:
+        yield f"  first stage that differs: {found.stage}, by {found.cause}"
+    for one in found.passes[:-1]:
+        then = " but for the order of operations" if one.lasts else ""
+        then = "" if one.order_only and one.lasts else f", then agreed again{then}"
+        yield f"  earlier they differed by {one.words(found.left, found.right)}{then}"
+    yield "  stages: " + ", ".join(f"{s.stage} {s.state}" for s in found.stages)
+    for note in found.notes:
+        yield f"  note: {note}"
+    steps = list(_steps(found.steps))
+    if steps:
+        yield ""
+        columns = [
+            Column("operations that only one has after", lambda p: p.name),
+            Column(found.left, lambda p: str(p.left), right=True),
+            Column(found.right, lambda p: str(p.right), right=True),
+        ]
+        yield from ("  " + line for line in rows_of(columns, steps))
+    changed = [f for f in found.figures if not f.same]
+    if changed:
+        yield ""
+        columns = [
+            Column("", lambda f: f.name if f.scope == "kernel" else f"{f.scope}: {f.name}"),
+            Column(found.left, lambda f: show(f.left), right=True),
+            Column(found.right, lambda f: show(f.right), right=True),
+            Column("change", partial(_change, ratio=_work_ratio(found.figures)), right=True),
+            Column("", lambda f: f.unit),
+        ]
+        yield from ("  " + line for line in rows_of(columns, changed))
+    equal = [f"{f.name} {show(f.left)}" for f in found.figures if f.same and _shown(f)]
+    if equal:
+        yield "  same in both: " + ", ".join(equal)
+    if found.excerpt:
+        yield ""
+        for line in found.excerpt.splitlines():
+            yield "  " + (line if len(line) <= WIDEST else line[: WIDEST - 1] + "…")
+
+
+def _steps(steps: Sequence[PassStep]) -> Iterator[PassStep]:
+    """Those at which the numbers change."""
+    before = (0, 0)
+    for step in steps:
+        if (step.left, step.right) != before:
+            yield step
+        before = (step.left, step.right)
+
+
+def _shown(figure: Figure) -> bool:
+    return figure.scope == "kernel" and figure.left is not None and "count." not in figure.name
+
+
+def _change(figure: Figure, ratio: float | None) -> str:
+    """How much a figure grew; of a main loop that does more per iteration, for the same work."""
+    left, right = figure.left, figure.right
+    if not isinstance(left, int | float) or not isinstance(right, int | float):
+        return ""
+    in_loop = figure.scope == "main loop" and figure.name not in WORK_FIGURES
+    if in_loop and ratio is not None and ratio != 1:
+        return f"{round(right / ratio - left, 2):+g} for the same work"
+    return f"{right - left:+g}"
+
+
+def _work_ratio(figures: Sequence[Figure]) -> float | None:
+    """How many times as much work the right main loop does in one iteration; None: unknown."""
+    for figure in figures:
+        left, right = figure.left, figure.right
+        if figure.name in WORK_FIGURES and isinstance(left, int) and isinstance(right, int):
+            return right / left if left else None
+    return None
+
+
+# --------------------------------------------------------------------------- JSON
+
+
+def write_json(report: BuildsReport, stream: TextIO) -> None:
+    """Everything, as `schema_version` 1."""
+    json.dump(as_json(report), stream, indent=1)
+    stream.write("\n")
+
+
+def as_json(report: BuildsReport) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": dict(report.tool),
+        "target": report.target,
+        "tritons": [
+            {
+                "label": b.label,
+                "python": b.python,
+                "triton_version": b.triton_version,
+                "triton_key": b.triton_key,
+            }
+            for b in report.builds
+        ],
+        "errors": [error_fields(e) for e in report.errors],
+        "comparisons": [_kernel_json(k) for k in report.kernels],
+    }
+
+
+def _kernel_json(kernel: KernelComparison) -> dict[str, Any]:
+    source = kernel.source
+    return {
+        "kernel": kernel.kernel,
+        "arch": kernel.arch,
+        "file": kernel.file,
+        "source": {"file": source.file, "line": source.line} if source is not None else None,
+        "constexprs": _plain(kernel.variant.constexprs),
+        "options": _plain(kernel.variant.options),
+        "left": kernel.left,
+        "right": kernel.right,
+        "same_ttir": kernel.same_ttir,
+        "errors": {label: error_fields(e) for label, e in kernel.errors.items()},
+        "notes": list(kernel.notes),
+        **(_comparison_json(kernel.comparison) if kernel.comparison is not None else {}),
+    }
+
+
+def _comparison_json(found: Comparison) -> dict[str, Any]:
+    return {
+        "same": found.same,
+        "first_stage": found.stage,
+        "made_by": found.cause or None,
+        "stages": [{"stage": s.stage, "same": s.same, "kind": s.kind} for s in found.stages],
+        "passes": [_pass_json(p) for p in found.passes],
+        "steps": [
+            {"pass": p.name, "at": list(p.at), "only": [p.left, p.right]} for p in found.steps
+        ],
+        "excerpt": found.excerpt,
+        "figures": [
+            {
+                "name": f.name,
+                "unit": f.unit,
+                "scope": f.scope,
+                "values": [_value(f.left), _value(f.right)],
+            }
+            for f in found.figures
+        ],
+        "comparison_notes": list(found.notes),
+    }
+
+
+def _pass_json(one: PassDifference) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "stage": one.stage,
+        "only": [list(one.left_only), list(one.right_only)],
+        "options": list(one.options) if one.options is not None else None,
+        "same_before": list(one.before) if one.before is not None else None,
+        "differ_before": list(one.after),
+        "lasts": one.lasts,
+        "order_only": one.order_only,
+        "kind": one.kind,
+    }
+
+
+def _plain(values: Any) -> dict[str, Any]:
+    return json.loads(json.dumps(dict(values), default=str))  # type: ignore[no-any-return]
+
+
+def _value(value: MetricValue) -> Any:
+    return dict(value) if isinstance(value, dict) else value

@@ -1,0 +1,145 @@
+"""A comparison for people at a terminal: a line per kernel that changed, the worst in full."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO
+
+from ..compare.diff.results import Alone, DiffReport, KernelDiff, label_of
+from ..explain import view
+from . import diff_words as words
+from .paper import Line, Paper, paper_for, wrapped
+from .table import Column, rows_of
+
+IN_FULL = ("regression", "mixed", "unknown")
+MOST_IN_FULL = 5
+MOST_ISA_LINES = 40
+MOST_NEUTRAL = 6
+_STYLES = {"regression": "red", "mixed": "red", "unknown": "yellow", "improvement": "green"}
+_LAST = 3
+"""From this many pairs on, kernels that are the same have no line of their own."""
+
+
+def write(
+    report: DiffReport,
+    stream: TextIO,
+    *,
+    details: bool = False,
+    isa_in_full: bool = False,
+    color: bool | None = None,
+) -> None:
+    """Prints the comparison.
+
+    Args:
+        report: the comparison.
+        stream: where to.
+        details: every kernel that changed in full, not the worst alone.
+        isa_in_full: all lines of the code that differ.
+        color: force colour on or off.
+    """
+    paper = paper_for(stream, color)
+    paper.print(Line(f"{report.left} → {report.right}", "bold"))
+    paper.print(Line(words.summary(report)))
+    for note in report.notes:
+        _wrapped(paper, f"note: {note}")
+    changed = [p for p in report.pairs if p.verdict != "same"]
+    if changed and len(report.pairs) > 1:
+        paper.print(Line())
+        _table(paper, changed)
+    for side, alone in ((report.left, report.only_left), (report.right, report.only_right)):
+        _alone(paper, side, alone)
+    if details or len(report.pairs) < _LAST:
+        shown = changed
+    else:
+        shown = [p for p in changed if p.verdict in IN_FULL][:MOST_IN_FULL]
+    for pair in shown:
+        paper.print(Line())
+        _pair(paper, pair, report, None if isa_in_full else MOST_ISA_LINES)
+    if len(shown) < len(changed):
+        paper.print(Line())
+        rest = view.plural(len(changed) - len(shown), "more kernel")
+        paper.print(Line(f"{rest} changed: --kernel NAME shows one, --details all", "dim"))
+
+
+def _table(paper: Paper, pairs: Sequence[KernelDiff]) -> None:
+    several = words.files_of(pairs)
+    columns = [
+        Column("file", lambda p: words.file_of(p) if several else ""),
+        Column("kernel", lambda p: label_of(p.left)),
+        Column("arch", words.arch_of),
+        Column("verdict", lambda p: words.VERDICT_WORDS[p.verdict]),
+        Column("first to differ", words.first_stage),
+        Column("what", words.in_short),
+    ]
+    for index, text in enumerate(rows_of(columns, pairs)):
+        style = _STYLES.get(pairs[index - 1].verdict, "") if index else "bold"
+        paper.print(Line(text, style))
+
+
+def _alone(paper: Paper, side: str, alone: Sequence[Alone]) -> None:
+    if not alone:
+        return
+    paper.print(Line())
+    paper.print(Line(f"only in {side}", "bold"))
+    for one in alone:
+        _wrapped(paper, f"  {words.alone_line(one)}", "    ")
+
+
+def _pair(paper: Paper, pair: KernelDiff, report: DiffReport, most: int | None) -> None:
+    line = Line(words.title(pair), "bold")
+    line.append(f"  {words.VERDICT_WORDS[pair.verdict]}", _STYLES.get(pair.verdict, ""))
+    paper.print(line)
+    if pair.matched_by:
+        paper.print(Line(f"  paired by {pair.matched_by}", "dim"))
+    stages = words.stages(pair)
+    if stages:
+        _wrapped(paper, f"  {stages}", "    ")
+    for note in pair.remarks:
+        _wrapped(paper, f"  note: {note}", "    ")
+    paper.print(Line())
+    _changes(paper, pair)
+    _loops(paper, pair, report)
+    for found in pair.isa:
+        paper.print(Line())
+        where = f"loop {found.loop}" if found.loop is not None else "the kernel"
+        only = f"{found.only[0]} gone, {found.only[1]} new, {found.same} the same"
+        paper.print(Line(f"  code of {where} by source line: {only}"))
+        for text in words.isa_lines(found, most):
+            paper.print(Line(f"    {text}"))
+
+
+def _changes(paper: Paper, pair: KernelDiff) -> None:
+    """Each change that says something in a line of its own; the others in one."""
+    quiet = [c for c in pair.changes if c.judgement in ("neutral", "shown") and not c.matters]
+    for change in pair.changes:
+        if change in quiet:
+            continue
+        less = "" if change.matters else ", minor"
+        line = Line(f"  {change.judgement + less:<20} ", _STYLES.get(change.judgement, ""))
+        line.append(change.why)
+        for part in wrapped(line, paper.width, " " * 23):
+            paper.print(part)
+    for change in quiet[:MOST_NEUTRAL]:
+        for part in wrapped(Line(f"  {change.judgement:<20} {change.why}"), paper.width, " " * 23):
+            paper.print(part)
+    if len(quiet) > MOST_NEUTRAL:
+        paper.print(Line(f"  and {len(quiet) - MOST_NEUTRAL} more of no consequence", "dim"))
+
+
+def _loops(paper: Paper, pair: KernelDiff, report: DiffReport) -> None:
+    for loops in pair.loops:
+        rows = words.scorecards(loops)
+        paper.print(Line())
+        columns = [
+            Column(f"hot loop {words.loop_title(loops)}", lambda r: f"  {r[0]}"),
+            Column(words.heading(report.left), lambda r: r[1], right=True),
+            Column(words.heading(report.right), lambda r: r[2], right=True),
+            Column("", lambda r: "" if r[1] == r[2] else "*"),
+        ]
+        for index, text in enumerate(rows_of(columns, rows)):
+            paper.print(Line(f"  {text}", "bold" if index == 0 else ""))
+
+
+def _wrapped(paper: Paper, text: str, indent: str = "  ") -> None:
+    for part in wrapped(Line(text), paper.width, indent):
+        paper.print(part)

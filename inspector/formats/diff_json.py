@@ -1,0 +1,138 @@
+"""A comparison as JSON, `schema_version` 1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from ..compare.diff.results import (
+    Alone,
+    Change,
+    DiffReport,
+    IsaDifference,
+    KernelDiff,
+    LoopPair,
+    label_of,
+)
+from ..compare.stages import Comparison
+from ..model import KernelReport, LoopReport, MetricValue
+from ..report.json_write import error_fields, metrics_dict
+
+SCHEMA_VERSION = 1
+
+
+def write(report: DiffReport, stream: TextIO) -> None:
+    """Writes the comparison as one indented JSON document."""
+    json.dump(to_dict(report), stream, indent=1, ensure_ascii=False)
+    stream.write("\n")
+
+
+def to_dict(report: DiffReport) -> dict[str, Any]:
+    """The comparison as plain JSON values; lists of two are left and right."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": dict(report.tool),
+        "left": report.left,
+        "right": report.right,
+        "tolerances": dict(report.tolerances),
+        "counts": {str(verdict): n for verdict, n in report.counts.items()},
+        "pairs": [_pair(pair) for pair in report.pairs],
+        "only_left": [_alone(one) for one in report.only_left],
+        "only_right": [_alone(one) for one in report.only_right],
+        "errors": [{"side": side, **error_fields(error)} for side, error in report.errors],
+        "notes": list(report.notes),
+    }
+
+
+def _pair(pair: KernelDiff) -> dict[str, Any]:
+    return {
+        "kernel": label_of(pair.left),
+        "verdict": pair.verdict,
+        "matched_by": pair.matched_by or None,
+        "sides": [_side(pair.left), _side(pair.right)],
+        "changes": [_change(change) for change in pair.changes],
+        "loops": [_loops(loops) for loops in pair.loops],
+        "stages": _stages(pair.comparison) if pair.comparison is not None else None,
+        "isa": [_isa(found) for found in pair.isa],
+        "notes": list(pair.remarks),
+    }
+
+
+def _side(kernel: KernelReport) -> dict[str, Any]:
+    variant = kernel.variant
+    return {
+        "id": kernel.id,
+        "name": kernel.name,
+        "arch": kernel.arch,
+        "case": variant.case if variant is not None else None,
+        "options": dict(variant.options) if variant is not None else None,
+        "metrics": metrics_dict(kernel.metrics),
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "name": change.name,
+        "unit": change.unit,
+        "loop": change.loop,
+        "values": [_plain(change.left), _plain(change.right)],
+        "judgement": change.judgement,
+        "matters": change.matters,
+        "why": change.why,
+    }
+
+
+def _loops(pair: LoopPair) -> dict[str, Any]:
+    return {
+        "sides": [_loop(pair.left), _loop(pair.right)],
+        "per": list(pair.per) if pair.per is not None else None,
+        "basis": pair.basis,
+    }
+
+
+def _loop(loop: LoopReport | None) -> dict[str, Any] | None:
+    if loop is None:
+        return None
+    return {
+        "id": loop.id,
+        "header": {"line": loop.header_line, "label": loop.header_label},
+        "source": [{"file": at.file, "line": at.line} for at in loop.source],
+        "hot": loop.hot,
+        "unroll": loop.unroll,
+        "metrics": metrics_dict(loop.metrics),
+    }
+
+
+def _stages(found: Comparison) -> dict[str, Any]:
+    return {
+        "stages": [{"stage": s.stage, "same": s.same, "kind": s.kind} for s in found.stages],
+        "first": found.stage,
+        "made_by": found.cause or None,
+        "excerpt": found.excerpt,
+        "notes": list(found.notes),
+    }
+
+
+def _isa(found: IsaDifference) -> dict[str, Any]:
+    return {
+        "loop": found.loop,
+        "same": found.same,
+        "only": list(found.only),
+        "lines": [
+            {
+                "place": line.place or None,
+                "counts": {name: list(both) for name, both in line.counts.items()},
+                "lines": list(line.lines),
+            }
+            for line in found.lines
+        ],
+    }
+
+
+def _alone(one: Alone) -> dict[str, Any]:
+    return {"kernel": one.label, "arch": one.arch, "id": one.report.id, "why": one.why}
+
+
+def _plain(value: MetricValue) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value

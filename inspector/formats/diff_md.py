@@ -1,0 +1,116 @@
+"""A comparison as Markdown, for a comment on a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import TextIO
+
+from ..compare.diff.results import DiffReport, KernelDiff, label_of
+from ..printable import printable, printable_line
+from ..streams import no_commands
+from . import diff_words as words
+from .markdown import cell, code, inline
+
+MOST_ROWS = 50
+MOST_IN_FULL = 10
+MOST_ISA_LINES = 40
+IN_FULL = ("regression", "mixed", "unknown")
+_MARKS = {"regression": "❌", "mixed": "⚠️", "unknown": "❓", "improvement": "✅"}
+
+
+def write(report: DiffReport, stream: TextIO, *, details: bool = False) -> None:
+    """Writes a summary, a table of what changed, and what got worse in folded sections."""
+    for line in _lines(report, details):
+        stream.write(no_commands(printable(line)) + "\n")
+
+
+def _lines(report: DiffReport, details: bool) -> Iterator[str]:
+    yield f"### kinspect diff: {_cell(report.left)} → {_cell(report.right)}"
+    yield ""
+    yield words.summary(report)
+    for note in report.notes:
+        yield f"- note: {_cell(note)}"
+    changed = [p for p in report.pairs if p.verdict != "same"]
+    if changed:
+        yield ""
+        yield from _table(
+            ("file", "kernel", "arch", "verdict", "first to differ", "what"),
+            (_row(pair) for pair in changed[: None if details else MOST_ROWS]),
+        )
+        if len(changed) > MOST_ROWS and not details:
+            yield f"and {len(changed) - MOST_ROWS} more"
+    for side, alone in ((report.left, report.only_left), (report.right, report.only_right)):
+        if alone:
+            yield ""
+            yield f"Only in {_cell(side)}:"
+            yield from (f"- {_cell(words.alone_line(one))}" for one in alone)
+    if report.errors:
+        yield ""
+        yield "Failed:"
+        for side, error in report.errors:
+            where = " ".join(part for part in (error.file, error.kernel) if part)
+            yield f"- {_cell(f'{side}: {where}: {error.stage}: {error.message}')}"
+    shown = changed if details else [p for p in changed if p.verdict in IN_FULL][:MOST_IN_FULL]
+    for pair in shown:
+        yield ""
+        yield from _pair(pair, report)
+
+
+def _row(pair: KernelDiff) -> Sequence[str]:
+    verdict = f"{_MARKS.get(pair.verdict, '')} {words.VERDICT_WORDS[pair.verdict]}".strip()
+    return (
+        words.file_of(pair),
+        code(label_of(pair.left)),
+        words.arch_of(pair),
+        verdict,
+        words.first_stage(pair),
+        words.in_short(pair),
+    )
+
+
+def _pair(pair: KernelDiff, report: DiffReport) -> Iterator[str]:
+    name = escape(printable_line(label_of(pair.left)))
+    yield f"<details><summary><code>{name}</code> {words.VERDICT_WORDS[pair.verdict]}</summary>"
+    yield ""
+    if pair.matched_by:
+        yield f"Paired by {pair.matched_by}."
+        yield ""
+    stages = words.stages(pair)
+    if stages:
+        yield f"Stages: {_cell(stages)}."
+        yield ""
+    yield from (f"- note: {_cell(note)}" for note in pair.remarks)
+    for change in pair.changes:
+        if change.matters or change.judgement not in ("neutral", "shown"):
+            less = "" if change.matters else " (minor)"
+            yield f"- **{change.judgement}**{less} {_cell(change.why)}"
+    for loops in pair.loops:
+        yield ""
+        rows = [row for row in words.scorecards(loops) if row[1] != row[2]]
+        if rows:
+            sides = words.heading(report.left), words.heading(report.right)
+            titles = (f"hot loop {words.loop_title(loops)}", *sides)
+            yield from _table(titles, rows)
+    for found in pair.isa:
+        yield ""
+        yield "```diff"
+        for text in words.isa_lines(found, MOST_ISA_LINES):
+            text = text.replace("```", "'''")  # which would end the block
+            yield text.removeprefix("    ") if text.startswith("    ") else f"  {text}"
+        yield "```"
+    yield ""
+    yield "</details>"
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
+
+    yield line(titles)
+    yield "|" + " --- |" * len(titles)
+    yield from map(line, rows)
+
+
+def _cell(text: str) -> str:
+    return cell(inline(text))

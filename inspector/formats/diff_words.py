@@ -1,0 +1,186 @@
+"""What a comparison says in words and rows, shared by its renderers for people."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+
+from ..compare.diff.results import (
+    Alone,
+    Change,
+    DiffReport,
+    IsaDifference,
+    KernelDiff,
+    LoopPair,
+    label_of,
+)
+from ..explain import view
+from ..model import LoopReport, value_of
+
+VERDICT_WORDS = {
+    "regression": "regressed",
+    "mixed": "mixed",
+    "unknown": "unknown",
+    "improvement": "improved",
+    "neutral": "neutral",
+    "same": "same",
+}
+MOST_WHY = 3
+MOST_NEUTRAL = 2
+MOST_COUNTS = 5
+MOST_LABEL = 24
+
+
+def summary(report: DiffReport) -> str:
+    """`82 pairs: 2 regressed, 4 improved, 6 neutral, 70 same; 1 only in A`."""
+    counts = [f"{n} {VERDICT_WORDS[v]}" for v, n in report.counts.items() if n]
+    text = view.plural(len(report.pairs), "pair")
+    if counts:
+        text += ": " + ", ".join(counts)
+    if report.only_left:
+        text += f"; {len(report.only_left)} only in {report.left}"
+    if report.only_right:
+        text += f"; {len(report.only_right)} only in {report.right}"
+    if report.errors:
+        text += f"; {len(report.errors)} failed"
+    return text
+
+
+def arch_of(pair: KernelDiff) -> str:
+    """The target, or both."""
+    names = [side.arch or view.UNKNOWN for side in (pair.left, pair.right)]
+    return names[0] if names[0] == names[1] else f"{names[0]} | {names[1]}"
+
+
+def files_of(pairs: Iterable[KernelDiff]) -> bool:
+    """Whether kernels of several files have to be told apart."""
+    return len({view.path_of(pair.left) for pair in pairs}) > 1
+
+
+def file_of(pair: KernelDiff) -> str:
+    """The file that the kernel was read from."""
+    return view.file_name(view.path_of(pair.left))
+
+
+def first_stage(pair: KernelDiff) -> str:
+    """The first stage that differs; `none` where all are the same, empty where it is not known."""
+    if pair.comparison is None:
+        return ""
+    return pair.comparison.stage or "none"
+
+
+def in_short(pair: KernelDiff) -> str:
+    """What decides the verdict, in a few words; else what changed at all."""
+    deciding = [c for c in pair.changes if c.matters and c.judgement != "neutral"]
+    said = [_brief(c) for c in deciding[:MOST_WHY]]
+    if len(deciding) > MOST_WHY:
+        said.append(f"{len(deciding) - MOST_WHY} more")
+    if said:
+        return "; ".join(said)
+    minor = [c for c in pair.changes if c.judgement in ("regression", "improvement")]
+    if minor:
+        return "; ".join(_brief(c) for c in minor[:MOST_WHY])
+    if any(c.judgement == "shown" for c in pair.changes):
+        return f"{view.plural(len(pair.changes), 'figure')} shown, not judged: two targets"
+    if pair.changes:
+        said = [_brief(c) for c in pair.changes[:MOST_NEUTRAL]]
+        more = len(pair.changes) - len(said)
+        return "; ".join(said) + (f"; {more} more" if more else "")
+    return "" if pair.verdict == "same" else "the code differs, no figure does"
+
+
+def _brief(change: Change) -> str:
+    if change.judgement == "unknown":
+        return f"{change.name} unknown"
+    return change.why.partition(": ")[0].partition(" (")[0]
+
+
+def stages(pair: KernelDiff) -> str:
+    """`ttir same, ttgir differs, …, first by the pass X`."""
+    found = pair.comparison
+    if found is None:
+        return ""
+    text = ", ".join(f"{s.stage} {s.state}" for s in found.stages)
+    if found.stage is not None:
+        text += f"; first {found.stage}, by {found.cause}"
+    return text
+
+
+def scorecards(pair: LoopPair) -> list[tuple[str, str, str]]:
+    """(what, left, right) of two loops; `–` where a side has no such loop."""
+    sides = [_scorecard(loop) if loop is not None else {} for loop in (pair.left, pair.right)]
+    names = list(sides[0] or sides[1])
+    for before, name in itertools.pairwise(["", *sides[1]]):
+        if name not in names:
+            names.insert(names.index(before) + 1 if before else 0, name)
+    return [(name, sides[0].get(name, "–"), sides[1].get(name, "–")) for name in names]
+
+
+def _scorecard(loop: LoopReport) -> dict[str, str]:
+    """As `view.scorecard`, with matrix instructions by name, each in a line of its own."""
+    rows = dict(view.scorecard(loop.metrics))
+    kinds = value_of(loop.metrics, "matrix.instructions")
+    cycles = value_of(loop.metrics, "cycles.mfma")
+    out: dict[str, str] = {}
+    for name, text in rows.items():
+        out[name] = text.partition(" (")[0]
+        if name in ("MFMA", "WMMA"):
+            if isinstance(kinds, Mapping):
+                out.update({f"  {kind}": view.show(count) for kind, count in kinds.items()})
+            out["  cycles of the matrix unit"] = view.show(cycles)
+    return out
+
+
+def loop_title(pair: LoopPair) -> str:
+    """Where the loops are, in the source and in the code of either side."""
+    loops = [loop for loop in (pair.left, pair.right) if loop is not None]
+    ids = " | ".join(loop.id if loop is not None else "–" for loop in (pair.left, pair.right))
+    unrolls = [view.show(loop.unroll) for loop in loops]
+    text = f"{view.source_span(loops[0].source)}  {ids}".strip()
+    if len(set(unrolls)) > 1:
+        text += f"  {' | '.join(unrolls)} source iterations per ISA iteration"
+    return text
+
+
+def isa_lines(found: IsaDifference, most: int | None) -> Iterator[str]:
+    """The difference of a loop's code: by source line how many of what, and the instructions.
+
+    Args:
+        found: the difference.
+        most: lines at most, None for all; where it has more, the instructions go first.
+    """
+    lines = list(_isa_lines(found))
+    if most is None or len(lines) <= most:
+        yield from lines
+        return
+    heads = [line for line in lines if not line.startswith(" ")]
+    yield from heads[:most]
+    if len(heads) > most:
+        yield f"and {len(heads) - most} more source lines"
+    yield "the instructions: --isa"
+
+
+def _isa_lines(found: IsaDifference) -> Iterator[str]:
+    for line in found.lines:
+        counts = sorted(line.counts.items(), key=lambda item: -abs(item[1][0] - item[1][1]))
+        said = ", ".join(f"{name} {a} → {b}" for name, (a, b) in counts[:MOST_COUNTS])
+        more = f", {len(counts) - MOST_COUNTS} more" if len(counts) > MOST_COUNTS else ""
+        yield f"{line.place or 'no source line'}  {said or 'as many of each'}{more}"
+        for text in line.lines:
+            yield f"    {text}"
+
+
+def alone_line(one: Alone) -> str:
+    """A kernel that one side alone has, and why."""
+    return f"{one.label} on {one.arch}" + (f": {one.why}" if one.why else "")
+
+
+def heading(label: str) -> str:
+    """A side's name as the heading of a column: the end of a long path."""
+    return label if len(label) <= MOST_LABEL else "…" + label[1 - MOST_LABEL :]
+
+
+def title(pair: KernelDiff) -> str:
+    """Kernel, target and place."""
+    parts = [label_of(pair.left), arch_of(pair), view.place(pair.left.source)]
+    return "  ".join(part for part in parts if part)

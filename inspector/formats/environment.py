@@ -1,0 +1,156 @@
+"""`kinspect env`: the table of facts, plans and what became of them, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, TextIO
+
+from ..host.env.changing import Step
+from ..host.env.facts import Fact, Report, Verdict
+from ..host.env.knobs import GROUP
+from ..host.env.settings import Change, command
+from .table import Column, rows_of
+
+SCHEMA = 1
+UNKNOWN = "–"
+_WIDEST, _WIDEST_REMARK = 44, 100
+"""Characters of a value and a remark; JSON has them whole."""
+
+
+def write_check(report: Report, stream: TextIO, every: bool) -> None:
+    """The facts by group, and what to do.
+
+    Args:
+        report: the facts.
+        stream: where to.
+        every: variables that are not set and need not be as well.
+    """
+    for group, facts in groupby(report.facts, key=lambda fact: fact.group):
+        shown = [f for f in facts if every or not _is_silent(f)]
+        if shown:
+            stream.write(f"{group}\n")
+            stream.writelines(f"  {line}\n" for line in rows_of(_COLUMNS, shown)[1:])
+            stream.write("\n")
+    worth = report.worth_changing
+    if not worth:
+        stream.write("nothing is worth changing\n")
+        return
+    stream.write(f"{len(worth)} worth changing\n")
+    for fact in worth:
+        stream.write(f"  {fact.name}: {fact.advice}\n")
+        if fact.source:
+            stream.write(f"    {fact.source}\n")
+    if any(fact.settable for fact in worth):
+        stream.write("`kinspect env set` shows the changes, `kinspect env set --yes` makes them\n")
+
+
+def write_check_json(report: Report, stream: TextIO) -> None:
+    """All facts; a value that is not known is null."""
+    value = {
+        "schema": SCHEMA,
+        "kind": "environment",
+        "worth_changing": [f.name for f in report.worth_changing],
+        "gpus": [{"node": g.node, "arch": g.arch, "name": g.name or None} for g in report.gpus],
+        "facts": [_fact_value(f) for f in report.facts],
+    }
+    _dump(value, stream)
+
+
+def write_plan(changes: Sequence[Change], stream: TextIO) -> None:
+    """What `env set` would do, line by line."""
+    for change in changes:
+        stream.write(f"{change.name}: {_shown(change.before)} -> {_shown(change.after)}\n")
+        stream.write(f"  {command(change, change.after)}\n")
+
+
+def write_steps(steps: Sequence[Step], stream: TextIO, *, back: bool) -> None:
+    """What became of changes, or of putting them back."""
+    for step in steps:
+        change = step.change
+        way = (change.after, change.before) if back else (change.before, change.after)
+        said = f": {step.said}" if step.said else ""
+        stream.write(
+            f"{change.name}: {_shown(way[0])} -> {_shown(way[1])}  {step.outcome.value}{said}\n"
+        )
+
+
+def write_steps_json(steps: Sequence[Step], stream: TextIO) -> None:
+    """The same as JSON."""
+    value = {
+        "schema": SCHEMA,
+        "kind": "environment_changes",
+        "changes": [
+            {**_change_value(s.change), "outcome": s.outcome.value, "said": s.said or None}
+            for s in steps
+        ],
+    }
+    _dump(value, stream)
+
+
+def shell_lines(changes: Sequence[Change], *, back: bool) -> Iterator[str]:
+    """Lines for `eval`, of the variables alone."""
+    for change in changes:
+        if change.is_variable:
+            yield command(change, change.before if back else change.after)
+
+
+def _is_silent(fact: Fact) -> bool:
+    """A variable that is not set and need not be."""
+    offered = fact.expected != "" and fact.verdict in (Verdict.CHOICE, Verdict.ABSENT)
+    fine = fact.verdict is Verdict.GOOD and fact.expected in ("", "unset")
+    return fact.group == GROUP and fact.value is None and (offered or fine)
+
+
+def _short(text: str | None, most: int = _WIDEST) -> str:
+    if text is None:
+        return UNKNOWN
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _remark(fact: Fact) -> str:
+    if fact.verdict is Verdict.CHANGE:
+        return f"should be {fact.expected}" if fact.expected else ""
+    if fact.verdict is Verdict.GOOD:
+        return ""
+    return _short(fact.advice, _WIDEST_REMARK)
+
+
+def _shown(value: str | None) -> str:
+    return "unset" if value is None else value
+
+
+def _fact_value(fact: Fact) -> dict[str, Any]:
+    return {
+        "group": fact.group,
+        "name": fact.name,
+        "value": fact.value,
+        "expected": fact.expected or None,
+        "verdict": fact.verdict.value,
+        "advice": fact.advice or None,
+        "source": fact.source or None,
+        "settable": fact.settable,
+    }
+
+
+def _change_value(change: Change) -> dict[str, str | None]:
+    return {
+        "name": change.name,
+        "target": change.target,
+        "before": change.before,
+        "after": change.after,
+    }
+
+
+def _dump(value: Any, stream: TextIO) -> None:
+    json.dump(value, stream, indent=1)
+    stream.write("\n")
+
+
+_COLUMNS = [
+    Column("", lambda f: f.name),
+    Column("", lambda f: _short(f.value)),
+    Column("", lambda f: f.verdict.value),
+    Column("", _remark),
+]

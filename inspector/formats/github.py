@@ -1,0 +1,124 @@
+"""A lint report as workflow commands, which GitHub shows beside the lines of a pull request.
+
+Of one step it shows ten errors, ten warnings and ten notices: the worst are given as annotations,
+the rest as lines of the log, and the last notice is the summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TextIO
+
+from ..lint.results import LintReport
+from ..printable import one_line, printable_columns
+from ..streams import underneath
+from . import lint_view as view
+from .lint_view import Group
+from .places import relative, root_of
+
+MOST = 10
+"""Annotations of one severity that GitHub shows of one step."""
+_COMMANDS: Mapping[str, str] = MappingProxyType(
+    {"error": "error", "warning": "warning", "info": "notice"}
+)
+
+
+def write(
+    report: LintReport, stream: TextIO, *, root: Path | None = None, most: int = MOST
+) -> None:
+    """Writes a line per finding, and a summary.
+
+    Args:
+        report: the result.
+        stream: where to.
+        root: of the repository, from which files are named; None: found from the current folder.
+        most: annotations of one severity.
+    """
+    folder = root or root_of()
+    stream = underneath(stream)  # which would keep its lines from being commands
+    # The summary is a notice too, and it must not be the one that is dropped.
+    left = {"error": most, "warning": most, "notice": most - 1}
+    log: list[str] = []
+    for command, properties, message in _annotations(report, folder):
+        if left[command] > 0:
+            left[command] -= 1
+            stream.write(annotation(command, properties, message))
+        else:
+            log.append(_plain(command, properties, message))
+    stream.writelines(log)
+    failing = len(report.failing)
+    verdict = f"; {failing} at or above {report.fail_on}" if failing else ""
+    text = f"{view.summary(report)}{verdict}"
+    stream.write(annotation("notice", {"title": "kinspect lint"}, text))
+
+
+def _annotations(report: LintReport, root: Path) -> Iterator[tuple[str, dict[str, str], str]]:
+    for error in report.errors:
+        said = ": ".join(part for part in (error.kernel, error.stage, error.message) if part)
+        properties = _file(error.file, None, root) if error.file else {}
+        yield (
+            "error",
+            {**properties, "title": "kinspect could not lint this"},
+            f"{said}; {error.hint}" if error.hint else said,
+        )
+    for group in view.groups(report):
+        yield (
+            _COMMANDS[group.first.severity],
+            {**_place(group, root), "title": view.title_of(report, group.first.rule)},
+            _message(group, root),
+        )
+    for unused in report.unused:
+        yield (
+            "warning",
+            {**_file(unused.file, unused.line, root), "title": "unused suppression"},
+            view.unused(unused),
+        )
+
+
+def _message(group: Group, root: Path) -> str:
+    more = view.others(group)
+    kernel = view.name_of(group.kernel)
+    text = f"{group.first.message} ({kernel}{', ' + more if more else ''})"
+    if relative(group.place.file, root) is None:
+        line = f":{group.place.line}" if group.place.line else ""
+        text += f" at {group.place.file}{line}"
+    return f"{text}. Fix: {group.first.advice}" if group.first.fix else text
+
+
+def _place(group: Group, root: Path) -> dict[str, str]:
+    """The best place that is in the repository; elsewhere GitHub shows nothing."""
+    for at in view.places(group.kernel, group.first):
+        found = _file(at.file, at.line, root)
+        if found:
+            return found
+    return {}
+
+
+def _file(file: str, line: int | None, root: Path) -> dict[str, str]:
+    below = relative(file, root)
+    if below is None:
+        return {}
+    return {"file": below, "line": str(line)} if line else {"file": below}
+
+
+def annotation(command: str, properties: Mapping[str, str], message: str) -> str:
+    """A workflow command with its line end; the parts may hold any text."""
+    listed = ",".join(f"{k}={_property(v)}" for k, v in properties.items() if v)
+    return f"::{command}{' ' + listed if listed else ''}::{_data(message)}\n"
+
+
+def _data(text: str) -> str:
+    return printable_columns(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _plain(command: str, properties: Mapping[str, str], message: str) -> str:
+    """A line of the log that no runner takes for a command, whatever the message holds."""
+    where = ":".join(part for k in ("file", "line") if (part := properties.get(k)))
+    text = one_line(f"{where} {properties['title']}: {message}").replace("##[", "## [")
+    return f"{command} {text}\n"

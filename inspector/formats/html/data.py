@@ -1,0 +1,37 @@
+"""What an HTML page is made of, beyond the report itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ...model import KernelReport
+
+MOST_IN_FULL = 60
+"""Kernels beyond this are in the table alone: a page of thousands opens in no browser."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A reachable occupancy, waves/EU, and the most VGPRs and LDS bytes that still reach it.
+
+    None: the resource does not limit here.
+    """
+
+    waves_per_eu: float
+    vgprs: int | None
+    lds_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A kernel with what is drawn of it: its occupancy levels, highest first, and code.
+
+    `code` holds lines of the assembly by number (1-based); `source` those of the user's files by
+    (file, line).
+    """
+
+    kernel: KernelReport
+    levels: tuple[Level, ...] = ()
+    code: Mapping[int, str] = field(default_factory=dict)
+    source: Mapping[tuple[str, int], str] = field(default_factory=dict)

@@ -1,0 +1,234 @@
+"""A kernel as the page's template wants it: words, rows and plots; no figure is computed here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ...explain import profile_view, view
+from ...isa.mnemonics import CLASSES
+from ...model import KernelReport, LoopReport, MemoryOp, Metric, WaitOp, int_of, number_of, value_of
+from ..stalls import stalls
+from . import svg
+from .data import Shown
+
+MOST_WAITS = 60
+MOST_CODE = 400
+_CLASSES: Sequence[tuple[str, tuple[str, ...]]] = (
+    ("matrix", ("mfma", "wmma")),
+    ("vector", ("valu", "acc_move", "cross_lane")),
+    ("scalar", ("salu", "branch", "smem_load", "smem_store")),
+    ("global", ("global_load", "global_store", "atomic")),
+    ("LDS", ("lds_read", "lds_write", "lds_atomic", "lds_direct", "lds_direct_store")),
+    ("scratch", ("scratch_load", "scratch_store")),
+    ("wait, barrier", ("wait", "alu_wait", "barrier", "barrier_signal")),
+)
+"""Groups of instruction classes, in the order of the style sheet's colours; the rest is "other"."""
+_COUNT = "count."
+_ACCESSES: Sequence[tuple[str, str]] = (
+    ("global_load", "global loads"),
+    ("global_store", "global stores"),
+    ("lds_read", "LDS reads"),
+    ("lds_write", "LDS writes"),
+    ("lds_direct", "loads to LDS"),
+    ("scratch_load", "scratch loads"),
+    ("scratch_store", "scratch stores"),
+)
+_WIDTHS = (8, 16, 32, 64, 96, 128)
+
+
+def context(shown: Shown, anchor: str) -> dict[str, Any]:
+    """Everything that the template says of a kernel.
+
+    Args:
+        shown: the kernel.
+        anchor: the id of its section.
+    """
+    kernel = shown.kernel
+    main = view.main_loop(kernel)
+    return {
+        "anchor": anchor,
+        "name": kernel.name,
+        "label": profile_view.label(kernel),
+        "arch": kernel.arch or view.UNKNOWN,
+        "place": view.place(kernel.source),
+        "configuration": view.configuration(kernel),
+        "facts": _facts(kernel),
+        "occupancy": view.occupancy_lines(kernel),
+        "plots": [plot for plot in _plots(shown) if plot],
+        "mix": _mix(kernel, main),
+        "vectors": _vectors(kernel, main),
+        "loops": [
+            {"id": loop.id, "title": view.loop_title(loop), "card": view.scorecard(loop.metrics)}
+            for loop in kernel.loops
+            if loop.hot
+        ],
+        "waits": _waits(kernel, main),
+        "findings": [
+            {
+                "rule": finding.rule,
+                "severity": finding.severity,
+                "message": finding.message,
+                "where": view.finding_place(finding),
+                "fix": finding.advice,
+            }
+            for finding in kernel.findings
+        ],
+        "narrow": view.narrow_accesses(kernel, most=8),
+        "stalls": stalls(kernel)[:40],
+        "code": _code(shown, main),
+        "measured": list(profile_view.rows(kernel.metrics, kernel.metrics)),
+        "metrics": [
+            (name, profile_view.scaled(m.value), m.unit, m.origin, m.note)
+            for name, m in kernel.metrics.items()
+            if not name.startswith(_COUNT)
+        ],
+        "notes": (*((view.assumed(kernel),) if view.assumed(kernel) else ()), *kernel.notes),
+    }
+
+
+def _facts(kernel: KernelReport) -> list[tuple[str, str]]:
+    m = kernel.metrics
+
+    def of(name: str, limit: str) -> str:
+        most = int_of(m, limit)
+        used = view.show(value_of(m, name))
+        return f"{used} of {most}" if most is not None else used
+
+    lds, most = int_of(m, "lds_bytes"), int_of(m, "lds_limit")
+    return [
+        ("VGPRs", of("vgpr_count", "vgpr_limit")),
+        ("AGPRs", view.show(value_of(m, "agpr_count"))),
+        ("SGPRs", view.show(value_of(m, "sgpr_count"))),
+        ("spills", view.show(value_of(m, "vgpr_spill_count"))),
+        ("scratch", view.kib(int_of(m, "scratch_bytes"))),
+        ("LDS", f"{view.kib(lds)} of {view.kib(most)}" if most is not None else view.kib(lds)),
+        ("waves/EU", view.show(value_of(m, "occupancy.waves_per_eu"))),
+        ("code", view.kib(int_of(m, "code_bytes"))),
+    ]
+
+
+def _plots(shown: Shown) -> Iterable[str]:
+    m = shown.kernel.metrics
+    waves = number_of(m, "occupancy.waves_per_eu")
+    for unit, use, levels in (
+        (
+            "VGPRs",
+            number_of(m, "vgpr_allocated"),
+            [(x.waves_per_eu, x.vgprs) for x in shown.levels],
+        ),
+        (
+            "LDS bytes",
+            number_of(m, "lds_bytes"),
+            [(x.waves_per_eu, x.lds_bytes) for x in shown.levels],
+        ),
+    ):
+        known = [(wave, most) for wave, most in levels if most is not None]
+        now = (use, waves) if use is not None and waves is not None else None
+        yield svg.steps(f"occupancy over {unit}", unit, known, now)
+
+
+def _mix(kernel: KernelReport, main: LoopReport | None) -> str:
+    found = [svg.Bar("kernel", tuple(_pieces(kernel.metrics)))]
+    if main is not None:
+        found.append(svg.Bar(f"main loop {main.id}", tuple(_pieces(main.metrics))))
+    return svg.bars("instruction mix", found)
+
+
+def _pieces(metrics: Mapping[str, Metric]) -> Iterable[svg.Piece]:
+    left = {
+        name.removeprefix(_COUNT): int_of(metrics, name) or 0
+        for name in metrics
+        if name.removeprefix(_COUNT) in CLASSES
+    }
+    for colour, (title, classes) in enumerate(_CLASSES):
+        count = sum(left.pop(cls, 0) for cls in classes)
+        if count:
+            yield svg.Piece(title, count, colour)
+    rest = sum(left.values())
+    if rest:
+        yield svg.Piece("other", rest, svg.COLOURS - 1)
+
+
+def _vectors(kernel: KernelReport, main: LoopReport | None) -> str:
+    """Widths of accesses, in the main loop where there is one."""
+    ops = [op for op in kernel.memory_ops if main is None or op.loop == main.id]
+    return svg.bars(
+        "widths of memory accesses, bits per lane",
+        [svg.Bar(title, tuple(_widths(ops, cls))) for cls, title in _ACCESSES],
+    )
+
+
+def _widths(ops: Sequence[MemoryOp], cls: str) -> Iterable[svg.Piece]:
+    counts = Counter(op.bits for op in ops if op.cls == cls)
+    for bits in sorted(counts, key=lambda b: b or 0):
+        name = f"{bits} bits" if bits is not None else "no fixed width"
+        # Narrow ones are red, the widest green: colours 5 down to 0 of the style sheet.
+        colour = 6 if bits is None else 5 - _WIDTHS.index(bits) if bits in _WIDTHS else 7
+        yield svg.Piece(name, counts[bits], colour)
+
+
+def _waits(kernel: KernelReport, main: LoopReport | None) -> list[dict[str, str]]:
+    """The waits of the main loop, then the others that ask for more than they need."""
+    costs = {line.line: line for line in kernel.measured_lines}
+    sources = {op.line: op for op in kernel.memory_ops}
+
+    def row(wait: WaitOp) -> dict[str, str]:
+        measured = costs.get(wait.line)
+        loads = [sources[at] for at in wait.waits_for or () if at in sources]
+        places = dict.fromkeys(view.place(op.source) or f"line {op.line}" for op in loads)
+        stall = measured.stall_cycles if measured is not None else None
+        samples = measured.samples if measured is not None else None
+        return {
+            "line": str(wait.line),
+            "what": f"{wait.counter}({wait.n})",
+            "loop": wait.loop or "",
+            "verdict": wait.verdict or view.UNKNOWN,
+            "could_be": f"{wait.counter}({wait.could_be})" if wait.could_be is not None else "",
+            "for": ", ".join(list(places)[:4]) + (" …" if len(places) > 4 else ""),
+            "source": view.place(wait.source),
+            "stall": profile_view.scaled(stall) if stall is not None else "",
+            "samples": profile_view.scaled(samples) if samples is not None else "",
+        }
+
+    inside = [w for w in kernel.waits if main is not None and w.loop == main.id]
+    rest = [w for w in kernel.waits if w not in inside and w.verdict in ("over-strict", "missing")]
+    return [row(wait) for wait in (*inside, *rest)][:MOST_WAITS]
+
+
+def _code(shown: Shown, main: LoopReport | None) -> list[dict[str, Any]]:
+    """Lines of the main loop's code with findings and measured cost; empty where none was read."""
+    kernel = shown.kernel
+    if not shown.code or main is None:
+        return []
+    found: dict[int, list[str]] = {}
+    for finding in kernel.findings:
+        for where in finding.locations:
+            if where.kind == "amdgcn" and where.line is not None:
+                found.setdefault(where.line, []).append(finding.rule)
+    costs = {line.line: line for line in kernel.measured_lines}
+    dear = {stall.line: stall.cost for stall in stalls(kernel)}
+    most = max(dear.values(), default=0)
+    rows = []
+    for first, last in main.lines:
+        for number in range(first, last + 1):
+            text = shown.code.get(number, "").rstrip()
+            if not text.strip() or text.strip().startswith((".loc", ".Ltmp", ";")):
+                continue
+            at = costs.get(number)
+            source = at.source if at is not None else None
+            key = (source.file, source.line) if source is not None else None
+            heat = round(100 * dear[number] / most) if number in dear else 0
+            rows.append(
+                {
+                    "number": number,
+                    "text": text.replace("\t", " ").strip(),
+                    "findings": sorted(set(found.get(number, ()))),
+                    "cost": profile_view.scaled(dear[number]) if number in dear else "",
+                    "heat": heat,
+                    "source": view.place(source),
+                    "python": shown.source.get(key, "").strip() if key is not None else "",
+                }
+            )
+    return rows[:MOST_CODE]

@@ -1,0 +1,147 @@
+"""Writes the page: a report, or a profile with the reports that it was joined to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from ...explain import profile_view as words
+from ...explain import view
+from ...model import ErrorRecord, Report, int_of, value_of
+from ...recording import Profile
+from ...version import VERSION
+from . import svg
+from .data import MOST_IN_FULL, Shown
+from .kernel import context
+
+MOST_SAMPLES = 40
+MOST_NAME = 84
+"""Of a measured kernel's name: the whole one is its tooltip."""
+
+
+def write_report(report: Report, shown: Sequence[Shown], stream: TextIO) -> None:
+    """Writes a static report.
+
+    Args:
+        report: what was analysed.
+        shown: its kernels with levels and code, in the order wanted.
+        stream: where to.
+    """
+    _write(report.target, shown, report.errors, report.notes, None, stream)
+
+
+def write_profile(profile: Profile, shown: Sequence[Shown], stream: TextIO) -> None:
+    """Writes a profile and the kernels that it was joined to."""
+    errors = (*profile.recording.errors, *profile.errors)
+    notes = (*profile.recording.notes, *profile.notes)
+    _write(profile.recording.path, shown, errors, notes, profile, stream)
+
+
+def _write(
+    title: str,
+    shown: Sequence[Shown],
+    errors: Sequence[ErrorRecord],
+    notes: Sequence[str],
+    profile: Profile | None,
+    stream: TextIO,
+) -> None:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(__package__ or "", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    anchors = {one.kernel.id: f"k{index}" for index, one in enumerate(shown[:MOST_IN_FULL])}
+    page = environment.get_template("page.html.j2")
+    stream.write(
+        page.render(
+            title=title,
+            version=VERSION,
+            style=environment.loader.get_source(environment, "style.css")[0],  # type: ignore[union-attr]
+            rows=[_row(one, anchors.get(one.kernel.id, "")) for one in shown],
+            kernels=[context(one, anchors[one.kernel.id]) for one in shown[:MOST_IN_FULL]],
+            left=max(0, len(shown) - MOST_IN_FULL),
+            errors=errors,
+            notes=notes,
+            run=_run(profile, anchors) if profile is not None else None,
+        )
+    )
+
+
+def _row(shown: Shown, anchor: str) -> dict[str, str]:
+    kernel = shown.kernel
+    m = kernel.metrics
+    main = view.main_loop(kernel)
+    return {
+        "anchor": anchor,
+        "name": words.label(kernel),
+        "arch": kernel.arch or view.UNKNOWN,
+        "vgprs": view.show(value_of(m, "vgpr_count")),
+        "spills": view.show(value_of(m, "vgpr_spill_count")),
+        "lds": view.kib(int_of(m, "lds_bytes")),
+        "waves": view.show(value_of(m, "occupancy.waves_per_eu")),
+        "limiter": view.show(value_of(m, "occupancy.limiter")),
+        "full_waits": str(view.count(main.metrics, "full_wait")) if main is not None else "–",
+        "findings": view.findings_summary(kernel),
+    }
+
+
+def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
+    found = []
+    devices = words.devices(profile)
+    for kernel in profile.kernels:
+        on = devices.get(kernel.shape.agent or "", "")
+        report = words.report_of(kernel, profile)
+        part = words.share(kernel, profile)
+        found.append(
+            {
+                "name": kernel.name,
+                "short": words.short_name(kernel.name, MOST_NAME),
+                "role": "tried by an autotuner" if kernel.role == "autotune" else "",
+                "share": f"{part:.1f}" if part is not None else words.UNKNOWN,
+                "width": f"{part:.1f}" if part is not None else "0",
+                "total": words.duration(words.total(kernel)),
+                "median": words.duration(words.timed(kernel, "median")),
+                "spread": words.spread(kernel.duration),
+                "dispatches": f"{words.launches(kernel):,}",
+                "launch": "  ".join(filter(None, (words.launch(kernel), on))),
+                "times": words.dispatches(kernel),
+                "matched": words.matched(kernel, profile),
+                "anchor": anchors.get(report.id, "") if report is not None else "",
+                "rows": list(words.rows(kernel.metrics, report.metrics if report else None)),
+                "counters": list(words.counters(kernel)),
+                "notes": kernel.notes,
+            }
+        )
+    return {
+        "tool": words.tool(profile),
+        "command": " ".join(profile.recording.command),
+        "agents": words.agents(profile),
+        "parts": [words.part(part) for part in profile.recording.parts],
+        "kernels": found,
+        "traces": [words.trace(trace) for trace in profile.recording.traces],
+        "samples": words.sampled(profile, MOST_SAMPLES),
+        "roofline": _roofline(profile),
+    }
+
+
+def _roofline(profile: Profile) -> str:
+    points, roofs = [], set()
+    for kernel in profile.kernels:
+        values = []
+        for name in ("flops_per_byte", "flops_per_s", "peak_flops_per_s", "peak_bytes_per_s"):
+            metric = kernel.metrics.get(f"roofline.{name}")
+            value = metric.value if metric is not None else None
+            good = isinstance(value, int | float) and value > 0
+            values.append(float(value) if good and isinstance(value, int | float) else None)
+        intensity, rate, peak, bandwidth = values
+        if kernel.role == "main" and intensity is not None and rate is not None:
+            points.append(svg.Point(kernel.name, intensity, rate))
+            if peak is not None and bandwidth is not None:
+                roofs.add(svg.Roof(peak, bandwidth))
+    # Kernels of other types have other roofs: the highest holds for all of them.
+    roof = max(roofs, key=lambda one: one.rate, default=None)
+    return svg.roofline(points, roof)

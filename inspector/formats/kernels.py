@@ -1,0 +1,135 @@
+"""The catalogue of kernel files, and one of them: text and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from ..bench.suite.catalogue import KernelFile
+from ..bench.suite.checks import Description
+from .table import Column, rows_of
+
+FIGURES = ("name", "atol", "rtol", "slow", "needs")
+"""Keys of a case that are no part of its shape."""
+UNKNOWN = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the list; counts are None where they are not known."""
+
+    kernel: KernelFile
+    cases: int | None
+    bench: int | None
+
+
+def write_list(entries: Sequence[Entry], stream: TextIO) -> None:
+    """One line per kernel."""
+    stream.writelines(f"{line}\n" for line in rows_of(COLUMNS, entries))
+
+
+def write_list_json(entries: Sequence[Entry], stream: TextIO) -> None:
+    """The same as JSON."""
+    kernels = [{**_head(e.kernel), "cases": e.cases, "bench_shapes": e.bench} for e in entries]
+    _dump({"kernels": kernels}, stream)
+
+
+def write_one(kernel: KernelFile, found: Description | None, stream: TextIO) -> None:
+    """A kernel's docstring, cases, benchmark shapes and tuning space."""
+    stream.write(f"{kernel.name}   {kernel.path}\n\n{kernel.docstring}\n")
+    if found is None:
+        return
+    for title, table in (("Cases", found.cases), ("Benchmark shapes", found.bench)):
+        if table:
+            stream.write(f"\n{title} ({len(table)})\n")
+            stream.writelines(f"  {line}\n" for line in rows_of(_columns(table), table))
+    if found.tuning:
+        points = 1
+        for values in found.tuning.values():
+            points *= len(values)
+        stream.write(f"\nTuning space ({points} configurations)\n")
+        width = max(map(len, found.tuning))
+        for name, values in found.tuning.items():
+            stream.write(f"  {name:<{width}}  {', '.join(map(str, values))}\n")
+    if found.compiled:
+        stream.write(f"\nCompile cases ({len(found.compiled)})\n")
+        stream.writelines(f"  {line}\n" for line in rows_of(COMPILED, found.compiled))
+
+
+def write_one_json(kernel: KernelFile, found: Description | None, stream: TextIO) -> None:
+    """The same as JSON; tables are null where they are not known."""
+    facts: dict[str, Any] = dict.fromkeys(("cases", "bench", "tuning", "compile_cases"))
+    if found is not None:
+        facts = {
+            "cases": list(found.cases),
+            "bench": list(found.bench),
+            "tuning": dict(found.tuning),
+            "compile_cases": list(found.compiled),
+        }
+    _dump({**_head(kernel), "docstring": kernel.docstring, **facts}, stream)
+
+
+def _head(kernel: KernelFile) -> dict[str, Any]:
+    return {
+        "name": kernel.name,
+        "summary": kernel.summary,
+        "answers_to": kernel.answers_to or None,
+        "file": str(kernel.path),
+    }
+
+
+def _dump(value: Mapping[str, Any], stream: TextIO) -> None:
+    json.dump(value, stream, indent=1, default=str)
+    stream.write("\n")
+
+
+def _columns(table: Sequence[Mapping[str, Any]]) -> list[Column]:
+    """Name, what the entries say of their shape, tolerances, and what sets a case apart."""
+    return [
+        Column("name", lambda e: str(e["name"])),
+        Column("shape", _shape),
+        Column("atol", lambda e: _number(e.get("atol")), right=True),
+        Column("rtol", lambda e: _number(e.get("rtol")), right=True),
+        Column("", lambda e: _remark(e)),
+    ]
+
+
+def _shape(entry: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k}={_plain(v)}" for k, v in entry.items() if k not in FIGURES)
+
+
+def _remark(entry: Mapping[str, Any]) -> str:
+    needs = entry.get("needs")
+    return ", ".join(
+        [*(["slow"] if entry.get("slow") else []), *([f"needs {needs}"] if needs else [])]
+    )
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k}: {_plain(v)}" for k, v in value.items()) + "}"
+    return str(value)
+
+
+def _number(value: object) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else ""
+
+
+def _counted(number: int | None) -> str:
+    return UNKNOWN if number is None else str(number)
+
+
+COLUMNS = [
+    Column("kernel", lambda e: e.kernel.name),
+    Column("cases", lambda e: _counted(e.cases), right=True),
+    Column("shapes", lambda e: _counted(e.bench), right=True),
+    Column("what it is", lambda e: e.kernel.summary),
+    Column("answers to", lambda e: e.kernel.answers_to),
+]
+COMPILED = [
+    Column("name", lambda c: str(c["name"])),
+    Column("kernel", lambda c: str(c["kernel"])),
+    Column("archs", lambda c: ", ".join(c["archs"] or ("all",))),
+]

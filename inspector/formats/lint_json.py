@@ -1,0 +1,133 @@
+"""A lint report as JSON, `schema_version` 1; its form is described by `lint.schema.json`.
+
+Nothing is merged or left out: whatever the report holds is in it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any, TextIO
+
+from ..lint.results import SEVERITIES, CheckedKernel, LintReport, Suppressed, Suppression
+from ..lint.rule import Rule
+from ..model import Finding
+from ..report.json_write import error_fields
+
+SCHEMA_VERSION = 1
+
+
+def write(report: LintReport, stream: TextIO) -> None:
+    """Writes the document, and a line end."""
+    json.dump(to_dict(report), stream, indent=2)
+    stream.write("\n")
+
+
+def to_dict(report: LintReport) -> dict[str, Any]:
+    """The document as plain values."""
+    new = report.tally()
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "lint",
+        "tool": dict(report.tool),
+        "target": report.target,
+        "packs": list(report.packs),
+        "fail_on": report.fail_on,
+        "summary": {
+            "kernels": len(report.kernels),
+            **{severity: new[severity] for severity in SEVERITIES},
+            "failing": len(report.failing),
+            "known": sum(len(k.known) for k in report.kernels),
+            "suppressed": sum(len(k.suppressed) for k in report.kernels),
+            "errors": len(report.errors),
+        },
+        "rules": [_rule(rule) for rule in report.rules.values()],
+        "kernels": [_kernel(kernel) for kernel in report.kernels],
+        "errors": [error_fields(error) for error in report.errors],
+        "unused_suppressions": [suppression_fields(s) for s in report.unused],
+        "baseline": (
+            None
+            if report.baseline is None
+            else {"file": report.baseline, "gone": list(report.gone)}
+        ),
+        "notes": list(report.notes),
+    }
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    text = rule.text
+    return {
+        "id": text.id,
+        "name": text.name,
+        "severity": text.severity,
+        "confidence": text.confidence,
+        "status": text.status,
+        "scope": text.scope,
+        "hot_only": text.hot_only,
+        "when": text.when,
+        "require": text.require,
+        "message": text.message,
+        "explain": text.explain,
+        "fix": text.fix,
+        "fix_tried": None if text.tried is None else asdict(text.tried),
+        "superseded_by": list(text.superseded_by),
+        "prevents_launch": text.prevents_launch,
+        "tags": list(text.tags),
+        "references": [{"title": r.title, "url": r.url} for r in text.references],
+    }
+
+
+def _kernel(kernel: CheckedKernel) -> dict[str, Any]:
+    at = kernel.source
+    return {
+        "id": kernel.id,
+        "name": kernel.name,
+        "case": kernel.case,
+        "arch": kernel.arch,
+        "file": kernel.file,
+        "source": None if at is None else {"file": at.file, "line": at.line, "column": at.column},
+        "artifact": kernel.artifact,
+        "findings": [finding_fields(f) for f in kernel.findings],
+        "known": [finding_fields(f) for f in kernel.known],
+        "suppressed": [_suppressed(s) for s in kernel.suppressed],
+    }
+
+
+def finding_fields(finding: Finding) -> dict[str, Any]:
+    """A finding as in the report of `analyze`."""
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "confidence": finding.confidence,
+        "message": finding.message,
+        "evidence": dict(finding.evidence),
+        "locations": [
+            {"kind": at.kind, "file": at.file, "line": at.line, "text": at.text}
+            for at in finding.locations
+        ],
+        "fix": finding.fix,
+        "fix_tried": None if finding.tried is None else asdict(finding.tried),
+        "fingerprint": finding.fingerprint,
+    }
+
+
+def _suppressed(suppressed: Suppressed) -> dict[str, Any]:
+    by = suppressed.by
+    comment = suppression_fields(by) if isinstance(by, Suppression) else None
+    return {
+        "finding": finding_fields(suppressed.finding),
+        "comment": comment,
+        "setting": by if isinstance(by, str) else None,
+    }
+
+
+def suppression_fields(suppression: Suppression) -> dict[str, Any]:
+    """A suppressing comment: where it stands and what it speaks of."""
+    return {
+        "file": suppression.file,
+        "line": suppression.line,
+        "rules": list(suppression.rules),
+        "scope": suppression.scope,
+        "reason": suppression.reason,
+        "note": suppression.note,
+    }

@@ -1,0 +1,153 @@
+"""A lint report as Markdown, for a job's summary or a comment on a pull request.
+
+Never longer than what GitHub takes of a comment: what does not fit is counted instead.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from types import MappingProxyType
+from typing import TextIO
+
+from ..explain.view import file_name, plural
+from ..lint.results import LintReport
+from ..printable import one_line
+from . import lint_view as view
+from .lint_view import Group
+
+MOST_BYTES = 60_000
+"""GitHub takes 65,536 characters of a comment; a caller may add some."""
+_TABLES = 0.65
+"""Share of the text for the tables; the rest is for explanations."""
+_RESERVE = 600
+"""Bytes for the sentences that say what was left out."""
+_HTML = MappingProxyType({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"})
+"""Of these @ would call a person; a backslash does not keep it from that."""
+_MARKUP = re.compile(r"[\\`*\[\]|~$#]|(?<!\w)_|_(?!\w)")
+_MARKUP_OR_HTML = re.compile(rf"[&<>@]|{_MARKUP.pattern}")
+
+
+def write(report: LintReport, stream: TextIO, *, most_bytes: int = MOST_BYTES) -> None:
+    """Writes the summary, a table for each kernel, and what the rules mean, folded.
+
+    Args:
+        report: the result.
+        stream: where to.
+        most_bytes: of the whole text in UTF-8.
+    """
+    page = _Page(most_bytes - _RESERVE)
+    page.add([f"## kinspect: {_text(view.summary(report))}", ""])
+    failing = len(report.failing)
+    if failing:
+        page.add([f"**{plural(failing, 'finding')} at or above {report.fail_on}**", ""])
+    problems = _problems(report)
+    for n, line in enumerate(problems):
+        if not page.add([line], _TABLES):
+            page.force([f"- and {len(problems) - n} more"])
+            break
+    page.add([""])
+    kernels: dict[tuple[str, str], list[Group]] = {}
+    for group in view.groups(report):
+        kernels.setdefault((group.kernel.name, group.place.file), []).append(group)
+    shown: dict[str, None] = {}
+    for n, groups in enumerate(kernels.values()):
+        if not page.add(_kernel(report, groups), _TABLES):
+            left = plural(len(kernels) - n, "more kernel")
+            page.force([f"*{left} with findings not shown: see the whole report.*", ""])
+            break
+        shown.update(dict.fromkeys(g.first.rule for g in groups))
+    for n, rule in enumerate(shown):
+        if not page.add(_rule(report, rule)):
+            left = plural(len(shown) - n, "more rule")
+            page.force([f"*{left} not explained here: see `kinspect rules show`.*"])
+            break
+    stream.write(page.text())
+
+
+class _Page:
+    """Lines up to a number of bytes."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._used = 0
+        self._lines: list[str] = []
+
+    def add(self, lines: list[str], share: float = 1.0) -> bool:
+        """Adds lines if all of them fit into this share of the page."""
+        size = sum(len(line.encode("utf-8", "backslashreplace")) + 1 for line in lines)
+        if self._used + size > self._most * share:
+            return False
+        self._used += size
+        self._lines += lines
+        return True
+
+    def force(self, lines: list[str]) -> None:
+        """Adds a short sentence, for which room was kept."""
+        self._lines += lines
+
+    def text(self) -> str:
+        return "\n".join(self._lines).rstrip() + "\n"
+
+
+def _kernel(report: LintReport, groups: list[Group]) -> list[str]:
+    kernel = groups[0].kernel
+    at = kernel.source
+    where = f"{at.file}:{at.line}" if at else kernel.file
+    lines = [f"### {_text(kernel.name)} ({_text(file_name(where))})", ""]
+    lines += ["| | rule | what | where |", "| --- | --- | --- | --- |"]
+    for group in groups:
+        what = view.said(group, of_several=True)
+        text = view.rule_of(report, group.first.rule)
+        if text is not None and view.general_fix(text) != text.fix:
+            what = f"{what} → {group.first.advice}"  # it is another for each finding
+        place = group.place
+        spot = f"{file_name(place.file)}:{place.line}" if place.line else file_name(place.file)
+        cells = (
+            view.WORDS[group.first.severity],
+            _text(view.title_of(report, group.first.rule)),
+            _text(what),
+            _text(spot),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _rule(report: LintReport, rule: str) -> list[str]:
+    text = view.rule_of(report, rule)
+    if text is None:
+        return []
+    title = escape(one_line(view.title_of(report, rule)))  # in HTML there is no Markdown
+    lines = [f"<details><summary>{title}: why, and what to do</summary>", ""]
+    lines += [_text(text.explain), ""] if text.explain else []
+    fix = "" if view.general_fix(text) != text.fix else _text(text.fix)
+    lines += [f"**What to do.** {fix}", ""] if fix else []
+    lines += [f"- [{_text(r.title)}](<{_url(r.url)}>)" for r in text.references]
+    lines += [""] if text.references else []
+    return [*lines, "</details>", ""]
+
+
+def _problems(report: LintReport) -> list[str]:
+    lines = []
+    for error in report.errors:
+        where = " ".join(part for part in (error.file, error.kernel) if part)
+        said = f"{error.stage}: {error.message}"
+        said = f"{said}; {error.hint}" if error.hint else said
+        lines.append(f"- **not linted** {_text(where)}: {_text(said)}")
+    for unused in report.unused:
+        place = _text(f"{unused.file}:{unused.line}")
+        lines.append(f"- {place}: {_text(view.unused(unused))}")
+    if report.gone:
+        n = plural(len(report.gone), "finding")
+        lines.append(f"- {n} of the baseline {_text(report.baseline or '')} no longer found")
+    lines += [f"- note: {_text(note)}" for note in report.notes]
+    return lines
+
+
+def _text(text: str) -> str:
+    """Text that shows as it is, on one line."""
+    return _MARKUP_OR_HTML.sub(lambda m: _HTML.get(m[0], f"\\{m[0]}"), one_line(text))
+
+
+def _url(url: str) -> str:
+    return one_line(url).replace("<", "%3C").replace(">", "%3E").replace(" ", "%20")

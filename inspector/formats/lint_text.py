@@ -1,0 +1,209 @@
+"""A lint report for people: what is wrong, where, and what to do about it; the worst first.
+
+Grouped by kernel; by rule where there are so many kernels that nobody reads them one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import TextIO
+
+from ..explain.view import file_name, plural, show
+from ..lint.results import LintReport
+from ..model import MetricValue
+from ..printable import one_line
+from . import lint_view as view
+from .lint_view import Group
+from .paper import Line, Paper, paper_for, wrapped
+
+MOST_KERNELS = 24
+"""With findings in more kernels than this they are grouped by rule."""
+MOST_PLACES = 8
+"""Of one rule, when grouped by rule; `details` shows all."""
+_STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+_INDENT = "           "
+
+
+def write(
+    report: LintReport, stream: TextIO, *, details: bool = False, color: bool | None = None
+) -> None:
+    """Writes the findings, what became of suppressions and baseline, and one line in summary.
+
+    Args:
+        report: the result.
+        stream: where to.
+        details: with every rule's explanation, its references and the figures it rests on; known
+            and suppressed findings too.
+        color: forces colour on or off; None leaves it to the stream.
+    """
+    paper = paper_for(stream, color)
+    page = _Page(report, paper, details)
+    page.findings()
+    page.rest()
+    paper.print(_summary(report))
+
+
+class _Page:
+    """One report on one paper; remembers which fixes and explanations were given."""
+
+    def __init__(self, report: LintReport, paper: Paper, details: bool) -> None:
+        self._report = report
+        self._paper = paper
+        self._details = details
+        self._said: set[tuple[str, str]] = set()
+
+    def findings(self) -> None:
+        states: tuple[view.State, ...] = (
+            ("new", "known", "suppressed") if self._details else ("new",)
+        )
+        found = view.groups(self._report, states)
+        kernels: dict[tuple[str, str], list[Group]] = {}
+        for group in found:
+            kernels.setdefault(_kernel_key(group), []).append(group)
+        if len(kernels) > MOST_KERNELS:
+            # Groups come sorted by severity and rule already.
+            for rule, several in groupby(found, key=lambda g: (g.first.severity, g.first.rule)):
+                self._rule(rule[1], list(several))
+        else:
+            # Python's sort is stable: kernels that are equally bad stay in the order of the worst.
+            for groups in sorted(kernels.values(), key=_badness, reverse=True):
+                self._kernel(groups)
+
+    def rest(self) -> None:
+        """What else a reader should know: errors, unused suppressions, gone entries, notes."""
+        lines = []
+        for error in self._report.errors:
+            where = " ".join(part for part in (error.file, error.kernel) if part)
+            said = f"{where}: {error.stage}: {error.message}"
+            lines.append(
+                ("not linted  ", "bold red", f"{said}; {error.hint}" if error.hint else said)
+            )
+        for unused in self._report.unused:
+            said = f"{unused.file}:{unused.line}  {view.unused(unused)}"
+            lines.append(("suppression ", "yellow", said))
+        if self._report.gone:
+            n = plural(len(self._report.gone), "finding")
+            said = f"{n} of {self._report.baseline} no longer found (--update-baseline drops them)"
+            lines.append(("gone        ", "green", said))
+        lines += [("note        ", "cyan", note) for note in self._report.notes]
+        for word, style, text in lines:
+            line = Line(word, style)
+            line.append(one_line(text))
+            self._print(wrapped(line, self._paper.width, "            "))
+        if lines:
+            self._paper.print(Line())
+
+    def _kernel(self, groups: list[Group]) -> None:
+        seen = [seen.kernel for group in groups for seen in group.seen]
+        kernel = seen[0]
+        head = Line(one_line(kernel.name), "bold")
+        at = kernel.source
+        head.append(f"  {one_line(f'{at.file}:{at.line}' if at else kernel.file)}")
+        archs = dict.fromkeys(k.arch for k in seen if k.arch)
+        head.append(f"  {one_line(', '.join(archs))}" if archs else "", "dim")
+        n = len({k.id for k in seen})
+        head.append(f"  {n} specialisations" if n > 1 else "", "dim")
+        self._paper.print(head)
+        for group in groups:
+            first = group.first
+            line = Line(f"  {view.WORDS[first.severity]:<9}", _STYLES[first.severity])
+            line.append(view.title_of(self._report, first.rule), "bold")
+            line.append(f"  {_place(group)}")
+            line.append(f"  ({_state(group)})" if group.state != "new" else "", "dim")
+            self._paper.print(line)
+            self._sentence(view.said(group, of_several=n > 1))
+            self._evidence(group)
+            self._advice(group)
+        self._paper.print(Line())
+
+    def _rule(self, rule: str, groups: list[Group]) -> None:
+        severity = groups[0].first.severity
+        head = Line(f"{view.WORDS[severity]:<9}", _STYLES[severity])
+        head.append(view.title_of(self._report, rule), "bold")
+        kernels = len({_kernel_key(g) for g in groups})
+        head.append(f"  {plural(len(groups), 'place')} in {plural(kernels, 'kernel')}", "dim")
+        self._paper.print(head)
+        for group in groups if self._details else groups[:MOST_PLACES]:
+            line = Line(f"  {_place(group)}  ")
+            line.append(f"{one_line(group.kernel.name)}: {view.said(group)}")
+            line.append(f"  ({_state(group)})" if group.state != "new" else "")
+            self._print(wrapped(line, self._paper.width, _INDENT))
+            self._evidence(group)
+        left = len(groups) - MOST_PLACES
+        if left > 0 and not self._details:
+            self._paper.print(
+                Line(f"  and {plural(left, 'more place')} (--details shows all)", "dim")
+            )
+        for group in groups:
+            self._advice(group)
+        self._paper.print(Line())
+
+    def _evidence(self, group: Group) -> None:
+        evidence = group.first.evidence
+        if self._details and evidence:
+            told = ", ".join(f"{k} = {_figure(v)}" for k, v in evidence.items())
+            self._sentence(f"({told})", "dim")
+
+    def _advice(self, group: Group) -> None:
+        """What to do, once for each rule and fix; with `details` why, too."""
+        rule, fix = group.first.rule, group.first.advice
+        if (rule, fix) in self._said:
+            return
+        text = view.rule_of(self._report, rule)
+        first = not any(said == rule for said, _ in self._said)
+        self._said.add((rule, fix))
+        if self._details and first and text is not None:
+            self._sentence(text.explain, "dim")
+        if fix:
+            self._sentence(f"fix: {fix}", "green")
+        if self._details and first and text is not None:
+            for reference in text.references:
+                self._sentence(f"see {reference.title}: {reference.url}", "dim")
+
+    def _sentence(self, text: str, style: str = "") -> None:
+        line = Line(_INDENT + one_line(text), style)
+        if text:
+            self._print(wrapped(line, self._paper.width, _INDENT))
+
+    def _print(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            self._paper.print(line)
+
+
+def _summary(report: LintReport) -> Line:
+    failing = len(report.failing)
+    if not failing:
+        return Line(view.summary(report), "" if report.errors else "bold")
+    line = Line(view.summary(report), "bold")
+    line.append(f"   {plural(failing, 'finding')} at or above {report.fail_on}", "bold red")
+    return line
+
+
+def _kernel_key(group: Group) -> tuple[str, str]:
+    kernel = group.kernel
+    return (kernel.name, kernel.source.file if kernel.source else kernel.file)
+
+
+def _badness(groups: list[Group]) -> tuple[int, ...]:
+    return tuple(sum(g.first.severity == s for g in groups) for s in _STYLES)
+
+
+def _place(group: Group) -> str:
+    at = group.place
+    name = one_line(file_name(at.file))
+    return f"{name}:{at.line}" if at.line else name
+
+
+def _state(group: Group) -> str:
+    if group.state == "known":
+        return "known"
+    by = group.by
+    asked = by if isinstance(by, str) or by is None else f"{by.file}:{by.line} {by.reason}"
+    return one_line(f"suppressed: {asked}")
+
+
+def _figure(value: MetricValue) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k}: {show(v)}" for k, v in value.items()) + "}"
+    return show(value)

@@ -1,0 +1,215 @@
+"""What a lint report says, in groups: shared by its renderers.
+
+A library has a kernel in dozens of specialisations, and what a rule says of one it mostly says of
+all. Findings of one rule at one place, whose messages differ in their numbers alone, are one group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from ..explain.view import plural
+from ..lint.results import SEVERITIES, CheckedKernel, LintReport, Severity, Suppression
+from ..lint.rule import RuleText
+from ..model import Finding
+from ..printable import one_line
+
+State = Literal["new", "known", "suppressed"]
+
+WORDS: Mapping[str, str] = MappingProxyType(
+    {"error": "error", "warning": "warning", "info": "note"}
+)
+"""Severity -> what people and CI systems call it."""
+_CONFIDENCE = ("certain", "likely", "possible")
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_FIELD = re.compile(r"\{[^{}]*\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a finding points; `line` is None where only the file is known.
+
+    `text` is what stands there: the whole line if `whole`, else a part of it.
+    """
+
+    file: str
+    line: int | None
+    text: str = ""
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A finding and the kernel it is of."""
+
+    kernel: CheckedKernel
+    finding: Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What one rule says at one place, with everything that it says it of.
+
+    Args:
+        state: whether the findings count, are in the baseline, or are left out.
+        place: of all of them.
+        seen: at least one, in the order of the report.
+        by: what asked for them to be left out.
+    """
+
+    state: State
+    place: Place
+    seen: tuple[Seen, ...]
+    by: Suppression | str | None = None
+
+    @property
+    def first(self) -> Finding:
+        return self.seen[0].finding
+
+    @property
+    def kernel(self) -> CheckedKernel:
+        return self.seen[0].kernel
+
+
+def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[Group]:
+    """The findings in these states, merged, the worst first."""
+    found: dict[tuple[object, ...], list[Seen]] = {}
+    for kernel in report.kernels:
+        for state, finding, by in _all(kernel):
+            if state in states:
+                at = place_of(kernel, finding)
+                shape = _NUMBER.sub("#", finding.message)
+                key = (state, finding.rule, finding.severity, at, shape, by, kernel.name)
+                found.setdefault(key, []).append(Seen(kernel, finding))
+    made = [Group(key[0], key[3], tuple(seen), key[5]) for key, seen in found.items()]  # type: ignore[arg-type]
+    return sorted(made, key=_weight)
+
+
+def _all(kernel: CheckedKernel) -> Iterator[tuple[State, Finding, Suppression | str | None]]:
+    for finding in kernel.findings:
+        yield "new", finding, None
+    for finding in kernel.known:
+        yield "known", finding, None
+    for suppressed in kernel.suppressed:
+        yield "suppressed", suppressed.finding, suppressed.by
+
+
+def _weight(group: Group) -> tuple[object, ...]:
+    first = group.first
+    return (
+        SEVERITIES.index(first.severity),
+        _CONFIDENCE.index(first.confidence),
+        first.rule,
+        group.place.file,
+        group.place.line or 0,
+        group.kernel.name,
+    )
+
+
+def place_of(kernel: CheckedKernel, finding: Finding) -> Place:
+    """The place that says most."""
+    return places(kernel, finding)[0]
+
+
+def places(kernel: CheckedKernel, finding: Finding) -> list[Place]:
+    """Where a user may look, the best first: source before assembly, a line before a file."""
+    found = [
+        Place(at.file, at.line, at.text, True)
+        for at in finding.locations
+        if at.kind == "source" and at.file and at.line
+    ][:1]
+    if kernel.source is not None:
+        found.append(Place(kernel.source.file, kernel.source.line))
+    return [*found, *assembly_of(kernel, finding)[:1], Place(kernel.file, None)]
+
+
+def assembly_of(kernel: CheckedKernel, finding: Finding) -> tuple[Place, ...]:
+    """The places in the assembly, if a user could open it."""
+    if kernel.artifact is None:
+        return ()
+    return tuple(
+        Place(kernel.artifact, at.line, at.text)
+        for at in finding.locations
+        if at.kind == "amdgcn" and at.line
+    )
+
+
+def name_of(kernel: CheckedKernel) -> str:
+    """A kernel's specialisation in words: `matmul gfx942 small`."""
+    return " ".join(part for part in (kernel.name, kernel.arch, kernel.case) if part)
+
+
+def others(group: Group) -> str:
+    """What else the group holds, in words; empty if it holds one finding."""
+    n = len(group.seen) - 1
+    if n < 1:
+        return ""
+    same = len({seen.finding.message for seen in group.seen}) == 1
+    if len({seen.kernel.case for seen in group.seen}) == 1:
+        archs = list(dict.fromkeys(seen.kernel.arch or "?" for seen in group.seen))
+        if len(archs) == len(group.seen):
+            return f"{'also' if same else 'similar'} on {', '.join(archs[1:])}"
+    return f"and {plural(n, 'more specialisation')}{'' if same else ', with other figures'}"
+
+
+def said(group: Group, of_several: bool = False) -> str:
+    """The message, with what else it holds of; and which one it is of, if it is of several."""
+    kernel = group.kernel
+    which = " ".join(part for part in (kernel.arch, kernel.case) if part) if of_several else ""
+    told = ", ".join(part for part in (which, others(group)) if part)
+    return one_line(f"{group.first.message} ({told})" if told else group.first.message)
+
+
+def rule_of(report: LintReport, rule: str) -> RuleText | None:
+    found = report.rules.get(rule)
+    return found.text if found is not None else None
+
+
+def title_of(report: LintReport, rule: str) -> str:
+    """`KI001 spills-in-hot-loop`."""
+    text = rule_of(report, rule)
+    return one_line(f"{rule} {text.name}" if text is not None else rule)
+
+
+def tally(counts: Mapping[Severity, int]) -> str:
+    """`3 errors, 1 note`; `no findings` if there is nothing."""
+    parts = [plural(counts[s], WORDS[s]) for s in SEVERITIES if counts.get(s)]
+    return ", ".join(parts) or "no findings"
+
+
+def tally_of(found: Iterable[Finding]) -> str:
+    severities = [f.severity for f in found]
+    return tally({s: severities.count(s) for s in SEVERITIES})
+
+
+def summary(report: LintReport) -> str:
+    """The run in one line."""
+    line = f"{tally(report.tally())} in {plural(len(report.kernels), 'kernel')}"
+    known = sum(len(k.known) for k in report.kernels)
+    suppressed = sum(len(k.suppressed) for k in report.kernels)
+    rest = [f"{known} known"] if known else []
+    rest += [f"{suppressed} suppressed"] if suppressed else []
+    rest += [f"{plural(len(report.errors), 'target')} could not be linted"] if report.errors else []
+    return f"{line}; {', '.join(rest)}" if rest else line
+
+
+def comment(suppression: Suppression) -> str:
+    """A suppression as a user writes it: `kinspect: ignore[KI001]`."""
+    word = "ignore-file" if suppression.scope == "file" else "ignore"
+    rules = f"[{', '.join(suppression.rules)}]" if suppression.rules else ""
+    return f"kinspect: {word}{rules}"
+
+
+def unused(suppression: Suppression) -> str:
+    """What to say of a suppression that left nothing out."""
+    said = suppression.note or "it leaves nothing out"
+    return f"unused {comment(suppression)}: {said}"
+
+
+def general_fix(text: RuleText) -> str:
+    """A rule's fix where no finding is at hand: its figures are dots."""
+    return _FIELD.sub("…", text.fix)

@@ -1,0 +1,116 @@
+"""The report as Markdown, for pull requests and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from ..explain import view
+from ..model import KernelReport, Report, int_of, value_of
+from ..streams import no_commands
+from .markdown import cell, code, inline
+
+
+def write(report: Report, stream: TextIO) -> None:
+    """Writes a summary table and a section per kernel."""
+    lines: list[str] = ["# kinspect report", ""]
+    if report.kernels:
+        lines += _summary(report.kernels)
+    for kernel in report.kernels:
+        lines += _kernel(kernel)
+    if report.errors:
+        lines += ["## Failed", ""]
+        lines += _table(
+            ("file", "kernel", "stage", "what", "next step"),
+            ((e.file or "", e.kernel or "", e.stage, e.message, e.hint) for e in report.errors),
+        )
+    stream.write(no_commands("\n".join(lines).rstrip()) + "\n")
+
+
+def _summary(kernels: Sequence[KernelReport]) -> list[str]:
+    titles = ["kernel", "case", "arch", "VGPRs", "spills", "in hot loop", "LDS", "waves/EU"]
+    marked = any(map(view.assumption_mark, kernels))
+    return _table(
+        (*titles, "findings", *(["assumed"] if marked else [])),
+        (
+            (
+                k.name,
+                (k.variant.case or "") if k.variant else "",
+                k.arch or view.UNKNOWN,
+                view.show(value_of(k.metrics, "vgpr_count")),
+                view.show(value_of(k.metrics, "vgpr_spill_count")),
+                str(view.hot_scratch(k)),
+                view.kib(int_of(k.metrics, "lds_bytes")),
+                view.show(value_of(k.metrics, "occupancy.waves_per_eu")),
+                view.findings_summary(k),
+                *([view.assumption_mark(k)] if marked else []),
+            )
+            for k in kernels
+        ),
+    )
+
+
+def _kernel(kernel: KernelReport) -> list[str]:
+    m = kernel.metrics
+    case = f" {code(kernel.variant.case)}" if kernel.variant and kernel.variant.case else ""
+    lines = [f"## {code(kernel.name)}{case} on {inline(kernel.arch or 'an unknown target')}", ""]
+    configuration = view.configuration(kernel)
+    if configuration:
+        lines += [inline(configuration), ""]
+    if assumed := view.assumed(kernel):
+        lines += [f"**{inline(assumed[0].upper() + assumed[1:])}**", ""]
+    lines += _table(
+        ("VGPRs", "AGPRs", "SGPRs", "spills", "scratch", "LDS", "code"),
+        [
+            (
+                _of(view.show(value_of(m, "vgpr_count")), view.show(value_of(m, "vgpr_limit"))),
+                view.show(value_of(m, "agpr_count")),
+                view.show(value_of(m, "sgpr_count")),
+                view.show(value_of(m, "vgpr_spill_count")),
+                view.kib(int_of(m, "scratch_bytes")),
+                _of(view.kib(int_of(m, "lds_bytes")), view.kib(int_of(m, "lds_limit"))),
+                view.kib(int_of(m, "code_bytes")),
+            )
+        ],
+    )
+    lines += ["**Occupancy** " + "; ".join(view.occupancy_lines(kernel)), ""]
+    if kernel.unread:
+        lines += [f"**Note:** {view.unread(kernel)}.", ""]
+    for loop in kernel.loops:
+        if loop.hot:
+            lines += [f"**Hot loop {loop.id}** {view.loop_title(loop)}", ""]
+            pairs = view.scorecard(loop.metrics)
+            lines += _table([p[0] for p in pairs], [[p[1] for p in pairs]])
+    if kernel.main_loop is None and int_of(m, "instruction_count") is not None:
+        pairs = view.scorecard(m)
+        lines += [f"**{view.no_loop(kernel)}**; the whole kernel:", ""]
+        lines += _table([p[0] for p in pairs], [[p[1] for p in pairs]])
+    rows = view.memory_rows(kernel.memory_ops, kernel.main_loop)
+    if rows:
+        lines += _table(
+            ("accesses", "bits", "source", "note"),
+            ((f"{r.count} × `{r.mnemonic}`", view.show(r.bits), r.places, r.note) for r in rows),
+        )
+    lines += [
+        f"{view.findings_summary(kernel)}.",
+        "",
+    ]
+    for f in kernel.findings:
+        where = view.finding_place(f)
+        where = f" ({inline(where)})" if where else ""
+        lines.append(f"- **{f.severity}** {inline(f.rule)}: {inline(f.message)}{where}")
+        if f.fix:
+            lines.append(f"  {inline(f.advice)}")
+    lines += [f"- note: {inline(note)}" for note in kernel.notes]
+    return [*lines, ""]
+
+
+def _of(used: str, limit: str) -> str:
+    return f"{used} of {limit}"
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell(inline(text)) for text in cells) + " |"
+
+    return [line(titles), "|" + " --- |" * len(titles), *(line(row) for row in rows), ""]

@@ -1,0 +1,107 @@
+"""A profile as JSON: `{schema_version, run, kernels, reports}`; see profile.schema.json."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any, TextIO
+
+from ..explain import profile_view as words
+from ..recording import KernelProfile, Profile, Spread
+from ..report import json_write as json_v1
+from ..version import VERSION
+
+SCHEMA_VERSION = 1
+
+
+def write(profile: Profile, stream: TextIO) -> None:
+    """Writes the profile as one indented JSON document."""
+    json.dump(to_dict(profile), stream, indent=1, ensure_ascii=False)
+    stream.write("\n")
+
+
+def to_dict(profile: Profile) -> dict[str, Any]:
+    """The profile as plain JSON values. Dispatches are not in it, but for their number."""
+    run = profile.recording
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "kinspect", "version": VERSION},
+        "run": {
+            "path": run.path,
+            "profiler": dict(run.tool),
+            "command": list(run.command),
+            "parts": [asdict(part) for part in run.parts],
+            "agents": [asdict(agent) for agent in run.agents],
+            "dispatches": len(run.dispatches),
+            "counter_values": len(run.values),
+            "total_ns": profile.total_ns,
+            "summary": [asdict(top) for top in run.summary],
+            "transfers": [asdict(one) for one in run.transfers],
+            "samples": [
+                {
+                    "kernel": run.shapes[one.place.shape].name
+                    if one.place.shape is not None
+                    else None,
+                    "code_object": one.place.code_object,
+                    "offset": one.place.offset,
+                    "instruction": one.place.text,
+                    "comment": one.place.comment,
+                    "method": one.method,
+                    "count": one.count,
+                    "issued": one.issued,
+                    "reasons": dict(one.reasons),
+                }
+                for one in run.samples
+            ],
+            "traces": [
+                {
+                    "path": trace.path,
+                    "dispatch": trace.dispatch,
+                    "kernel": trace.kernel,
+                    "clock_mhz": trace.clock_mhz,
+                    "peak_waves_per_cu": trace.peak_waves_per_cu,
+                    "waves": len(trace.waves),
+                }
+                for trace in run.traces
+            ],
+        },
+        "notes": [*run.notes, *profile.notes],
+        "errors": [json_v1.error_fields(e) for e in (*run.errors, *profile.errors)],
+        "kernels": [_kernel(kernel) for kernel in profile.kernels],
+        "static_target": profile.static_target,
+        "reports": [json_v1.kernel_dict(report) for report in profile.reports],
+    }
+
+
+def _kernel(kernel: KernelProfile) -> dict[str, Any]:
+    return {
+        "id": kernel.id,
+        "name": kernel.name,
+        "role": kernel.role,
+        "launch": asdict(kernel.shape),
+        "agent": kernel.agent.key if kernel.agent is not None else None,
+        "dispatches": kernel.dispatches,
+        "counted": kernel.counted,
+        "warmups": kernel.warmups,
+        "grids": kernel.grids,
+        "duration": _duration(kernel),
+        "counters": {name: _spread(found) for name, found in kernel.counters.items()},
+        "metrics": json_v1.metrics_dict(kernel.metrics),
+        "lines": [json_v1.measured_line(line) for line in kernel.lines],
+        "match": {
+            "verdict": kernel.match.verdict,
+            "kernels": list(kernel.match.kernels),
+            "reasons": list(kernel.match.reasons),
+        },
+        "notes": list(kernel.notes),
+    }
+
+
+def _duration(kernel: KernelProfile) -> dict[str, Any] | None:
+    """How times are distributed, warm-up left out; `total` is of all dispatches, as everywhere."""
+    found, total = _spread(kernel.duration), words.total(kernel)
+    return found if found is None or total is None else {**found, "total": total}
+
+
+def _spread(found: Spread | None) -> dict[str, Any] | None:
+    return asdict(found) if found is not None else None

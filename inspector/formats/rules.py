@@ -1,0 +1,290 @@
+"""Rules for people: the list of them, one of them in full, and the faults of packs."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any, TextIO
+
+from ..explain.view import plural
+from ..lint.catalogue import Catalogue
+from ..lint.document import Fault
+from ..lint.rule import Pack, Rule, RuleText
+from .table import Column, rows_of
+
+WIDTH = 96
+SUMMARY_WIDTH = 80
+
+_LOOKS_AT: Mapping[tuple[str, bool], str] = MappingProxyType(
+    {
+        ("kernel", True): "each kernel as a whole",
+        ("loop", True): "each hot loop",
+        ("loop", False): "each loop",
+        ("instruction", True): "each memory access in a hot loop",
+        ("instruction", False): "each memory access",
+        ("wait", True): "each wait in a hot loop",
+        ("wait", False): "each wait",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A rule as its own pack has it, and the severity that each pack gives it."""
+
+    rule: Rule
+    packs: Mapping[str, str]
+
+    @property
+    def elsewhere(self) -> dict[str, str]:
+        """The other packs that hold it."""
+        return {name: s for name, s in self.packs.items() if name != self.rule.pack}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A pack's file after checking: the pack, or what is wrong."""
+
+    file: str
+    pack: Pack | None
+    faults: tuple[Fault, ...] = ()
+    unreadable: str | None = None
+
+    @property
+    def sound(self) -> bool:
+        return self.pack is not None
+
+
+def write_list(rules: Sequence[Listed], stream: TextIO) -> None:
+    """One line per rule."""
+    if not rules:
+        stream.write("no rules\n")
+        return
+    stream.writelines(f"{line}\n" for line in rows_of(_COLUMNS, rules))
+
+
+def write_list_md(rules: Sequence[Listed], stream: TextIO) -> None:
+    """The same as a table."""
+    titles = [column.title for column in _COLUMNS]
+    stream.write(f"| {' | '.join(titles)} |\n|{' --- |' * len(titles)}\n")
+    for listed in rules:
+        cells = (_cell(column.text(listed)) for column in _COLUMNS)
+        stream.write(f"| {' | '.join(cells)} |\n")
+
+
+def write_list_json(rules: Sequence[Listed], stream: TextIO) -> None:
+    """The rules in full."""
+    _dump({"rules": [_fields(listed) for listed in rules]}, stream)
+
+
+def write_one(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
+    """Everything about one rule."""
+    text = listed.rule.text
+    traits = ", ".join((text.severity, text.confidence, text.status))
+    stream.write(f"{text.id}  {text.name}   {traits}\n")
+    stream.write(f"{_origin(listed)}\n\n")
+    for title, value in _conditions(listed.rule):
+        stream.write(_hanging(title, value))
+    names = _names(listed.rule, catalogue)
+    if names:
+        stream.write("\nReads\n")
+        stream.writelines(f"  {line}\n" for line in rows_of(_NAMES, names)[1:])
+    for title, prose in (("Why", text.explain), ("What to change", _advice(text))):
+        if prose:
+            filled = textwrap.fill(
+                prose, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+            )
+            stream.write(f"\n{title}\n{filled}\n")
+    if text.references:
+        stream.write("\nReferences\n")
+        stream.writelines(f"  {r.title}\n    {r.url}\n" for r in text.references)
+
+
+def write_one_md(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
+    """The same as Markdown."""
+    text = listed.rule.text
+    traits = ", ".join((text.severity, text.confidence, text.status))
+    lines = [f"# {text.id} {text.name}", "", f"{traits}. {_origin(listed)}", ""]
+    for title, value in _conditions(listed.rule):
+        shown = f"`{value}`" if title in _CODE else value
+        lines.append(f"- {title}: {shown}")
+    names = _names(listed.rule, catalogue)
+    if names:
+        lines += ["", "| reads | unit | meaning |", "| --- | --- | --- |"]
+        lines += [f"| `{name}` | {_cell(unit)} | {_cell(what)} |" for name, unit, what in names]
+    for title, prose in (("Why", text.explain), ("What to change", _advice(text))):
+        if prose:
+            lines += ["", f"## {title}", "", prose.strip()]
+    if text.references:
+        lines += ["", "## References", ""]
+        lines += [f"- [{r.title}]({r.url})" for r in text.references]
+    stream.write("\n".join(lines) + "\n")
+
+
+def write_one_json(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
+    """The same as JSON."""
+    reads = [
+        {"name": name, "unit": unit, "description": what}
+        for name, unit, what in _names(listed.rule, catalogue)
+    ]
+    _dump({**_fields(listed), "reads": reads}, stream)
+
+
+def write_checked(files: Sequence[Checked], stream: TextIO) -> None:
+    """Every fault on a line of its own; what each sound file holds."""
+    for checked in files:
+        stream.writelines(f"{fault}\n" for fault in checked.faults)
+        if checked.unreadable is not None:
+            stream.write(f"{checked.unreadable}\n")
+        if checked.pack is not None:
+            stream.write(f"{checked.file}: {_holds(checked.pack)}, no faults\n")
+    failed = [checked for checked in files if not checked.sound]
+    if failed:
+        count = sum(len(c.faults) + (c.unreadable is not None) for c in failed)
+        stream.write(f"{plural(count, 'fault')} in {len(failed)} of {plural(len(files), 'file')}\n")
+
+
+def write_checked_json(files: Sequence[Checked], stream: TextIO) -> None:
+    """The same as JSON."""
+    found = [
+        {
+            "file": checked.file,
+            "rules": None if checked.pack is None else len(checked.pack.rules),
+            "error": checked.unreadable,
+            "faults": [
+                {"file": f.file, "line": f.line, "column": f.column, "message": f.message}
+                for f in checked.faults
+            ],
+        }
+        for checked in files
+    ]
+    _dump({"files": found}, stream)
+
+
+def _advice(text: RuleText) -> str:
+    """The fix, and what came of it on real kernels."""
+    tried = text.tried
+    if not text.fix or tried is None:
+        return text.fix
+    if not tried.count:
+        return f"{text.fix.rstrip()} (Not tried on real kernels yet.)"
+    outcome = f"helped {tried.helped}, did nothing for {tried.nothing}, made {tried.worse} worse"
+    return f"{text.fix.rstrip()} (Tried on {plural(tried.count, 'kernel')}: {outcome}.)"
+
+
+def _origin(listed: Listed) -> str:
+    rule = listed.rule
+    others = ", ".join(
+        name if severity == rule.text.severity else f"{name} (as {severity})"
+        for name, severity in listed.elsewhere.items()
+    )
+    return f"pack {rule.pack} ({rule.file}:{rule.line})" + (f", also in {others}" if others else "")
+
+
+def _holds(pack: Pack) -> str:
+    own = sum(rule.file == pack.file for rule in pack.rules)
+    taken_over = len(pack.rules) - own
+    return plural(own, "rule") + (f" and {taken_over} taken over" if taken_over else "")
+
+
+def _conditions(rule: Rule) -> list[tuple[str, str]]:
+    text = rule.text
+    found = [
+        ("Looks at", _LOOKS_AT[text.scope, text.hot_only]),
+        ("Only where", " ".join((text.when or "").split())),
+        ("Requires", " ".join(text.require.split())),
+        ("Else says", " ".join(text.message.split())),
+        ("Silent for", ", ".join(text.superseded_by)),
+        ("Tags", ", ".join(text.tags)),
+    ]
+    return [(title, value) for title, value in found if value]
+
+
+_CODE = frozenset({"Only where", "Requires", "Else says"})
+
+
+def _names(rule: Rule, catalogue: Catalogue) -> list[tuple[str, str, str]]:
+    """What the rule reads: name, unit, meaning; a metric with fields once."""
+    found = {}
+    for name in (*rule.names, *rule.fix.names):
+        spec = catalogue.spec(name.metric)
+        shown = name.name if name.field is None else name.name.removesuffix(f".{name.field}")
+        found[shown] = (shown, spec.unit if spec else "", spec.description if spec else "")
+    return list(found.values())
+
+
+def _fields(listed: Listed) -> dict[str, Any]:
+    rule = listed.rule
+    text = rule.text
+    return {
+        "id": text.id,
+        "name": text.name,
+        "severity": text.severity,
+        "confidence": text.confidence,
+        "status": text.status,
+        "scope": text.scope,
+        "hot_only": text.hot_only,
+        "when": text.when,
+        "require": text.require,
+        "message": text.message,
+        "explain": text.explain,
+        "fix": text.fix,
+        "fix_tried": None if text.tried is None else asdict(text.tried),
+        "superseded_by": list(text.superseded_by),
+        "prevents_launch": text.prevents_launch,
+        "tags": list(text.tags),
+        "references": [{"title": r.title, "url": r.url} for r in text.references],
+        "pack": rule.pack,
+        "file": rule.file,
+        "line": rule.line,
+        "packs": dict(listed.packs),
+    }
+
+
+def _summary(text: str) -> str:
+    """The first sentence, cut where it is long."""
+    words = " ".join(text.split())
+    end = words.find(". ")
+    return textwrap.shorten(words if end < 0 else words[:end], SUMMARY_WIDTH, placeholder=" …")
+
+
+def _hanging(title: str, value: str) -> str:
+    lead = f"{title:<12}"
+    filled = textwrap.fill(
+        value,
+        WIDTH,
+        initial_indent=lead,
+        subsequent_indent=" " * len(lead),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return f"{filled}\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _dump(value: Mapping[str, Any], stream: TextIO) -> None:
+    json.dump(value, stream, indent=1, ensure_ascii=False)
+    stream.write("\n")
+
+
+_COLUMNS = [
+    Column("id", lambda listed: listed.rule.text.id),
+    Column("name", lambda listed: listed.rule.text.name),
+    Column("severity", lambda listed: listed.rule.text.severity),
+    Column("scope", lambda listed: listed.rule.text.scope),
+    Column("status", lambda listed: listed.rule.text.status),
+    Column("confidence", lambda listed: listed.rule.text.confidence),
+    Column("pack", lambda listed: listed.rule.pack),
+    Column("what it is about", lambda listed: _summary(listed.rule.text.explain)),
+]
+_NAMES = [
+    Column("name", lambda entry: entry[0]),
+    Column("unit", lambda entry: entry[1]),
+    Column("meaning", lambda entry: entry[2]),
+]

@@ -1,0 +1,314 @@
+"""A lint report as SARIF 2.1.0, for code scanning and for editors.
+
+Code scanning shows one alert per result, so the findings of a kernel's specialisations at one place
+are one result, which names them. Its limits hold: GitHub takes 25,000 results of a run, and shows
+a result only in a file of the repository.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TextIO
+from urllib.parse import quote
+
+from ..lint.results import LintReport, Suppression
+from ..lint.rule import Rule
+from ..model import ErrorRecord
+from ..printable import printable_columns
+from . import lint_view as view
+from .lint_view import Group, Place
+from .places import relative, root_of
+
+SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+ROOT = "%SRCROOT%"
+FINGERPRINT = "kinspect/v1"
+MOST_RESULTS = 25_000
+MOST_RELATED = 10
+"""Lines of the assembly that a result lists."""
+MOST_TAGS = 20
+MOST_LISTED = 100
+"""Specialisations that a result lists."""
+_LEVELS = view.WORDS
+_PRECISION = MappingProxyType({"certain": "very-high", "likely": "high", "possible": "medium"})
+_PROBLEM = MappingProxyType({"error": "error", "warning": "warning", "info": "recommendation"})
+_STATES: tuple[view.State, ...] = ("new", "known", "suppressed")
+
+
+def write(
+    report: LintReport, stream: TextIO, *, root: Path | None = None, most: int = MOST_RESULTS
+) -> None:
+    """Writes a log with one run.
+
+    Args:
+        report: the result.
+        stream: where to.
+        root: of the repository; files below it are named from it. None: found from the current
+            folder, see `root_of`.
+        most: results; the worst are kept.
+    """
+    json.dump(to_dict(report, root or root_of(), most), stream, indent=2)
+    stream.write("\n")
+
+
+def to_dict(report: LintReport, root: Path, most: int = MOST_RESULTS) -> dict[str, Any]:
+    """The log as plain values."""
+    groups = view.groups(report, _STATES)
+    rules = {rule: index for index, rule in enumerate(report.rules)}
+    files = _Files(root)
+    prints = _Fingerprints(files)
+    results = [_result(report, g, rules, files, prints.of(g)) for g in groups[:most]]
+    notices = [_error(error, files) for error in report.errors]
+    if len(groups) > most:
+        notices.append(_notice(f"{len(groups) - most} results of lesser weight are left out"))
+    notices += [_notice(note) for note in report.notes]
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": _driver(report)},
+                "automationDetails": {"id": _category(report)},
+                "invocations": [
+                    {
+                        "executionSuccessful": not report.errors,
+                        "toolExecutionNotifications": notices,
+                        "toolConfigurationNotifications": [
+                            _unused(suppression, files) for suppression in report.unused
+                        ],
+                    }
+                ],
+                "originalUriBaseIds": {
+                    ROOT: {"description": {"text": "The root of the repository."}}
+                },
+                "columnKind": "unicodeCodePoints",
+                "results": results,
+                "properties": {
+                    "target": printable_columns(report.target),
+                    "packs": list(report.packs),
+                    "failOn": report.fail_on,
+                    "baseline": report.baseline,
+                    "gone": list(report.gone),
+                },
+            }
+        ],
+    }
+
+
+def _driver(report: LintReport) -> dict[str, Any]:
+    driver: dict[str, Any] = {
+        "name": "kinspect",
+        "version": report.tool.get("version", ""),
+        "rules": [_rule(rule) for rule in report.rules.values()],
+    }
+    if "uri" in report.tool:
+        driver["informationUri"] = report.tool["uri"]
+    return driver
+
+
+def _category(report: LintReport) -> str:
+    """What tells this run from others over the same repository; code scanning replaces the alerts
+    of an earlier run by those of a later one of the same category, which ends in a slash.
+    """
+    archs = "+".join(sorted({k.arch for k in report.kernels if k.arch}))
+    return (
+        "/".join(part for part in ("kinspect", printable_columns(report.target), archs) if part)
+        + "/"
+    )
+
+
+# --------------------------------------------------------------------------- rules
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    text = rule.text
+    see = [f"- [{r.title}]({r.url})" for r in text.references]
+    fix = view.general_fix(text)
+    parts = [text.explain, f"**What to do.** {fix}" if fix else "", "\n".join(see)]
+    plain = [text.explain, f"What to do: {fix}" if fix else ""]
+    name = text.name.replace("-", " ")
+    described = {
+        "id": text.id,
+        "name": text.name,
+        "shortDescription": {"text": f"{name[:1].upper()}{name[1:]}."},
+        "fullDescription": {"text": printable_columns(text.explain or text.name)},
+        "help": {
+            "text": printable_columns("\n\n".join(p for p in plain if p) or text.name),
+            "markdown": printable_columns("\n\n".join(p for p in parts if p) or text.name),
+        },
+        "defaultConfiguration": {"level": _LEVELS[text.severity]},
+        "properties": {
+            "tags": list(dict.fromkeys(("performance", *text.tags, text.status)))[:MOST_TAGS],
+            "precision": _PRECISION[text.confidence],
+            "problem.severity": _PROBLEM[text.severity],
+            "status": text.status,
+            "scope": text.scope,
+        },
+    }
+    if text.references:
+        described["helpUri"] = text.references[0].url
+    return described
+
+
+# --------------------------------------------------------------------------- results
+
+
+def _result(
+    report: LintReport, group: Group, rules: Mapping[str, int], files: _Files, fingerprint: str
+) -> dict[str, Any]:
+    finding = group.first
+    at, others = files.anchor(group)
+    more = view.others(group)
+    kernel = view.name_of(group.kernel)
+    message = f"{finding.message} ({kernel}{', ' + more if more else ''})"
+    result: dict[str, Any] = {
+        "ruleId": finding.rule,
+        "level": _LEVELS[finding.severity],
+        "message": {"text": printable_columns(message)},
+        "locations": [
+            {
+                "physicalLocation": files.physical(at),
+                "logicalLocations": [
+                    {
+                        "name": printable_columns(group.kernel.name),
+                        "fullyQualifiedName": printable_columns(kernel),
+                        "kind": "function",
+                    }
+                ],
+            }
+        ],
+        "partialFingerprints": {FINGERPRINT: fingerprint},
+        "suppressions": _suppressions(group),
+        "properties": {
+            "confidence": finding.confidence,
+            "specialisations": [
+                {"kernel": printable_columns(s.kernel.id), "fingerprint": s.finding.fingerprint}
+                for s in group.seen[:MOST_LISTED]
+            ],
+            "count": len(group.seen),
+            "evidence": {
+                k: dict(v) if isinstance(v, Mapping) else v for k, v in finding.evidence.items()
+            },
+            "fix": printable_columns(finding.advice),
+        },
+    }
+    if finding.rule in rules:
+        result["ruleIndex"] = rules[finding.rule]
+    if report.baseline is not None:
+        result["baselineState"] = "unchanged" if group.state == "known" else "new"
+    if others:
+        result["relatedLocations"] = [
+            {"id": n, "physicalLocation": files.physical(place), "message": {"text": text}}
+            for n, (place, text) in enumerate(others, 1)
+        ]
+    return result
+
+
+def _suppressions(group: Group) -> list[dict[str, Any]]:
+    """Empty for what counts: then it is known not to be suppressed."""
+    if group.state != "suppressed":
+        return []
+    if isinstance(group.by, Suppression):
+        said = group.by.reason or f"{view.comment(group.by)} in line {group.by.line}"
+        return [{"kind": "inSource", "justification": printable_columns(said)}]
+    return [{"kind": "external", "justification": printable_columns(group.by or "")}]
+
+
+class _Files:
+    """Names files for SARIF: from the root of the repository where they lie below it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._known: dict[str, str | None] = {}
+
+    def below(self, file: str) -> str | None:
+        if file not in self._known:
+            self._known[file] = relative(file, self._root)
+        return self._known[file]
+
+    def anchor(self, group: Group) -> tuple[Place, list[tuple[Place, str]]]:
+        """Where the result is shown, and what else is worth a link with what to call it.
+
+        A place outside of the repository would not be shown: then the next best stands in, and the
+        place is a link.
+        """
+        kernel, place = group.kernel, group.place
+        choices = view.places(kernel, group.first)
+        at = next((c for c in choices if self.below(c.file) is not None), place)
+        others = [(place, "the source line")] if at != place else []
+        listing = view.assembly_of(kernel, group.first)[:MOST_RELATED]
+        others += [
+            (listed, f"the assembly: {printable_columns(listed.text)}".rstrip(": "))
+            for listed in listing
+            if listed not in (at, place)
+        ]
+        return at, others
+
+    def physical(self, place: Place) -> dict[str, Any]:
+        below = self.below(place.file)
+        region: dict[str, Any] = {"startLine": place.line or 1}
+        if place.whole and place.text.strip():
+            region["snippet"] = {"text": printable_columns(place.text)}
+        return {"artifactLocation": self.artifact(place.file, below), "region": region}
+
+    def artifact(self, file: str, below: str | None) -> dict[str, str]:
+        if below is not None:
+            return {"uri": _uri(below), "uriBaseId": ROOT}
+        absolute = file.startswith("/")
+        return {"uri": f"file://{_uri(file)}" if absolute else _uri(file)}
+
+
+def _uri(path: str) -> str:
+    # A colon in the first part would read as a scheme; quoted everywhere it never does.
+    return quote(path.encode("utf-8", "surrogatepass"), safe="/")
+
+
+class _Fingerprints:
+    """Recognises a result after its specialisations, its figures or its line have changed."""
+
+    def __init__(self, files: _Files) -> None:
+        self._files = files
+        self._given: dict[str, int] = {}
+
+    def of(self, group: Group) -> str:
+        """A hash of rule, kernel, file and text of the line; the n-th that would be the same of a
+        run is told apart by its number.
+        """
+        file = self._files.below(group.place.file) or group.place.file
+        parts = (group.first.rule, group.kernel.name, file, group.place.text.strip())
+        key = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        nth = self._given.get(key, 0) + 1
+        self._given[key] = nth
+        return f"{key}:{nth}"
+
+
+# --------------------------------------------------------------------------- notifications
+
+
+def _notice(text: str, level: str = "note", at: Sequence[Any] = ()) -> dict[str, Any]:
+    notice: dict[str, Any] = {"level": level, "message": {"text": printable_columns(text)}}
+    if at:
+        notice["locations"] = list(at)
+    return notice
+
+
+def _error(error: ErrorRecord, files: _Files) -> dict[str, Any]:
+    said = ": ".join(part for part in (error.kernel, error.stage, error.message) if part)
+    text = f"{said}; {error.hint}" if error.hint else said
+    return _notice(text, "error", _locations([error.file] if error.file else [], files))
+
+
+def _unused(suppression: Suppression, files: _Files) -> dict[str, Any]:
+    at = Place(suppression.file, suppression.line)
+    return _notice(view.unused(suppression), "warning", [{"physicalLocation": files.physical(at)}])
+
+
+def _locations(names: Iterable[str], files: _Files) -> list[dict[str, Any]]:
+    return [
+        {"physicalLocation": {"artifactLocation": files.artifact(n, files.below(n))}} for n in names
+    ]

@@ -1,0 +1,102 @@
+"""Where a kernel stalls, by measurement, with what static analysis says of the same place.
+
+A load's latency shows at the wait that waits for it, so a wait names its loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..explain import view
+from ..model import KernelReport, MeasuredLine, SourceLoc, WaitOp
+from ..profile.placing.loop_costs import Beside, amount, beside, measure_of
+
+MOST_LOADS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A line of the assembly that cost something. `share` is of all the kernel's, %."""
+
+    line: int
+    mnemonic: str
+    loop: str | None
+    source: SourceLoc | None
+    stall_cycles: int | None
+    samples: int | None
+    cost: int
+    share: float | None
+    beside: tuple[str, ...]
+
+    @property
+    def place(self) -> str:
+        return view.place(self.source)
+
+
+def stalls(report: KernelReport) -> list[Stall]:
+    """The lines that cost something, dearest first; empty where nothing was measured by line."""
+    lines = report.measured_lines
+    if not lines:
+        return []
+    measure = measure_of(lines)
+    total = sum(amount(line, measure) or 0 for line in lines)
+    known = {one.line: one for one in beside(report)}
+    found = [
+        Stall(
+            line=line.line,
+            mnemonic=line.mnemonic,
+            loop=line.loop,
+            source=line.source.in_user_code if line.source is not None else None,
+            stall_cycles=line.stall_cycles,
+            samples=line.samples,
+            cost=cost,
+            share=100 * cost / total if total else None,
+            beside=(*_reasons(line), *_said(known.get(line.line))),
+        )
+        for line in lines
+        if (cost := amount(line, measure) or 0) > 0
+    ]
+    found.sort(key=lambda stall: (-stall.cost, stall.line))
+    return found
+
+
+def _reasons(line: MeasuredLine) -> tuple[str, ...]:
+    """The two most frequent reasons of its samples."""
+    if not line.reasons:
+        return ()
+    total = sum(line.reasons.values())
+    top = sorted(line.reasons.items(), key=lambda item: -item[1])[:2]
+    return (", ".join(f"{name.replace('_', ' ')} {100 * n / total:.0f} %" for name, n in top),)
+
+
+def _said(known: Beside | None) -> Iterator[str]:
+    if known is None:
+        return
+    yield from known.rules
+    for wait in known.waits:
+        if wait.verdict not in (None, "needed"):
+            yield _verdict(wait)
+    if known.waits_for:
+        places = list(
+            dict.fromkeys(
+                f"{one.mnemonic or ''} {_at(one.source, one.line)}".strip()
+                for one in known.waits_for
+            )
+        )
+        more = f" and {len(places) - MOST_LOADS} more" if len(places) > MOST_LOADS else ""
+        yield f"waits for {', '.join(places[:MOST_LOADS])}{more}"
+    if known.access is not None:
+        bits, widest = view.show(known.access.bits), view.show(known.access.widest)
+        yield f"{bits} of {widest} bits, limited by {known.access.limited_by}"
+    if known.spill is not None:
+        yield f"spill {known.spill}"
+
+
+def _verdict(wait: WaitOp) -> str:
+    enough = f", {wait.counter}({wait.could_be}) would do" if wait.could_be is not None else ""
+    return f"{wait.verdict} wait{enough}"
+
+
+def _at(source: SourceLoc | None, line: int) -> str:
+    return view.place(source.in_user_code) if source is not None else f"line {line}"

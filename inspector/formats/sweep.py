@@ -1,0 +1,190 @@
+"""A sweep for people at a terminal: one table per kernel and target, the Pareto front marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from ..compare.sweep.figures import COLUMNS, Work
+from ..compare.sweep.pareto import Objective
+from ..compare.sweep.table import Line, Sweep, Table
+from ..explain import view
+from .paper import Line as Text
+from .paper import Paper, paper_for, wrapped
+from .table import Column, rows_of
+
+SHOWN = (
+    "vgprs",
+    "agprs",
+    "sgprs",
+    "vgpr_spills",
+    "scratch_in_loops",
+    "lds_bytes",
+    "waves_per_eu",
+    "limiter",
+    "matrix_per_iteration",
+    "full_waits_per_iteration",
+    "scratch_per_work",
+    "matrix_cycles_per_work",
+    "full_waits_per_work",
+    "code_bytes",
+)
+"""The columns of the text table; the other formats have them all."""
+_WORK: Mapping[Work | None, tuple[str, str]] = {
+    "mac": (
+        "MMAC",
+        "per million multiply-accumulates that the source's dots need in the main loop (M·N·K),"
+        " of all waves of the workgroup together: what waves repeat or tiles pad is no work",
+    ),
+    "element": (
+        "kelem",
+        "per thousand elements that the source loads as tiles in the main loop, or in the kernel"
+        " where it has none, all waves of the workgroup together",
+    ),
+}
+"""Kind of needed work -> what a column's heading calls it, and what that means."""
+MARK = "*"
+DOUBT = "?"
+"""Marks points of which an objective is unknown: nothing can be said to beat them."""
+NONE = "–"
+MOST_NOTE = 72
+_WHOLE = 1000
+"""From here on figures per work are shown without a fraction."""
+_PER_WORK = frozenset({"scratch_per_work", "matrix_cycles_per_work", "full_waits_per_work"})
+_SIZES = frozenset({"lds_bytes", "code_bytes", "scratch_bytes"})
+_NOT_TIMES = (
+    "They are facts of the compiled code, not a time and not a ranking: measure the marked points."
+)
+
+
+def write(sweep: Sweep, stream: TextIO, *, color: bool | None = None) -> None:
+    """Prints the tables as they are, then what they rest on."""
+    paper = paper_for(stream, color)
+    for table in sweep.tables:
+        _table(paper, table)
+        paper.print(Text())
+    for unit in dict.fromkeys(map(_unit, sweep.tables)):
+        if unit is not None:
+            _wrapped(paper, f"/{_WORK[unit][0]}: {_WORK[unit][1]}")
+    for objectives in dict.fromkeys(t.objectives for t in sweep.tables if t.objectives):
+        _wrapped(paper, f"{MARK} {_front(objectives)}. {_NOT_TIMES}")
+    if any(line.pareto and line.unknown for table in sweep.tables for line in table.lines):
+        _wrapped(
+            paper,
+            f"{DOUBT} one of these is unknown of the point: no other point can be said to beat it,"
+            " nor it another",
+        )
+    for error in sweep.errors:
+        _wrapped(paper, f"not captured: {error.message}")
+    for note in sweep.notes:
+        _wrapped(paper, f"note: {note}")
+    _wrapped(paper, summary(sweep))
+
+
+def summary(sweep: Sweep) -> str:
+    """How many points there are, and what became of them."""
+    counts = sweep.counts
+    parts = [f"{view.plural(counts.done, 'point')} in {sweep.seconds:.1f} s"]
+    parts.append(f"{counts.from_store} from the store")
+    if counts.failed:
+        parts.append(f"{counts.failed} failed")
+    if counts.missing is None:
+        parts.append("interrupted before all points were known")
+    elif counts.missing:
+        parts.append(f"{counts.missing} missing")
+    return ", ".join(parts)
+
+
+def _table(paper: Paper, table: Table) -> None:
+    title = Text(f"{table.kernel}[{table.case}]" if table.case else table.kernel, "bold")
+    title.append(f"  {table.arch}  {view.file_name(table.file)}  {' '.join(table.types)}")
+    for part in wrapped(title, paper.width, "  "):
+        paper.print(part)
+    unit = _unit(table)
+    columns = [
+        Column("", _mark, right=True),
+        Column("#", lambda line: str(line.number), right=True),
+        *(_value_column(name) for name in table.names),
+        *(_figure_column(name, unit) for name in _shown(table, unit)),
+        Column("", _note),
+    ]
+    for index, text in enumerate(rows_of(columns, table.lines)):
+        front = index > 0 and table.lines[index - 1].pareto
+        paper.print(Text(f"  {text}", style="bold" if index == 0 or front else ""))
+
+
+def _value_column(name: str) -> Column:
+    return Column(name, lambda line: view.show(line.values[name]), right=True)
+
+
+def _figure_column(name: str, unit: Work | None) -> Column:
+    column = next(c for c in COLUMNS if c.name == name)
+    words = name == "limiter"
+    title = column.title
+    if name in _PER_WORK and unit is not None:
+        title = f"{title.partition('/')[0]}/{_WORK[unit][0]}"
+    return Column(title, lambda line: _figure(line, name), right=not words)
+
+
+def _unit(table: Table) -> Work | None:
+    """What needed work is counted in; None where no objective rests on it."""
+    return next((o.work for o in table.objectives if o.work is not None), None)
+
+
+def _shown(table: Table, unit: Work | None) -> tuple[str, ...]:
+    """The columns; per work those that are objectives, and scratch where there is any."""
+    asked = {o.column for o in table.objectives} if unit is not None else set()
+    figures = [line.row.figures for line in table.lines if line.row.figures is not None]
+    if not any(one.scratch_in_loops or one.scratch_per_work for one in figures):
+        asked.discard("scratch_per_work")
+    return tuple(name for name in SHOWN if name not in _PER_WORK or name in asked)
+
+
+def _mark(line: Line) -> str:
+    if not line.pareto:
+        return ""
+    return DOUBT if line.unknown else MARK
+
+
+def _figure(line: Line, name: str) -> str:
+    figures = line.row.figures
+    if figures is None:
+        return ""
+    value: Any = getattr(figures, name)
+    if name in _SIZES:
+        return view.kib(value)
+    if value is None:
+        # Per iteration of a loop that is not there.
+        return NONE if name.endswith("_per_iteration") else view.UNKNOWN
+    if name in _PER_WORK:
+        return f"{value:.0f}" if value >= _WHOLE else f"{value:.4g}"
+    return view.show(value)
+
+
+def _note(line: Line) -> str:
+    row = line.row
+    if row.error is not None:
+        text = f"failed in {row.error.stage}: {row.error.message}"
+    elif row.figures is not None and row.figures.cannot_launch is not None:
+        text = f"cannot launch: {row.figures.cannot_launch}"
+    elif line.same_as is not None:
+        text = f"same code as #{line.same_as}"
+    else:
+        return ""
+    text = " ".join(text.split())
+    return text if len(text) <= MOST_NOTE else f"{text[: MOST_NOTE - 1]}…"
+
+
+def _front(objectives: tuple[Objective, ...]) -> str:
+    named = ", ".join(o.text for o in objectives[:-1])
+    last = objectives[-1].text
+    aims = f"{named} and {last}" if named else last
+    return (
+        "on the Pareto front: no other point is at least as good in all of these and better in"
+        f" one: {aims}"
+    )
+
+
+def _wrapped(paper: Paper, text: str) -> None:
+    for part in wrapped(Text(f"  {text}", "dim"), paper.width, "    "):
+        paper.print(part)

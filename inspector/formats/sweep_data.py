@@ -1,0 +1,107 @@
+"""A sweep for machines: CSV with units in the header, and JSON, `schema_version` 1.
+
+Compatibility of the JSON: within version 1 keys are only added, never renamed, removed or given
+another meaning. `sweep.schema.json` beside this file describes it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import asdict
+from typing import Any, TextIO
+
+from ..compare.sweep.figures import COLUMNS, as_dict
+from ..compare.sweep.table import Line, Sweep, Table, everything
+from ..report.json_write import error_fields
+
+SCHEMA_VERSION = 1
+
+
+def write_json(sweep: Sweep, stream: TextIO) -> None:
+    """Writes the sweep as one indented JSON document."""
+    json.dump(to_dict(sweep), stream, indent=1, ensure_ascii=False)
+    stream.write("\n")
+
+
+def to_dict(sweep: Sweep) -> dict[str, Any]:
+    """The sweep as plain JSON values."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": dict(sweep.tool),
+        "targets": list(sweep.targets),
+        "axes": [{"name": a.name, "values": list(a.values)} for a in sweep.axes],
+        "columns": [{"name": c.name, "unit": c.unit, "meaning": c.meaning} for c in COLUMNS],
+        "points": asdict(sweep.counts),
+        "seconds": {"capture": round(sweep.capture_seconds, 3), "total": round(sweep.seconds, 3)},
+        "tables": [_table(table) for table in sweep.tables],
+        "errors": [error_fields(error) for error in sweep.errors],
+        "notes": list(sweep.notes),
+    }
+
+
+def _table(table: Table) -> dict[str, Any]:
+    return {
+        "file": table.file,
+        "kernel": table.kernel,
+        "case": table.case,
+        "arch": table.arch,
+        "types": list(table.types),
+        "names": list(table.names),
+        "objectives": [
+            {"column": o.column, "aim": "more" if o.more else "fewer", "per": o.work}
+            for o in table.objectives
+        ],
+        "rows": [_row(line) for line in table.lines],
+    }
+
+
+def _row(line: Line) -> dict[str, Any]:
+    row = line.row
+    return {
+        "number": line.number,
+        "point": dict(line.values),
+        "settings": everything(row),
+        "pareto": line.pareto,
+        "unknown_objectives": list(line.unknown),
+        "same_as": line.same_as,
+        "figures": as_dict(row.figures) if row.figures is not None else None,
+        "error": error_fields(row.error) if row.error is not None else None,
+        "from_store": row.from_store,
+        "seconds": round(row.seconds, 6),
+    }
+
+
+def write_csv(sweep: Sweep, stream: TextIO) -> None:
+    """Writes one header and one line per point; a cell is empty where nothing is known.
+
+    What all points have in common stands there as well: the header does not depend on values.
+    """
+    names = list(dict.fromkeys(name for table in sweep.tables for name in table.names))
+    settings = (name for row in sweep.rows for name in everything(row))
+    names = list(dict.fromkeys((*names, *settings)))
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(
+        [
+            *("file", "kernel", "case", "arch", "types", "number"),
+            *names,
+            *(f"{c.name} [{c.unit}]" if c.unit else c.name for c in COLUMNS),
+            *("pareto", "same_as", "cannot_launch", "error", "from_store", "seconds [s]"),
+        ]
+    )
+    for table in sweep.tables:
+        for line in table.lines:
+            row = line.row
+            known = everything(row)
+            figures = as_dict(row.figures) if row.figures is not None else {}
+            types = " ".join(table.types)
+            writer.writerow(
+                [
+                    *(table.file, table.kernel, table.case, table.arch, types, line.number),
+                    *(known.get(name) for name in names),
+                    *(figures.get(c.name) for c in COLUMNS),
+                    *(int(line.pareto), line.same_as, figures.get("cannot_launch")),
+                    row.error.message if row.error is not None else None,
+                    *(int(row.from_store), round(row.seconds, 6)),
+                ]
+            )

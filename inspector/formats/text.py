@@ -1,0 +1,250 @@
+"""The report for people at a terminal: one screen per kernel, worst first, a table when many."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from ..explain import view
+from ..model import Finding, KernelReport, Report, int_of, value_of
+from .paper import Line, Paper, paper_for, wrapped
+from .spills import spill_lines
+from .table import Column, rows_of
+
+BAR_WIDTH = 20
+DETAILS_UP_TO = 3
+"""With more kernels than this, a table comes first and only the worst is shown in full."""
+
+_STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+
+
+def write(
+    report: Report, stream: TextIO, *, details: bool = False, color: bool | None = None
+) -> None:
+    """Prints the report. `details` shows every kernel in full, however many there are."""
+    paper = paper_for(stream, color)
+    kernels = report.kernels
+    if len(kernels) > 1:
+        _table(paper, kernels)
+    shown = kernels if details or len(kernels) <= DETAILS_UP_TO else kernels[:1]
+    for kernel in shown:
+        paper.print(Line())
+        _kernel(paper, kernel)
+    if len(shown) < len(kernels):
+        paper.print(Line())
+        rest = len(kernels) - len(shown)
+        more = (
+            f"  {view.plural(rest, 'more kernel')}: --kernel NAME shows one, --details all of them,"
+            " --format json is for machines"
+        )
+        paper.print(Line(more, "dim"))
+
+
+# --------------------------------------------------------------------------- many kernels
+
+
+def _table(paper: Paper, kernels: tuple[KernelReport, ...]) -> None:
+    files = {view.path_of(k) for k in kernels}
+    columns = [
+        Column("file", lambda k: view.file_name(view.path_of(k)) if len(files) > 1 else ""),
+        Column("kernel", lambda k: k.name),
+        Column("case", lambda k: (k.variant.case or "") if k.variant else ""),
+        Column("arch", lambda k: k.arch or view.UNKNOWN),
+        Column("VGPRs", lambda k: view.show(value_of(k.metrics, "vgpr_count")), right=True),
+        Column("spills", lambda k: view.show(value_of(k.metrics, "vgpr_spill_count")), right=True),
+        Column("in loop", lambda k: str(view.hot_scratch(k)), right=True),
+        Column("LDS", lambda k: view.kib(int_of(k.metrics, "lds_bytes")), right=True),
+        Column(
+            "waves/EU",
+            lambda k: view.show(value_of(k.metrics, "occupancy.waves_per_eu")),
+            right=True,
+        ),
+        Column("limited by", lambda k: view.show(value_of(k.metrics, "occupancy.limiter"))),
+        Column("MFMA/iter", _matrix, right=True),
+        Column("full waits", _full_waits, right=True),
+        Column("findings", _marks),
+        Column("assumed", view.assumption_mark),
+    ]
+    for index, line in enumerate(rows_of(columns, kernels)):
+        paper.print(Line(line, style="bold" if index == 0 else ""))
+
+
+def _matrix(kernel: KernelReport) -> str:
+    loop = view.main_loop(kernel)
+    return str(view.count(loop.metrics, "mfma", "wmma")) if loop else "–"
+
+
+def _full_waits(kernel: KernelReport) -> str:
+    loop = view.main_loop(kernel)
+    return str(view.count(loop.metrics, "full_wait")) if loop else "–"
+
+
+def _marks(kernel: KernelReport) -> str:
+    letters = {"error": "E", "warning": "W", "info": "N"}
+    parts = []
+    for severity, letter in letters.items():
+        n = sum(f.severity == severity for f in kernel.findings)
+        if n:
+            parts.append(f"{n}{letter}")
+    return " ".join(parts)
+
+
+# --------------------------------------------------------------------------- one kernel
+
+
+def _kernel(paper: Paper, kernel: KernelReport) -> None:
+    title = Line(kernel.name, style="bold")
+    title.append(f"  {kernel.arch or 'unknown target'}")
+    if kernel.source is not None:
+        title.append(f"  {view.place(kernel.source)}")
+    if kernel.variant is not None and kernel.variant.case:
+        title.append(f"  [{kernel.variant.case}]")
+    paper.print(title)
+    configuration = view.configuration(kernel)
+    if configuration:
+        paper.print(Line(f"  {configuration}", style="dim"))
+    if assumed := view.assumed(kernel):
+        _wrapped(paper, Line(f"  {assumed}", style="yellow"), "    ")
+    paper.print(Line())
+    _resources(paper, kernel)
+    _loops(paper, kernel)
+    _memory(paper, kernel)
+    _spills(paper, kernel)
+    _measured(paper, kernel)
+    _findings(paper, kernel)
+
+
+def _resources(paper: Paper, kernel: KernelReport) -> None:
+    m = kernel.metrics
+    vgprs, limit = int_of(m, "vgpr_count"), int_of(m, "vgpr_limit")
+    line = _gauge("VGPRs", view.show(vgprs), view.show(limit), vgprs, limit)
+    line.append(f"   AGPRs {view.show(value_of(m, 'agpr_count'))}")
+    line.append(f"   SGPRs {view.show(value_of(m, 'sgpr_count'))}")
+    spills = int_of(m, "vgpr_spill_count")
+    line.append(f"   spills {view.show(spills)}", style="yellow" if spills else "")
+    scratch = int_of(m, "scratch_bytes")
+    line.append(f"   scratch {view.kib(scratch)}", style="yellow" if scratch else "")
+    paper.print(line)
+    lds, lds_limit = int_of(m, "lds_bytes"), int_of(m, "lds_limit")
+    line = _gauge("LDS", _kib_number(lds), view.kib(lds_limit), lds, lds_limit)
+    if lds is None and m.get("lds_bytes") is not None:
+        line.append(m["lds_bytes"].note, "dim")
+    line.append(f"   code {view.kib(int_of(m, 'code_bytes'))}")
+    paper.print(line)
+    first, *rest = view.occupancy_lines(kernel)
+    paper.print(Line(f"  {'Occupancy':<11} {first}"))
+    for text in rest:
+        paper.print(Line(f"  {'':<11} {text}", style="dim"))
+
+
+def _gauge(label: str, used: str, limit: str, n: int | None, of: int | None) -> Line:
+    line = Line(f"  {label:<8}{used:>6} of {limit:<10}")
+    if n is not None and of:
+        filled = min(BAR_WIDTH, max(1 if n else 0, round(BAR_WIDTH * n / of)))
+        style = "red" if n > of * 0.9 else "green"
+        line.append("▇" * filled, style=style)
+        line.append("▁" * (BAR_WIDTH - filled), style="dim")
+    return line
+
+
+def _kib_number(size: int | None) -> str:
+    return view.kib(size).removesuffix(" KiB")
+
+
+def _loops(paper: Paper, kernel: KernelReport) -> None:
+    loops = [loop for loop in kernel.loops if loop.hot]
+    main = view.main_loop(kernel)
+    paper.print(Line())
+    unread = view.unread(kernel)
+    if unread:
+        _wrapped(paper, Line(f"  {unread[0].upper()}{unread[1:]}", style="bold yellow"), "    ")
+    if main is None:
+        if int_of(kernel.metrics, "instruction_count") is None:
+            paper.print(Line("  No code was read: loops, instructions and accesses are unknown"))
+            return
+        paper.print(Line(f"  {view.no_loop(kernel)}; the whole kernel:", style="bold"))
+        _scorecard(paper, view.scorecard(kernel.metrics))
+        return
+    loops.sort(key=lambda loop: loop.id != main.id)
+    for loop in loops[:2]:
+        line = Line("  Hot loop" if loop is main else "  and", style="bold")
+        line.append(f"  {loop.id}  {view.loop_title(loop)}", style="")
+        paper.print(line)
+        _scorecard(paper, view.scorecard(loop.metrics))
+    if len(loops) > 2:
+        paper.print(
+            Line(f"  and {view.plural(len(loops) - 2, 'more hot loop')} (--format json)", "dim")
+        )
+
+
+def _scorecard(paper: Paper, pairs: list[tuple[str, str]]) -> None:
+    line = Line("    ")
+    for label, figure in pairs:
+        cell = f"{label} {figure}"
+        if len(line.plain) + len(cell) > paper.width:
+            paper.print(line)
+            line = Line("    ")
+        hurts = label == "scratch" and figure != "0"
+        line.append(cell, style="bold red" if hurts else "")
+        line.append("   ")
+    paper.print(line)
+
+
+def _memory(paper: Paper, kernel: KernelReport) -> None:
+    rows = view.memory_rows(kernel.memory_ops, kernel.main_loop)
+    if not rows:
+        return
+    where = "in the hot loop" if kernel.main_loop else "in the kernel"
+    columns = [
+        Column(f"Memory {where}", lambda r: f"{r.count:>3} × {r.mnemonic}"),
+        Column("bits", lambda r: view.show(r.bits), right=True),
+        Column("source", lambda r: r.places),
+        Column("note", lambda r: r.note),
+    ]
+    paper.print(Line())
+    for index, line in enumerate(rows_of(columns, rows)):
+        paper.print(Line(f"  {line}", style="bold" if index == 0 else ""))
+    for text in view.narrow_accesses(kernel):
+        _wrapped(paper, Line(f"  narrow: {text}", style="dim"), "          ")
+
+
+def _spills(paper: Paper, kernel: KernelReport) -> None:
+    lines = spill_lines(kernel)
+    if lines:
+        paper.print(Line())
+    for index, text in enumerate(lines):
+        _wrapped(paper, Line(f"  {text}", style="bold" if index == 0 else ""), "        ")
+
+
+def _measured(paper: Paper, kernel: KernelReport) -> None:
+    """What a profiler measured by line; only reports that were joined with a recording have it."""
+    if kernel.measured_lines:
+        from .profile_text import stall_table
+        from .stalls import stalls
+
+        stall_table(paper, stalls(kernel))
+
+
+def _findings(paper: Paper, kernel: KernelReport) -> None:
+    paper.print(Line())
+    if kernel.findings or int_of(kernel.metrics, "instruction_count") is not None:
+        paper.print(Line(f"  {view.findings_summary(kernel)}", style="bold"))
+    for finding in kernel.findings:
+        _wrapped(paper, _finding(finding), "              ")
+        last = [f for f in kernel.findings if (f.rule, f.fix) == (finding.rule, finding.fix)][-1]
+        if finding is last and finding.fix:  # a fix that several findings share is said once
+            advice = Line(f"            → {finding.advice}", style="dim")
+            _wrapped(paper, advice, "              ")
+    for note in kernel.notes:
+        _wrapped(paper, Line(f"  note: {note}", style="dim"), "    ")
+
+
+def _finding(finding: Finding) -> Line:
+    line = Line(f"    {finding.severity:<8}", _STYLES[finding.severity])
+    where = view.finding_place(finding)
+    line.append(f"{finding.rule}  {finding.message}" + (f"  ({where})" if where else ""))
+    return line
+
+
+def _wrapped(paper: Paper, line: Line, indent: str) -> None:
+    for part in wrapped(line, paper.width, indent):
+        paper.print(part)

@@ -1,0 +1,1 @@
+"""The machine that kernels run on: its settings, and its faults."""

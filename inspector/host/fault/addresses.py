@@ -1,0 +1,135 @@
+"""The addresses that a wave's lanes asked for, from the registers that its report dumps.
+
+The pc stands after the operation, so its registers may have been written since: an address in the
+page that could not be reached is strong evidence, any other address proves nothing.
+
+Global and flat: 64-bit address in a pair of vector registers, or a 32-bit offset added to a pair of
+scalar registers, plus the signed immediate. Buffer: 48-bit base in the descriptor's first two
+words, plus scalar offset, immediate and, with `offen`, the lane's offset; swizzled buffers and
+`idxen` are left alone. (The CDNA3 and RDNA4 ISA documents' chapters on memory instructions.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...model import Instruction
+
+PAGE = 4096
+_MASK64 = (1 << 64) - 1
+_BASE48 = (1 << 48) - 1
+_LANE = re.compile(r"\[(\d+)\] ([0-9a-fA-F]+)")
+_PAIR = re.compile(r"^([vs])\[(\d+):(\d+)\]$")
+_SINGLE = re.compile(r"^([vs])(\d+)$")
+_OFFSET = re.compile(r"\boffset:(-?(?:0x[0-9a-fA-F]+|\d+))")
+_SWIZZLED = 1 << 31  # the descriptor's second word, bit 31: swizzle enable
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The address that each active lane asked for."""
+
+    lanes: Mapping[int, int]
+
+    def in_page(self, address: int) -> tuple[int, ...]:
+        """The lanes whose address lies in the page of another."""
+        return tuple(lane for lane, at in self.lanes.items() if at // PAGE == address // PAGE)
+
+
+def asked_by(inst: Instruction, registers: Mapping[str, str]) -> Asked | None:
+    """The addresses of an instruction, as the registers are now; None where they can't be told."""
+    name = inst.op.name
+    words = [word.strip() for word in inst.operands.split(",")]
+    match = _OFFSET.search(inst.operands)
+    immediate = int(match[1], 0) if match else 0
+    read = _Registers(registers)
+    if name.startswith(("global_", "flat_")):
+        lanes = _global(inst, words, read)
+    elif name.startswith("buffer_"):
+        lanes = _buffer(words, inst.operands, read)
+    else:
+        return None
+    if not lanes:
+        return None
+    active = read.named("exec")
+    return Asked(
+        {
+            lane: (at + immediate) & _MASK64
+            for lane, at in lanes.items()
+            if active is None or active >> lane & 1
+        }
+    )
+
+
+class _Registers:
+    def __init__(self, dumped: Mapping[str, str]) -> None:
+        self._dumped = dumped
+
+    def scalar(self, number: int) -> int | None:
+        text = self._dumped.get(f"s{number}")
+        return int(text, 16) if text else None
+
+    def named(self, name: str) -> int | None:
+        text = self._dumped.get(name)
+        return int(text, 16) if text else None
+
+    def vector(self, number: int) -> dict[int, int]:
+        text = self._dumped.get(f"v{number}", "")
+        return {int(lane): int(value, 16) for lane, value in _LANE.findall(text)}
+
+    def pair(self, kind: str, first: int) -> dict[int, int] | int | None:
+        if kind == "s":
+            low, high = self.scalar(first), self.scalar(first + 1)
+            return None if low is None or high is None else high << 32 | low
+        lows, highs = self.vector(first), self.vector(first + 1)
+        return {lane: highs[lane] << 32 | low for lane, low in lows.items() if lane in highs}
+
+
+def _global(inst: Instruction, words: list[str], read: _Registers) -> dict[int, int]:
+    place = _address_place(inst, len(words))
+    if place >= len(words):
+        return {}
+    base = _PAIR.match(words[-1].split(" ")[0])
+    if base and base[1] == "s":
+        scalar, offset = read.pair("s", int(base[2])), _SINGLE.match(words[place])
+        if not isinstance(scalar, int) or offset is None or offset[1] != "v":
+            return {}
+        return {lane: scalar + off for lane, off in read.vector(int(offset[2])).items()}
+    pair = _PAIR.match(words[place].split(" ")[0])
+    found = read.pair("v", int(pair[2])) if pair and pair[1] == "v" else None
+    return found if isinstance(found, dict) else {}
+
+
+def _address_place(inst: Instruction, operands: int) -> int:
+    """Which operand is the address: the first of a store, the second behind a destination."""
+    flat = inst.op.name.startswith("flat_")
+    if inst.cls == "atomic":
+        return 1 if operands > (2 if flat else 3) else 0
+    return 1 if inst.cls == "global_load" else 0
+
+
+def _buffer(words: list[str], text: str, read: _Registers) -> dict[int, int]:
+    if "idxen" in text:
+        return {}
+    at = next((i for i, w in enumerate(words) if re.match(r"^s\[\d+:\d+\]$", w)), None)
+    if at is None or at == 0:
+        return {}
+    first = int(words[at][2:].split(":")[0])
+    low, high = read.scalar(first), read.scalar(first + 1)
+    if low is None or high is None or high & _SWIZZLED:
+        return {}
+    base = (high << 32 | low) & _BASE48
+    scalar_word = words[at + 1].split(" ")[0] if at + 1 < len(words) else "0"
+    named = _SINGLE.match(scalar_word)
+    if named and named[1] == "s":
+        scalar = read.scalar(int(named[2]))
+    else:
+        scalar = int(scalar_word, 0) if re.match(r"^(0x)?[0-9a-fA-F]+$", scalar_word) else None
+    if scalar is None:
+        return {}
+    vector = _SINGLE.match(words[at - 1])
+    if "offen" in text and vector and vector[1] == "v":
+        return {lane: base + scalar + off for lane, off in read.vector(int(vector[2])).items()}
+    return {0: base + scalar} if "offen" not in text else {}

@@ -1,0 +1,159 @@
+"""Finding the ROCm debug agent, and the environment in which a program loads it.
+
+Options and variables: rocr-debug-agent's user guide and agent_config.cpp. HSA_ENABLE_DEBUG=1 is
+asked for by the guide up to ROCm 7.0 and ignored since. AMD_COMGR_CACHE: amd_comgr's README. Caches
+of device memory hide accesses beyond a block's end: the MI300X workload guide's section on memory
+access faults switches them off.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import KinspectError
+
+LIBRARY = "librocm-debug-agent.so"
+_NAMES = (f"{LIBRARY}.2", LIBRARY)
+FAILED = 125
+"""Exit status of our own failures, as `timeout` and `docker run` have it."""
+_UNSAFE = re.compile(r"[\s%]")  # the agent splits its options at blanks and expands %
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """The library, and where it was looked for."""
+
+    path: Path
+
+
+def places(environ: Mapping[str, str], prefixes: Sequence[Path], root: Path) -> Iterator[Path]:
+    """Folders that the library may be in, most telling first.
+
+    Args:
+        environ: ROCM_PATH, HIP_PATH and LD_LIBRARY_PATH are looked at.
+        prefixes: Python environments, for the ROCm wheels in them.
+        root: of the file system.
+    """
+    for name in ("ROCM_PATH", "HIP_PATH"):
+        if environ.get(name):
+            yield Path(environ[name]) / "lib"
+    for prefix in prefixes:
+        # ROCm's wheels (rocm-sdk-core and friends): site-packages/_rocm_sdk_*/lib
+        for packages in sorted(prefix.glob("lib/python3*/site-packages")):
+            for package in sorted(packages.glob("_rocm_sdk_*")):
+                yield package / "lib"
+    for part in environ.get("LD_LIBRARY_PATH", "").split(os.pathsep):
+        if part:
+            yield Path(part)
+    opt = root / "opt"
+    yield opt / "rocm" / "lib"
+    yield from (path / "lib" for path in sorted(opt.glob("rocm-*"), key=_version, reverse=True))
+    yield opt / "rocm" / "core" / "lib"
+
+
+def _version(folder: Path) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", folder.name)))
+
+
+def find_agent(folders: Iterable[Path], asked: Path | None = None) -> Agent:
+    """The library in the first folder that has it.
+
+    Raises:
+        KinspectError: it is in none of them, or not where the user says.
+    """
+    if asked is not None:
+        if asked.is_file():
+            return Agent(asked)
+        raise KinspectError(
+            f"{asked}: no such file", f"pass the {LIBRARY}.2 of your ROCm to --agent", FAILED
+        )
+    looked = list(dict.fromkeys(folders))
+    for folder in looked:
+        for name in _NAMES:
+            if (folder / name).is_file():
+                return Agent(folder / name)
+    raise KinspectError(
+        f"the ROCm debug agent ({LIBRARY}.2) was not found; looked in"
+        f" {', '.join(map(str, looked))}",
+        "install the package rocm-debug-agent, set ROCM_PATH or pass --agent PATH; a report made"
+        " elsewhere is read by `kinspect fault import`",
+        FAILED,
+    )
+
+
+def options(
+    report: Path,
+    objects: Path,
+    *,
+    every_wave: bool = False,
+    precise: bool = False,
+    every_object: bool = False,
+) -> str:
+    """The value of ROCM_DEBUG_AGENT_OPTIONS.
+
+    Args:
+        report: the file to write; `%p` in its name becomes the process's number in newer agents.
+        objects: an existing folder for code objects.
+        every_wave: waves without a fault too.
+        precise: precise memory mode; older agents don't know it and end the program.
+        every_object: all code objects, not those of the report alone; agents that don't know it
+            save all anyway.
+    """
+    words = [f"--output={report}", f"--save-code-objects={objects}", "--log-level=warning"]
+    if every_wave:
+        words.append("--all")
+    if precise:
+        words.append("--precise-memory")
+    if every_object:
+        words.append("--load-all-code-objects")
+    return " ".join(words)
+
+
+def safe(path: Path) -> bool:
+    """Whether the agent can be told of a path: it has no way to quote one."""
+    return not _UNSAFE.search(str(path))
+
+
+def environment(
+    environ: Mapping[str, str],
+    agent: Agent,
+    agent_options: str,
+    triton_cache: Path,
+    *,
+    memory_caches: bool = False,
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The program's environment, and what of the user's was set aside.
+
+    Args:
+        environ: the user's.
+        agent: the library.
+        agent_options: from `options`.
+        triton_cache: a folder of this run alone: kernels are compiled anew, with line information,
+            and their code objects stay.
+        memory_caches: whether device memory may be handed out in parts of larger blocks.
+    """
+    changes = {
+        "HSA_TOOLS_LIB": str(agent.path),
+        "HSA_ENABLE_DEBUG": "1",
+        "ROCM_DEBUG_AGENT_OPTIONS": agent_options,
+        "TRITON_CACHE_DIR": str(triton_cache),
+        "TRITON_DISABLE_LINE_INFO": "0",
+        "AMD_COMGR_CACHE": "0",
+    }
+    if not memory_caches:
+        changes |= {"PYTORCH_NO_HIP_MEMORY_CACHING": "1", "HSA_DISABLE_FRAGMENT_ALLOCATOR": "1"}
+    made = {**environ, **changes}
+    if not safe(agent.path):  # HSA_TOOLS_LIB is a list; the loader finds a bare name
+        made["HSA_TOOLS_LIB"] = agent.path.name
+        behind = environ.get("LD_LIBRARY_PATH")
+        made["LD_LIBRARY_PATH"] = f"{agent.path.parent}{os.pathsep + behind if behind else ''}"
+    set_aside = tuple(
+        f"{name}={environ[name]}"
+        for name in ("HSA_TOOLS_LIB", "ROCM_DEBUG_AGENT_OPTIONS")
+        if environ.get(name)
+    )
+    return made, set_aside

@@ -1,0 +1,106 @@
+"""The code objects of a report: found, read once, and disassembled where that is not too much."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ...errors import KinspectError
+from ...isa.objects.bundle import extract_code_objects
+from ...isa.objects.codeobject import read_code_object
+from ...isa.objects.linemap import LineMap, read_line_map
+from ...isa.objects.load import LoadedImage, load_images
+from ...model import Function
+from .uri import find_saved, read_file_uri
+from .values import Loaded
+
+CODE_LIMIT = 8 << 20
+"""Bytes of code that are disassembled; libraries of kernels have more, and that takes minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A code object that was read: disassembled, or its line table alone; and from which file."""
+
+    images: tuple[LoadedImage, ...] = ()
+    lines: LineMap | None = None
+    path: Path | None = None
+
+    def image_with(self, offset: int) -> LoadedImage | None:
+        """The image that has an instruction at an address."""
+        return next((i for i in self.images if find(i, offset)), None)
+
+
+@dataclass(slots=True)
+class Objects:
+    """The code objects of a report.
+
+    Args:
+        folders: where saved ones may be.
+        loaded: those that the report names.
+        limit: bytes of code that are disassembled at most.
+        notes: what could not be read.
+    """
+
+    folders: Sequence[Path]
+    loaded: tuple[Loaded, ...]
+    limit: int = CODE_LIMIT
+    notes: list[str] = field(default_factory=list)
+    _held: dict[str, Held | None] = field(default_factory=dict)
+
+    def at(self, pc: int) -> Loaded | None:
+        """The code object that an address is in."""
+        return next((one for one in self.loaded if one.first <= pc < one.last), None)
+
+    def held(self, loaded: Loaded) -> Held | None:
+        """Its contents; None where they are not to be had, which is noted once."""
+        if loaded.uri not in self._held:
+            self._held[loaded.uri] = self._read(loaded.uri)
+        return self._held[loaded.uri]
+
+    def _read(self, uri: str) -> Held | None:
+        saved = next((f for d in self.folders if (f := find_saved(uri, d))), None)
+        try:
+            data = saved.read_bytes() if saved else read_file_uri(uri)
+        except OSError as error:
+            self.notes.append(f"{saved}: cannot be read ({error.strerror})")
+            return None
+        if data is None:
+            self.notes.append(
+                f"{uri}: the code object was not saved; pass its folder with --code-objects,"
+                " or run with ROCM_DEBUG_AGENT_OPTIONS=--save-code-objects=DIR"
+            )
+            return None
+        name = saved.name if saved else uri
+        try:
+            return replace(self._load(data, name), path=saved)
+        except KinspectError as error:
+            self.notes.append(str(error))
+            return None
+
+    def _load(self, data: bytes, name: str) -> Held:
+        parts = extract_code_objects(data, name)
+        if len(parts) == 1:
+            elf = read_code_object(parts[0][1], name).elf
+            size = sum(section.size for section in elf.sections if section.executable)
+            if size > self.limit:
+                self.notes.append(
+                    f"{name}: has {size >> 20} MiB of code, too much to disassemble here: lines"
+                    " are named, suspects are not"
+                )
+                return Held(lines=read_line_map(elf))
+        return Held(load_images(data, name))
+
+
+def find(image: LoadedImage, offset: int) -> tuple[Function, int] | None:
+    """The function and the place in it of the instruction at an address."""
+    for function in image.program.functions:
+        addresses = [i.address if i.address is not None else -1 for i in function.instructions]
+        if not addresses or not addresses[0] <= offset <= addresses[-1]:
+            continue
+        place = bisect.bisect_left(addresses, offset)
+        if addresses[place] == offset:
+            return function, place
+    return None

@@ -1,0 +1,251 @@
+"""The ROCm debug agent's report, line by line, and the runtime's own messages.
+
+Reports are long (65,000 lines for 250 waves) and stand among a program's output, so lines are
+recognised one by one, wherever they stand, and registers are kept for the first wave at each pc
+alone. The order of a wave and its disassembly is not relied upon.
+
+Source of the format: rocr-debug-agent's debug_agent.cpp (print_wavefronts, print_registers) and
+code_object.cpp (disassemble); ROCR-Runtime's runtime.cpp (VMFaultHandler) for the messages. Before
+ROCm 6.4 the wave's line has no kernel; since 7 it has `kernel_code_entry` and `kernargs`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .values import AgentReport, Excerpt, Loaded, Message, Wave
+
+_HEX = r"0x[0-9a-fA-F]+"
+_WAVE = re.compile(rf"\bwave_(?P<id>\d+): pc=(?P<pc>{_HEX})(?P<rest>.*)")
+_STATE = re.compile(r"\((?:stopped, reason: (?P<reasons>[A-Z0-9_|]*)|(?P<running>running))\)")
+_ENTRY = re.compile(rf"\(kernel_code_entry=(?P<entry>{_HEX})(?:\s*<(?P<kernel>.*)>)?")
+_REGISTERS = re.compile(r"^\s*(?P<name>[\w -]+?) registers:\s*$")
+_REGISTER = re.compile(r"(?P<name>\w+): (?P<value>\[0\] .*|[0-9a-f]{8,})(?=\s|$)")
+_MEMORY = re.compile(r"^\s*(?:Local|Global) memory ")
+_DISASSEMBLY = re.compile(r"\bDisassembly(?: for function (?P<name>.*))?:\s*$")
+_OBJECT = re.compile(r"^\s*code object: (?P<uri>\S.*?)\s*$")
+_LOADED = re.compile(rf"^\s*loaded at: \[(?P<first>{_HEX})[-,]\s*(?P<last>{_HEX})\]")
+_CODE = re.compile(
+    rf"^\s*(?P<arrow>=>)?\s*(?P<address>{_HEX})(?: <[+-]\d+>)?:\s+(?P<text>[a-z.]\S*.*?)\s*$"
+)
+_SOURCE_FILE = re.compile(r"^(?P<file>\S.*):$")
+_SOURCE = re.compile(r"^(?P<number>\d+)(?P<text>\s.*)?$")
+_END = re.compile(r"\bEnd of disassembly\b")
+_BLANKS = " " * 64
+_MANY_BLANKS = re.compile(r"\s{65,}")
+_MOST_JOINED = 12  # lines over which a wave's line may be broken by what carries it
+
+_FAULT = re.compile(
+    r"memory access fault by GPU (?:node-)?(?P<gpu>\d+)\s*(?:\([^)]*\)\s*)?"
+    rf"(?:on|at virtual) address (?P<address>{_HEX}|\(nil\))\.?\s*"
+    r"(?:Reasons?:\s*(?P<reason>.*?)\.?\s*)?$",
+    re.IGNORECASE,
+)
+# Since ROCm 7.13 (clr's rocdevice.cpp); it guesses the kernel from what is in the queues.
+_ERROR = re.compile(
+    rf"Memory Fault Error \[.*?GPU index: (?P<gpu>\d+), faulting addr: (?P<address>{_HEX})"
+    r"(?:, kernel: (?P<kernel>.*))?\]"
+)
+_EVENT = re.compile(r"System event \(HSA_AMD_GPU_MEMORY_FAULT_EVENT(?::\s*(?P<reason>[^)]*))?\)")
+_PAGE = re.compile(rf"\bFaulting page: (?P<address>{_HEX})")
+_QUEUE = re.compile(r"(?P<what>HSA_STATUS_ERROR_[A-Z_]+)(?::\s*(?P<reason>.*?))?(?:\)|\s*$| code:)")
+_QUEUE_SIGNS = ("Queue error", "aborting with error", "HSA_STATUS_ERROR_EXCEPTION")
+_HANG = re.compile(
+    r"HW Exception by GPU (?:node-)?(?P<gpu>\d+).*?reason\s*:\s*(?P<reason>.*?)\s*$", re.IGNORECASE
+)
+_KERNEL = re.compile(r"^\s*Kernel Name:\s*(?P<name>\S.*?)\s*$")
+_WARNING = re.compile(r"\brocm-debug-agent: (?:warning|error): (?P<text>.*)$")
+_IMPRECISE = re.compile(r"Precise (?:memory|ALU exceptions) not supported.*")
+
+
+def parse_report(lines: Iterable[str]) -> AgentReport:
+    """Reads a report, or whatever of it there is.
+
+    Args:
+        lines: the text, with or without line ends; anything else may stand between them.
+    """
+    reader = _Reader()
+    for line in lines:
+        # Patterns that begin with any number of blanks take time quadratic in them.
+        reader.take(_MANY_BLANKS.sub(_BLANKS, line.rstrip("\r\n")))
+    return reader.result()
+
+
+@dataclass(slots=True)
+class _Open:
+    """A disassembly that is being read."""
+
+    function: str
+    uri: str = ""
+    first: int = 0
+    last: int = 0
+    lines: list[tuple[int, str]] = field(default_factory=list)
+    pc: int | None = None
+    file: str = ""
+    source: list[tuple[str, int, str]] = field(default_factory=list)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._waves: list[Wave] = []
+        self._registers: dict[str, str] | None = None  # of the wave that is being read, if kept
+        self._seen: set[int] = set()
+        self._excerpts: dict[int, Excerpt] = {}
+        self._open: _Open | None = None
+        self._broken: list[str] = []  # a wave's line that does not end on its line
+        self._kernel = ""
+        self._notes: dict[str, None] = {}
+
+    def take(self, line: str) -> None:
+        if self._broken:
+            self._broken.append(line)
+            joined = " ".join(part.strip() for part in self._broken)
+            if _STATE.search(joined) or len(self._broken) > _MOST_JOINED:
+                self._broken = []
+                self._wave(joined)
+            return
+        if "wave_" in line and (found := _WAVE.search(line)):
+            self._close()
+            if _STATE.search(found["rest"]):
+                self._wave(line)
+            else:
+                self._broken = [line]
+            return
+        if "Disassembly" in line and (found := _DISASSEMBLY.search(line)):
+            self._close()
+            self._open = _Open(found["name"] or "")
+        elif self._open is not None:
+            self._code(self._open, line)
+        elif self._register(line):
+            return
+        else:
+            self._message(line)
+
+    def result(self) -> AgentReport:
+        self._close()
+        if self._broken:
+            self._wave(" ".join(self._broken))
+        return AgentReport(
+            tuple(dict.fromkeys(self._messages)),
+            tuple(self._waves),
+            self._excerpts,
+            self._kernel,
+            tuple(self._notes),
+        )
+
+    # ------------------------------------------------------------------ waves
+
+    def _wave(self, text: str) -> None:
+        found = _WAVE.search(text)
+        if found is None:
+            return
+        pc, rest = int(found["pc"], 16), found["rest"]
+        state, entry = _STATE.search(rest), _ENTRY.search(rest)
+        reasons = (state["reasons"] or "") if state else ""
+        name = entry["kernel"] if entry else None
+        self._registers = {} if pc not in self._seen else None
+        self._seen.add(pc)
+        wave = Wave(
+            found["id"],
+            pc,
+            tuple(r for r in reasons.split("|") if r and r != "NONE"),
+            int(entry["entry"], 16) if entry else None,
+            " ".join(name.split()) if name else "",
+            self._registers if self._registers is not None else {},
+        )
+        self._waves.append(wave)
+
+    def _register(self, line: str) -> bool:
+        """Whether a line belongs to the dump of registers and memory after a wave."""
+        if _REGISTERS.match(line) or _MEMORY.match(line):
+            return True
+        if not self._waves or not line[:1].isspace():
+            return False
+        found = list(_REGISTER.finditer(line))
+        if not found or not line[: found[0].start()].isspace():
+            return False
+        if self._registers is not None:
+            self._registers.update((one["name"], one["value"].strip()) for one in found)
+        return True
+
+    # ------------------------------------------------------------------ code
+
+    def _code(self, one: _Open, line: str) -> None:
+        if _END.search(line):
+            self._close()
+        elif found := _OBJECT.match(line):
+            one.uri = found["uri"]
+        elif found := _LOADED.match(line):
+            one.first, one.last = int(found["first"], 16), int(found["last"], 16)
+        elif found := _CODE.match(line):
+            address = int(found["address"], 16)
+            one.lines.append((address, found["text"]))
+            if found["arrow"]:
+                one.pc = address
+        elif found := _SOURCE_FILE.match(line):
+            one.file = found["file"]
+        elif one.file and (found := _SOURCE.match(line)):
+            one.source.append((one.file, int(found["number"]), (found["text"] or "").strip()))
+        elif line.strip() and line.strip() != "...":
+            self._message(line)  # of another process or thread, between
+
+    def _close(self) -> None:
+        one, self._open = self._open, None
+        if one is None or (one.pc is None and not one.uri):
+            return
+        loaded = Loaded(one.uri, one.first, one.last) if one.uri else None
+        excerpt = Excerpt(one.function, loaded, tuple(one.lines), one.pc, tuple(one.source))
+        key = one.pc if one.pc is not None else one.first
+        self._excerpts.setdefault(key, excerpt)
+
+    # ------------------------------------------------------------------ messages
+
+    def _message(self, line: str) -> None:
+        text = line.strip()
+        if text.startswith("=>") and (found := _CODE.match(text)):
+            pc = int(found["address"], 16)  # quoted without what stands above it
+            self._excerpts.setdefault(pc, Excerpt("", None, ((pc, found["text"]),), pc))
+        elif found := _FAULT.search(text):
+            address = found["address"]
+            self._messages.append(
+                Message(
+                    "memory",
+                    text[found.start() :],
+                    found["gpu"],
+                    0 if address == "(nil)" else int(address, 16),
+                    found["reason"] or "",
+                )
+            )
+        elif found := _ERROR.search(text):
+            self._messages.append(
+                Message("memory", found[0], found["gpu"], int(found["address"], 16))
+            )
+            if found["kernel"] and found["kernel"] != "<unknown>":
+                self._kernel = self._kernel or found["kernel"]
+        elif found := _EVENT.search(text):
+            self._messages.append(Message("memory", text, reason=found["reason"] or ""))
+        elif found := _PAGE.search(text):
+            self._page(text, int(found["address"], 16))
+        elif found := _HANG.search(text):
+            self._messages.append(
+                Message("hang", text[found.start() :], found["gpu"], None, found["reason"])
+            )
+        elif any(sign in text for sign in _QUEUE_SIGNS) and (found := _QUEUE.search(text)):
+            reason = found["reason"] or ""
+            self._messages.append(Message("queue", found["what"], reason=reason.strip(" .")))
+        elif found := _KERNEL.match(text):
+            self._kernel = self._kernel or found["name"]
+        elif found := _WARNING.search(text):
+            self._notes[f"the debug agent says: {found['text']}"] = None
+        elif found := _IMPRECISE.search(text):
+            self._notes[f"the debug agent says: {found[0]}"] = None
+
+    def _page(self, text: str, address: int) -> None:
+        last = self._messages[-1] if self._messages else None
+        if last is not None and last.kind == "memory" and last.address is None:
+            self._messages[-1] = Message("memory", last.text, last.gpu, address, last.reason)
+        else:
+            self._messages.append(Message("memory", text, address=address))

@@ -1,0 +1,126 @@
+"""Which instruction caused a stop: the one at the pc, the one before it, or one still on its way.
+
+A wave does not wait for a memory operation before it goes on, and without precise memory mode the
+fault is reported whenever the hardware learns of it. So the pc of a memory violation stands after
+the culprit, and what may be outstanding at the pc are the suspects. (ROCdbgapi,
+AMD_DBGAPI_MEMORY_PRECISION; in precise mode the pc is that of the instruction after the culprit:
+rocr-debug-agent's help text of --precise-memory.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from ...isa.waitflow.events import RAISING
+from ...isa.waitflow.pending import outstanding
+from ...isa.waitflow.steps import Step, Steps, steps_of
+from ...isa.waits import decode
+from ...model import Function, Instruction, Machine
+
+IMPRECISE = frozenset({"MEMORY_VIOLATION", "ADDRESS_ERROR"})
+"""Stop reasons of memory operations, which the pc has left behind."""
+ARITHMETIC = frozenset(
+    {
+        *("FP_INPUT_DENORMAL", "FP_DIVIDE_BY_0", "FP_OVERFLOW", "FP_UNDERFLOW", "FP_INEXACT"),
+        *("FP_INVALID_OPERATION", "INT_DIVIDE_BY_0"),
+    }
+)
+"""Stop reasons of vector arithmetic; the pc may be some instructions further on."""
+TRAPS = frozenset({"ASSERT_TRAP", "DEBUG_TRAP", "TRAP"})
+AT_PC = frozenset({"ILLEGAL_INSTRUCTION", "BREAKPOINT", "SINGLE_STEP"})
+"""Stop reasons for which the pc is that of the culprit."""
+_PROBE = -1
+_MOST_WAITED = 8
+
+_MEMORY = frozenset(
+    {
+        *("global_load", "global_store", "scratch_load", "scratch_store", "atomic"),
+        *("smem_load", "smem_store", "lds_direct", "lds_direct_store", "image", "bvh"),
+    }
+)
+"""Classes that reach memory outside of the CU: only these know pages."""
+
+
+def reaches_memory(inst: Instruction) -> bool:
+    """Whether an instruction can touch a page that is not there."""
+    return inst.cls in _MEMORY
+
+
+def previous(function: Function, place: int) -> Instruction | None:
+    """The instruction before, by address."""
+    return function.instructions[place - 1] if place > 0 else None
+
+
+def trap_at(function: Function, place: int) -> Instruction | None:
+    """The `s_trap` of a trapped wave: at the pc, or just before it on targets that step past."""
+    here = function.instructions[place]
+    before = previous(function, place)
+    for inst in (here, before):
+        if inst is not None and inst.op.name == "s_trap":
+            return inst
+    return None
+
+
+def outstanding_at(function: Function, place: int, machine: Machine) -> tuple[Instruction, ...]:
+    """Memory operations that may be on their way when control is at an instruction, newest first.
+
+    A wait for everything is asked for at that place; what it would end is what is outstanding.
+    """
+    block = next((b.index for b in function.blocks if b.start <= place < b.stop), None)
+    if block is None:
+        return ()
+    waits_of = partial(_waits_of, machine=machine)
+    steps = _with_probe(
+        steps_of(function, machine.counters, waits_of), block, place, machine.counters
+    )
+    ended = outstanding(steps, function.blocks, machine.counters).at_wait.get(_PROBE, {})
+    places = {steps.producers[n] for numbers in ended.values() for n in numbers}
+    found = [function.instructions[i] for i in places]
+    return tuple(sorted((i for i in found if reaches_memory(i)), key=partial(_distance, place)))
+
+
+def waited_before(function: Function, place: int) -> tuple[Instruction, ...]:
+    """The last memory operations that stand before an instruction, nearest first."""
+    found = [i for i in function.instructions[:place] if i.cls in RAISING and reaches_memory(i)]
+    return tuple(reversed(found[-_MOST_WAITED:]))
+
+
+def _distance(place: int, inst: Instruction) -> tuple[bool, int]:
+    # What stands after the pc was issued in an earlier turn of a loop: it is older.
+    return (inst.index >= place, -inst.index)
+
+
+def _with_probe(steps: Steps, block: int, place: int, maxima: Mapping[str, int]) -> Steps:
+    """The same steps with a wait for everything before the instruction at `place`."""
+    probe = Step(_PROBE, waits=dict.fromkeys(maxima, 0))
+    before: list[Step] = []
+    after: list[Step] = []
+    for step in steps.blocks[block]:
+        if step.run:
+            parts = _split(step.run, place)
+            before += parts[0]
+            after += parts[1]
+        else:
+            (before if step.index < place else after).append(step)
+    blocks = list(steps.blocks)
+    blocks[block] = (*before, probe, *after)
+    return replace(steps, blocks=tuple(blocks))
+
+
+def _split(run: Sequence[tuple[int, int]], place: int) -> tuple[list[Step], list[Step]]:
+    halves = [r for r in run if r[0] < place], [r for r in run if r[0] >= place]
+    made: list[list[Step]] = []
+    for half in halves:
+        touches = 0
+        for _, ids in half:
+            touches |= ids
+        made.append([Step(half[0][0], (), touches, run=tuple(half))] if half else [])
+    return made[0], made[1]
+
+
+def _waits_of(inst: Instruction, machine: Machine) -> Mapping[str, int]:
+    if inst.cls != "wait":
+        return {}
+    return decode(inst.op.name, inst.operands, machine.waitcnt_fields, machine.counters)

@@ -1,0 +1,194 @@
+"""What a report of stopped waves says, and what was found out about it. Values alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ...model import SourceLoc
+
+# --------------------------------------------------------------------------- as reported
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What the runtime said of the fault.
+
+    Args:
+        kind: `memory` (a page that could not be reached), `queue` (an error of a whole queue) or
+            `hang`.
+        text: the line as it stands.
+        gpu: the GPU's node, as it was written.
+        address: what was accessed, rounded down to its page by the hardware.
+        reason: in the runtime's words.
+    """
+
+    kind: str
+    text: str
+    gpu: str | None = None
+    address: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A code object of the process: where it came from, and its addresses `first:last`."""
+
+    uri: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The report's own disassembly around a pc.
+
+    Args:
+        function: the demangled symbol; "" where the report names none.
+        loaded: the code object.
+        lines: (address, text) of each instruction.
+        pc: the address that the arrow points at.
+        source: lines of source that stand in it, as (file, number, text).
+    """
+
+    function: str
+    loaded: Loaded | None
+    lines: tuple[tuple[int, str], ...]
+    pc: int | None
+    source: tuple[tuple[str, int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """One wave. `registers` is empty for all but the first wave at its pc."""
+
+    id: str
+    pc: int
+    reasons: tuple[str, ...]
+    entry: int | None = None
+    kernel: str = ""
+    registers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReport:
+    """A report of the ROCm debug agent, or what the runtime alone said.
+
+    Args:
+        messages: of the runtime, in order.
+        waves: in order.
+        excerpts: disassemblies by the pc that they point at.
+        kernel: the kernel that the runtime itself names ("Kernel Name: ...").
+        notes: warnings of the agent.
+    """
+
+    messages: tuple[Message, ...] = ()
+    waves: tuple[Wave, ...] = ()
+    excerpts: Mapping[int, Excerpt] = field(default_factory=dict)
+    kernel: str = ""
+    notes: tuple[str, ...] = ()
+
+
+# --------------------------------------------------------------------------- as found out
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLine:
+    """One instruction.
+
+    Args:
+        address: in the code object; in the process where the code object could not be read.
+        line: of the listing that `kinspect CODE_OBJECT` shows.
+        text: mnemonic and operands.
+        loc: the source, innermost call first.
+        source: the text of that line in the user's own code, where the file is at hand.
+    """
+
+    address: int
+    line: int | None
+    text: str
+    loc: SourceLoc | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A memory operation that may have caused a fault which was reported later.
+
+    Args:
+        code: the instruction.
+        why: `outstanding` (issued before the pc, not waited for yet), `before` (the last one before
+            the pc) or `waited` (already waited for).
+        lanes: of the first wave, those whose address lies in the page that could not be reached.
+        address: that of the first such lane.
+    """
+
+    code: CodeLine
+    why: str
+    lanes: tuple[int, ...] = ()
+    address: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """All waves that stopped at one pc for the same reasons.
+
+    Args:
+        pc: as reported.
+        reasons: `MEMORY_VIOLATION`, ...; empty for waves that merely ran.
+        waves: their ids.
+        kernels: kernels that they ran.
+        function: the function that the pc is in.
+        uri: the code object's.
+        offset: the pc in the code object.
+        saved: the file that the code object was read from, where it is one of its own.
+        at: the instruction at the pc.
+        culprit: the instruction that caused it, where that is sure.
+        context: instructions around the pc.
+        suspects: most likely first.
+        registers: of the first wave.
+        notes: what a reader should know.
+    """
+
+    pc: int
+    reasons: tuple[str, ...]
+    waves: tuple[str, ...]
+    kernels: tuple[str, ...] = ()
+    function: str = ""
+    uri: str | None = None
+    offset: int | None = None
+    saved: str | None = None
+    at: CodeLine | None = None
+    culprit: CodeLine | None = None
+    context: tuple[CodeLine, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
+    registers: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FaultReport:
+    """What happened, by pc, the stops with a reason first.
+
+    Args:
+        files: what was read.
+        messages: of the runtime.
+        stops: where waves stopped.
+        kernel: the kernel that the runtime itself names.
+        command: the program, where it was run here.
+        status: its exit status.
+        notes: what is missing, and how to get it.
+    """
+
+    files: tuple[str, ...]
+    messages: tuple[Message, ...]
+    stops: tuple[Stop, ...]
+    kernel: str = ""
+    command: tuple[str, ...] = ()
+    status: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def faulted(self) -> bool:
+        """Whether anything says that a GPU stopped."""
+        return bool(self.messages) or any(stop.reasons for stop in self.stops)

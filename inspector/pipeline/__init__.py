@@ -1,0 +1,1 @@
+"""From a request to reports: read or capture, compile, analyse."""

@@ -1,0 +1,378 @@
+"""From text and bytes to kernel reports: parse, compute the metrics, ask the rules.
+
+Pure functions over what was read; no process is started here (but for the disassembler of a code
+object) and nothing is written.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from .. import machines
+from ..errors import KinspectError
+from ..isa.asm.includes import beside
+from ..isa.mnemonics import CLASSES
+from ..isa.text import parse_text
+from ..isa.waits import COUNTERS
+from ..lint.catalogue import Catalogue
+from ..lint.engine import evaluate
+from ..lint.schema import Pack, load_default
+from ..metrics.catalogue import specs
+from ..metrics.kernel import kernel_report
+from ..metrics.subject import Facts, Subject
+from ..model import (
+    Artifact,
+    Function,
+    KernelReport,
+    LaunchOrigin,
+    LdsOrigin,
+    Machine,
+    Program,
+    Resources,
+    SourceLoc,
+    TtgirModule,
+    Variant,
+)
+
+ANALYSIS_VERSION = 21
+"""Raised whenever a figure of an unchanged input would change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the user states about a launch where the files cannot say it."""
+
+    lds_bytes: int | None = None
+    waves_per_workgroup: int | None = None
+    llvm: str | None = None
+    cu_mode: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is known of an assembly or code object besides its own contents.
+
+    Args:
+        path: the file, as the user named it.
+        arch: the target to assume where the file does not name one, and to insist on where it does.
+        wanted: only kernels whose name is all of these (shell wildcards allowed).
+        metadata: Triton's metadata of the compile.
+        ttgir: the TTGIR that the code was lowered from.
+        ttir: the TTIR that was lowered to that; None for the variant's own.
+        variant: the captured specialisation it was compiled from.
+        code_object: the code object of the same compile, to hold an assembly's figures against.
+        rules: the rules to ask; None: the default pack's.
+    """
+
+    path: str
+    arch: str | None = None
+    wanted: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] | None = None
+    ttgir: str | None = None
+    ttir: str | None = None
+    variant: Variant | None = None
+    artifacts: Mapping[str, Artifact] = field(default_factory=dict)
+    code_object: Path | None = None
+    overrides: Overrides = Overrides()
+    notes: tuple[str, ...] = ()
+    rules: Pack | None = None
+
+
+def analyze_text(text: str, context: Context) -> list[KernelReport]:
+    """Reports on every kernel of an assembly text or disassembly."""
+    return analyze_program(parse_text(text, context.path, beside(Path(context.path))), context)
+
+
+def analyze_code_object(data: bytes, context: Context) -> list[KernelReport]:
+    """Reports on every kernel of a code object."""
+    # Only code objects need the ELF reader; importing it costs more than analysing a small text.
+    from ..isa.objects.load import load_or_resources
+
+    return analyze_program(load_or_resources(data, context.path), context)
+
+
+def analyze_program(program: Program, context: Context) -> list[KernelReport]:
+    """Reports on every kernel of a program.
+
+    Raises:
+        KinspectError: it is for another target than asked for, or has no such kernel.
+    """
+    arch = _arch(program, context)
+    machine, notes = _machine(arch)
+    functions = _chosen(program, context)
+    binary = _stated_by_code_object(context)
+    pack = default_pack() if context.rules is None else context.rules
+    source_text = source_reader()
+    module, asked = _ttgir(context), _ttir(context)
+    reports = []
+    for function in functions:
+        facts = _facts(function, machine, module, context)
+        variant = context.variant
+        report = kernel_report(
+            Subject(function, machine, facts, module, asked, ttir_text=_ttir_text(context)),
+            kernel_id=kernel_id(context.path, function.name, arch, variant),
+            name=variant.kernel if variant is not None else function.name,
+            arch=arch,
+            source=variant.source if variant is not None else _source(function),
+            variant=variant,
+            artifacts=context.artifacts,
+            notes=context.notes + program.notes + notes + _disagreements(function, binary),
+        )
+        reports.append(replace(report, findings=evaluate(pack, report, source_text)))
+    return reports
+
+
+@functools.cache
+def catalogue() -> Catalogue:
+    """The names that rules may use."""
+    return Catalogue.of(specs(), [*CLASSES, *COUNTERS])
+
+
+@functools.cache
+def recommended_pack() -> Pack:
+    """The pack that is asked when nothing else is said, with its preview rules; read once."""
+    return load_default(catalogue())
+
+
+@functools.cache
+def default_pack() -> Pack:
+    """The rules that `analyze` asks, without those in preview."""
+    pack = recommended_pack()
+    return replace(pack, rules=tuple(r for r in pack.rules if r.text.status != "preview"))
+
+
+def _stated_by_code_object(context: Context) -> Mapping[str, Resources]:
+    """What the code object of the same compile states of each kernel; nothing if unreadable."""
+    if context.code_object is None:
+        return {}
+    from ..isa.objects.codeobject import read_code_object
+
+    try:
+        data = context.code_object.read_bytes()
+        return read_code_object(data, str(context.code_object)).kernels
+    except (KinspectError, OSError):
+        return {}
+
+
+def _disagreements(function: Function, binary: Mapping[str, Resources]) -> tuple[str, ...]:
+    stated = binary.get(function.symbol or function.name)
+    if stated is None:
+        return ()
+    from ..isa.objects.crosscheck import compare
+
+    return tuple(
+        f"assembly and code object differ: {d}" for d in compare(function.resources, stated)
+    )
+
+
+def source_reader() -> Callable[[SourceLoc], str | None]:
+    """Reads lines of source files that are still there, each file once."""
+    files: dict[str, list[str]] = {}
+
+    def read(loc: SourceLoc) -> str | None:
+        if loc.file not in files:
+            try:
+                text = Path(loc.file).read_text("utf-8", "replace")
+            except (OSError, ValueError):
+                text = ""
+            files[loc.file] = text.splitlines()
+        lines = files[loc.file]
+        return lines[loc.line - 1] if 0 < loc.line <= len(lines) else None
+
+    return read
+
+
+def kernel_id(path: str, name: str, arch: str | None, variant: Variant | None) -> str:
+    """`file::kernel@arch`, with a hash of signature, constexprs and options of a specialisation.
+
+    The file is named from the current folder where it lies in it, so that ids and the fingerprints
+    that rest on them are the same in every checkout.
+    """
+    # The source's name: generated code may give every kernel's symbol the same.
+    named = variant.kernel if variant is not None else name
+    base = f"{portable(path)}::{named}@{arch or 'unknown'}"
+    if variant is None:
+        return base
+    import hashlib  # loads OpenSSL: only where there is something to hash
+
+    key = json.dumps(
+        [
+            dict(variant.signature),
+            dict(variant.constexprs),
+            dict(variant.options),
+            {k: dict(v) for k, v in variant.attrs.items()},
+        ],
+        sort_keys=True,
+        default=str,
+    )
+    return f"{base}#{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+
+
+def portable(path: str) -> str:
+    """A file's path from the current folder where it lies in it; as it is otherwise."""
+    try:
+        return Path(path).resolve().relative_to(Path.cwd().resolve()).as_posix()
+    except (ValueError, OSError):
+        return path
+
+
+# --------------------------------------------------------------------------- what is known
+
+
+def _arch(program: Program, context: Context) -> str | None:
+    if program.arch and context.arch and program.arch != context.arch:
+        raise KinspectError(
+            f"{context.path}: it is for {program.arch}, not {context.arch}",
+            "drop --arch: an assembly or code object has only its own target",
+        )
+    return program.arch or context.arch
+
+
+def _machine(arch: str | None) -> tuple[Machine | None, tuple[str, ...]]:
+    if arch is None:
+        return None, ("the file names no target; pass --arch for limits and occupancy",)
+    if arch not in machines.names():
+        return None, (f"no machine file for {arch}: limits and occupancy are unknown",)
+    return machines.load(arch), ()
+
+
+def _chosen(program: Program, context: Context) -> tuple[Function, ...]:
+    functions = program.kernels or tuple(f for f in program.functions if f.instructions)
+    if not functions:
+        raise KinspectError(f"{context.path}: no kernel in it", "pass a file with AMDGCN code")
+    kept = tuple(f for f in functions if named(context.wanted, (f.name, f.symbol or f.name)))
+    if not kept:
+        names = ", ".join(sorted(f.name for f in functions)[:8])
+        asked = " and ".join(context.wanted)
+        raise KinspectError(f"{context.path}: no kernel named {asked}", f"it has {names}")
+    return kept
+
+
+def named(wanted: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether each of `wanted` names something by one of its names.
+
+    `*` and `?` are wildcards; brackets are literal: `co*[case]` names a case.
+    """
+    patterns = [one.replace("[", "[[]") for one in wanted]
+    return all(any(fnmatchcase(name, pattern) for name in names) for pattern in patterns)
+
+
+def _ttgir(context: Context) -> TtgirModule | None:
+    if context.ttgir is None:
+        return None
+    from ..ttgir.parser import parse_ttgir
+
+    try:
+        return parse_ttgir(context.ttgir, context.path)
+    except KinspectError:
+        return None  # what rests on it stays unknown
+
+
+def _ttir(context: Context) -> TtgirModule | None:
+    """The kernel as its author asked for it; only what it says of dots is looked at."""
+    text = _ttir_text(context)
+    if text is None:
+        return None
+    from ..ttgir.asked import read_dots
+
+    try:
+        return read_dots(text, context.path)
+    except KinspectError:
+        return None
+
+
+def _ttir_text(context: Context) -> str | None:
+    if context.ttir is None and context.variant is not None and context.variant.stage == "ttir":
+        return context.variant.ttir
+    return context.ttir
+
+
+def _facts(
+    function: Function, machine: Machine | None, module: TtgirModule | None, context: Context
+) -> Facts:
+    over, metadata = context.overrides, context.metadata or {}
+    lds_from: LdsOrigin | None = None
+    lds, note = over.lds_bytes, ""
+    if lds is not None:
+        lds_from, note = "typed", "--lds"
+    elif isinstance(metadata.get("shared"), int):
+        lds, lds_from, note = metadata["shared"], "triton", "Triton's metadata"
+    elif module is not None and isinstance(module.attributes.get("shared"), int):
+        lds, lds_from, note = module.attributes["shared"], "triton", "Triton's ttg.shared"
+    wave = function.resources.wave_size or (machine.wave_sizes[0] if machine else None)
+    group: int | None = None
+    waves_from: LaunchOrigin | None = None
+    if over.waves_per_workgroup is not None and wave is not None:
+        group, waves_from = over.waves_per_workgroup * wave, "typed"
+    elif isinstance(metadata.get("num_warps"), int) and wave is not None:
+        group, waves_from = metadata["num_warps"] * wave, "triton"
+    variant = context.variant
+    triton = bool(context.metadata) or variant is not None
+    return Facts(
+        lds_bytes=lds,
+        lds_from=lds_from,
+        lds_note=note,
+        workgroup_size=group,
+        waves_from=waves_from,
+        llvm=over.llvm or ("triton" if triton else "22"),
+        cu_mode=over.cu_mode,
+        grid=variant.grid if variant is not None else None,
+        options={**(variant.options if variant is not None else {}), **metadata},
+        constexprs=variant.constexprs if variant is not None else {},
+        unspecialised=variant.unspecialised if variant is not None else None,
+        values=variant.values if variant is not None else None,
+        generator=variant.generator if variant is not None else None,
+        dynamic_sizes=variant is not None and _has_dynamic_sizes(variant),
+    )
+
+
+def _has_dynamic_sizes(variant: Variant) -> bool:
+    """Whether Inductor wrote a kernel for sizes of which it noted no divisor: see `Facts`."""
+    return variant.generator == "inductor" and any(
+        kind in ("i32", "i64") and "tt.divisibility" not in variant.attrs.get(name, {})
+        for name, kind in variant.signature.items()
+    )
+
+
+def _source(function: Function) -> SourceLoc | None:
+    """Where the kernel's own code begins, by its first instruction with a position."""
+    loc = next((i.loc for i in function.instructions if i.loc is not None), None)
+    return SourceLoc(loc.outermost.file, loc.outermost.line) if loc is not None else None
+
+
+def analyze_ttgir(text: str, context: Context) -> list[KernelReport]:
+    """Reports on a TTGIR file alone: the launch and LDS; registers and code are unknown.
+
+    Raises:
+        KinspectError: it cannot be parsed, or holds no kernel.
+    """
+    from ..ttgir.parser import parse_ttgir
+
+    module = parse_ttgir(text, context.path)
+    if not module.functions:
+        raise KinspectError(
+            f"{context.path}: no function in it", "pass a TTGIR file made by Triton"
+        )
+    threads, warps = module.attributes.get("threads-per-warp"), module.attributes.get("num-warps")
+    target = str(module.attributes.get("target", ""))
+    backend, _, arch = target.partition(":")
+    notes: tuple[str, ...] = ("TTGIR alone: registers and code are known only after a compile",)
+    if backend and backend != "hip":
+        notes = (f"compiled for {target}, not for an AMD target", *notes)
+    resources = Resources(wave_size=threads if isinstance(threads, int) else None)
+    functions = tuple(
+        Function(name, True, 1, 1, (), (), (), resources) for name in module.functions
+    )
+    program = Program(context.path, arch if backend == "hip" else None, (), "ttgir", functions)
+    known = {"num_warps": warps, "shared": module.attributes.get("shared")}
+    metadata = {
+        **{k: v for k, v in known.items() if isinstance(v, int)},
+        **(context.metadata or {}),
+    }
+    return analyze_program(program, replace(context, metadata=metadata, ttgir=text, notes=notes))

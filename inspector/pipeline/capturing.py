@@ -1,0 +1,163 @@
+"""From targets to variants: what `analyze`, `passes`, `sweep` and `--triton` start from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .. import limits, machines
+from ..capture.entries import stated_beside
+from ..capture.script import GENERATED, Ended, Found, Plan, capture_file, mode_of
+from ..capture.targets import Kind, Target
+from ..errors import KinspectError, unforeseen
+from ..model import ErrorRecord, Machine, Variant
+from .jobs import DEFAULT_ARCH, MOST_NAMED, Request, label_of, matches, read_text, record, wanted_of
+
+if TYPE_CHECKING:
+    from ..compile.pool import Compiler
+
+COMPILED: frozenset[Kind] = frozenset({"script", "ttir", "inductor", "trace"})
+"""Kinds of targets that are compiled; the others are only read."""
+
+
+def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[Found | Ended]:
+    """The specialisations a target would launch, those that were asked for, as they come.
+
+    Args:
+        target: what to capture.
+        request: for which targets, and how.
+        compiler: lends the process that runs the user's code.
+
+    Yields:
+        A `Found` for each specialisation, and one `Ended`. A target that cannot be captured at all
+        is an error of that.
+    """
+    archs = target.archs or request.archs or (DEFAULT_ARCH,)
+    wanted = wanted_of(target, request)
+    try:
+        if target.fault is not None:
+            raise target.fault
+        version = compiler.toolchain().triton_version
+        if target.kind in ("ttir", "ttgir"):
+            with _reading(target):
+                variants = _of_ttir(target, archs, wanted)
+            yield from map(Found, variants)
+            yield Ended(tuple(variants), (), ())
+            return
+        mode = {"inductor": "inductor", "trace": "trace"}.get(target.kind)
+        if mode == "trace":
+            # Read strictly here, where it can be said what is wrong; the guest takes what it can.
+            from ..capture.trace import read_trace
+
+            with _reading(target):
+                read_trace(target.path)
+        with compiler.worker() as worker, compiler.store.stage() as folder:
+            plan = Plan(
+                path=target.path,
+                mode=mode or mode_of(target.path, request.capture),
+                archs=archs,
+                devices={arch: _device(machines.load(arch)) for arch in archs},
+                wanted=wanted,
+                folder=folder,
+                options=request.capture,
+                triton_version=version,
+                generated=compiler.store.root / GENERATED,
+            )
+            for item in _chosen(capture_file(worker, plan), wanted, target):
+                refusal = None
+                if isinstance(item, Ended) and item.errors:
+                    refusal = compiler.store.refusal(folder)
+                if refusal is not None:  # a script can fail for want of room without saying so
+                    raise compiler.store.unwritable(refusal)
+                yield item
+    except KinspectError as error:
+        yield Ended((), (record(target, "capture", error),), ())
+    except OSError as error:
+        where = error.filename or target.path
+        said = KinspectError(f"{where}: {error.strerror or error}", "check permissions and space")
+        yield Ended((), (record(target, "capture", said),), ())
+    except Exception as error:
+        # A bug in the capture of one target must not take the others with it.
+        yield Ended((), (record(target, "capture", unforeseen(error)),), ())
+
+
+def _reading(target: Target) -> AbstractContextManager[None]:
+    """The bounds of what is read of a target here; those of the user's code are its own."""
+    try:
+        size = target.path.stat().st_size
+    except OSError:
+        size = 0  # said when it is read
+    return limits.reading(str(target.path), size)
+
+
+def variants_of(
+    target: Target, request: Request, compiler: Compiler
+) -> tuple[list[Variant], list[ErrorRecord]]:
+    """All of them at once, and what could not be captured."""
+    for item in captured(target, request, compiler):
+        if isinstance(item, Ended):
+            return list(item.variants), list(item.errors)
+    return [], []
+
+
+def _chosen(
+    items: Iterator[Found | Ended], wanted: Sequence[str], target: Target
+) -> Iterator[Found | Ended]:
+    """Those that match. Where labels decide, which are known last, nothing comes before."""
+    by_label = any("[" in pattern for pattern in wanted)
+    found: list[Variant] = []
+    for item in items:
+        if isinstance(item, Found):
+            found.append(item.variant)
+            if not by_label:
+                yield item
+            continue
+        if not by_label:
+            yield item
+            continue
+        # By the label, or by the case that the file itself names: a sweep adds its values to that.
+        pairs = [
+            (raw, named)
+            for raw, named in zip(found, item.variants, strict=True)
+            if matches(wanted, named.kernel, named) or matches(wanted, raw.kernel, raw)
+        ]
+        kept = tuple(named for _, named in pairs)
+        errors = item.errors
+        if not kept and item.variants:
+            names = [label_of(v) for v in item.variants]
+            known = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+            message = f"no kernel matches {' and '.join(map(repr, wanted))}"
+            none = KinspectError(message, f"there is {known}")
+            errors = (*errors, record(target, "capture", none))
+        yield from (Found(raw) for raw, _ in pairs)
+        yield replace(item, variants=kept, errors=errors)
+
+
+def _device(machine: Machine) -> dict[str, object]:
+    """What a script may ask of the GPU it runs on; see `guest/world/device.py`."""
+    return {
+        "arch": machine.arch,
+        "wave_size": machine.wave_sizes[0],
+        "name": f"AMD {machine.name.split(',')[0]}",
+        "compute_units": machine.cus,
+        "lds_bytes": machine.lds_max,
+        "clock_khz": machine.clock_mhz * 1000 if machine.clock_mhz is not None else None,
+    }
+
+
+def _of_ttir(target: Target, archs: Sequence[str], wanted: Sequence[str]) -> list[Variant]:
+    variants = [_ttir_variant(target, arch) for arch in archs]
+    kept = [v for v in variants if matches(wanted, v.kernel, v)]
+    if not kept:
+        asked = " and ".join(wanted)
+        raise KinspectError(f"no kernel matches {asked}", f"it has {variants[0].kernel}")
+    return kept
+
+
+def _ttir_variant(target: Target, arch: str) -> Variant:
+    from ..capture.ttir import variant_of
+
+    metadata = stated_beside(target.siblings)
+    return variant_of(read_text(target.path), str(target.path), machines.load(arch), metadata)

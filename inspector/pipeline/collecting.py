@@ -1,0 +1,155 @@
+"""Composes the stages: targets -> variants -> artifacts -> reports, as a stream of events.
+
+`analyze` yields events as they come, in no fixed order across kernels; `collect` makes one `Report`
+of them, in the order of the targets. A kernel that fails is an event like any other: the rest of
+the run goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from .. import limits, machines
+from ..capture.targets import Target, resolve_all
+from ..errors import KinspectError, unforeseen
+from ..model import ErrorRecord, KernelReport, Report
+from ..version import VERSION
+from . import analysis
+from .events import Captured, Compiled, Event, Failed, Reported
+from .jobs import Request, read_text
+from .reading import READ, Made, Work, asked_for, load_saved, read_target
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+__all__ = ("analyze", "asked_for", "collect", "each", "load_saved")
+
+
+def collect(
+    request: Request,
+    on_event: Callable[[Event], None] | None = None,
+    *,
+    partial: bool = True,
+) -> Report:
+    """Runs everything and gives one report, kernels in the order of the targets.
+
+    Args:
+        request: the run.
+        on_event: called with each event as it comes.
+        partial: whether an interrupt gives a report of what was done by then.
+
+    Raises:
+        KinspectError: the request itself is wrong (no such file, unknown target).
+        KeyboardInterrupt: interrupted, and `partial` is off or there is nothing to report.
+    """
+    kernels: list[tuple[tuple[int, int], KernelReport]] = []
+    errors: list[tuple[tuple[int, int], ErrorRecord]] = []
+    notes: dict[str, None] = {}
+    try:
+        for event in analyze(request):
+            if on_event is not None:
+                on_event(event)
+            if isinstance(event, Reported):
+                kernels.append((event.order, event.report))
+            elif isinstance(event, Failed):
+                errors.append((event.order, event.error))
+            elif isinstance(event, Captured):
+                notes.update(dict.fromkeys(event.notes))
+    except KeyboardInterrupt:
+        # What was done by then is still a report; its last error says what is missing.
+        if not errors or not partial:
+            raise
+    return Report(
+        target=" ".join(request.targets),
+        tool={"name": "kinspect", "version": VERSION, "analysis": str(analysis.ANALYSIS_VERSION)},
+        kernels=tuple(r for _, r in sorted(kernels, key=lambda item: item[0])),
+        errors=tuple(e for _, e in sorted(errors, key=lambda item: item[0])),
+        notes=tuple(notes),
+    )
+
+
+def analyze(request: Request, executor: Executor | None = None) -> Iterator[Event]:
+    """Yields events as they come.
+
+    Args:
+        request: the run.
+        executor: where compiles run; None starts `request.jobs` threads, each with a worker.
+    """
+    for event in each(request, _itself, executor):
+        yield Reported(event.order, event.value) if isinstance(event, Made) else event
+
+
+def each(
+    request: Request,
+    then: Callable[[KernelReport], Any],
+    executor: Executor | None = None,
+    artifacts: frozenset[str] | None = None,
+) -> Iterator[Made | Captured | Compiled | Failed]:
+    """The same with something else in place of the reports, which may be large and many.
+
+    Args:
+        request: the run. Many targets that are read are read by `request.jobs` processes.
+        then: what to make of each report. It may be called in another process, so it is to keep
+            nothing but caches; what it returns is sent here.
+        executor: as for `analyze`.
+        artifacts: the kinds that `then` needs of an archive; None: all.
+    """
+    for arch in request.archs:
+        machines.load(arch)  # an unknown target is an error before anything is compiled
+    targets = resolve_all(request.targets, request.archs)
+    scripts: list[tuple[int, Target]] = []
+    files: list[tuple[int, Target]] = []
+    for index, target in enumerate(targets):
+        read = target.kind in READ and not _compilable(target)
+        (files if read else scripts).append((index, target))
+    yield from _read(files, Work(request, then, artifacts))
+    if scripts:
+        # Only targets that are compiled need the workers' machinery.
+        from .streaming import compile_targets
+
+        for event in compile_targets(scripts, request, executor):
+            if isinstance(event, Reported):
+                yield _then(event, then)
+            else:
+                yield event
+
+
+def _then(event: Reported, then: Callable[[KernelReport], Any]) -> Made | Failed:
+    try:
+        return Made(event.order, then(event.report))
+    except Exception as error:
+        # A bug in what judges one kernel must not take the others with it.
+        bug, report = unforeseen(error), event.report
+        where = ErrorRecord(
+            report.id.partition("::")[0], report.name, "analyze", bug.message, bug.hint
+        )
+        return Failed(event.order, where)
+
+
+def _read(files: list[tuple[int, Target]], work: Work) -> Iterator[Made | Failed]:
+    if work.request.jobs > 1 and len(files) > 1:
+        from . import forked
+
+        if forked.worth_it(files, work.request.jobs):
+            yield from forked.read_targets(files, work)
+            return
+    for index, target in files:
+        yield from read_target(index, target, work)
+
+
+def _itself(report: KernelReport) -> KernelReport:
+    return report
+
+
+def _compilable(target: Target) -> bool:
+    """TTGIR for an AMD target is compiled on to code; other TTGIR is only read."""
+    if target.kind != "ttgir" or target.fault is not None:
+        return False
+    from ..capture.ttir import compilable_ttgir
+
+    try:
+        with limits.reading(str(target.path), target.path.stat().st_size):
+            return compilable_ttgir(read_text(target.path))
+    except (KinspectError, OSError):
+        return False  # said when it is read

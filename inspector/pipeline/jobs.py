@@ -1,0 +1,208 @@
+"""From targets to compiled and reported variants: what `analyze` and `passes` have in common.
+
+A target gives variants (`variants_of`), a variant is a `Job`, and a job can run in any thread or
+process (`compile_and_report`).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..capture.options import CaptureOptions
+from ..capture.targets import Target
+from ..errors import KinspectError, unforeseen
+from ..isa.asm.foreign import is_binary
+from ..model import Artifact, ErrorRecord, KernelReport, Variant
+from . import analysis
+from .analysis import Context, Overrides
+
+if TYPE_CHECKING:
+    from ..compile.pool import Compiler, CompileSettings
+    from ..lint.rule import Pack
+
+DEFAULT_ARCH = "gfx942"
+MOST_TEXT_BYTES = 64 << 20
+"""Text beyond this is not read: the largest kernels known are under 10 MiB."""
+_TYPED = "LDS or waves as typed, in place of what Triton states"
+"""The note of a report that rests on what the user said of the launch."""
+MOST_NAMED = 8
+"""How many names an error lists before it breaks off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One run: what to look at, how to compile, and what the user states about launches.
+
+    `kernel` names kernels to keep, by name or by case, with shell wildcards. `rules` are what is
+    asked of each report; None for the default pack.
+    """
+
+    targets: tuple[str, ...]
+    archs: tuple[str, ...] = ()
+    kernel: str | None = None
+    python: str | None = None
+    jobs: int = 1
+    passes: bool = True
+    time_limit: float = 300.0
+    overrides: Overrides = field(default_factory=Overrides)
+    capture: CaptureOptions = field(default_factory=CaptureOptions)
+    rules: Pack | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A variant to compile and report on, with everything that takes."""
+
+    order: tuple[int, int]
+    path: str
+    variant: Variant
+    settings: CompileSettings
+    overrides: Overrides
+    rules: Pack | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one compile job gives back: plain values, so that any Executor can carry it."""
+
+    reports: tuple[KernelReport, ...]
+    error: ErrorRecord | None
+    seconds: float
+    from_store: bool
+
+
+def settings_of(request: Request) -> CompileSettings:
+    from ..compile.pool import CompileSettings
+
+    return CompileSettings(
+        python=request.python or sys.executable,
+        passes=request.passes,
+        time_limit=request.time_limit,
+    )
+
+
+def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
+    """Compiles one variant and reports on it; runs in any thread or process.
+
+    Args:
+        job: what to do.
+        compiler: this process's workers; None: one is kept per process and settings.
+    """
+    from ..compile.pool import compile_variant
+
+    started = time.perf_counter()
+    if compiler is not None:
+        result = compiler.compile(job.variant)
+    else:
+        result = compile_variant(job.variant, job.settings)
+    seconds = time.perf_counter() - started
+    if result.error is not None:
+        error = replace(result.error, file=job.path, kernel=where(job.variant))
+        return Outcome((), error, seconds, result.from_store)
+    context = Context(
+        path=job.path,
+        arch=job.variant.arch,
+        metadata=result.metadata,
+        ttgir=_text(result.artifacts.get("ttgir")),
+        variant=job.variant,
+        artifacts=result.artifacts,
+        code_object=_path(result.artifacts.get("hsaco")),
+        overrides=job.overrides,
+        rules=job.rules,
+        notes=(*_assumed(job), *result.notes),
+    )
+    try:
+        text = _text(result.artifacts.get("amdgcn"))
+        if text is None:
+            raise KinspectError(
+                "the compile gave no assembly", "run again; the store may be damaged"
+            )
+        reports = tuple(analysis.analyze_text(text, context))
+    except KinspectError as error:
+        return Outcome((), job_record(job, "analyze", error), seconds, result.from_store)
+    except Exception as error:
+        # A bug in the analysis of one kernel must not take the others' reports with it.
+        bug = job_record(job, "analyze", unforeseen(error))
+        return Outcome((), bug, seconds, result.from_store)
+    return Outcome(reports, None, seconds, result.from_store)
+
+
+def _assumed(job: Job) -> tuple[str, ...]:
+    """What the figures rest on besides the compile itself."""
+    notes = []
+    if not job.variant.options:
+        notes.append("no options stand beside the TTIR: compiled with Triton's defaults")
+    typed = job.overrides
+    if typed.lds_bytes is not None or typed.waves_per_workgroup is not None:
+        notes.append(_TYPED)
+    return tuple(notes)
+
+
+def wanted_of(target: Target, request: Request) -> tuple[str, ...]:
+    """What was asked for by `TARGET::NAME` and by --kernel: both must hold."""
+    return tuple(name for name in (target.kernel, request.kernel) if name is not None)
+
+
+def matches(wanted: Sequence[str], name: str, variant: Variant | None) -> bool:
+    """Whether a kernel's name, qualified name or case is all that was asked for."""
+    names = [name]
+    if variant is not None:
+        names += [n for n in (variant.qualname, variant.case) if n]
+        if variant.case:
+            names.append(label_of(variant))
+    return analysis.named(wanted, names)
+
+
+def _text(artifact: Artifact | None) -> str | None:
+    return artifact.path.read_text("utf-8", "replace") if artifact is not None else None
+
+
+def read_text(path: Path) -> str:
+    """An assembly or IR text.
+
+    Raises:
+        KinspectError: it is binary, or too large to be one kernel's code.
+    """
+    size = path.stat().st_size
+    if size > MOST_TEXT_BYTES:
+        raise KinspectError(
+            f"{path}: {size / 2**20:.0f} MiB, and at most {MOST_TEXT_BYTES >> 20} MiB are read",
+            "split it, or pass the code object of one kernel",
+        )
+    data = path.read_bytes()
+    if is_binary(data):
+        raise KinspectError(
+            f"{path}: a binary file, not text", "name a code object .hsaco or .co, assembly .s"
+        )
+    return data.replace(b"\0", b" ").decode("utf-8", "replace")
+
+
+def _path(artifact: Artifact | None) -> Path | None:
+    return artifact.path if artifact is not None else None
+
+
+def label_of(variant: Variant) -> str:
+    return f"{variant.kernel}[{variant.case}]" if variant.case else variant.kernel
+
+
+def record(target: Target, stage: str, error: KinspectError) -> ErrorRecord:
+    return _trimmed(str(target.path), target.kernel, stage, error)
+
+
+def job_record(job: Job, stage: str, error: KinspectError) -> ErrorRecord:
+    return _trimmed(job.path, where(job.variant), stage, error)
+
+
+def where(variant: Variant) -> str:
+    """How an error calls a variant: `kernel[case] on gfx942`."""
+    return f"{label_of(variant)} on {variant.arch}"
+
+
+def _trimmed(file: str, kernel: str | None, stage: str, error: KinspectError) -> ErrorRecord:
+    """The record of an error; messages name their file already, the record says it once."""
+    return ErrorRecord(file, kernel, stage, error.message.removeprefix(f"{file}: "), error.hint)

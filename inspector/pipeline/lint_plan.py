@@ -1,0 +1,248 @@
+"""What a lint run is to ask, settled and checked before anything is evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import machines
+from ..errors import KinspectError
+from ..lint.budget import BUDGET, NAME, budget_rule
+from ..lint.faults import FaultsError
+from ..lint.results import FailOn, Severity
+from ..lint.rule import Pack, Rule
+from ..lint.schema import DEFAULT_PACK, bundled_packs, load_packs
+from ..lint.selection import Words, chosen, union
+from ..model import KernelReport
+from ..settings import KernelSettings, Settings
+from . import analysis
+from .jobs import matches
+
+if TYPE_CHECKING:
+    from ..lint.baseline import Baseline
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line says of a lint run; None or empty where it is silent.
+
+    Args:
+        rules: packs: names or paths.
+        select: words that name rules.
+        ignore: words that name rules to leave out.
+        fail_on: the least severity that fails the run.
+        baseline: the file of known findings.
+        update: whether to write it.
+    """
+
+    rules: tuple[str, ...] = ()
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    fail_on: FailOn | None = None
+    baseline: Path | None = None
+    update: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """One `[[tool.kinspect.kernel]]` with its words resolved.
+
+    Args:
+        settings: as written.
+        ignore: ids of the rules that are left out.
+        severity: id -> severity.
+        budgets: metric -> the rule that it is.
+        folder: where the pattern of files starts from.
+    """
+
+    settings: KernelSettings
+    ignore: frozenset[str]
+    severity: Mapping[str, Severity]
+    budgets: Mapping[str, Pack]
+    folder: Path
+
+    def matches(self, kernel: KernelReport) -> bool:
+        """Whether it speaks of a kernel."""
+        wanted = self.settings
+        if wanted.arch is not None and not fnmatchcase(kernel.arch or "", wanted.arch):
+            return False
+        if wanted.file is not None and not self._in_file(kernel, wanted.file):
+            return False
+        case = kernel.variant.case if kernel.variant is not None else None
+        return matches((wanted.match,), kernel.name, kernel.variant) or (
+            case is not None and fnmatchcase(case, wanted.match)
+        )
+
+    def _in_file(self, kernel: KernelReport, pattern: str) -> bool:
+        files = [kernel.id.partition("::")[0]]
+        if kernel.source is not None:
+            files.append(kernel.source.file)
+        return any(
+            fnmatchcase(name, pattern) for file in files for name in _names(file, self.folder)
+        )
+
+
+def _names(file: str, folder: Path) -> tuple[str, ...]:
+    """A file as it is named, and from a folder where it lies below."""
+    try:
+        return file, Path(file).resolve().relative_to(folder.resolve()).as_posix()
+    except (ValueError, OSError):
+        return (file,)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run is to ask.
+
+    Args:
+        packs: names of the packs.
+        pack: the rules that are asked, of all of them.
+        rules: id -> rule: the same, and what budgets are called by.
+        narrowed: whether rules of the packs are left out.
+        words: what names of rules mean.
+        overrides: for single kernels, in the order of the settings.
+        fail_on: the least severity of a new finding that fails the run.
+        baseline: the file of known findings; None without.
+        known: what it holds; None without.
+        update: whether it is to be written.
+    """
+
+    packs: tuple[str, ...]
+    pack: Pack
+    rules: Mapping[str, Rule]
+    narrowed: bool
+    words: Words
+    overrides: tuple[Override, ...]
+    fail_on: FailOn
+    baseline: Path | None
+    known: Baseline | None = None
+    update: bool = False
+
+
+def prepare(asked: Asked, settings: Settings) -> Plan:
+    """Settles what a run asks: the command line first, then the settings.
+
+    Raises:
+        KinspectError: a pack, a name of a rule, a budget or the baseline is wrong.
+    """
+    file = _baseline(asked, settings)
+    known = _known(file, asked.update) if file is not None else None
+    packs = _packs(asked, settings)
+    pack = union(packs)
+    words = Words(pack.rules, lambda: _elsewhere(pack, settings), {BUDGET: BUDGET, NAME: BUDGET})
+    # What the command line selects is meant: the settings do not take it away again.
+    select = asked.select or settings.select
+    ignore = asked.ignore if asked.select else (*settings.ignore, *asked.ignore)
+    faults = [f"--select: {f}" for w in asked.select if (f := words.fault(w))]
+    faults += [f"--ignore: {f}" for w in asked.ignore if (f := words.fault(w, lenient=True))]
+    for key, named in (("select", settings.select or ()), ("ignore", settings.ignore)):
+        said = [words.fault(word, lenient=True) for word in named]
+        faults += [f"{settings.file}: tool.kinspect.{key}: {fault}" for fault in said if fault]
+    faults += [f"{settings.file}: tool.kinspect.arch: {f}" for f in _unknown_archs(settings)]
+    overrides = [_override(one, settings, words, faults) for one in settings.kernels]
+    if faults:
+        raise FaultsError(faults, "`kinspect rules list` shows the rules")
+    asked_pack = chosen(pack, words, select or None, ignore)
+    if not asked_pack.rules and select and not any(one.budgets for one in overrides):
+        raise KinspectError(
+            f"select {', '.join(select)}: no rule is left to ask",
+            "ignore fewer; rules in preview are selected by id, by name or by `preview`",
+        )
+    # A project's own selection is about rules; its budgets are a selection themselves.
+    left_out = BUDGET in words.all_of(ignore) or (
+        bool(asked.select) and BUDGET not in words.all_of(asked.select)
+    )
+    if left_out:
+        overrides = [replace(one, budgets={}) for one in overrides]
+    rules = {rule.text.id: rule for rule in asked_pack.rules}
+    for one in overrides:
+        for budget in one.budgets.values():
+            rules.setdefault(BUDGET, budget.rules[0])
+    return Plan(
+        packs=tuple(p.name for p in packs),
+        pack=asked_pack,
+        rules=rules,
+        narrowed=len(asked_pack.rules) < len(pack.rules),
+        words=words,
+        overrides=tuple(overrides),
+        fail_on=asked.fail_on or settings.fail_on or "error",  # type: ignore[arg-type]
+        baseline=file,
+        known=known,
+        update=asked.update,
+    )
+
+
+def _unknown_archs(settings: Settings) -> Iterator[str]:
+    for arch in settings.arch:
+        try:
+            machines.load(arch)
+        except KinspectError as error:
+            yield str(error)
+
+
+def _baseline(asked: Asked, settings: Settings) -> Path | None:
+    if asked.baseline is not None:
+        return asked.baseline
+    if settings.baseline is not None:
+        return settings.folder / settings.baseline
+    if asked.update:
+        raise KinspectError(
+            "--update-baseline: there is no baseline to write", "add --baseline FILE"
+        )
+    return None
+
+
+def _known(file: Path, update: bool) -> Baseline:
+    from ..lint import baseline as baselines  # not for a run without one
+
+    return baselines.read(file) if file.exists() or not update else baselines.EMPTY
+
+
+def _override(one: KernelSettings, settings: Settings, words: Words, faults: list[str]) -> Override:
+    """Resolves the words of one entry; what is wrong with them is appended to `faults`."""
+    where = f"{settings.file}: {one.place}"
+    for key, named in (("ignore", one.ignore), ("severity", tuple(one.severity))):
+        said = [words.fault(word, lenient=True) for word in named]
+        faults += [f"{where}.{key}: {fault}" for fault in said if fault]
+    budgets = {}
+    for metric, limit in one.budget.items():
+        try:
+            budgets[metric] = budget_rule(metric, limit, one.label, analysis.catalogue())
+        except KinspectError as error:
+            faults.append(f"{where}.budget.{metric}: {error.message}")
+    severity = {id_: level for word, level in one.severity.items() for id_ in words.ids(word)}
+    return Override(
+        one,
+        words.all_of(one.ignore),
+        severity,  # type: ignore[arg-type]  # the settings' reader has checked it
+        budgets,
+        settings.folder,
+    )
+
+
+def _packs(asked: Asked, settings: Settings) -> tuple[Pack, ...]:
+    names = asked.rules or tuple(_from_folder(n, settings) for n in settings.rules or ())
+    if names in ((), (DEFAULT_PACK,)):
+        return (analysis.recommended_pack(),)  # read once, if the analysis asks it, too
+    return load_packs(tuple(dict.fromkeys(names)), analysis.catalogue())
+
+
+def _from_folder(name: str, settings: Settings) -> str:
+    """A pack of the settings as it is named from here."""
+    return name if name in bundled_packs() else str(settings.folder / name)
+
+
+def _elsewhere(pack: Pack, settings: Settings) -> dict[str, str]:
+    """What names rules that are not asked: of kinspect's own packs, and of the settings'."""
+    known = {rule.text.id for rule in pack.rules}
+    found: dict[str, str] = {}
+    names = [*bundled_packs(), *(_from_folder(name, settings) for name in settings.rules or ())]
+    for other in load_packs(tuple(dict.fromkeys(names)), analysis.catalogue()):
+        for rule in other.rules:
+            if rule.text.id not in known:
+                for word in (rule.text.id, rule.text.name, *rule.text.tags):
+                    found.setdefault(word, other.name)
+    return found

@@ -1,0 +1,175 @@
+"""A lint run: kernels' reports in, one light value for each out, and what became of each finding.
+
+A report is large and a run may hold thousands: each is judged when it comes and only its findings
+are kept. Comments are read from the source files that are there; the baseline is held against the
+whole at the end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..lint.results import CheckedKernel, LintReport
+from ..model import ErrorRecord
+from ..version import VERSION
+from . import analysis
+from .events import Captured, Compiled, Failed
+from .jobs import Request
+from .lint_comments import Comments
+from .lint_judge import Judged, by_severity
+from .lint_plan import Plan
+from .reading import Made
+
+if TYPE_CHECKING:
+    from ..lint.baseline import Baseline, Compared
+
+Happened = Made | Captured | Compiled | Failed
+"""What `lint` takes."""
+
+
+def lint(
+    events: Iterable[Happened], request: Request, plan: Plan
+) -> tuple[LintReport, Baseline | None]:
+    """Makes the report of a run.
+
+    Args:
+        events: of the run, as they come; what was made of each kernel is what a `Judge` of the same
+            plan says of it.
+        request: what it was asked to look at.
+        plan: the rules.
+
+    Returns:
+        The report, and the baseline as it is to be written; None if it is not.
+
+    Raises:
+        KinspectError: the request itself is wrong (no such file, unknown target).
+        KeyboardInterrupt: interrupted before there was anything to report.
+    """
+    gathered = _Gathered(plan)
+    errors: list[tuple[tuple[int, int], ErrorRecord]] = []
+    notes: dict[str, None] = {}
+    try:
+        for event in events:
+            if isinstance(event, Made):
+                gathered.add(event.order, event.value)
+                if event.value.kernel.arch is None:
+                    errors.append((event.order, _no_target(event.value.kernel)))
+            elif isinstance(event, Failed):
+                errors.append((event.order, event.error))
+            elif isinstance(event, Captured):
+                notes.update(dict.fromkeys(event.notes))
+    except KeyboardInterrupt:
+        # What was done by then is still a report; its last error says what is missing.
+        if not errors:
+            raise
+    errors.sort(key=lambda item: item[0])
+    failed = tuple(error for _, error in errors)
+    report = LintReport(
+        target=" ".join(request.targets),
+        tool={"name": "kinspect", "version": VERSION, "analysis": str(analysis.ANALYSIS_VERSION)},
+        packs=plan.packs,
+        rules=plan.rules,
+        fail_on=plan.fail_on,
+        kernels=tuple(gathered.kernels()),
+        errors=failed,
+        unused=tuple(gathered.comments.unused(request, failed)),
+        notes=(*notes, *gathered.notes()),
+    )
+    return (report, None) if plan.known is None else _compared(report, plan, plan.known)
+
+
+def _no_target(kernel: CheckedKernel) -> ErrorRecord:
+    return ErrorRecord(
+        kernel.file,
+        kernel.name,
+        "lint",
+        "the target is unknown: rules about waits, registers and occupancy were not asked",
+        "pass --arch",
+    )
+
+
+def _compared(
+    report: LintReport, plan: Plan, known: Baseline
+) -> tuple[LintReport, Baseline | None]:
+    """The report held against the baseline, and what that is to be from now on."""
+    from ..lint.baseline import compare, updated  # not for a run without one
+
+    compared = compare(known, report.kernels, plan.rules.keys())
+    report = replace(
+        report,
+        kernels=compared.kernels,
+        baseline=str(plan.baseline),
+        gone=tuple(e.fingerprint for e in compared.gone for _ in range(e.count)),
+    )
+    if not plan.update:
+        return report, None
+    if report.errors and compared.gone:
+        # What has gone may stand in what failed: nothing that is known is thrown away unseen.
+        return replace(report, errors=(*report.errors, _refused(report))), None
+    return _accepted(report, compared), updated(known, compared)
+
+
+_MOST_NAMED = 5
+
+
+class _Gathered:
+    """What is kept of the kernels as they come."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._kernels: list[tuple[tuple[int, int], CheckedKernel]] = []
+        self._met: set[int] = set()
+        self._unknown: Counter[tuple[str, str]] = Counter()
+        self.comments = Comments(plan)
+
+    def add(self, order: tuple[int, int], judged: Judged) -> None:
+        self._kernels.append((order, self.comments.applied(judged)))
+        self._met.update(judged.overrides)
+        self._unknown.update(judged.unknown)
+
+    def kernels(self) -> list[CheckedKernel]:
+        """In the order of the targets."""
+        return [k for _, k in sorted(self._kernels, key=lambda item: item[0])]
+
+    def notes(self) -> Iterator[str]:
+        """What could not be judged, and settings that speak of nothing: mistyped, perhaps."""
+        for (metric, label), n in sorted(self._unknown.items()):
+            of = "1 kernel" if n == 1 else f"{n} kernels"
+            yield f"{metric} is not known of {of}: the budget of {label} was not checked there"
+        partly = [kernel.name for _, kernel in self._kernels if not kernel.all_read]
+        if partly:
+            listed = ", ".join(partly[:_MOST_NAMED]) + (", …" if len(partly) > _MOST_NAMED else "")
+            yield (
+                f"not all of the code was read of {listed}: nothing is concluded from the rest"
+                " (`kinspect analyze` says what it is)"
+            )
+        idle = [o.settings for n, o in enumerate(self._plan.overrides) if n not in self._met]
+        if idle and self._kernels:
+            listed = ", ".join(f"{o.label} (match = {o.match!r})" for o in idle)
+            yield f"no kernel of this run matches {listed}"
+
+
+def _refused(report: LintReport) -> ErrorRecord:
+    n = len(report.gone)
+    return ErrorRecord(
+        report.baseline,
+        None,
+        "baseline",
+        f"not written: {n} of its findings were not found, but part of the run failed",
+        "mend what failed, and update again",
+    )
+
+
+def _accepted(report: LintReport, compared: Compared) -> LintReport:
+    """The report after its findings have been taken into the baseline."""
+    new = sum(len(kernel.findings) for kernel in report.kernels)
+    gone = sum(entry.count for entry in compared.gone)
+    kept = f"; {compared.unseen} of kernels or rules not looked at stay" if compared.unseen else ""
+    note = f"{report.baseline}: findings: {new} added, {gone} removed{kept}"
+    kernels = tuple(
+        replace(k, findings=(), known=by_severity((*k.known, *k.findings))) for k in report.kernels
+    )
+    return replace(report, kernels=kernels, gone=(), notes=(*report.notes, note))

@@ -1,0 +1,272 @@
+"""From a recording to a joined profile: read, group, analyse what was launched, join."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from .. import limits, machines
+from ..capture.targets import resolve
+from ..errors import KinspectError, unforeseen
+from ..model import Artifact, ErrorRecord, KernelReport, Report
+from ..profile import profile as profiles
+from ..profile import reading
+from ..profile.landing import landed
+from ..profile.running import manifest
+from ..recording import CodeObject, Profile, Recording
+from .analysis import Context, analyze_code_object
+from .jobs import Request
+
+Collect = Callable[[Request], Report]
+"""`pipeline.collect`, which stands above this room."""
+
+TRITON_CACHE = "triton"
+"""The folder of a run in which the program's Triton kept what it compiled."""
+_DATA = (".json", ".gz", ".db", ".csv")
+_MOST_NAMED = 8
+"""Kernels that are named where --kernel finds none."""
+_MOST_NAME = 60
+"""Characters of such a name."""
+LIKELY_EMPTY = (
+    "the program launched nothing on the GPU; its kernels ran in a process that was killed before "
+    "it could write; the profiler was told of kernels that it has not; or it lacks the right to "
+    "count"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What of a recording is wanted.
+
+    Args:
+        kernel: a regular expression; only kernels whose name it finds.
+        top: so many kernels, most time first; None: all.
+        skip_warmup: dispatches of each kernel and process that are left out of its figures.
+        targets: what to analyse and join; empty: what the run itself kept.
+        arch: the target to analyse for; None: the device that ran.
+        request: how to analyse.
+    """
+
+    kernel: str | None = None
+    top: int | None = None
+    skip_warmup: int = 1
+    targets: tuple[str, ...] = ()
+    arch: str | None = None
+    request: Request = field(default_factory=lambda: Request(()))
+
+
+def profiled(
+    path: Path,
+    options: Options,
+    collect: Collect,
+    progress: Callable[[str], None] | None = None,
+) -> Profile:
+    """Reads a run folder or file and joins it to what static analysis says.
+
+    Raises:
+        KinspectError: nothing can be read there, or a target of `options` is wrong.
+    """
+    return joined(read(path, progress), options, collect, progress)
+
+
+def is_recording(path: Path) -> bool:
+    """Whether a profiler made it, rather than that there are kernels to analyse in it."""
+    if path.name == manifest.NAME or (path / manifest.NAME).is_file():
+        return True
+    if path.suffix in _DATA:  # a report of ours may have such a name as well
+        return path.is_file() and reading.knows(path)
+    try:
+        resolve(str(path))
+    except KinspectError:
+        return path.exists() and reading.knows(path)
+    return False
+
+
+def read(path: Path, progress: Callable[[str], None] | None = None) -> Recording:
+    """A run of ours by its manifest, anything else by what lies there."""
+    if path.is_file() and path.name == manifest.NAME:
+        path = path.parent
+    if path.is_dir() and (path / manifest.NAME).is_file():
+        from ..profile.running.run import run_recording
+
+        return run_recording(path, progress)
+    return reading.read(path, progress)
+
+
+def joined(
+    recording: Recording,
+    options: Options,
+    collect: Collect,
+    progress: Callable[[str], None] | None = None,
+) -> Profile:
+    """Groups a recording's dispatches and joins them to static reports.
+
+    Raises:
+        KinspectError: `options` name a target, arch or kernels that are not there.
+    """
+    if options.arch is not None:
+        machines.load(options.arch)
+    with limits.reading(recording.path, reading.size_of(Path(recording.path))):
+        found = profiles.analyse(
+            recording,
+            skip_warmup=options.skip_warmup,
+            only=options.kernel,
+            top=options.top,
+            arch=options.arch,
+        )
+    if options.kernel is not None and found.names and not found.kernels:
+        raise _finds_none(options.kernel, found.names)
+    notes = [*_emptiness(recording, found), *_added_up(recording), *_transfers(recording)]
+    if found.left_out:
+        more = "kernel" if found.left_out == 1 else "kernels"
+        notes.append(f"{found.left_out} {more} left out by --kernel or --top")
+    if progress is not None and (options.targets or _kept(recording)):
+        progress("analysing what was launched")
+    analysed, failed, target = _static(recording, options, collect)
+    errors = (*_nothing_read(recording, found), *failed)
+    kernels, reports = profiles.joined(found.kernels, analysed, recording.code_objects)
+    kernels, reports = landed(recording, kernels, reports)
+    return Profile(
+        recording=recording,
+        kernels=kernels,
+        reports=reports,
+        static_target=target,
+        total_ns=found.total_ns,
+        notes=tuple(notes),
+        errors=errors,
+    )
+
+
+def _finds_none(wanted: str, names: Sequence[str]) -> KinspectError:
+    from ..explain.profile_view import short_name
+
+    shown = [short_name(name, _MOST_NAME) for name in names[:_MOST_NAMED]]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return KinspectError(
+        f"--kernel {wanted}: finds none of the recorded kernels",
+        f"there is {', '.join(shown)}{more}",
+    )
+
+
+def _is_empty(recording: Recording, found: profiles.Analysis) -> bool:
+    return not found.names and not recording.samples and not recording.traces
+
+
+def _emptiness(recording: Recording, found: profiles.Analysis) -> list[str]:
+    """What may be why nothing was recorded; damaged files say themselves what is wrong."""
+    if not _is_empty(recording, found) or not recording.parts or recording.errors:
+        return []
+    return [f"0 dispatches were recorded: {LIKELY_EMPTY}"]
+
+
+def _nothing_read(recording: Recording, found: profiles.Analysis) -> tuple[ErrorRecord, ...]:
+    """An error where only files lie that hold no dispatches: API calls, copies, agents."""
+    if not _is_empty(recording, found) or recording.parts or recording.errors:
+        return ()
+    hint = "name the folder of the run, or its kernel trace or counter files"
+    message = "no dispatches in it, and no samples: files of this kind hold none"
+    return (ErrorRecord(recording.path, None, "read", message, hint),)
+
+
+def _added_up(recording: Recording) -> list[str]:
+    """That figures are of several recordings, where these were not made by one run of ours."""
+    if (Path(recording.path) / manifest.NAME).is_file():
+        return []
+    table = recording.dispatches
+    used = sorted(set(table.part))
+    profilers = {recording.parts[part].format.split()[0]: None for part in used}
+    if len(profilers) > 1:
+        return [
+            f"recordings of {len(profilers)} profilers lie here and are added up: import the "
+            "folder of one run alone"
+        ]
+    timed = set(used)
+    if len(timed) > 1:
+        timed -= {table.part[row] for row in recording.values.dispatch}
+    if len(timed) < 2:
+        return []
+    names = [recording.parts[part].name for part in sorted(timed)]
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return [f"times of {len(names)} recordings are added up: {shown}; import one alone to tell"]
+
+
+def _transfers(recording: Recording) -> list[str]:
+    """What was copied and filled: it takes time, and is in no kernel's."""
+    if not recording.transfers:
+        return []
+    from ..explain.profile_view import duration
+
+    shown = [
+        f"{one.name} {one.count:,}× {duration(one.total_ns)}"
+        for one in recording.transfers[:_MOST_NAMED]
+    ]
+    more = len(recording.transfers) - len(shown)
+    rest = f" and {more} more kinds" if more else ""
+    return [f"copies and fills, in no kernel's time: {', '.join(shown)}{rest}"]
+
+
+def _static(
+    recording: Recording, options: Options, collect: Collect
+) -> tuple[tuple[KernelReport, ...], tuple[ErrorRecord, ...], str | None]:
+    """Reports on what was launched: named targets, else the run's own cache and code objects."""
+    arch = options.arch or device_arch(recording)
+    targets = options.targets or _kept(recording)
+    reports: list[KernelReport] = []
+    errors: list[ErrorRecord] = []
+    if targets:
+        request = replace(
+            options.request, targets=tuple(targets), archs=(arch,) if arch is not None else ()
+        )
+        try:
+            report = collect(request)
+        except KinspectError as error:
+            if options.targets:
+                raise
+            # What the run kept by itself may be of no use; the measured figures still are.
+            errors.append(ErrorRecord(targets[0], None, "analyse", error.message, error.hint))
+        else:
+            reports += report.kernels
+            errors += report.errors
+    if not options.targets:
+        for one in recording.code_objects:
+            reports += _of_code_object(one, errors)
+    known = {report.id: report for report in reports}
+    return tuple(known.values()), tuple(errors), " ".join(targets) or None
+
+
+def device_arch(recording: Recording) -> str | None:
+    """The target of the devices that ran something, where they agree on one."""
+    used = {shape.agent for shape in recording.shapes}
+    gpus = [agent for agent in recording.agents if agent.kind == "gpu"]
+    archs = {agent.arch for agent in gpus if agent.key in used} or {a.arch for a in gpus}
+    archs.discard(None)
+    return archs.pop() if len(archs) == 1 else None
+
+
+def _kept(recording: Recording) -> tuple[str, ...]:
+    """The folder of the run's own Triton cache, if it holds anything."""
+    folder = Path(recording.path) / TRITON_CACHE
+    return (str(folder),) if folder.is_dir() and any(folder.iterdir()) else ()
+
+
+def _of_code_object(one: CodeObject, errors: list[ErrorRecord]) -> Sequence[KernelReport]:
+    """Reports on the kernels of a code object that the profiler saved."""
+    if one.path is None:
+        return ()
+    path = Path(one.path)
+    try:
+        data = path.read_bytes()
+        digest = hashlib.sha256(data).hexdigest()
+        artifacts = {"hsaco": Artifact("hsaco", digest, len(data), path)}
+        return analyze_code_object(data, Context(str(path), artifacts=artifacts))
+    except (KinspectError, OSError) as error:
+        message = error.message if isinstance(error, KinspectError) else str(error)
+        hint = error.hint if isinstance(error, KinspectError) else "run the profiler again"
+        errors.append(ErrorRecord(str(path), None, "analyse", message, hint))
+        return ()
+    except Exception as error:
+        known = unforeseen(error)
+        errors.append(ErrorRecord(str(path), None, "analyse", known.message, known.hint))
+        return ()

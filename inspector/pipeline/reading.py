@@ -1,0 +1,182 @@
+"""Targets that are read and not compiled: assembly, code objects, TTGIR, saved reports."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import limits
+from ..capture.targets import Target, triton_metadata
+from ..errors import KinspectError, unforeseen
+from ..model import ErrorRecord, KernelReport, Report
+from . import analysis
+from .analysis import Context
+from .events import Failed
+from .jobs import Request, matches, read_text, record, wanted_of
+
+if TYPE_CHECKING:
+    from ..report.json_read import SavedReport
+
+READ = frozenset({"asm", "code_object", "ttgir", "report", "archive"})
+"""Kinds of targets that are read; the others are compiled. Naming them here spares a run that only
+reads the import of all that captures.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What was made of a kernel's report by who asked for it; `order` is its place in the run."""
+
+    order: tuple[int, int]
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What to do with each target.
+
+    Args:
+        request: the run.
+        then: what to make of each report.
+        artifacts: the kinds that `then` needs of an archive; None: all.
+    """
+
+    request: Request
+    then: Callable[[KernelReport], Any]
+    artifacts: frozenset[str] | None = None
+
+
+def read_target(index: int, target: Target, work: Work) -> Iterator[Made | Failed]:
+    """Reports on one target.
+
+    Args:
+        index: its place in the run.
+        target: it.
+        work: what to do.
+
+    Yields:
+        What was made of each of its kernels, and what could not be read.
+    """
+    try:
+        yield from limits.within(str(target.path), _size(target), _made(index, target, work))
+    except KinspectError as error:
+        yield Failed((index, 0), record(target, "read", error))
+    except OSError as error:
+        wrapped = KinspectError(f"cannot be read ({error.strerror or error})", "check permissions")
+        yield Failed((index, 0), record(target, "read", wrapped))
+    except Exception as error:
+        # A bug in what reads or judges one target must not take the others' reports with it.
+        yield Failed((index, 0), record(target, "read", unforeseen(error)))
+
+
+def _made(index: int, target: Target, work: Work) -> Iterator[Made | Failed]:
+    if target.fault is not None:
+        raise target.fault
+    if target.kind in ("report", "archive"):
+        yield from _saved(index, target, work)
+        return
+    for number, report in enumerate(_reports(target, work.request)):
+        yield Made((index, number), work.then(report))
+
+
+def _size(target: Target) -> int:
+    """Bytes of all files that are read for a target."""
+    size = 0
+    for path in (target.path, *target.siblings.values()):
+        with contextlib.suppress(OSError, ValueError):  # said when it is read
+            size += path.stat().st_size
+    return size
+
+
+def _saved(index: int, target: Target, work: Work) -> Iterator[Made | Failed]:
+    """What a saved report holds of what was asked for, its failures included."""
+    report = _opened(target.path, work.artifacts)
+    for number, error in enumerate(report.errors):
+        yield Failed((index, number), error)
+    wanted, archs = wanted_of(target, work.request), work.request.archs
+    number = 0
+    renew = _renewal(report)
+    for kernel in report.kernels():
+        if _is_asked_for(kernel, wanted, archs):
+            kernel = renew(kernel)
+            yield Made((index, number), work.then(kernel))
+            number += 1
+    if not number and not report.errors:
+        raise KinspectError("it holds nothing of what was asked for", "see it without --kernel")
+
+
+def _renewal(report: SavedReport) -> Callable[[KernelReport], KernelReport]:
+    """Brings kernels that came with their artifacts up to the present analysis."""
+    from .renewing import is_older, renewed
+
+    return renewed if report.folder is not None and is_older(report.tool) else _as_it_is
+
+
+def _as_it_is(kernel: KernelReport) -> KernelReport:
+    return kernel
+
+
+def asked_for(report: Report, wanted: Sequence[str], archs: Sequence[str]) -> list[KernelReport]:
+    """The kernels of a saved report that match what was asked for."""
+    return [k for k in report.kernels if _is_asked_for(k, wanted, archs)]
+
+
+def _is_asked_for(kernel: KernelReport, wanted: Sequence[str], archs: Sequence[str]) -> bool:
+    return matches(wanted, kernel.name, kernel.variant) and (not archs or kernel.arch in archs)
+
+
+def load_saved(path: Path) -> Report:
+    """A report from a `.json` or `.kinspect` file."""
+    return _opened(path, None).report()
+
+
+def _opened(path: Path, artifacts: frozenset[str] | None) -> SavedReport:
+    from ..report.json_read import SavedReport
+
+    if path.suffix == ".json":
+        return SavedReport.open(path.read_bytes(), str(path))
+    from ..compile.store import default_root
+    from ..report import saved
+
+    report = saved.opened(path, default_root() / "saved", artifacts)
+    from .renewing import KINDS, is_older
+
+    if artifacts is not None and is_older(report.tool):  # they are analysed anew
+        report = saved.opened(path, default_root() / "saved", artifacts | KINDS)
+    return report
+
+
+def _reports(target: Target, request: Request) -> Sequence[KernelReport]:
+    archs = target.archs or request.archs
+    if len(archs) > 1:
+        raise KinspectError(
+            f"{target.path}: it has one target only", "pass a single --arch, or none"
+        )
+    ttgir, ttir = target.siblings.get("ttgir"), target.siblings.get("ttir")
+    context = Context(
+        path=str(target.path),
+        arch=archs[0] if archs else None,
+        wanted=wanted_of(target, request),
+        metadata=triton_metadata(target.siblings.get("metadata")),
+        ttgir=ttgir.read_text("utf-8", "replace") if ttgir else None,
+        ttir=ttir.read_text("utf-8", "replace") if ttir else None,
+        code_object=target.siblings.get("hsaco") if target.kind == "asm" else None,
+        overrides=request.overrides,
+        rules=request.rules,
+    )
+    if target.kind == "code_object":
+        return analysis.analyze_code_object(target.path.read_bytes(), context)
+    text = read_text(target.path)
+    if target.kind == "ttgir":
+        return analysis.analyze_ttgir(text, context)
+    return analysis.analyze_text(text, context)
+
+
+def interrupted(target: Target, index: int, done: int, of: int) -> Failed:
+    """What a run that was interrupted has to say of what it did not read."""
+    message = f"interrupted: {done} of {of} files read"
+    hint = "run it again, or on fewer files"
+    return Failed((index, 1 << 30), ErrorRecord(str(target.path), None, "read", message, hint))

@@ -1,0 +1,166 @@
+"""The targets of a run that are compiled: captured one after the other, compiled meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from functools import partial
+
+from ..capture.labels import labelled
+from ..capture.script import Found
+from ..capture.targets import Target
+from ..compile.pool import Compiler
+from ..errors import KinspectError, unforeseen
+from ..model import ErrorRecord, Variant
+from .capturing import captured
+from .events import Captured, Compiled, Event, Failed, Reported
+from .jobs import Job, Outcome, Request, compile_and_report, job_record, settings_of, where
+
+
+def compile_targets(
+    targets: Sequence[tuple[int, Target]], request: Request, executor: Executor | None
+) -> Iterator[Event]:
+    """Captures, compiles and reports.
+
+    Args:
+        targets: each with its place in the run.
+        request: the run.
+        executor: where compiles run; None starts `request.jobs` threads, each with a worker.
+
+    Yields:
+        Events as they come. An interrupt (Ctrl-C) ends what is at work, yields what was done and
+        one `Failed` that says what was not, and then goes on as the exception it is.
+    """
+    with Compiler(settings_of(request)) as compiler:
+        own = ThreadPoolExecutor(request.jobs, "kinspect") if executor is None else None
+        run = Compiles(request, compiler, executor or own, shared=own is not None)
+        try:
+            if own is not None:
+                compiler.prestart(request.jobs)
+            yield from run.events(targets)
+        except KeyboardInterrupt:
+            # Compiles at work are ended, not waited for.
+            compiler.abort()
+            yield from run.rest()
+            raise
+        except BaseException:
+            compiler.abort()
+            raise
+        finally:
+            run.cancel()
+            if own is not None:
+                own.shutdown(wait=True, cancel_futures=True)
+
+
+class Compiles:
+    """The compiles of one run.
+
+    Args:
+        request: the run.
+        compiler: captures, and compiles what its threads ask for.
+        pool: takes the compiles.
+        shared: whether the pool's threads can use `compiler`; another process makes its own.
+    """
+
+    def __init__(
+        self, request: Request, compiler: Compiler, pool: Executor | None, *, shared: bool
+    ) -> None:
+        assert pool is not None
+        self._request = request
+        self._compiler = compiler
+        self._pool = pool
+        self._run = partial(compile_and_report, compiler=compiler) if shared else compile_and_report
+        self._jobs: dict[Future[Outcome], Job] = {}
+        self._untold: dict[Future[Outcome], None] = {}
+        self._fresh = 0
+        self._found: dict[tuple[int, int], Variant] = {}
+        self._target: tuple[int, str] = (0, "")
+
+    def events(self, targets: Sequence[tuple[int, Target]]) -> Iterator[Event]:
+        """Everything, in the order in which it comes."""
+        for index, target in targets:
+            self._target = index, str(target.path)
+            self._found = {}
+            yield from self._capture(index, target)
+            for future in [f for f in self._untold if f.done()]:
+                yield from self._tell(future)
+        for future in as_completed(list(self._untold)):
+            yield from self._tell(future)
+        if self._fresh:
+            self._compiler.store.prune()
+
+    def rest(self) -> Iterator[Event]:
+        """After an interrupt: what was done and not told yet, and how much was not done."""
+        self._name(list(labelled(list(self._found.values()))))
+        undone = 0
+        for future in list(self._untold):
+            if future.done() and not future.cancelled():
+                events = list(self._tell(future))
+                killed = any(isinstance(event, Failed) for event in events)
+                undone += killed
+                yield from [] if killed else events
+            else:
+                undone += 1
+        index, path = self._target
+        message = f"interrupted: {len(self._jobs)} specialisations captured, {undone} not compiled"
+        hint = "the same command again goes on from the store"
+        yield Failed((index, 1 << 30), ErrorRecord(path, None, "compile", message, hint))
+
+    def cancel(self) -> None:
+        """Takes back what has not been begun."""
+        for future in self._untold:
+            future.cancel()
+
+    def _capture(self, index: int, target: Target) -> Iterator[Event]:
+        path = str(target.path)
+        for item in captured(target, self._request, self._compiler):
+            if isinstance(item, Found):
+                # Compiled while the script still runs; how it is called is known later.
+                order = (index, len(self._found))
+                self._found[order] = item.variant
+                settings = self._compiler.settings
+                job = Job(
+                    order,
+                    path,
+                    item.variant,
+                    settings,
+                    self._request.overrides,
+                    self._request.rules,
+                )
+                future = self._pool.submit(self._run, job)
+                self._jobs[future] = job
+                self._untold[future] = None
+                continue
+            self._name(item.variants)
+            for number, error in enumerate(item.errors):
+                yield Failed((index, number), error)
+            if item.variants or item.notes:
+                yield Captured(path, item.variants, item.notes)
+
+    def _name(self, variants: Sequence[Variant]) -> None:
+        """Gives the jobs of the current target the variants as they are finally called."""
+        final = dict(zip(self._found, variants, strict=False))
+        for future, job in self._jobs.items():
+            if job.order in final:
+                self._jobs[future] = replace(job, variant=final[job.order])
+
+    def _tell(self, future: Future[Outcome]) -> Iterator[Event]:
+        del self._untold[future]
+        job = self._jobs[future]
+        try:
+            outcome = future.result()
+        except KinspectError as error:
+            yield Failed(job.order, job_record(job, "compile", error))
+            return
+        except Exception as error:
+            # A bug in the analysis of one kernel must not take the others' reports with it.
+            yield Failed(job.order, job_record(job, "analyze", unforeseen(error)))
+            return
+        self._fresh += not outcome.from_store
+        yield Compiled(job.variant, outcome.seconds, outcome.from_store)
+        for report in outcome.reports:
+            notes = dict.fromkeys((*report.notes, *job.variant.notes))
+            yield Reported(job.order, replace(report, variant=job.variant, notes=tuple(notes)))
+        if outcome.error is not None:
+            yield Failed(job.order, replace(outcome.error, kernel=where(job.variant)))

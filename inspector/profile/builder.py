@@ -1,0 +1,202 @@
+"""Collects what readers find, row by row, into a `Recording`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+from ..errors import KinspectError
+from ..model import ErrorRecord
+from ..printable import printable, printable_line
+from ..recording import (
+    NONE,
+    Agent,
+    CodeObject,
+    CounterValues,
+    Dispatches,
+    KernelShape,
+    Part,
+    Recording,
+    Samples,
+    ThreadTrace,
+    TopKernel,
+    Transfer,
+)
+
+_COPY_PREFIX = "MEMORY_COPY_"
+_MOST_COUNTERS = 2**15 - 1
+"""What the column of their numbers holds."""
+
+
+@dataclass(slots=True)
+class Builder:
+    """A recording while it is read. Shapes and counter names are kept once each.
+
+    `begin` opens a part; dispatches, counters and shapes added after it belong to that part.
+    """
+
+    path: Path
+    tool: dict[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    agents: dict[str, Agent] = field(default_factory=dict)
+    parts: list[Part] = field(default_factory=list)
+    code_objects: list[CodeObject] = field(default_factory=list)
+    samples: list[Samples] = field(default_factory=list)
+    traces: list[ThreadTrace] = field(default_factory=list)
+    summary: list[TopKernel] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    errors: list[ErrorRecord] = field(default_factory=list)
+    dispatches: Dispatches = field(default_factory=Dispatches)
+    values: CounterValues = field(default_factory=CounterValues)
+    _transfers: dict[str, list[int]] = field(default_factory=dict)  # count, ns
+    _shapes: dict[KernelShape, int] = field(default_factory=dict)
+    _processes: list[int] = field(default_factory=list)  # of each shape
+    _counters: dict[str, int] = field(default_factory=dict)
+    _rows: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def begin(self, part: Part) -> None:
+        """Opens a part: what is added from now on belongs to it."""
+        self.parts.append(part)
+        self._rows = {}
+
+    def shape(self, shape: KernelShape) -> int:
+        """The number of a shape, the same for an equal one."""
+        found = self._shapes.get(shape)
+        if found is None:
+            found = self._shapes[shape] = len(self._shapes)
+            self._processes.append(NONE if shape.process is None else shape.process)
+        return found
+
+    def dispatch(
+        self,
+        shape: int,
+        number: int | None,
+        start: int | None = None,
+        end: int | None = None,
+        queue: int | None = None,
+        *,
+        find_again: bool = True,
+    ) -> int:
+        """Adds a dispatch.
+
+        Args:
+            shape: as `shape` numbered it.
+            number: the profiler's dispatch id.
+            start: ns.
+            end: ns.
+            queue: its queue's id.
+            find_again: whether `row_of` must find it; costs memory, so not where nothing asks.
+
+        Returns:
+            Its row.
+        """
+        table = self.dispatches
+        row = len(table.shape)
+        table.shape.append(shape)
+        table.number.append(NONE if number is None else number)
+        table.start.append(NONE if start is None else start)
+        table.end.append(NONE if end is None else end)
+        table.queue.append(NONE if queue is None else queue)
+        table.part.append(max(len(self.parts) - 1, 0))
+        if find_again and number is not None:
+            self._rows[self._processes[shape], number] = row
+        return row
+
+    def row_of(self, process: int | None, number: int) -> int | None:
+        """The row of a dispatch of this part, by its process and the profiler's id."""
+        return self._rows.get((NONE if process is None else process, number))
+
+    def count(self, row: int, counter: str, value: float) -> None:
+        """Adds a counter's value for a dispatch; values of one counter and dispatch add up."""
+        table = self.values
+        number = self.counter(counter)
+        table.dispatch.append(row)
+        table.counter.append(number)
+        table.value.append(value)
+
+    def counter(self, name: str) -> int:
+        """The number of a counter, the same for the same name.
+
+        Raises:
+            KinspectError: there are more than any device has.
+        """
+        found = self._counters.get(name)
+        if found is None:
+            if len(self._counters) >= _MOST_COUNTERS:
+                raise KinspectError(
+                    f"{self.path}: over {_MOST_COUNTERS:,} different counters",
+                    "name the file of one run of a profiler",
+                )
+            found = self._counters[name] = len(self._counters)
+        return found
+
+    def mend(self) -> None:
+        """Makes its columns of one length again, after reading was ended between two of them."""
+        table, values = self.dispatches, self.values
+        columns = (table.shape, table.number, table.start, table.end, table.queue, table.part)
+        rows = min(len(column) for column in columns)
+        for column in columns:
+            del column[rows:]
+        counted = (values.dispatch, values.counter, values.value)
+        whole = min(len(column) for column in counted)
+        if whole and max(values.dispatch[:whole]) >= rows:
+            whole = next(at for at, row in enumerate(values.dispatch) if row >= rows)
+        for part in counted:
+            del part[whole:]
+
+    def transfer(self, name: str, nanoseconds: int, count: int = 1) -> None:
+        """Adds copies or fills of memory; those of one name add up."""
+        name = (
+            name.removeprefix(_COPY_PREFIX).replace("_", " ").lower()
+            if _COPY_PREFIX in name
+            else name
+        )
+        found = self._transfers.setdefault(name, [0, 0])
+        found[0] += count
+        found[1] += max(nanoseconds, 0)
+
+    def note(self, text: str) -> None:
+        """Says something of the recording as a whole, once."""
+        text = printable(text)
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def fail(self, path: Path | str, message: str, hint: str, kernel: str | None = None) -> None:
+        """Says what could not be read; the rest is read nevertheless."""
+        self.errors.append(ErrorRecord(str(path), kernel, "profile", printable(message), hint))
+
+    def finish(self) -> Recording:
+        """What was collected."""
+        return Recording(
+            path=str(self.path),
+            tool=dict(self.tool),
+            command=self.command,
+            parts=tuple(self.parts),
+            agents=tuple(self.agents.values()),
+            shapes=tuple(map(_named_harmlessly, self._shapes)),
+            dispatches=self.dispatches,
+            counters=tuple(map(printable_line, self._counters)),
+            values=self.values,
+            code_objects=tuple(self.code_objects),
+            samples=tuple(self.samples),
+            traces=tuple(self.traces),
+            summary=tuple(map(_named_harmlessly, self.summary)),
+            notes=tuple(self.notes),
+            errors=tuple(self.errors),
+            transfers=tuple(
+                Transfer(name, count, total)
+                for name, (count, total) in sorted(
+                    self._transfers.items(), key=lambda item: -item[1][1]
+                )
+            ),
+        )
+
+
+_Named = TypeVar("_Named", KernelShape, TopKernel)
+
+
+def _named_harmlessly(item: _Named) -> _Named:
+    """The same with a kernel's name that can be shown."""
+    name = printable_line(item.name)
+    return item if name == item.name else replace(item, name=name)

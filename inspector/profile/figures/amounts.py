@@ -1,0 +1,254 @@
+"""Bytes and operations per dispatch, their rates and the place in the roofline."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from ...documents import own_yaml
+from . import counters
+from .peaks import Device
+from .readings import Pass, Readings
+from .wording import figure
+
+_FILE = Path(__file__).with_name("formulas.yaml")
+_KB = 1024
+
+
+class Sink(Protocol):
+    """Where metrics and notes go."""
+
+    def add(self, name: str, value: float, unit: str, note: str) -> None:
+        """Takes a metric."""
+        ...
+
+    def say(self, note: str) -> None:
+        """Takes a note."""
+        ...
+
+
+@dataclass(slots=True)
+class Amount:
+    """A sum of counters per dispatch; `per_ns` over the time of the pass of each, None without."""
+
+    value: float = 0.0
+    per_ns: float | None = 0.0
+    text: str = ""
+    zero: list[str] = field(default_factory=list)  # counters that were 0
+    passes: set[str] = field(default_factory=set)
+
+    def take(self, counter: str, one: Pass, factor: float) -> None:
+        """Adds a counter of a pass times a constant."""
+        mean = one.mean(counter) or 0.0
+        self.value += factor * mean
+        if self.per_ns is not None:
+            self.per_ns = self.per_ns + factor * mean / one.mean_ns if one.mean_ns else None
+        self.passes.add(one.name)
+        if not mean:
+            self.zero.append(counter)
+            return
+        sign = "-" if factor < 0 else "+"
+        term = f"{figure(abs(factor))} · {counter} {figure(mean)}"
+        self.text = f"{self.text} {sign} {term}" if self.text else term
+
+    def join(self, other: Amount) -> None:
+        """Adds another amount."""
+        self.value += other.value
+        if self.per_ns is not None:
+            self.per_ns = None if other.per_ns is None else self.per_ns + other.per_ns
+        self.text = " + ".join(text for text in (self.text, other.text) if text)
+        self.zero += other.zero
+        self.passes |= other.passes
+
+    @property
+    def note(self) -> str:
+        text = self.text or "0"
+        if self.zero:
+            text += f"; 0 were: {', '.join(self.zero)}"
+        if len(self.passes) > 1:
+            text += f"; from passes {', '.join(sorted(self.passes))}"
+        return text
+
+
+@dataclass(slots=True)
+class _Operations:
+    """Operations of one kind of unit, by element type."""
+
+    by_element: dict[str, Amount]
+    missing: list[str]
+
+
+def add(sink: Sink, readings: Readings, device: Device) -> None:
+    """All metrics of amounts, rates and peaks."""
+    read = _traffic(readings, device, "read_bytes", "FETCH_SIZE", "FetchSize")
+    write = _traffic(readings, device, "write_bytes", "WRITE_SIZE", "WriteSize")
+    for name, amount in (("measured.read_bytes", read), ("measured.write_bytes", write)):
+        if amount is not None:
+            sink.add(name, amount.value, "bytes", amount.note)
+    moved = _both(read, write)
+    if moved is not None and moved.per_ns is not None:
+        _memory_share(sink, moved, device)
+    matrix = _operations(readings, device, "matrix_flops")
+    vector = _operations(readings, device, "vector_flops")
+    _flops(sink, matrix, vector, moved, device)
+    if device.memory_bytes_per_s is not None and readings.counters:
+        source = device.sources.get("memory_bytes_per_s", "")
+        sink.add("roofline.peak_bytes_per_s", device.memory_bytes_per_s, "bytes/s", source)
+
+
+def _traffic(readings: Readings, device: Device, kind: str, *names: str) -> Amount | None:
+    """Bytes beyond the L2 cache: as the profiler sums them, or from requests."""
+    for name in names:
+        one = readings.together(name)
+        if one is not None:
+            amount = Amount()
+            amount.take(name, one, _KB)
+            return amount
+    for entry in _table()[kind]:
+        archs = tuple(entry["architectures"])
+        if device.arch is None or not _is_of(device.arch, archs):
+            continue
+        one = readings.together(*entry["terms"])
+        if one is not None:
+            amount = Amount()
+            for counter, factor in entry["terms"].items():
+                amount.take(counter, one, factor)
+            return amount
+    return None
+
+
+def _is_of(arch: str, families: Iterable[str]) -> bool:
+    """Whether a target is one of these, or of one of these families (`gfx11`)."""
+    return any(arch == one or (len(one) == len("gfx11") and arch[:-2] == one) for one in families)
+
+
+def _both(read: Amount | None, write: Amount | None) -> Amount | None:
+    """Bytes in both directions; None where one is unknown: half a sum would mislead."""
+    if read is None or write is None:
+        return None
+    both = Amount()
+    both.join(read)
+    both.join(write)
+    return both
+
+
+def _memory_share(sink: Sink, moved: Amount, device: Device) -> None:
+    name, peak = "measured.share.memory", device.memory_bytes_per_s
+    if peak is None:
+        sink.say(f"no {name}: the device's memory bandwidth is unknown")
+        return
+    rate = (moved.per_ns or 0.0) * 1e9
+    source = device.sources.get("memory_bytes_per_s", "")
+    text = (
+        f"100 · {figure(rate)} bytes/s / {figure(peak)} ({source}); {moved.note}; bytes beyond the "
+        "L2 cache, of which an Infinity Cache may serve some"
+    )
+    sink.add(name, 100 * rate / peak, "%", text)
+
+
+def _operations(readings: Readings, device: Device, kind: str) -> _Operations:
+    exists = counters.known(device.arch) if device.arch else frozenset()
+    found: dict[str, Amount] = {}
+    missing: list[str] = []
+    for element, terms in _table()[kind].items():
+        asked = {name: factor for name, factor in terms.items() if not exists or name in exists}
+        amount = Amount()
+        for name, factor in asked.items():
+            one = readings.together(name)
+            if one is None:
+                missing.append(name)
+            else:
+                amount.take(name, one, factor)
+        if amount.passes:
+            found[element] = amount
+    for element, name in _table().get(f"{kind}_derived", {}).items():
+        one = readings.together(name)
+        if one is not None and element not in found:
+            amount = found[element] = Amount()
+            amount.take(name, one, 1)
+            missing = [m for m in missing if m not in _table()[kind][element]]
+    return _Operations(found, missing)
+
+
+def _flops(
+    sink: Sink, matrix: _Operations, vector: _Operations, moved: Amount | None, device: Device
+) -> None:
+    total = Amount()
+    for amount in (*matrix.by_element.values(), *vector.by_element.values()):
+        total.join(amount)
+    if not total.passes:
+        return
+    missing = [*matrix.missing, *vector.missing]
+    lacking = f"; not recorded, so it is at least this: {', '.join(missing)}" if missing else ""
+    sink.add("measured.flops", total.value, "flop", f"{total.note}{lacking}")
+    if total.per_ns is not None:
+        rate = total.per_ns * 1e9
+        text = f"measured.flops {figure(total.value)} over the time of their passes{lacking}"
+        sink.add("roofline.flops_per_s", rate, "flop/s", text)
+    if moved is not None and moved.value:
+        text = f"measured.flops {figure(total.value)} / {figure(moved.value)} bytes{lacking}"
+        passes = total.passes | moved.passes
+        if len(passes) > 1:
+            text += f"; from passes {', '.join(sorted(passes))}"
+        sink.add("roofline.flops_per_byte", total.value / moved.value, "flop/byte", text)
+    _matrix_share(sink, matrix, device)
+    _roof(sink, matrix, vector, total, device)
+
+
+def _matrix_share(sink: Sink, matrix: _Operations, device: Device) -> None:
+    name, share, terms = "measured.share.mfma", 0.0, []
+    if not matrix.by_element:
+        return
+    for element, amount in matrix.by_element.items():
+        if amount.per_ns is None:
+            return
+        if not amount.value:
+            continue
+        peak = _peak(device, device.matrix, element)
+        if peak is None:
+            sink.say(f"no {name}: the device's peak for {element} is unknown")
+            return
+        share += 100 * amount.per_ns * 1e9 / peak
+        terms.append(f"{element} {figure(amount.per_ns * 1e9)} of {figure(peak)} flop/s")
+    note = f"100 · sum of: {'; '.join(terms)}" if terms else "no matrix operations"
+    if matrix.missing:
+        note += f"; not recorded: {', '.join(matrix.missing)}"
+    sink.add(name, share, "%", note)
+
+
+def _roof(
+    sink: Sink, matrix: _Operations, vector: _Operations, total: Amount, device: Device
+) -> None:
+    """The peak for this mix: all its operations over the time they need at their types' peaks."""
+    name, seconds, terms = "roofline.peak_flops_per_s", 0.0, []
+    for unit, operations, peaks in (
+        ("matrix", matrix, device.matrix),
+        ("vector", vector, device.vector),
+    ):
+        for element, amount in operations.by_element.items():
+            if not amount.value:
+                continue
+            peak = _peak(device, peaks, element)
+            if peak is None:
+                sink.say(f"no {name}: the device's peak for {unit} {element} is unknown")
+                return
+            seconds += amount.value / peak
+            share = 100 * amount.value / total.value
+            terms.append(f"{figure(round(share, 1))} % {unit} {element} at {figure(peak)}")
+    if seconds:
+        clock = f"{device.cus} CUs at {device.clock_mhz} MHz ({device.sources.get('clock_mhz')})"
+        note = f"mix of {', '.join(terms)} flop/s; {clock}"
+        sink.add(name, total.value / seconds, "flop/s", note)
+
+
+def _peak(device: Device, peaks: Mapping[str, float], element: str) -> float | None:
+    per_clock = peaks.get(element)
+    return device.flops_per_s(per_clock) if per_clock is not None else None
+
+
+@functools.cache
+def _table() -> Any:
+    return own_yaml(_FILE)

@@ -1,0 +1,181 @@
+"""What counters there are, which hardware block counts each, and in what unit.
+
+Facts stand in `counter_names.yaml` (names, blocks, operands, limits) and `counters.yaml` (units).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...documents import own_yaml
+from ...machines.loader import base_arch
+
+_FOLDER = Path(__file__).parent
+_INSTANCE = re.compile(r"\[\d+\]$")
+_REDUCTION = re.compile(r"_(sum|max|min|avr)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a counter is. A recorded value times `scale` is in `unit`.
+
+    `over` is what kind of instances it sums up (XCC, SE, CU, SIMD, ...), empty where not known.
+    """
+
+    name: str
+    unit: str
+    scale: int = 1
+    over: str = ""
+    text: str = ""
+    source: str = ""
+
+
+@dataclass(slots=True)
+class _Tables:
+    like: Mapping[str, str]
+    guessed: frozenset[str]
+    limits: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+    blocks: dict[str, str] = field(default_factory=dict)
+    names: dict[str, set[str]] = field(default_factory=dict)  # by arch
+    operands: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)  # name -> by arch
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    match: re.Pattern[str]
+    architectures: tuple[str, ...]
+    unit: str
+    scale: int
+    over: str
+    text: str
+    source: str
+
+
+def block_of(name: str) -> str | None:
+    """The block whose registers count it; None for a derived counter, and where it is unknown."""
+    tables = _tables()
+    bare = _INSTANCE.sub("", name)
+    if bare in tables.operands:
+        return None
+    found = tables.blocks.get(bare)
+    if found is None:
+        found = next((b for p, b in tables.prefixes.items() if bare.startswith(p)), None)
+    return found
+
+
+def limit(block: str, arch: str) -> int | None:
+    """How many counters of a block one pass can hold; None where that is not known."""
+    return _tables().limits.get(_stand_in(arch), {}).get(block)
+
+
+def known(arch: str) -> frozenset[str]:
+    """Counters that exist on a target, basic and derived; empty where nothing is known of it."""
+    return frozenset(_tables().names.get(_stand_in(arch), ()))
+
+
+def is_guessed(arch: str) -> bool:
+    """Whether `known` is empty or that of a near relative: a name that is not in it may exist."""
+    return not known(arch) or base_arch(arch) in _tables().guessed
+
+
+def operands(name: str, arch: str | None = None) -> tuple[str, ...]:
+    """The basic counters that a derived one is computed from; a basic one is its own operand.
+
+    Args:
+        name: of a counter.
+        arch: a derived counter has other operands on other targets; without it, those of all.
+    """
+    by_arch = _tables().operands.get(_INSTANCE.sub("", name))
+    if by_arch is None:
+        return (name,)
+    if arch is not None:
+        found = by_arch.get(_stand_in(arch))
+        if found is not None:
+            return found
+    return tuple(dict.fromkeys(o for found in by_arch.values() for o in found))
+
+
+def nearest(name: str, arch: str) -> tuple[str, ...]:
+    """Up to three known counters whose names are like this one."""
+    import difflib  # only on the way to an error
+
+    by_lower = {n.lower(): n for n in sorted(known(arch) or _tables().blocks)}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)
+    return tuple(by_lower[n] for n in near)
+
+
+def about(name: str, arch: str | None) -> Known:
+    """What a counter is; for one that nothing is known of, a bare count."""
+    bare = _INSTANCE.sub("", name)
+    family = base_arch(arch) if arch else None
+    for rule in _rules():
+        if not rule.match.fullmatch(bare):
+            continue
+        if rule.architectures and family is None:
+            break  # its unit depends on the target
+        if not rule.architectures or (family is not None and family.startswith(rule.architectures)):
+            return Known(name, rule.unit, rule.scale, rule.over, rule.text, rule.source)
+    return Known(name, "count")
+
+
+def _stand_in(arch: str) -> str:
+    base = base_arch(arch)
+    return _tables().like.get(base, base)
+
+
+@functools.cache
+def _rules() -> tuple[_Rule, ...]:
+    return tuple(
+        _Rule(
+            re.compile(entry["match"]),
+            tuple(entry.get("architectures", "").split()),
+            entry["unit"],
+            entry.get("scale", 1),
+            entry.get("over", ""),
+            entry["text"],
+            entry["source"],
+        )
+        for entry in _read("counters.yaml")
+    )
+
+
+@functools.cache
+def _tables() -> _Tables:
+    raw = _read("counter_names.yaml")
+    tables = _Tables(raw["like"], frozenset(raw["guessed"].split()), prefixes=raw["prefixes"])
+    for entry in raw["limits"]["architectures"]:
+        for arch in entry["architectures"].split():
+            tables.limits[arch] = entry["blocks"]
+    for block, entries in raw["blocks"].items():
+        for entry in entries:
+            names = entry["names"].split()
+            tables.blocks.update(dict.fromkeys(names, block))
+            _add(tables, entry["architectures"].split(), names)
+    for name, entries in raw["derived"].items():
+        for entry in entries:
+            archs = entry["architectures"].split()
+            _add(tables, archs, [name])
+            for arch in archs:
+                tables.operands.setdefault(name, {})[arch] = tuple(entry["of"].split())
+    for entry in raw["reduced"]:
+        archs, names = entry["architectures"].split(), entry["names"].split()
+        _add(tables, archs, names)
+        for name in names:
+            of = (_REDUCTION.sub("", name),)
+            tables.operands.setdefault(name, {}).update(dict.fromkeys(archs, of))
+    return tables
+
+
+def _add(tables: _Tables, archs: Iterable[str], names: Iterable[str]) -> None:
+    for arch in archs:
+        tables.names.setdefault(arch, set()).update(names)
+
+
+def _read(name: str) -> Any:
+    return own_yaml(_FOLDER / name)

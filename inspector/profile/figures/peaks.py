@@ -1,0 +1,157 @@
+"""What a device can do at most: figures of the recording first, then of its product and target."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...documents import own_yaml
+from ...machines import load, names
+from ...machines.loader import base_arch
+from ...machines.products import bandwidth, find
+from ...model import Machine
+from ...recording import Agent
+
+_FOLDER = Path(__file__).parent
+_MATRIX = re.compile(
+    r"v_(?:mfma|wmma)_(?:scale_)?[a-z]+\d+_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_?(?:\d+b_)?"
+    r"(?P<of>xf32|f16|bf16|f32|f64|fp8|bf8|f8f6f4|i8|iu8)"
+)
+# Element types of mnemonics by the names that counters give them.
+_ELEMENTS = {"fp8": "f8", "bf8": "f8", "f8f6f4": "f8", "iu8": "i8"}
+_NARROW = ":narrow"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Peak figures of one agent; None where unknown. `sources`: figure -> where it comes from.
+
+    `matrix` and `vector` are operations per clock and CU by element type.
+    """
+
+    arch: str | None
+    cus: int | None = None
+    simds_per_cu: int | None = None
+    xccs: int | None = None
+    clock_mhz: int | None = None
+    max_waves: int | None = None
+    memory_bytes_per_s: float | None = None
+    matrix: Mapping[str, float] = field(default_factory=dict)
+    vector: Mapping[str, float] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def simds(self) -> int | None:
+        if self.cus is None or self.simds_per_cu is None:
+            return None
+        return self.cus * self.simds_per_cu
+
+    def flops_per_s(self, per_clock: float) -> float | None:
+        """Operations per second of all CUs at the peak clock."""
+        if self.cus is None or self.clock_mhz is None:
+            return None
+        return per_clock * self.cus * self.clock_mhz * 1e6
+
+
+def device(agent: Agent | None, arch: str | None = None) -> Device:
+    """The peak figures of an agent.
+
+    Args:
+        agent: as the profiler described it; None where it did not.
+        arch: its target, where the agent does not say.
+    """
+    arch = base_arch(agent.arch) if agent and agent.arch else base_arch(arch) if arch else None
+    known = agent or Agent("")
+    product = find(known.product, arch, known.cus)
+    arch = arch or (product.arch if product else None)
+    machine = load(arch) if arch in names() else None
+    per_cu = _simds_per_cu(machine)
+    figures: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+
+    def choose(name: str, *offers: tuple[Any, str]) -> None:
+        for value, source in offers:
+            if value is not None:
+                figures[name], sources[name] = value, source
+                return
+
+    recorded = "the recording"
+    of_product = product.source if product else ""
+    choose(
+        "cus",
+        (known.cus, recorded),
+        (product.cus if product else None, of_product),
+        *_of_machine(machine, "cus"),
+    )
+    choose(
+        "clock_mhz",
+        (known.clock_mhz, recorded),
+        (product.clock_mhz if product else None, of_product),
+        *_of_machine(machine, "clock_mhz"),
+    )
+    choose("simds_per_cu", (known.simds_per_cu, recorded), (per_cu, "the target"))
+    choose(
+        "max_waves",
+        (known.max_waves_per_simd, recorded),
+        (machine.max_waves if machine else None, "the target"),
+    )
+    several = frozenset(_formulas("quirks.yaml")["several_xccs"])
+    choose(
+        "xccs",
+        (known.xccs, recorded),
+        (product.xccs if product else None, of_product),
+        (1 if arch is not None and arch not in several else None, "the target has one"),
+    )
+    shared = bandwidth(arch) if arch else None
+    choose(
+        "memory_bytes_per_s",
+        (known.memory_bytes_per_s, recorded),
+        (product.memory_bytes_per_s if product else None, of_product),
+        shared or (None, ""),
+    )
+    matrix = matrix_peaks(machine) if machine else {}
+    vector = vector_peaks(arch) if arch else {}
+    return Device(arch=arch, matrix=matrix, vector=vector, sources=sources, **figures)
+
+
+def matrix_peaks(machine: Machine) -> Mapping[str, float]:
+    """Operations per clock and CU of matrix instructions, by element type; the fastest form."""
+    found: dict[str, float] = {}
+    per_cu = _simds_per_cu(machine)
+    for name, cycles in machine.mfma_cycles.items():
+        form = _MATRIX.match(name)
+        if form is None:
+            continue
+        element = _ELEMENTS.get(form["of"], form["of"])
+        if name.endswith(_NARROW):
+            element = "f6f4"
+        flops = 2 * int(form["m"]) * int(form["n"]) * int(form["k"]) / cycles * per_cu
+        found[element] = max(found.get(element, 0), flops)
+    return found
+
+
+def vector_peaks(arch: str) -> Mapping[str, float]:
+    """Operations per clock and CU of vector instructions, by element type."""
+    entries: Iterable[Mapping[str, Any]] = _formulas("formulas.yaml")["vector_peaks"]
+    peaks = (entry["flops"] for entry in entries if arch in entry["architectures"])
+    return dict(next(peaks, {}))
+
+
+def _simds_per_cu(machine: Machine | None) -> Any:
+    return (machine.eus_cu_mode or machine.eus) if machine else None
+
+
+def _of_machine(machine: Machine | None, figure: str) -> tuple[tuple[Any, str], ...]:
+    if machine is None:
+        return ()
+    source = machine.sources.get(figure, "")
+    return ((getattr(machine, figure), f"the target's machine file ({source})"),)
+
+
+@functools.cache
+def _formulas(name: str) -> Any:
+    return own_yaml(_FOLDER / name)

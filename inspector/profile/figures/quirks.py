@@ -1,0 +1,140 @@
+"""What devices and profilers report in a way that misleads, put right: each with a note.
+
+A recording is kept as it is; these functions say what its figures mean.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...documents import own_yaml
+from ...machines.loader import base_arch
+from ...recording import NONE, Dispatches, KernelShape
+from . import counters
+
+_FILE = Path(__file__).with_name("quirks.yaml")
+_UNUSABLE_NS = 1_000_000
+"""Times that are all multiples of a millisecond were rounded by a spreadsheet, not by a clock."""
+_LEAST_TIMES = 16
+"""So many rounded times at least tell a coarse clock from chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """Registers per lane that a shape may stand for.
+
+    `vgpr` is what was recorded as VGPRs; `accum` as AGPRs, None where that means nothing. `exact`
+    is False where it may be half of the truth.
+    """
+
+    vgpr: int | None
+    accum: int | None
+    is_offset: bool  # vgpr is where AGPRs start: architectural VGPRs rounded up
+    exact: bool = True
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """How fine times of a part are. `usable` is False where they tell nothing."""
+
+    step_ns: int
+    usable: bool = True
+    note: str = ""
+
+
+def registers(shape: KernelShape, arch: str | None) -> Registers:
+    """What the recorded register counts of a shape mean on a target."""
+    base = base_arch(arch) if arch else ""
+    entry = next((e for e in _table()["registers"] if base in e["architectures"]), None)
+    if entry is None or shape.vgpr is None:
+        return Registers(shape.vgpr, shape.accum_vgpr, is_offset=False)
+    if entry.get("halved") and not shape.accum_vgpr:
+        note = (
+            f"VGPR_Count {shape.vgpr} may be half of what is allocated and Accum_VGPR_Count is "
+            f"always 0 on {base} before mid-2026: the code object knows better"
+        )
+        return Registers(shape.vgpr, None, is_offset=True, exact=False, notes=(note,))
+    note = (
+        f"VGPR_Count {shape.vgpr} on {base} is where AGPRs start: architectural VGPRs rounded up; "
+        "Accum_VGPR_Count includes padding"
+    )
+    return Registers(shape.vgpr, shape.accum_vgpr, is_offset=True, notes=(note,))
+
+
+def sgprs(shape: KernelShape, arch: str | None) -> tuple[int | None, str]:
+    """SGPRs per wave, None where the recorded number is a constant; and a note."""
+    entry = _table()["sgpr_constant"]
+    base = base_arch(arch) if arch else ""
+    if shape.sgpr == entry["value"] and base.startswith(tuple(entry["architectures"])):
+        return None, f"SGPR_Count is always {entry['value']} on {base}: unknown"
+    return shape.sgpr, ""
+
+
+def scaled(counter: str, arch: str | None) -> tuple[int, str]:
+    """What a counter's value is multiplied by to be in its unit, and a note where that is not 1."""
+    known = counters.about(counter, arch)
+    if known.scale == 1:
+        return 1, ""
+    if known.unit == "bytes":
+        return known.scale, f"{counter} is in KB of {known.scale} bytes"
+    if known.scale == 4:
+        return 4, f"{counter} is in quad cycles: × 4"
+    return known.scale, f"{counter}: × {known.scale}"
+
+
+def per_xcc(
+    value: float, xccs: int | None, duration_ns: float | None, clock_mhz: float | None
+) -> tuple[float, str]:
+    """Clocks of one XCC from a count that profilers sum over XCCs, and a note.
+
+    Where the time is known, a value that is no more than one XCC's clocks in it is taken for the
+    maximum over XCCs, as rocprofiler-sdk's own formulas use it.
+    """
+    if xccs is None or xccs < 2:
+        return value, ""
+    if duration_ns and clock_mhz:
+        most = duration_ns * clock_mhz / 1000
+        if value <= 1.2 * most and value / xccs < most / 4:
+            return value, "GRBM_GUI_ACTIVE is taken for the maximum over XCCs, by the time it fits"
+    return value / xccs, f"GRBM_GUI_ACTIVE is summed over XCCs: ÷ {xccs}"
+
+
+def clock(table: Dispatches, rows: Sequence[int]) -> Clock:
+    """How fine the times of some dispatches are."""
+    times = [t for row in rows for t in (table.start[row], table.end[row]) if t != NONE]
+    step = math.gcd(*times) if times else 1
+    if step >= _UNUSABLE_NS:
+        note = f"times are rounded to {step} ns: durations are unknown"
+        return Clock(step, usable=False, note=note)
+    if step < 2 or len(times) < _LEAST_TIMES:
+        return Clock(1)
+    return Clock(step, note=f"times are multiples of {step} ns: so fine is a duration")
+
+
+def durations(table: Dispatches, rows: Sequence[int], *, begun: bool) -> array[int]:
+    """Durations in ns of those rows that have a beginning and a later end.
+
+    Args:
+        table: of the recording.
+        rows: of it.
+        begun: whether every row of the table has a beginning: it need not be looked for then.
+    """
+    start, end = table.start, table.end
+    if begun:
+        found = array("q", [end[row] - start[row] for row in rows])
+        if not found or min(found) > 0:
+            return found
+    known = (end[row] - start[row] for row in rows if start[row] != NONE)
+    return array("q", [length for length in known if length > 0])
+
+
+@functools.cache
+def _table() -> Any:
+    return own_yaml(_FILE)

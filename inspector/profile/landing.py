@@ -1,0 +1,142 @@
+"""Gives samples and traced cycles of a recording to its kernels, and lands them on lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ..model import KernelReport
+from ..recording import KernelProfile, Place, Recording, Samples, Traced
+from . import join
+from .placing import lines, loop_costs
+
+_UNMATCHED = "{} of it stand on no line: no analysed kernel is surely this one"
+_SHARED = (
+    "{} of this name stand on no line: they may be of any of several specialisations; a recording "
+    "with the code objects saved tells them apart"
+)
+
+
+@dataclass(slots=True)
+class _Own:
+    """What is of one kernel; `shared`: something is that may as well be of another one."""
+
+    samples: list[Samples] = field(default_factory=list)
+    traced: list[Traced] = field(default_factory=list)
+    shared: set[str] = field(default_factory=set)
+
+
+def landed(
+    recording: Recording, kernels: Sequence[KernelProfile], reports: Sequence[KernelReport]
+) -> tuple[tuple[KernelProfile, ...], tuple[KernelReport, ...]]:
+    """The kernels with their measured lines, and the reports that they were joined to.
+
+    What may be of several kernels is given to none, and each of them says so.
+    """
+    if not recording.samples and not recording.traces:
+        return tuple(kernels), tuple(reports)
+    by_id = {report.id: report for report in reports}
+    found = []
+    for kernel, own in zip(kernels, _given(recording, kernels, by_id), strict=True):
+        notes = [*kernel.notes, *(_SHARED.format(words) for words in sorted(own.shared))]
+        measured = kernel.lines
+        if own.samples or own.traced:
+            report = _matched(kernel, by_id)
+            if report is None:
+                notes.append(_UNMATCHED.format("samples" if own.samples else "a thread trace"))
+            else:
+                saved = _saved(recording, own)
+                landing = lines.measured_lines(report, own.samples, own.traced, saved)
+                notes += landing.notes
+                measured = landing.lines
+                if not report.measured_lines:
+                    by_id[report.id] = loop_costs.with_lines(report, landing.lines)
+        found.append(replace(kernel, lines=measured, notes=tuple(notes)))
+    return tuple(found), tuple(by_id.values())
+
+
+def _matched(kernel: KernelProfile, reports: Mapping[str, KernelReport]) -> KernelReport | None:
+    sure = kernel.match.verdict in ("exact", "likely")
+    return reports[kernel.match.kernels[0]] if sure else None
+
+
+def _given(
+    recording: Recording, kernels: Sequence[KernelProfile], reports: Mapping[str, KernelReport]
+) -> list[_Own]:
+    """Each sample and traced line to the kernel that it is of."""
+    owners = _Owners(recording, kernels, reports)
+    own = [_Own() for _ in kernels]
+
+    def give(place: Place, name: str | None, words: str) -> _Own | None:
+        numbers, sure = owners.of(place, name)
+        if sure:
+            return own[numbers[0]]
+        for number in numbers:
+            own[number].shared.add(words)
+        return None
+
+    for sample in recording.samples:
+        if (one := give(sample.place, None, "samples")) is not None:
+            one.samples.append(sample)
+    for trace in recording.traces:
+        for line in trace.lines:
+            if (one := give(line.place, trace.kernel, "thread traces")) is not None:
+                one.traced.append(line)
+    return own
+
+
+class _Owners:
+    """Which kernels a place may be of: by its shape, else by its name and its code object."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        kernels: Sequence[KernelProfile],
+        reports: Mapping[str, KernelReport],
+    ) -> None:
+        self._shapes = recording.shapes
+        self._dispatched = frozenset(recording.dispatches.shape)
+        self._code = join.hashes(recording.code_objects)
+        self._digests: list[str | None] = []
+        self._by_shape: dict[int, int] = {}
+        self._by_name: dict[str, dict[int, None]] = {}
+        for number, kernel in enumerate(kernels):
+            report = _matched(kernel, reports)
+            artifact = report.artifacts.get("hsaco") if report is not None else None
+            self._digests.append(artifact.sha256 if artifact is not None else None)
+            self._by_name.setdefault(kernel.name, {})[number] = None
+            for shape in kernel.shapes:
+                self._by_shape[shape] = number
+                self._by_name.setdefault(self._shapes[shape].name, {})[number] = None
+        # What --top or --kernel left out may have been traced as well, though it is not shown.
+        self._left_out = {
+            self._shapes[shape].name for shape in self._dispatched if shape not in self._by_shape
+        }
+
+    def of(self, place: Place, name: str | None) -> tuple[Sequence[int], bool]:
+        """The numbers of the kernels, and whether it is surely the one."""
+        if place.shape is not None:
+            if place.shape in self._by_shape:
+                return (self._by_shape[place.shape],), True
+            if place.shape in self._dispatched:
+                return (), False  # of a kernel that was left out
+            name = self._shapes[place.shape].name
+        numbers = tuple(self._by_name.get(name or "", ()))
+        if len(numbers) == 1 and name not in self._left_out:
+            return numbers, True
+        code = place.code_object
+        digest = self._code.get((place.process, code)) if code is not None else None
+        same = [n for n in numbers if digest is not None and self._digests[n] == digest]
+        return (same, True) if len(same) == 1 else (numbers, False)
+
+
+def _saved(recording: Recording, own: _Own) -> tuple[Path, ...]:
+    """Code objects that the profiler saved of these places."""
+    places = [one.place for one in own.samples] + [one.place for one in own.traced]
+    wanted = {(p.process, p.code_object) for p in places if p.code_object is not None}
+    return tuple(
+        Path(one.path)
+        for one in recording.code_objects
+        if one.path is not None and (one.process, one.id) in wanted
+    )

@@ -1,0 +1,339 @@
+"""Lands what a profiler measured on the lines of a kernel's assembly.
+
+Totals are kept: what could not be placed is listed with its samples and cycles, never dropped and
+never spread over lines that it may belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import KinspectError
+from ...isa.asm.includes import beside
+from ...isa.text import parse_text
+from ...model import Function, Instruction, KernelReport, MeasuredLine, Program, SourceLoc
+from ...recording import Place, Samples, Traced
+from .addresses import PADDING, AddressMap, addresses_of, disassembled, in_sequence
+from .spelling import is_data, key_of, operation, split, text_key
+from .sums import LineSum, Unplaced, missing, position
+
+_MOST_WRONG = 0.1
+"""A code object that contradicts more of the recorded instructions is another build's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """Measured lines of one kernel, ascending, and what is missing in them."""
+
+    lines: tuple[MeasuredLine, ...]
+    unplaced: tuple[Unplaced, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def measured_lines(
+    report: KernelReport,
+    samples: Sequence[Samples] = (),
+    traced: Sequence[Traced] = (),
+    saved: Sequence[Path] = (),
+) -> Landing:
+    """Lands samples and traced cycles of one kernel on the lines of its assembly.
+
+    Args:
+        report: the kernel. Its artifacts `amdgcn` and `hsaco` are read, or the file it was read
+            from where it has none.
+        samples: PC samples of this kernel and no other.
+        traced: what thread traces say of this kernel and no other.
+        saved: code objects that the profiler saved of this kernel; taken where the report has
+            none of its own.
+    """
+    if not samples and not traced:
+        return Landing(())
+    text, notes = _text(report)
+    if text is None:
+        return _nothing(samples, traced, notes)
+    functions = code_of(report, text)
+    if not functions:
+        return _nothing(samples, traced, [*notes, f"{text.name}: no kernel {report.name} in it"])
+    addresses = None
+    if _wants_addresses(samples, traced):
+        addresses = _addresses(report, text, functions, saved, notes)
+    landing = land(functions, addresses, samples, traced)
+    return Landing(landing.lines, landing.unplaced, (*notes, *landing.notes))
+
+
+def land(
+    functions: Sequence[Function],
+    addresses: AddressMap | None,
+    samples: Iterable[Samples] = (),
+    traced: Iterable[Traced] = (),
+) -> Landing:
+    """The same from what was read: pure.
+
+    Args:
+        functions: the kernel first, then the device functions that it calls.
+        addresses: of their instructions; None: places are found by order and text.
+        samples: of this kernel.
+        traced: of this kernel.
+    """
+    samples, traced = tuple(samples), tuple(traced)
+    places = dict.fromkeys([*(s.place for s in samples), *(t.place for t in traced)])
+    finder = _Finder(functions, addresses)
+    spots = finder.find(tuple(places))
+    sums: dict[int, LineSum] = {}
+    lost: dict[Place, LineSum] = {}
+
+    def sum_of(place: Place) -> LineSum:
+        spot = spots[place]
+        if isinstance(spot, _Lost):
+            return lost.setdefault(place, LineSum())
+        total = sums.setdefault(spot.line, LineSum(spot, place))
+        if total.address is None:
+            total.address = place.offset if place.offset is not None else spot.address
+        return total
+
+    for sample in samples:
+        sum_of(sample.place).sampled(sample)
+    for item in traced:
+        sum_of(item.place).traced(item)
+    loops = _innermost(functions[0]) if functions else {}
+    unplaced = tuple(_unplaced(place, spots[place], total) for place, total in lost.items())
+    if len({sample.method for sample in samples}) > 1:
+        finder.notes.append("samples of two methods (host_trap and stochastic) are added up")
+    return Landing(
+        tuple(sums[line].measured(loops.get(line)) for line in sorted(sums)),
+        unplaced,
+        (*finder.notes, *missing(unplaced)),
+    )
+
+
+# --------------------------------------------------------------------------- what is read
+
+
+def code_of(report: KernelReport, program: Program) -> tuple[Function, ...]:
+    """The function that a report is about, and those that it calls, directly or not."""
+    kernels = [f for f in program.functions if f.is_kernel]
+    kernels = kernels or [f for f in program.functions if f.instructions]
+    if len(kernels) > 1:
+        wanted = {report.name, report.id.partition("::")[2].rpartition("@")[0]}
+        kernels = [f for f in kernels if f.name in wanted or f.symbol in wanted]
+    if len(kernels) != 1:
+        return ()
+    by_symbol = {f.symbol or f.name: f for f in program.functions}
+    found = {kernels[0].symbol or kernels[0].name: kernels[0]}
+    work = list(kernels[0].calls)
+    while work:
+        name = work.pop()
+        if name in by_symbol and name not in found:
+            found[name] = by_symbol[name]
+            work.extend(by_symbol[name].calls)
+    return tuple(found.values())
+
+
+def _text(report: KernelReport) -> tuple[Program | None, list[str]]:
+    """The program that the report's lines count in."""
+    path = Path(report.id.partition("::")[0])
+    artifact = report.artifacts.get("amdgcn")
+    if artifact is not None:
+        path = artifact.path
+    elif "hsaco" in report.artifacts:
+        path = report.artifacts["hsaco"].path
+    try:
+        data = path.read_bytes()
+        if data.startswith(b"\x7fELF"):
+            return disassembled(path, report.arch), []
+        return parse_text(data.decode("utf-8", "replace"), str(path), beside(path)), []
+    except OSError as error:
+        why = f"{path}: {error.strerror or error}"
+    except KinspectError as error:
+        why = error.message
+    return None, [f"the kernel's assembly cannot be read: {why}"]
+
+
+def _addresses(
+    report: KernelReport,
+    text: Program,
+    functions: Sequence[Function],
+    saved: Sequence[Path],
+    notes: list[str],
+) -> AddressMap | None:
+    if all(i.address is not None for f in functions for i in f.instructions):
+        return addresses_of(functions, text)  # it is a disassembly
+    own = report.artifacts.get("hsaco")
+    for path in [own.path] if own is not None else saved:
+        try:
+            program = disassembled(path, report.arch)
+        except KinspectError as error:
+            notes.append(f"no addresses from the code object: {error.message}")
+            continue
+        found = addresses_of(functions, program)
+        if found is not None:
+            notes.extend(found.notes)
+            if found.at:
+                return found
+    return None
+
+
+def _wants_addresses(samples: Sequence[Samples], traced: Sequence[Traced]) -> bool:
+    places = [*(s.place for s in samples), *(t.place for t in traced)]
+    return any(place.offset is not None for place in places)
+
+
+def _nothing(samples: Sequence[Samples], traced: Sequence[Traced], notes: Sequence[str]) -> Landing:
+    landing = land((), None, samples, traced)
+    return Landing((), landing.unplaced, (*notes, *landing.notes))
+
+
+# --------------------------------------------------------------------------- where it belongs
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    why: str
+    lines: tuple[int, ...] = ()
+
+
+_Spot = Instruction | _Lost
+
+
+class _Finder:
+    """Finds the instruction of each place: by address, by order, or by its text alone."""
+
+    def __init__(self, functions: Sequence[Function], addresses: AddressMap | None) -> None:
+        self._code = [i for f in functions for i in f.instructions]
+        self._functions = functions
+        self._addresses = addresses
+        self._by_key: dict[str, list[Instruction]] = {}
+        for instruction in self._code:
+            self._by_key.setdefault(key_of(instruction), []).append(instruction)
+        self.notes: list[str] = []
+
+    def find(self, places: Sequence[Place]) -> Mapping[Place, _Spot]:
+        spots: dict[Place, _Spot] = {}
+        objects: dict[tuple[int | None, int | None], list[Place]] = {}
+        for place in places:
+            if place.offset is None:
+                spots[place] = self._by_text(place)
+            else:
+                objects.setdefault((place.process, place.code_object), []).append(place)
+        for group in objects.values():
+            spots.update(self._by_address(group))
+        return spots
+
+    def _by_address(self, places: Sequence[Place]) -> Mapping[Place, _Spot]:
+        """Places of one code object of one process."""
+        known = self._addresses
+        if known is None or not known.at:
+            return self._by_order(places, "no code object of this kernel could be laid beside it")
+        told = [p for p in places if p.text and split(p.text)[0] not in PADDING]
+        other = sum(_contradicts(p, known) for p in told)
+        absent = sum(p.offset not in known.code for p in told)
+        if other > _MOST_WRONG * len(told) or 2 * absent > len(told) > 0:
+            return self._by_order(
+                places,
+                f"the code object at hand is another build: {other + absent} of {len(told)} "
+                "recorded instructions are not at their addresses in it",
+            )
+        return {place: self._at(place, known) for place in places}
+
+    def _at(self, place: Place, known: AddressMap) -> _Spot:
+        assert place.offset is not None
+        instruction = known.at.get(place.offset)
+        if instruction is not None:
+            if place.text and not _same(place.text, instruction):
+                return _Lost(f"{instruction.mnemonic} is at this address", (instruction.line,))
+            return instruction
+        if place.offset in known.code:
+            return _Lost("its instruction is not in the assembly")
+        return _Lost("no instruction of this kernel is at this address")
+
+    def _by_order(self, places: Sequence[Place], why: str) -> Mapping[Place, _Spot]:
+        rows = {p.offset: p.text for p in places if p.offset is not None and p.text}
+        note = f"{why}: recorded instructions were placed by their texts and order"
+        if note not in self.notes:
+            self.notes.append(note)
+        found = in_sequence(self._functions, rows)
+        if found.problem is not None:
+            self.notes.append(found.problem)
+        spots: dict[int, _Spot] = {
+            address: _Lost("nothing decides between lines", _lines(among))
+            for address, among in found.open.items()
+        }
+        spots.update(found.at)
+        none = _Lost(found.problem or "its instruction is not in the assembly")
+        return {
+            place: self._by_comment(
+                place,
+                spots.get(place.offset, none)
+                if place.text
+                else _Lost("no instruction was recorded with the address"),
+            )
+            for place in places
+            if place.offset is not None
+        }
+
+    def _by_text(self, place: Place) -> _Spot:
+        if not place.text:
+            return _Lost("neither address nor instruction was recorded")
+        found = self._by_key.get(text_key(place.text), [])
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            return _Lost("its instruction is not in the assembly")
+        return self._by_comment(
+            place, _Lost(f"{len(found)} lines have this instruction", _lines(found))
+        )
+
+    def _by_comment(self, place: Place, spot: _Spot) -> _Spot:
+        """Takes the one of several lines whose source position was recorded."""
+        at = position(place.comment)
+        if isinstance(spot, Instruction) or at is None or len(spot.lines) < 2:
+            return spot
+        lines = set(spot.lines)
+        found = [i for i in self._code if i.line in lines and _stands_at(i.loc, at)]
+        if len(found) == 1:
+            return found[0]
+        return _Lost(spot.why, _lines(found)) if found else spot
+
+
+def _stands_at(loc: SourceLoc | None, at: SourceLoc) -> bool:
+    # Paths differ between machines; a file's name does not.
+    return loc is not None and loc.line == at.line and Path(loc.file).name == Path(at.file).name
+
+
+def _contradicts(place: Place, known: AddressMap) -> bool:
+    instruction = known.code.get(place.offset) if place.offset is not None else None
+    return instruction is not None and not _same(place.text or "", instruction)
+
+
+def _same(text: str, instruction: Instruction) -> bool:
+    return is_data(text) or operation(split(text)[0]) == operation(instruction.mnemonic)
+
+
+def _lines(instructions: Iterable[Instruction]) -> tuple[int, ...]:
+    return tuple(sorted(i.line for i in instructions))
+
+
+def _innermost(function: Function) -> dict[int, str]:
+    """Line -> id of the innermost loop it stands in."""
+    found: dict[int, str] = {}
+    for loop in sorted(function.loops, key=lambda item: item.depth):
+        for block in loop.blocks:
+            span = function.blocks[block]
+            for instruction in function.instructions[span.start : span.stop]:
+                found[instruction.line] = loop.id
+    return found
+
+
+def _unplaced(place: Place, spot: _Spot, total: LineSum) -> Unplaced:
+    assert isinstance(spot, _Lost)
+    return Unplaced(
+        place,
+        spot.why,
+        spot.lines,
+        total.samples or 0,
+        total.hits or 0,
+        total.latency or 0,
+        total.stall or 0,
+    )

@@ -1,0 +1,313 @@
+"""What measured lines add up to: for the kernel, its loops, Python lines and static findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ...model import Access, KernelReport, MeasuredLine, Metric, SourceLoc, WaitOp
+
+Measure = Literal["stall cycles", "samples not issued", "samples"]
+"""What a share is of: the best that was recorded."""
+
+_ISA = "amdgcn"
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """A memory operation that a wait waits for: its stall shows at the wait."""
+
+    line: int
+    mnemonic: str | None
+    source: SourceLoc | None
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A line of the assembly of which static analysis has something to say, and what it cost.
+
+    Args:
+        line: of the assembly.
+        mnemonic: its instruction; None where neither measurement nor analysis names it.
+        source: the Python line.
+        loop: id of the innermost loop it stands in.
+        hits: how often traced waves executed it.
+        latency_cycles: shader clocks, summed over traced waves.
+        stall_cycles: of these, those in which the wave could not go on.
+        samples: PC samples that found a wave here.
+        share: % of the kernel's `measure`; None where this line was not measured.
+        measure: what the share is of; None where nothing was measured.
+        rules: ids of the findings that point here.
+        waits: what the wait on this line waits for, counter by counter.
+        waits_for: the operations that it waits for.
+        waited_at: lines of the waits that wait for this operation.
+        waited_stall: stall cycles at those. They may wait for other operations as well: do not add
+            this up over lines.
+        access: why this memory access is narrow.
+        spill: whether it stores or reloads a spilled value.
+    """
+
+    line: int
+    mnemonic: str | None
+    source: SourceLoc | None
+    loop: str | None
+    hits: int | None
+    latency_cycles: int | None
+    stall_cycles: int | None
+    samples: int | None
+    share: float | None
+    measure: Measure | None
+    rules: tuple[str, ...] = ()
+    waits: tuple[WaitOp, ...] = ()
+    waits_for: tuple[Awaited, ...] = ()
+    waited_at: tuple[int, ...] = ()
+    waited_stall: int | None = None
+    access: Access | None = None
+    spill: Literal["store", "reload"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCost:
+    """What the instructions of one line of the source cost together."""
+
+    file: str
+    line: int
+    instructions: int  # measured ones
+    hits: int | None
+    latency_cycles: int | None
+    stall_cycles: int | None
+    samples: int | None
+    share: float | None  # % of the kernel's measure
+    rules: tuple[str, ...] = ()
+
+
+def with_lines(report: KernelReport, lines: Sequence[MeasuredLine]) -> KernelReport:
+    """The report with measured lines, and with what they add up to in kernel and loops."""
+    if not lines:
+        return report
+    measure = measure_of(lines)
+    loops = tuple(
+        replace(
+            loop,
+            metrics={
+                **loop.metrics,
+                **_named(
+                    _metrics(
+                        [line for line in lines if line.loop == loop.id],
+                        lines,
+                        measure,
+                        "own instructions, without those of nested loops"
+                        if any(other.parent == loop.id for other in report.loops)
+                        else "",
+                    )
+                ),
+            },
+        )
+        for loop in report.loops
+    )
+    metrics = {**report.metrics, **_named(_metrics(lines, None, measure, ""))}
+    return replace(report, metrics=metrics, loops=loops, measured_lines=tuple(lines))
+
+
+def measure_of(lines: Iterable[MeasuredLine]) -> Measure | None:
+    """What these lines are compared by.
+
+    Stall cycles of a thread trace before samples: a trace misses nothing on the CU it follows.
+    """
+    lines = tuple(lines)
+    if any(line.stall_cycles for line in lines):
+        return "stall cycles"
+    sampled = [line for line in lines if line.samples]
+    # Where one method of sampling cannot tell, all of them count by samples alone.
+    if sampled and all(line.issued is not None for line in sampled):
+        return "samples not issued"
+    return "samples" if sampled else None
+
+
+def amount(line: MeasuredLine, measure: Measure | None) -> int | None:
+    """A line's part of the measure; None where it was not measured."""
+    if measure == "stall cycles":
+        return line.stall_cycles
+    if line.samples is None:
+        return None
+    if measure == "samples not issued":
+        return line.samples - (line.issued or 0)
+    return line.samples if measure == "samples" else None
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _share(part: int | None, total: int | None) -> float | None:
+    return 100.0 * part / total if part is not None and total else None
+
+
+def _metrics(
+    lines: Sequence[MeasuredLine],
+    kernel: Sequence[MeasuredLine] | None,
+    measure: Measure | None,
+    note: str,
+) -> Iterable[Metric]:
+    """Figures of some lines; `kernel` are all lines, None where these are all."""
+    figures = (
+        ("measured.hits", "count", _sum(line.hits for line in lines)),
+        ("measured.latency_cycles", "cycles", _sum(line.latency_cycles for line in lines)),
+        ("measured.stall_cycles", "cycles", _sum(line.stall_cycles for line in lines)),
+        ("measured.samples", "count", _sum(line.samples for line in lines)),
+    )
+    for name, unit, value in figures:
+        if value is not None:
+            yield Metric(name, value, unit, "measured", note)
+    if kernel is None or measure is None:
+        return
+    part = _sum(amount(line, measure) for line in lines)
+    total = _sum(amount(line, measure) for line in kernel)
+    share = _share(part, total)
+    if share is not None:
+        formula = f"100 · {measure} {part} / {total}"
+        yield Metric(
+            "measured.stall_share",
+            share,
+            "%",
+            "measured",
+            f"{formula}; {note}" if note else formula,
+        )
+
+
+def _named(metrics: Iterable[Metric]) -> dict[str, Metric]:
+    return {metric.name: metric for metric in metrics}
+
+
+# --------------------------------------------------------------------------- beside the static
+
+
+def beside(report: KernelReport) -> tuple[Beside, ...]:
+    """Every line that a finding, a wait, a narrow access or a spill is about, with what it cost.
+
+    Lines that were not measured are listed too, without figures: the trace may have missed them.
+
+    Returns:
+        The most stalled first, then those that most samples fell on, then by line.
+    """
+    measured = {line.line: line for line in report.measured_lines}
+    measure = measure_of(report.measured_lines)
+    total = _sum(amount(line, measure) for line in report.measured_lines)
+    static = _Static(report)
+    found = [_beside(line, measured, measure, total, static) for line in sorted(static.lines)]
+    found.sort(key=lambda b: (-(b.stall_cycles or 0), -(b.samples or 0), b.line))
+    return tuple(found)
+
+
+class _Static:
+    """What a report says of lines of its assembly."""
+
+    def __init__(self, report: KernelReport) -> None:
+        self.rules: dict[int, dict[str, None]] = {}
+        for finding in report.findings:
+            for place in finding.locations:
+                if place.kind == _ISA and place.line is not None:
+                    self.rules.setdefault(place.line, {})[finding.rule] = None
+        self.waits: dict[int, list[WaitOp]] = {}
+        self.waited: dict[int, dict[int, None]] = {}
+        for wait in report.waits:
+            self.waits.setdefault(wait.line, []).append(wait)
+            for line in wait.waits_for or ():
+                self.waited.setdefault(line, {})[wait.line] = None
+        self.accesses = {
+            line: access
+            for access in report.accesses
+            if access.limited_by is not None
+            for line in access.lines
+        }
+        self.spills: dict[int, Literal["store", "reload"]] = {}
+        for slot in report.spills:
+            self.spills.update(dict.fromkeys(slot.stores, "store"))
+            self.spills.update(dict.fromkeys(slot.reloads, "reload"))
+        self.operations = {op.line: op for op in report.memory_ops}
+        self.lines = {*self.rules, *self.waits, *self.accesses, *self.spills}
+
+
+def _beside(
+    line: int,
+    measured: Mapping[int, MeasuredLine],
+    measure: Measure | None,
+    total: int | None,
+    static: _Static,
+) -> Beside:
+    cost = measured.get(line)
+    waits = tuple(static.waits.get(line, ()))
+    operation = static.operations.get(line)
+    access = static.accesses.get(line)
+    awaited = dict.fromkeys(at for wait in waits for at in wait.waits_for or ())
+    waited = tuple(static.waited.get(line, ()))
+    stalls = [m.stall_cycles for at in waited if (m := measured.get(at)) is not None]
+    mnemonic = operation.mnemonic if operation is not None else None
+    sources = [w.source for w in waits] + [x.source for x in (operation, access) if x is not None]
+    return Beside(
+        line=line,
+        mnemonic=cost.mnemonic if cost is not None else mnemonic,
+        source=next((s for s in [cost.source if cost else None, *sources] if s), None),
+        loop=_loop(cost, waits, operation.loop if operation is not None else None),
+        hits=cost.hits if cost is not None else None,
+        latency_cycles=cost.latency_cycles if cost is not None else None,
+        stall_cycles=cost.stall_cycles if cost is not None else None,
+        samples=cost.samples if cost is not None else None,
+        share=_share(amount(cost, measure), total) if cost is not None else None,
+        measure=measure,
+        rules=tuple(static.rules.get(line, ())),
+        waits=waits,
+        waits_for=tuple(_awaited(at, measured, static) for at in awaited),
+        waited_at=waited,
+        waited_stall=_sum(stalls),
+        access=access,
+        spill=static.spills.get(line),
+    )
+
+
+def _loop(cost: MeasuredLine | None, waits: Sequence[WaitOp], other: str | None) -> str | None:
+    if cost is not None:
+        return cost.loop
+    return waits[0].loop if waits else other
+
+
+def _awaited(line: int, measured: Mapping[int, MeasuredLine], static: _Static) -> Awaited:
+    operation, cost = static.operations.get(line), measured.get(line)
+    if operation is not None:
+        return Awaited(line, operation.mnemonic, operation.source)
+    return Awaited(line, cost.mnemonic if cost else None, cost.source if cost else None)
+
+
+def source_costs(report: KernelReport) -> tuple[SourceCost, ...]:
+    """What each line that the user wrote cost, the most stalled first.
+
+    An instruction belongs to the innermost position outside of libraries.
+    """
+    measure = measure_of(report.measured_lines)
+    total = _sum(amount(line, measure) for line in report.measured_lines)
+    rules = _Static(report).rules
+    by_place: dict[tuple[str, int], list[MeasuredLine]] = {}
+    for line in report.measured_lines:
+        if line.source is not None:
+            at = line.source.in_user_code
+            by_place.setdefault((at.file, at.line), []).append(line)
+    found = []
+    for (file, number), lines in by_place.items():
+        pointed = dict.fromkeys(rule for line in lines for rule in rules.get(line.line, ()))
+        found.append(
+            SourceCost(
+                file=file,
+                line=number,
+                instructions=len(lines),
+                hits=_sum(line.hits for line in lines),
+                latency_cycles=_sum(line.latency_cycles for line in lines),
+                stall_cycles=_sum(line.stall_cycles for line in lines),
+                samples=_sum(line.samples for line in lines),
+                share=_share(_sum(amount(line, measure) for line in lines), total),
+                rules=tuple(pointed),
+            )
+        )
+    found.sort(key=lambda c: (-(c.stall_cycles or 0), -(c.samples or 0), c.file, c.line))
+    return tuple(found)

@@ -1,0 +1,257 @@
+"""The instructions of a thread trace: `code.json`, or the CSV that sums up the same."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from ...recording import Place, Samples
+from ..builder import Builder
+from .numbers import is_whole, whole
+from .streams import DamagedError, JsonStream
+
+_MARK = "; "
+"""Begins the row that names the kernel whose code follows."""
+_COLUMNS = 10
+_LONGEST_NUMBER = 64
+_AGAIN = "trace again, or copy the folder again: the rest of it was read"
+_METHODS: Mapping[int, Literal["host_trap", "stochastic"]] = MappingProxyType(
+    {1: "host_trap", 2: "stochastic"}
+)
+"""Service types of rocprofiler-sdk's att-tool (`code_line_service_type_t`); 0 is a trace."""
+_REASONS = (
+    "NONE",
+    "NO_INSTRUCTION_AVAILABLE",
+    "ALU_DEPENDENCY",
+    "WAITCNT",
+    "INTERNAL_INSTRUCTION",
+    "BARRIER_WAIT",
+    "ARBITER_NOT_WIN",
+    "ARBITER_WIN_EX_STALL",
+    "OTHER_WAIT",
+    "SLEEP_WAIT",
+)
+"""`rocprofiler_pc_sampling_instruction_not_issued_reason_t`, by value."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRow:
+    """One instruction. `line` is its number in the trace's own files."""
+
+    text: str
+    line: int
+    source: str
+    code_object: int | None
+    address: int | None
+    hits: int
+    latency: int
+    stall: int
+    idle: int | None
+    kernel: str | None
+    method: Literal["host_trap", "stochastic"] | None = None  # of PC samples
+    issued: int | None = None
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def counted(self) -> bool:
+        """Whether anything was measured at it."""
+        return bool(self.hits or self.latency or self.stall or self.idle)
+
+    def summed(self, sums: Sequence[int] | None) -> CodeRow:
+        """The same with hits, latency, stall and idle from the wave files."""
+        if sums is None:
+            return self
+        return replace(self, hits=sums[0], latency=sums[1], stall=sums[2], idle=sums[3])
+
+    def samples(self, place: Place) -> Samples:
+        """The row of a folder of PC samples."""
+        assert self.method is not None
+        return Samples(place, self.method, self.hits, self.issued, self.reasons)
+
+
+@dataclass(slots=True)
+class Names:
+    """The kernels whose code is in a trace, as marked."""
+
+    kernels: list[str] = field(default_factory=list)
+    current: str | None = None
+
+    def mark(self, text: str, demangled: str) -> None:
+        symbol = text.removeprefix(_MARK).strip()
+        # A demangler takes `f` for `float`: only what is mangled has a readable name.
+        self.current = demangled if demangled and symbol.startswith("_Z") else symbol
+        if self.current not in self.kernels:
+            self.kernels.append(self.current)
+
+    @property
+    def only(self) -> str | None:
+        """The kernel, if there is code of one alone."""
+        return self.kernels[0] if len(self.kernels) == 1 else None
+
+
+def code_rows(path: Path, builder: Builder) -> tuple[Names, list[CodeRow], bool]:
+    """Reads `code.json`.
+
+    Returns:
+        The kernels, the instructions, and whether the file was read to its end.
+    """
+    names, strange, whole = Names(), 0, True
+    rows: list[CodeRow] = []
+    try:
+        with path.open("rb") as file:
+            stream = JsonStream(file)
+            for key in stream.fields():
+                if key != "code" or stream.peek() != b"[":
+                    stream.skip()
+                    continue
+                for item in stream.records(Any):
+                    row = _row(item, names)
+                    if row is not None:
+                        rows.append(row)
+                    elif not _is_mark(item):
+                        strange += 1
+    except (DamagedError, OSError) as error:
+        whole = False
+        at = f"after {len(rows)} instructions" if rows else "at its beginning"
+        builder.fail(path, f"damaged or cut off {at} ({_short(error)})", _AGAIN)
+    if strange:
+        builder.fail(path, f"{strange} rows are of an unknown form", "the other rows were read")
+    if whole and not rows and not strange:
+        builder.note(f"{path}: it holds no code: the trace is empty, or no code object was saved")
+    return names, _methods(rows), whole
+
+
+def _is_mark(item: Any) -> bool:
+    return (
+        isinstance(item, list)
+        and bool(item)
+        and isinstance(item[0], str)
+        and item[0].startswith(_MARK)
+    )
+
+
+def _row(item: Any, names: Names) -> CodeRow | None:
+    """One row: 10 columns; newer versions add those of PC sampling, in two forms."""
+    if not isinstance(item, list) or len(item) < _COLUMNS or not isinstance(item[0], str):
+        return None
+    if _is_mark(item):
+        names.mark(item[0], item[3] if isinstance(item[3], str) else "")
+        return None
+    if not all(is_whole(item[i]) for i in (2, 5, 6, 7, 8)):
+        return None
+    row = CodeRow(
+        text=item[0],
+        line=item[2],
+        source=item[3] if isinstance(item[3], str) else "",
+        code_object=item[4] if is_whole(item[4]) else None,
+        address=item[5],
+        hits=item[6],
+        latency=item[7],
+        stall=item[8],
+        idle=item[9] if is_whole(item[9]) else None,
+        kernel=names.current,
+    )
+    return _sampled(row, item[_COLUMNS:])
+
+
+def _sampled(row: CodeRow, extra: Sequence[Any]) -> CodeRow:
+    """Adds what stands behind the columns of a trace: (service type,) issued, stalled, reasons."""
+    reasons = extra[-1] if extra and isinstance(extra[-1], list) else []
+    numbers = [n for n in extra if is_whole(n)]
+    if len(numbers) == 3 and numbers[0] in _METHODS:
+        method = _METHODS[numbers[0]]
+        issued = numbers[1] if method == "stochastic" else None
+        return replace(row, method=method, issued=issued, reasons=_named(reasons, 1))
+    if len(numbers) == 2 and any(numbers):  # hits are not counted, the method is not said
+        return replace(
+            row,
+            hits=sum(numbers),
+            method="stochastic",
+            issued=numbers[0],
+            reasons=_named(reasons, 0),
+        )
+    return row
+
+
+def _methods(rows: list[CodeRow]) -> list[CodeRow]:
+    """Host-trap sampling cannot tell what was issued, and takes every sample for it."""
+    sampled = [row for row in rows if row.method == "stochastic"]
+    if any(row.reasons or row.issued != row.hits for row in sampled):
+        return rows
+    return [
+        replace(row, method="host_trap", issued=None) if row.method == "stochastic" else row
+        for row in rows
+    ]
+
+
+def _named(counts: Sequence[Any], first: int) -> dict[str, int]:
+    """Counts by the reason's name; `first` is the value of the reason that is counted first."""
+    pairs = zip(_REASONS[first:], counts, strict=False)
+    return {name: n for name, n in pairs if is_whole(n) and n}
+
+
+def stats_rows(path: Path, builder: Builder) -> tuple[Names, list[CodeRow]]:
+    """Reads `stats_ui_output_*.csv`: the sums of a trace, by address."""
+    names, strange = Names(), 0
+    rows: list[CodeRow] = []
+    for item in _csv(path, builder):
+        text = item.get("Instruction") or ""
+        numbers = [_integer(item.get(n)) for n in ("Vaddr", "Hitcount", "Latency", "Stall")]
+        if text.startswith(_MARK):
+            names.mark(text, item.get("Source") or "")
+            continue
+        if not text or None in numbers:
+            strange += 1
+            continue
+        address, hits, latency, stall = (n or 0 for n in numbers)
+        extra = [_integer(item.get(n)) for n in ("ServiceType", "Issued", "Stalled")]
+        rows.append(
+            _sampled(
+                CodeRow(
+                    text=text,
+                    line=len(rows),
+                    source=item.get("Source") or "",
+                    code_object=_integer(item.get("CodeObj")),
+                    address=address,
+                    hits=hits,
+                    latency=latency,
+                    stall=stall,
+                    idle=_integer(item.get("Idle")),
+                    kernel=names.current,
+                ),
+                extra,
+            )
+        )
+    if strange:
+        builder.fail(path, f"{strange} rows are cut off or of an unknown form", _AGAIN)
+    return names, _methods(rows)
+
+
+def _csv(path: Path, builder: Builder) -> Iterator[dict[str, str]]:
+    try:
+        with path.open(encoding="utf-8", errors="replace", newline="") as stream:
+            table = csv.DictReader(stream, skipinitialspace=True)
+            missing = {"Vaddr", "Instruction", "Hitcount", "Latency", "Stall"} - {
+                name.strip() for name in table.fieldnames or ()
+            }
+            if missing:
+                builder.fail(path, f"no column {', '.join(sorted(missing))}", "trace again")
+                return
+            yield from table
+    except (OSError, csv.Error) as error:
+        builder.fail(path, f"cannot be read on ({_short(error)})", _AGAIN)
+
+
+def _integer(text: str | None) -> int | None:
+    try:
+        return whole(int(text[:_LONGEST_NUMBER], 0)) if text is not None else None
+    except ValueError:
+        return None
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:80] or type(error).__name__

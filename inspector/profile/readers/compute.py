@@ -1,0 +1,173 @@
+"""Workloads of rocprof-compute (formerly Omniperf): a folder of wide tables and `sysinfo.csv`.
+
+Each table is a run of the program of its own, with the counters that fitted into it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+
+from ...recording import Agent, Part
+from ..builder import Builder
+from ..reading import Group
+from .csv_agents import Agents
+from .csv_counters import Counters, LongReader
+from .csv_dispatches import Sink
+from .csv_legacy import read_wide
+from .csv_v3 import names_of
+from .numbers import LARGEST
+from .rows import Table, folded
+
+FORMAT = "rocprof-compute workload"
+
+_MERGED = "pmc_perf.csv"
+_PASS = re.compile(r"pmc_perf_\d+\.csv$")
+_ABOUT = "sysinfo.csv"
+_DISPATCH = frozenset({"dispatchid", "gpuid", "kernelname"})
+_ASIDE = ("pmc_dispatch_info.csv", "roofline.csv")
+"""What else a workload holds: a list of dispatches that its tables have too; a benchmark."""
+_ACCUMULATED = "SQ_ACCUM_PREV_HIRES"
+_TOOL = re.compile(rb"(omniperf|rocprof-compute|rocprofiler-compute) version: *([\w.]+)", re.I)
+
+
+def find(files: Sequence[Path]) -> list[Group]:
+    """Folders with `sysinfo.csv` or a `pmc_perf*.csv`, with all that rocprof-compute put there."""
+    folders: dict[Path, list[Path]] = {}
+    for file in files:
+        folders.setdefault(file.parent, []).append(file)
+    found = {}
+    for folder, inside in folders.items():
+        names = {file.name for file in inside}
+        tables = {
+            file.name
+            for file in inside
+            if file.suffix == ".csv" and file.name not in _ASIDE and folded(file) >= _DISPATCH
+        }
+        perf = {name for name in names if name == _MERGED or _PASS.match(name)}
+        if (_ABOUT in names and tables) or perf & tables:
+            ours = tables | perf | ({_ABOUT, "log.txt", *_ASIDE} & names)
+            found[folder] = tuple(file for file in inside if file.name in ours)
+    called = names_of((folder, "") for folder in found)
+    return [Group(called[folder, ""], inside) for folder, inside in found.items()]
+
+
+def read(group: Group, builder: Builder) -> None:
+    """Reads a workload: the device, then each table as a part."""
+    files = {file.name: file for file in group.files}
+    builder.tool.setdefault("name", "rocprof-compute")
+    if "log.txt" in files:
+        _read_tool(files["log.txt"], builder)
+    about = _about(files[_ABOUT], builder) if _ABOUT in files else {}
+    tables = [name for name in files if name.endswith(".csv") and name not in (_ABOUT, *_ASIDE)]
+    merged = _MERGED in files and bool(folded(files[_MERGED]))
+    if merged:  # its passes' own tables were kept: they would count twice
+        tables = [name for name in tables if not _PASS.match(name)]
+    rounded: list[str] = []
+    for name in sorted(tables, key=lambda name: (name != _MERGED, name)):
+        first = len(builder.dispatches)
+        part = Part(f"{group.name}/{name.removesuffix('.csv')}", str(files[name]), FORMAT)
+        table = Table.open(files[name])
+        rounded += [name] * _read_table(table, builder, part)
+        wide = "counter" not in table.columns
+        if name == _MERGED and wide and len(builder.dispatches) > first and name not in rounded:
+            builder.note(f"{_MERGED}: times are means over the runs that it was merged from")
+    if rounded:
+        builder.note(
+            f"{group.name}: timestamps are rounded, durations are unknown: {', '.join(rounded)}"
+        )
+    _add_agents(about, builder)
+
+
+def _read_table(table: Table, builder: Builder, part: Part) -> bool:
+    """Reads a table as a part; whether its timestamps have lost digits."""
+    if not table.names:
+        table.report(builder)
+        return False
+    if "counter" in table.columns and "value" in table.columns:
+        builder.begin(part)
+        sink = Sink(builder, table, Agents().key, None, len(builder.parts) - 1)
+        LongReader(sink, Counters(builder)).read()
+        table.report(builder)
+        return bool(sink.rounded)
+    renamed = {}
+    if _ACCUMULATED in table.names and not part.path.endswith(_MERGED):
+        # One name for the sum over time of whichever level the run was about.
+        renamed[_ACCUMULATED] = f"{Path(part.path).stem}_ACCUM"
+    return read_wide(table, builder, part, renamed)
+
+
+def _about(file: Path, builder: Builder) -> Mapping[str, str]:
+    """The first row of sysinfo.csv; sets the command."""
+    table = Table.open(file)
+    block = next(table.blocks(), None)
+    if block is None:
+        table.report(builder)
+        return {}
+    about = {
+        name.strip().lower(): cell.strip()
+        for name, cell in zip(table.names, block.row(0), strict=True)
+    }
+    command = about.get("command", "")
+    try:
+        builder.command = builder.command or tuple(shlex.split(command))
+    except ValueError:  # an open quote
+        builder.command = builder.command or tuple(command.split())
+    return about
+
+
+def _add_agents(about: Mapping[str, str], builder: Builder) -> None:
+    """The device of sysinfo.csv, for each GPU id that dispatches name."""
+    if not about:
+        return
+    cus, simds = _count(about, "cu_per_gpu"), _count(about, "simd_per_cu")
+    waves = _count(about, "max_waves_per_cu")
+    bandwidth = _figure(about.get("hbm_bw", ""))
+    parts = {number for number, part in enumerate(builder.parts) if part.format == FORMAT}
+    table = builder.dispatches
+    used = {shape for shape, part in zip(table.shape, table.part, strict=True) if part in parts}
+    shapes = builder.finish().shapes
+    for key in sorted({shapes[shape].agent or "0" for shape in used}):
+        builder.agents.setdefault(
+            key,
+            Agent(
+                key=key,
+                arch=about.get("gpu_arch") or None,
+                product=about.get("gpu_model") or about.get("name") or None,
+                cus=cus,
+                simds_per_cu=simds,
+                xccs=_count(about, "num_xcd"),
+                shader_engines=_count(about, "se_per_gpu"),
+                wave_size=_count(about, "wave_size"),
+                max_waves_per_simd=waves // simds if waves and simds else None,
+                clock_mhz=_count(about, "max_sclk"),
+                memory_bytes_per_s=bandwidth * 1e9 if bandwidth else None,  # GB/s
+            ),
+        )
+
+
+def _count(about: Mapping[str, str], name: str) -> int | None:
+    value = _figure(about.get(name, ""))
+    return round(value) if value and 0 < value < LARGEST else None
+
+
+def _figure(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:  # empty, "NA", "N/A"
+        return None
+    return value if isfinite(value) else None
+
+
+def _read_tool(file: Path, builder: Builder) -> None:
+    try:
+        with file.open("rb") as stream:
+            found = _TOOL.search(stream.read(4096))
+    except OSError:
+        return
+    if found:
+        builder.tool["name"] = found[1].decode().lower()
+        builder.tool["version"] = found[2].decode()

@@ -1,0 +1,135 @@
+"""Databases of `rocprof-compute analyze --output-format db`: dispatches and their times.
+
+Schemas 1.3 and 2.0 name their tables and columns alike as far as they are read here: workloads,
+kernels, dispatches. Values of metrics are left out: their formulas are rocprof-compute's.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from ...documents import json_value
+from ...errors import KinspectError
+from ...recording import Agent, KernelShape, Part
+from ..builder import Builder
+from ..reading import Group
+from .json_bases import SIGN, Base, opened
+from .json_files import head
+from .numbers import whole
+
+FORMAT = "rocprof-compute analysis"
+
+_DISPATCH = "compute_dispatch"
+_KERNEL = "compute_kernel"
+_AGAIN = "run `rocprof-compute analyze --output-format db` again"
+
+
+def find(files: Sequence[Path]) -> list[Group]:
+    """Databases that have its tables of kernels and dispatches."""
+    return [
+        Group("/".join(filter(None, (file.parent.name, file.name))), (file,))
+        for file in files
+        if head(file, len(SIGN)) == SIGN and _is_ours(file)
+    ]
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with opened(path) as base:
+            return {_DISPATCH, _KERNEL}.issubset(base.tables)
+    except (sqlite3.Error, OSError):
+        return False
+
+
+def read(group: Group, builder: Builder) -> None:
+    """Reads them, a part for each workload; what is damaged is missing, and said to be."""
+    for path in group.files:
+        builder.tool.setdefault("name", "rocprof-compute")
+        try:
+            with opened(path) as base:
+                _read(path, group.name, base, builder)
+        except (sqlite3.Error, OSError) as error:
+            builder.fail(path, f"{path.name}: cannot be read: {error}", _AGAIN)
+
+
+def _read(path: Path, name: str, base: Base, builder: Builder) -> None:
+    for (version,) in base.rows("compute_metadata", ("compute_version",)):
+        if version:
+            builder.tool.setdefault("version", str(version))
+    workloads = {
+        number: (str(title or ""), _object(about))
+        for number, title, about in base.rows(
+            "compute_workload", ("workload_id", "name", "sys_info_extdata")
+        )
+    }
+    kernels: dict[object, dict[int, str]] = {}
+    for kernel, workload, title in base.rows(
+        _KERNEL, ("kernel_uuid", "workload_id", "kernel_name")
+    ):
+        if isinstance(kernel, int) and title is not None:
+            kernels.setdefault(workload, {})[kernel] = str(title)
+    columns = ("kernel_uuid", "dispatch_id", "gpu_id", "start_timestamp", "end_timestamp")
+    dispatches = list(base.rows(_DISPATCH, columns))
+    for workload, names in kernels.items():
+        title, about = workloads.get(workload, ("", {}))
+        builder.begin(Part(f"{name}/{title}" if title else name, str(path), FORMAT))
+        for kernel, number, gpu, start, end in dispatches:
+            if kernel not in names:
+                continue
+            key = whole(gpu)
+            shape = KernelShape(
+                names[kernel].removesuffix(".kd"), None if key is None else str(key)
+            )
+            builder.dispatch(
+                builder.shape(shape),
+                whole(number),
+                whole(start),
+                whole(end),
+                find_again=False,
+            )
+            if about and key is not None:
+                builder.agents.setdefault(str(key), _agent(str(key), about))
+    orphans = sum(all(row[0] not in names for names in kernels.values()) for row in dispatches)
+    if orphans:
+        builder.fail(
+            path, f"{path.name}: {orphans:,} dispatches without a kernel, left out", _AGAIN
+        )
+    builder.note(
+        f"{path.name}: times are read; rocprof-compute's own metrics in it are not: it shows them "
+        "itself, and the workload that they were computed from can be imported"
+    )
+
+
+def _agent(key: str, about: Mapping[str, Any]) -> Agent:
+    def count(name: str) -> int | None:
+        try:
+            value = float(about.get(name) or 0)
+        except (TypeError, ValueError, OverflowError):
+            return None
+        return round(value) if isfinite(value) and 0 < value < 2**31 else None
+
+    return Agent(
+        key=key,
+        arch=str(about.get("gpu_arch") or "") or None,
+        product=str(about.get("gpu_model") or "") or None,
+        cus=count("cu_per_gpu"),
+        simds_per_cu=count("simd_per_cu"),
+        xccs=count("num_xcd"),
+        shader_engines=count("se_per_gpu"),
+        wave_size=count("wave_size"),
+        clock_mhz=count("max_sclk"),
+    )
+
+
+def _object(text: object) -> dict[str, Any]:
+    try:
+        found = json_value(text, "sys_info_extdata") if isinstance(text, str | bytes) else None
+    except KinspectError:
+        return {}
+    if isinstance(found, list) and found:  # the rows of sysinfo.csv, of which there is one
+        found = found[0]
+    return found if isinstance(found, dict) else {}

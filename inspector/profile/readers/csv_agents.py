@@ -1,0 +1,74 @@
+"""Devices from rocprofv3's agent_info.csv, and which of them a dispatch's `Agent_Id` means."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from ..builder import Builder
+from .json_agents import agent
+from .rows import Table, integer
+
+_NAMED = re.compile(r"(?P<kind>Agent|GPU|CPU)[ -]?(?P<index>\d{1,9})$", re.IGNORECASE)
+_LONGEST = 20
+"""Digits of a machine number."""
+
+
+@dataclass(slots=True)
+class Agents:
+    """What an `Agent_Id` means: the node id, under which the recording keeps the device.
+
+    rocprofv3 writes it in one of four ways: the bare node id (ROCm 6.2 to 6.4), and by its option
+    `--agent-index` "Agent N" with N the logical node id (relative, the default: masked devices are
+    not counted) or the node id (absolute), and "GPU N" counted among GPUs (type-relative).
+    """
+
+    nodes: dict[int, str] = field(default_factory=dict)  # node id → kind
+    logical: dict[int, int] = field(default_factory=dict)  # logical node id → node id
+    ambiguous: set[str] = field(default_factory=set)
+
+    def key(self, text: str) -> str | None:
+        """The node id that a cell means, as text."""
+        text = text.strip()
+        named = _NAMED.match(text)
+        if named is None:
+            return str(int(text)) if text.isdecimal() and len(text) < _LONGEST else text or None
+        kind, index = named["kind"].lower(), int(named["index"])
+        if kind != "agent":
+            same = sorted(node for node, what in self.nodes.items() if what == kind)
+            return str(same[index]) if index < len(same) else f"{kind.upper()} {index}"
+        relative = self.logical.get(index, -1)
+        if self.nodes.get(relative) == "gpu":
+            if relative != index and self.nodes.get(index) == "gpu":
+                self.ambiguous.add(text)
+            return str(relative)
+        return str(index)
+
+    def read(self, table: Table, builder: Builder) -> None:
+        """Adds the devices of a table to the recording."""
+        names = [name.strip().lower() for name in table.names]
+        for block in table.blocks():
+            for cells, line in zip(block.all_rows(), block.lines, strict=True):
+                about: dict[str, object] = {}
+                for name, cell in zip(names, cells, strict=True):
+                    about[name] = int(cell) if cell.isdecimal() and len(cell) < _LONGEST else cell
+                about["type"] = about.get("agent_type")
+                try:
+                    node = integer(str(about.get("node_id", "")))
+                    logical = integer(str(about.get("logical_node_id", "")))
+                except ValueError:
+                    node = logical = None
+                if node is None or about["type"] not in ("GPU", "CPU"):
+                    table.damage(line, "no Node_Id and Agent_Type")
+                    continue
+                made = agent(str(node), about)
+                before = builder.agents.setdefault(made.key, made)
+                if before != made:
+                    builder.note(
+                        f"several machines have a device {made.key}: figures that depend on the "
+                        f"device use {before.product or before.arch or 'the first'}"
+                    )
+                self.nodes[node] = made.kind
+                if logical is not None:
+                    self.logical[logical] = node
+        table.report(builder)

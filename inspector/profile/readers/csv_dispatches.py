@@ -1,0 +1,282 @@
+"""Dispatches from CSV rows, whatever tool wrote them, many rows at a time.
+
+A recording of ten million dispatches has a few hundred shapes: a row's cells that make up its shape
+are looked up together as they are written, and the other cells of a block are converted by column.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from operator import gt
+
+from ...recording import NONE, KernelShape
+from ..builder import Builder
+from .rows import Block, Table, instant, integer
+
+_SHAPE = (
+    "name", "agent", "process", "kernel_id", "lds", "scratch", "vgpr", "accum_vgpr", "sgpr",
+    "wave_size", "workgroup_x", "workgroup_y", "workgroup_z", "workgroup_size", "grid_x", "grid_y",
+    "grid_z", "grid_size",
+)  # fmt: skip
+
+_NEAR = 1 << 16
+_THIN = 16
+"""Dispatch ids up to that many times their number are kept in an array, others in a dictionary."""
+
+AgentKey = Callable[[str], str | None]
+
+
+class DamagedError(ValueError):
+    """A row that is whole but whose cells make no sense; its text says why."""
+
+
+@dataclass(slots=True)
+class RowIndex:
+    """Rows of the recording by dispatch id: four bytes each, as ids are nearly consecutive."""
+
+    _near: array[int] = field(default_factory=lambda: array("i"))
+    _far: dict[int, int] = field(default_factory=dict)
+    _puts: int = 0
+
+    def put(self, number: int, row: int) -> None:
+        """Remembers a row."""
+        self._puts += 1
+        size = len(self._near)
+        if 0 <= number < size:
+            self._near[number] = row
+        elif size <= number < _NEAR + _THIN * self._puts:
+            self._near.extend(array("i", [NONE]) * (number + number // 2 + 64 - size))
+            self._near[number] = row
+        else:
+            self._far[number] = row
+
+    def get(self, number: int) -> int:
+        """The row of a dispatch id, or `NONE`."""
+        if 0 <= number < len(self._near):
+            row = self._near[number]
+            if row != NONE:
+                return row
+        return self._far.get(number, NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Dispatches by column, as `Dispatches` keeps them."""
+
+    shape: array[int]
+    number: array[int]
+    queue: array[int]
+    start: array[int]
+    end: array[int]
+
+    def some(self, rows: Sequence[int]) -> Parsed:
+        """Some of them."""
+        return Parsed(
+            array("i", [self.shape[row] for row in rows]),
+            array("q", [self.number[row] for row in rows]),
+            array("q", [self.queue[row] for row in rows]),
+            array("q", [self.start[row] for row in rows]),
+            array("q", [self.end[row] for row in rows]),
+        )
+
+
+@dataclass(slots=True)
+class Sink:
+    """Adds a table's dispatches to a recording, as part `part`."""
+
+    builder: Builder
+    table: Table
+    agent_key: AgentKey
+    process: int | None  # of rows that do not say
+    part: int
+    rounded: int = 0  # dispatches whose timestamps lost digits
+    shapes: dict[int, KernelShape] = field(default_factory=dict)  # made so far, by number
+    _fields: tuple[str, ...] = ()
+    _cells: tuple[int, ...] = ()
+    _known: dict[tuple[str, ...], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._fields = tuple(name for name in _SHAPE if name in self.table.columns)
+        self._cells = tuple(self.table.columns[name] for name in self._fields)
+
+    def want(self, *others: str) -> None:
+        """Prepares the table to be read by `parse`, and these columns by themselves."""
+        self.table.want(("number", "queue", "start", "end", *others), self._fields)
+
+    def parse(self, block: Block) -> Parsed:
+        """A block's dispatches by column.
+
+        Raises:
+            ValueError, OverflowError: a row is damaged, or without times: read them one by one.
+        """
+        known = self._known
+        found = list(map(known.get, block.key_texts()))
+        if None in found:
+            for at, key in enumerate(block.key_texts()):
+                if key not in known:
+                    known[key] = self.shape(block.row(at))
+            found = [known[key] for key in block.key_texts()]
+        shape = array("i", [one for one in found if one is not None])
+        if NONE in shape:
+            raise DamagedError
+        number, queue, start, end = (
+            _numbers(block.column(name), len(block)) for name in ("number", "queue", "start", "end")
+        )
+        columns = self.table.columns
+        if "number" in columns and min(number) < 0:
+            raise DamagedError
+        if "start" in columns and "end" in columns:
+            if min(start) <= 0 or any(map(gt, start, end)):
+                raise DamagedError
+        elif "start" in columns or "end" in columns:
+            raise DamagedError
+        return Parsed(shape, number, queue, start, end)
+
+    def append(self, parsed: Parsed) -> range:
+        """Adds dispatches; their rows."""
+        table = self.builder.dispatches
+        first = len(table)
+        table.shape.extend(parsed.shape)
+        table.number.extend(parsed.number)
+        table.start.extend(parsed.start)
+        table.end.extend(parsed.end)
+        table.queue.extend(parsed.queue)
+        table.part.extend(array("h", [self.part]) * len(parsed.shape))
+        return range(first, len(table))
+
+    def add(self, block: Block) -> Sequence[int]:
+        """Adds a block's rows as a dispatch each.
+
+        Returns:
+            The row in the recording of each; `NONE` for damaged ones.
+        """
+        try:
+            parsed = self.parse(block)
+        except (ValueError, OverflowError):
+            rows = block.all_rows()
+            return [self.one(row, line) for row, line in zip(rows, block.lines, strict=True)]
+        return self.append(parsed)
+
+    def one(self, row: list[str], line: int) -> int:
+        """Adds one row; `NONE` if it is damaged, which the table counts."""
+        try:
+            shape = self.shape(row)
+            if shape == NONE:
+                raise DamagedError("a size is not a number, or the kernel has no name")
+            number = self._cell(row, "number", integer)
+            queue = self._cell(row, "queue", integer)
+            start, end = self.times(row)
+        except DamagedError as error:
+            self.table.damage(line, str(error))
+            return NONE
+        table = self.builder.dispatches
+        table.shape.append(shape)
+        table.number.append(NONE if number is None else number)
+        table.start.append(NONE if start is None else start)
+        table.end.append(NONE if end is None else end)
+        table.queue.append(NONE if queue is None else queue)
+        table.part.append(self.part)
+        return len(table) - 1
+
+    def times(self, row: list[str]) -> tuple[int | None, int | None]:
+        """Start and end; both None where one is unknown or was rounded.
+
+        Raises:
+            DamagedError: they are no numbers, or it ends before it starts.
+        """
+        start = self._cell(row, "start", instant)
+        end = self._cell(row, "end", instant)
+        if start is None or end is None:
+            columns = self.table.columns
+            if any("e" in row[columns[n]].lower() for n in ("start", "end") if n in columns):
+                self.rounded += 1
+            return None, None
+        if end < start:
+            raise DamagedError("the dispatch ends before it starts")
+        return start, end
+
+    def shape(self, row: list[str]) -> int:
+        """The number of a row's shape; `NONE` if it makes no sense."""
+        key = tuple([row[cell] for cell in self._cells])
+        found = self._known.get(key)
+        if found is None:
+            try:
+                made = self._make(dict(zip(self._fields, key, strict=True)))
+                found = self.builder.shape(made)
+                self.shapes[found] = made
+            except (ValueError, OverflowError):
+                found = NONE
+            self._known[key] = found
+        return found
+
+    def _make(self, cells: dict[str, str]) -> KernelShape:
+        name = cells["name"].strip()
+        if not name:
+            raise DamagedError
+        agent = cells.get("agent", "").strip()
+        sizes = {
+            field: integer(text) for field, text in cells.items() if field not in ("name", "agent")
+        }
+        if any(size is not None and size < 0 for size in sizes.values()):
+            raise DamagedError
+        workgroup = _triple(sizes, "workgroup")
+        grid = _triple(sizes, "grid")
+        process = sizes.get("process")
+        return KernelShape(
+            name=_bare(name),
+            agent=self.agent_key(agent) if agent else None,
+            process=self.process if process is None else process,
+            kernel_id=sizes.get("kernel_id"),
+            workgroup=workgroup,
+            workgroup_size=_product(workgroup) or sizes.get("workgroup_size"),
+            grid=grid,
+            grid_size=_product(grid) or sizes.get("grid_size"),
+            lds_bytes=sizes.get("lds"),
+            scratch_bytes=sizes.get("scratch"),
+            vgpr=sizes.get("vgpr"),
+            accum_vgpr=sizes.get("accum_vgpr"),
+            sgpr=sizes.get("sgpr"),
+            wave_size=sizes.get("wave_size"),
+        )
+
+    def _cell(self, row: list[str], name: str, read: Callable[[str], int | None]) -> int | None:
+        at = self.table.columns.get(name)
+        if at is None:
+            return None
+        try:
+            value = read(row[at])
+        except (ValueError, OverflowError):
+            raise DamagedError(f"{self.table.names[at]} is not a number") from None
+        if value is not None and not 0 <= value < 1 << 63:
+            raise DamagedError(f"{self.table.names[at]} is no number of 63 bits")
+        return value
+
+
+def _numbers(column: Sequence[str] | None, count: int) -> array[int]:
+    """A column's integers; `NONE` if the table has no such column."""
+    if column is None:
+        return array("q", [NONE]) * count
+    different = set(column)
+    if len(different) < 8:  # such as queues: converting a text costs most
+        value = {text: int(text) for text in different}
+        return array("q", [value[text] for text in column])
+    return array("q", list(map(int, column)))
+
+
+def _triple(sizes: dict[str, int | None], stem: str) -> tuple[int, int, int] | None:
+    x, y, z = (sizes.get(f"{stem}_{axis}") for axis in "xyz")
+    return None if x is None or y is None or z is None else (x, y, z)
+
+
+def _product(sizes: tuple[int, int, int] | None) -> int | None:
+    return None if sizes is None else sizes[0] * sizes[1] * sizes[2]
+
+
+def _bare(name: str) -> str:
+    """Without the mark that some versions put behind a kernel's name."""
+    for mark in (" [clone .kd]", " (.kd)", ".kd"):
+        if name.endswith(mark):
+            return name[: -len(mark)]
+    return name

@@ -1,0 +1,162 @@
+"""CSV of rocprof v1 (`results.csv`, `results.stats.csv`) and rocprofv2: a column per counter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...recording import Part
+from ..builder import Builder
+from ..reading import Group
+from .csv_agents import Agents
+from .csv_counters import Counters, WideReader
+from .csv_dispatches import Sink
+from .csv_v3 import STATISTICS, names_of, read_stats
+from .rows import Table, folded, header, integer
+
+FORMAT = "rocprof CSV"
+
+_V1 = frozenset({"kernelname", "gpuid", "index"})
+_V2 = frozenset({"kernelname", "gpuid", "dispatchid"})
+_STATS = frozenset({"name", "calls", "totaldurationns", "averagens", "percentage"})
+_LAUNCH = (
+    "Index", "KernelName", "gpu-id", "queue-id", "queue-index", "pid", "tid", "grd", "wgr", "lds",
+    "scr",
+)  # fmt: skip
+_REGISTERS = {
+    13: ("vgpr", "sgpr"),
+    14: ("vgpr", "sgpr", "fbar"),
+    15: ("arch_vgpr", "accum_vgpr", "sgpr", "wave_size"),
+}
+"""What versions write of registers, by where the signal's address stands behind it."""
+_TIMES = ("DispatchNs", "BeginNs", "EndNs", "CompleteNs", "DurationNs")
+_LONGEST = 20
+_COPIES = "copy_stats"
+_NOT_KERNELS = ("hip_stats", "hsa_stats", "roctx_stats", "kfd_stats")
+_ENDS = (".stats.csv", ".hip_stats.csv", ".hsa_stats.csv", ".copy_stats.csv", ".csv")
+
+
+def find(files: Sequence[Path]) -> list[Group]:
+    """Files of one output name (`-o NAME.csv`) in one folder."""
+    groups: dict[tuple[Path, str], list[Path]] = {}
+    for file in files:
+        if file.suffix.lower() == ".csv" and _kind(file):
+            end = next(end for end in _ENDS if file.name.lower().endswith(end))
+            groups.setdefault((file.parent, file.name[: -len(end)]), []).append(file)
+    names = names_of(groups)
+    return [Group(names[place], tuple(found)) for place, found in groups.items()]
+
+
+def read(group: Group, builder: Builder) -> None:
+    """Reads the dispatches; where there are none, the summary."""
+    kinds = [(file, _kind(file)) for file in group.files]
+    before = len(builder.dispatches)
+    for file, kind in kinds:
+        if kind in ("v1", "v2", "headless"):
+            builder.tool.setdefault("name", "rocprofv2" if kind == "v2" else "rocprof")
+            if read_wide(_table(file, kind, builder), builder, Part(group.name, str(file), FORMAT)):
+                builder.note(f"{file.name}: timestamps are rounded, durations are unknown")
+        elif kind == "copies":
+            _read_copies(Table.open(file), builder)
+        elif kind == "api":
+            builder.note(f"{file.name}: statistics of calls, not read")
+        elif kind == "empty":
+            builder.note(f"{file.name}: empty file")
+    for file, kind in kinds:
+        if kind == "stats" and len(builder.dispatches) == before:
+            builder.tool.setdefault("name", "rocprof")
+            builder.begin(Part(group.name, str(file), STATISTICS))
+            read_stats(Table.open(file), builder)
+
+
+def read_wide(
+    table: Table, builder: Builder, part: Part, renamed: dict[str, str] | None = None
+) -> bool:
+    """Reads a table of one row per dispatch with a column per counter, as a part of its own.
+
+    Returns:
+        Whether its timestamps have lost digits.
+    """
+    builder.begin(part)
+    sink = Sink(builder, table, Agents().key, None, len(builder.parts) - 1)
+    reader = WideReader(sink, Counters(builder), renamed or {})
+    reader.read()
+    table.report(builder)
+    if reader.foreign:
+        shown = ", ".join(reader.foreign[:4]) + (", …" if len(reader.foreign) > 4 else "")
+        builder.note(f"{table.path.name}: unknown columns are left out: {shown}")
+    return bool(sink.rounded)
+
+
+def _read_copies(table: Table, builder: Builder) -> None:
+    """Adds a table of copies with calls and durations, which a database beside it has as well."""
+    if any(part.path.endswith(".db") for part in builder.parts):
+        return
+    where = [table.columns[name] for name in ("label", "calls", "total_ns")]
+    for block in table.blocks():
+        for cells, line in zip(block.all_rows(), block.lines, strict=True):
+            try:
+                calls, total = integer(cells[where[1]]), integer(cells[where[2]])
+                if calls is None or total is None:
+                    raise ValueError
+            except (ValueError, OverflowError):
+                table.damage(line, "calls or durations are not numbers")
+                continue
+            builder.transfer(cells[where[0]], total, calls)
+    table.report(builder)
+
+
+def _table(file: Path, kind: str, builder: Builder) -> Table:
+    if kind != "headless":
+        return Table.open(file)
+    builder.note(f"{file.name}: it has no header: its columns are taken for those of rocprof v1")
+    return Table.open(file, _headless(header(file)))
+
+
+def _headless(cells: Sequence[str]) -> list[str]:
+    """The columns of rocprof v1 where a file begins with a row; empty where it does not.
+
+    What tells them is where the addresses of signal and kernel object stand. Counters come behind
+    these; without a header their names are lost, and they are left out.
+    """
+    at = next((k for k, cell in enumerate(cells) if cell.startswith("0x")), -1)
+    registers = _REGISTERS.get(at)
+    if registers is None or len(cells) < at + 2 or not cells[at + 1].startswith("0x"):
+        return []
+    numbers = [cell for k, cell in enumerate(cells[:at]) if k != 1]
+    if not all(cell.isdecimal() for cell in numbers) or cells[1].isdecimal() or not cells[1]:
+        return []
+    names = [*_LAUNCH, *registers, "sig", "obj"]
+    rest = len(cells) - len(names)
+    for times in (_TIMES, _TIMES[:-1]):
+        tail = cells[len(cells) - len(times) :]
+        if rest >= len(times) and _are_times(tail):
+            return [*names, *[""] * (rest - len(times)), *times]
+    return [*names, *[""] * rest]
+
+
+def _are_times(cells: Sequence[str]) -> bool:
+    """Whether dispatched, begun, ended, completed; and how long it took, if that is there."""
+    if not all(cell.isdecimal() and len(cell) < _LONGEST for cell in cells):
+        return False
+    times = [int(cell) for cell in cells]
+    if len(times) == len(_TIMES) and times[4] != times[2] - times[1]:
+        return False
+    return 0 < times[0] <= times[1] <= times[2] <= times[3]
+
+
+def _kind(file: Path) -> str:
+    names = folded(file)
+    if _headless(header(file)):
+        return "headless"
+    if not names:
+        return "empty" if file.name == "results.csv" else ""
+    if names >= _V1:
+        return "v1"
+    if names >= _V2:
+        return "v2"
+    if names >= _STATS:
+        if _COPIES in file.name:
+            return "copies"
+        return "api" if any(word in file.name for word in _NOT_KERNELS) else "stats"
+    return ""

@@ -1,0 +1,73 @@
+"""Files as they are or packed by gzip, read from the front; what can be unpacked is had."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from ... import limits
+from ...limits import Budget, LimitError
+
+
+class Source(Protocol):
+    """What is read from: `read1` gives what there is before it complains about what is not."""
+
+    def read1(self, size: int, /) -> bytes:
+        """Some bytes, at most so many; none at the end."""
+
+    def seek(self, offset: int, /) -> int:
+        """Goes to a byte."""
+
+
+class _Counted:
+    """Gives what a packed file inflates to, as far as a file of its size may.
+
+    What is read again after `seek` was inflated again, and counts again.
+    """
+
+    def __init__(self, inside: gzip.GzipFile, budget: Budget) -> None:
+        self._inside = inside
+        self._budget = budget
+
+    def read1(self, size: int, /) -> bytes:
+        """Some bytes.
+
+        Raises:
+            LimitError: they are too many by now.
+        """
+        found = self._inside.read1(size)
+        self._budget.take(len(found))
+        return found
+
+    def seek(self, offset: int, /) -> int:
+        """Goes to a byte."""
+        return self._inside.seek(offset)
+
+
+@contextmanager
+def open_plain(path: Path) -> Iterator[Source]:
+    """Opens a file for reading, unpacking it if it is gzip (by its first bytes)."""
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        if packed:
+            with gzip.GzipFile(fileobj=file) as inside:
+                yield _Counted(inside, limits.budget(path.name, path.stat().st_size))
+        else:
+            yield file
+
+
+def head(path: Path, size: int) -> bytes:
+    """The first bytes of a file, unpacked; empty where it cannot be read."""
+    found = b""
+    try:
+        with open_plain(path) as file:
+            while len(found) < size and (part := file.read1(size - len(found))):
+                found += part
+    except (OSError, EOFError, zlib.error, LimitError):
+        pass
+    return found.removeprefix(b"\xef\xbb\xbf")

@@ -1,0 +1,224 @@
+"""The records of rocprofv3's JSON, as far as they are of use here.
+
+Names are those of the file (rocprofiler-sdk's `rocprofv3-schema.json` and, for what it leaves out,
+its `serialization/save.hpp`). Everything that some version does not write has a default.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from ...recording import TopKernel
+from .numbers import LARGEST
+
+Whole = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+Unsigned = int
+"""Of 64 bits, which msgspec cannot bound: addresses, masks, hashes."""
+Natural = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+
+
+class Handle(msgspec.Struct, gc=False):
+    """An opaque id; it may be an address or hash of 64 bits."""
+
+    handle: Unsigned = 0
+
+
+class Triple(msgspec.Struct, gc=False):
+    """A size in three dimensions."""
+
+    x: Whole = 0
+    y: Whole = 0
+    z: Whole = 0
+
+
+class Info(msgspec.Struct, gc=False):
+    """`rocprofiler_kernel_dispatch_info_t`; sizes in bytes, the grid in work-items."""
+
+    agent_id: Handle
+    queue_id: Handle
+    kernel_id: Whole
+    dispatch_id: Natural
+    private_segment_size: Whole
+    group_segment_size: Whole
+    workgroup_size: Triple
+    grid_size: Triple
+
+
+class Dispatch(msgspec.Struct, gc=False):
+    """An element of `buffer_records.kernel_dispatch`; times in ns."""
+
+    dispatch_info: Info
+    start_timestamp: Natural = 0
+    end_timestamp: Natural = 0
+
+
+class DispatchData(msgspec.Struct, gc=False):
+    """What counters were collected of; times since SDK 1.0."""
+
+    dispatch_info: Info
+    start_timestamp: Natural = 0
+    end_timestamp: Natural = 0
+
+
+class Copied(msgspec.Struct, gc=False):
+    """An element of `buffer_records.memory_copy`; times in ns."""
+
+    src_agent_id: Handle
+    dst_agent_id: Handle
+    start_timestamp: Natural = 0
+    end_timestamp: Natural = 0
+
+
+class Value(msgspec.Struct, gc=False):
+    """A counter's value in one of its instances."""
+
+    counter_id: Handle
+    value: float
+
+
+class Counted(msgspec.Struct, gc=False):
+    """An element of `callback_records.counter_collection`; register counts until SDK 1.0."""
+
+    dispatch_data: DispatchData
+    records: list[Value] = []
+    arch_vgpr_count: Whole | None = None
+    accum_vgpr_count: Whole | None = None
+    sgpr_count: Whole | None = None
+
+
+class Pc(msgspec.Struct, gc=False):
+    """A program counter: an offset from the code object's load base; an address without one."""
+
+    code_object_id: Whole = 0
+    code_object_offset: Unsigned = 0
+
+
+class Snapshot(msgspec.Struct, gc=False):
+    """What the sampling hardware adds: why nothing was issued."""
+
+    stall_reason: str | Whole | None = None
+
+
+class Sample(msgspec.Struct, gc=False):
+    """A PC sample; the last two only where the method is stochastic."""
+
+    pc: Pc
+    exec_mask: Unsigned | None = None
+    dispatch_id: Whole = 0
+    wave_issued: Whole | None = None
+    snapshot: Snapshot | None = None
+
+
+class Sampled(msgspec.Struct, gc=False):
+    """An element of `buffer_records.pc_sample_*`."""
+
+    record: Sample
+    inst_index: Whole = -1
+
+
+class Counter(msgspec.Struct):
+    """An element of `counters`."""
+
+    id: Handle
+    name: str
+
+
+class Symbol(msgspec.Struct):
+    """An element of `kernel_symbols`; register counts since SDK 1.0."""
+
+    kernel_id: Whole
+    code_object_id: Whole = 0
+    kernel_name: str | None = ""
+    formatted_kernel_name: str | None = ""
+    demangled_kernel_name: str | None = ""
+    arch_vgpr_count: Whole | None = None
+    accum_vgpr_count: Whole | None = None
+    sgpr_count: Whole | None = None
+
+    def name(self) -> str:
+        """As the CSV of the same run calls it; without the descriptor's suffix."""
+        for text in (self.formatted_kernel_name, self.demangled_kernel_name, self.kernel_name):
+            if text:
+                return text.removesuffix(".kd")
+        return f"kernel {self.kernel_id}"
+
+
+class Loaded(msgspec.Struct):
+    """An element of `code_objects`."""
+
+    code_object_id: Whole
+    uri: str | None = ""
+    load_base: Unsigned = 0
+    load_size: Whole = 0
+    load_delta: int = 0
+
+
+class Statistics(msgspec.Struct):
+    """Durations of one kernel, ns."""
+
+    count: Whole
+    sum: float
+    min: float | None = None
+    max: float | None = None
+    mean: float | None = None
+
+
+class DomainStatistics(msgspec.Struct):
+    """Durations by kernel."""
+
+    operations: Any = None
+
+
+class Domain(msgspec.Struct):
+    """An element of `summary`."""
+
+    domain: str = ""
+    stats: DomainStatistics | None = None
+
+
+class Strings(msgspec.Struct):
+    """Texts that records name by number."""
+
+    pc_sample_instructions: list[str] = []
+    pc_sample_comments: list[str] = []
+    code_object_snapshot_filenames: list[Any] = []
+
+
+class Metadata(msgspec.Struct):
+    """Of the process."""
+
+    pid: Whole | None = None
+    command: list[str] = []
+
+
+def top_kernels(summary: list[Domain]) -> list[TopKernel]:
+    """The profiler's own statistics of kernels."""
+    found = []
+    for item in summary:
+        kernels = item.stats.operations if item.stats else None
+        if item.domain != "KERNEL_DISPATCH" or not isinstance(kernels, (dict, list)):
+            continue
+        # cereal writes a map as a list of {key, value}.
+        pairs = (
+            kernels.items()
+            if isinstance(kernels, dict)
+            else [
+                (pair.get("key"), pair.get("value")) for pair in kernels if isinstance(pair, dict)
+            ]
+        )
+        for name, about in pairs:
+            top = _statistics(about)
+            if top is not None and isinstance(name, str):
+                least = None if top.min is None else round(top.min)
+                most = None if top.max is None else round(top.max)
+                found.append(TopKernel(name, top.count, round(top.sum), top.mean, least, most))
+    return found
+
+
+def _statistics(about: object) -> Statistics | None:
+    try:
+        return msgspec.convert(about, Statistics)
+    except (msgspec.MsgspecError, UnicodeError):  # a text with half a surrogate
+        return None

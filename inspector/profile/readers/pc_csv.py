@@ -1,0 +1,120 @@
+"""PC sampling of rocprofv3 as CSV, host-trap and stochastic.
+
+Its rows have no address: a sample's place is the instruction's text, with the source position where
+the program has line information. Rows of one place are added up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from ...recording import Part, Place, Samples
+from ..builder import Builder
+from ..reading import Group
+from .csv_v3 import already_read, names_of, parts_of, prefix_of, process_of
+from .json_samples import reason
+from .rows import Block, Table, folded, integer
+
+FORMAT = "rocprofv3 PC sampling CSV"
+
+_COLUMNS = frozenset({"sampletimestamp", "execmask", "dispatchid", "instruction"})
+_METHODS: tuple[Literal["host_trap", "stochastic"], ...] = ("host_trap", "stochastic")
+_CELLS = ("number", "instruction", "comment", "mask", "issued", "reason")
+
+_Key = tuple["int | None", str, str]  # shape, instruction, comment
+
+
+@dataclass(slots=True)
+class _Sum:
+    count: int = 0
+    issued: int = 0
+    lanes: int = 0
+    masked: int = 0  # samples whose mask is known
+    reasons: dict[str, int] = field(default_factory=dict)
+
+
+def find(files: Sequence[Path]) -> list[Group]:
+    """Each file is a group: one method in one process."""
+    found = [file for file in files if file.suffix.lower() == ".csv" and folded(file) >= _COLUMNS]
+    names = names_of((file.parent, file.stem) for file in found)
+    return [Group(names[file.parent, file.stem], (file,)) for file in found]
+
+
+def read(group: Group, builder: Builder) -> None:
+    """Adds the samples of a file."""
+    for file in group.files:
+        twin = already_read(file.parent, prefix_of(file), builder)
+        if twin is not None and builder.samples:
+            builder.note(f"{file.name}: the same samples were read from {twin}; not added")
+            continue
+        table = Table.open(file)
+        shapes = _shapes(file, builder)
+        process = process_of(prefix_of(file))
+        builder.tool.setdefault("name", "rocprofv3")
+        builder.begin(Part(group.name, str(file), FORMAT))
+        sums: dict[_Key, _Sum] = {}
+        table.want(_CELLS, ())
+        for block in table.blocks():
+            _add(table, block, shapes, sums)
+        table.report(builder)
+        method = _METHODS["issued" in table.columns]
+        for (shape, text, comment), one in sums.items():
+            builder.samples.append(
+                Samples(
+                    place=Place(shape, process, None, None, text or None, comment or None),
+                    method=method,
+                    count=one.count,
+                    issued=one.issued if method == "stochastic" else None,
+                    reasons=dict(sorted(one.reasons.items(), key=lambda pair: -pair[1])),
+                    lanes=one.lanes / one.masked if one.masked else None,
+                )
+            )
+        if sums and not shapes:
+            builder.note(
+                f"{file.name}: no kernel trace beside it: samples are of no known kernel; "
+                "profile with --kernel-trace too, or with --output-format json"
+            )
+
+
+def _add(table: Table, block: Block, shapes: dict[int, int], sums: dict[_Key, _Sum]) -> None:
+    where = table.columns
+    blank = ("",) * len(block)
+    cells = [block.column(name) or blank for name in _CELLS]
+    # Few rows differ in all that counts: equal ones are counted first, then read.
+    for unit, count in Counter(zip(*cells, strict=True)).items():
+        number, text, comment, mask, issued, why = unit
+        try:
+            dispatch = integer(number)
+            lanes = integer(mask)
+            went = bool(integer(issued)) if issued else False
+        except (ValueError, OverflowError):
+            for at, row in enumerate(zip(*cells, strict=True)):
+                if row == unit:
+                    table.damage(block.lines[at], "a mask or number is not a number")
+            continue
+        shape = None if dispatch is None else shapes.get(dispatch)
+        one = sums.setdefault((shape, text.strip(), comment.strip()), _Sum())
+        one.count += count
+        if lanes is not None and lanes >= 0:
+            one.lanes += bin(lanes).count("1") * count
+            one.masked += count
+        if "issued" in where:
+            one.issued += went * count
+            if not went and why:
+                word = reason(why)
+                one.reasons[word] = one.reasons.get(word, 0) + count
+
+
+def _shapes(file: Path, builder: Builder) -> dict[int, int]:
+    """Shapes by dispatch id, of the process whose other files stand beside this one."""
+    parts = set(parts_of(file.parent, prefix_of(file), builder))
+    table = builder.dispatches
+    return {
+        number: shape
+        for number, shape, part in zip(table.number, table.shape, table.part, strict=True)
+        if part in parts
+    }

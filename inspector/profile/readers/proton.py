@@ -1,0 +1,163 @@
+"""Trees of Triton's Proton (`*.hatchet`): times of kernels by scope, as JSON or MessagePack.
+
+A node is a scope or a kernel: `frame.name`, `metrics`, `children`. Kernels have the number of their
+launches and their time added up; a tree keeps no dispatches, so it is read as a summary. Beside the
+root stands what is known of the devices. What a launch function computed for Proton's own use runs
+below a frame of its own and is left out, as Proton's viewer does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ...limits import MOST_NESTED, LimitError
+from ...recording import Agent, Part, TopKernel
+from ..builder import Builder
+from ..reading import Group
+from .json_files import head, open_plain
+from .numbers import LARGEST, whole
+
+FORMAT = "Proton tree"
+
+_SUFFIXES = (".hatchet", ".hatchet_msgpack", ".json", ".mpk", ".msgpack")
+_AHEAD = 1 << 12
+_TREE = re.compile(rb'\A\s*\[\s*\{\s*"(?:children|frame|metrics)"\s*:')
+_PACKED = re.compile(rb"\A[\x91-\x9f][\x82-\x8f]\xa5frame")
+_OWN = "__proton_launch_metadata"
+_ROOT = "ROOT"
+_TIME = re.compile(r"time \((?P<unit>s|ms|us|ns)\)")
+_NS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
+_MOST_PIECE = 1 << 20
+_AGAIN = "profile again, and finalize Proton before the program ends"
+
+
+def find(files: Sequence[Path]) -> list[Group]:
+    """Files that begin as Proton's trees do."""
+    return [
+        Group("/".join(filter(None, (file.parent.name, file.name))), (file,))
+        for file in files
+        if file.suffix in _SUFFIXES and _is_tree(file)
+    ]
+
+
+def _is_tree(file: Path) -> bool:
+    first = head(file, _AHEAD)
+    if _PACKED.match(first):
+        return True
+    return bool(_TREE.match(first)) and (b'"frame"' in first or b'"children"' in first)
+
+
+def read(group: Group, builder: Builder) -> None:
+    """Reads them; a tree that does not decode is said to be damaged."""
+    for path in group.files:
+        builder.begin(Part(group.name, str(path), FORMAT))
+        builder.tool.setdefault("name", "Proton")
+        try:
+            tree = _decoded(path)
+        except (msgspec.MsgspecError, RecursionError, ValueError, OSError, EOFError) as error:
+            said = " ".join(str(error).split())[:80] or type(error).__name__
+            builder.fail(path, f"{path.name}: damaged or cut off ({said})", _AGAIN)
+            continue
+        _add(path, tree, builder)
+
+
+def _decoded(path: Path) -> Any:
+    with open_plain(path) as file:
+        pieces = []
+        while piece := file.read1(_MOST_PIECE):
+            pieces.append(piece)
+    text = b"".join(pieces)
+    return msgspec.msgpack.decode(text) if _PACKED.match(text) else msgspec.json.decode(text)
+
+
+def _add(path: Path, tree: Any, builder: Builder) -> None:
+    nodes = [node for node in tree if isinstance(node, dict)] if isinstance(tree, list) else []
+    roots = [node for node in nodes if "frame" in node]
+    for node in nodes:
+        if "frame" not in node:
+            _devices(node, builder)
+    sums: dict[tuple[str, str | None], list[float]] = {}
+    odd = sampled = 0
+    for name, metrics in _kernels(roots, path):
+        calls, total = whole(metrics.get("count")), _time_of(metrics)
+        if calls is None or calls <= 0 or total is None:
+            odd += 1
+            continue
+        found = sums.setdefault((name, _device(metrics)), [0, 0.0])
+        found[0] += calls
+        found[1] += total
+        sampled += "num_samples" in metrics
+    for (name, device), (count, total) in sums.items():
+        top = TopKernel(name, int(count), round(total), total / count, agent=device)
+        builder.summary.append(top)
+    if odd:
+        builder.fail(
+            path,
+            f"{path.name}: {odd:,} frames have a time or a count, not both, and were left out",
+            "if the file is as Proton wrote it, report Triton's version",
+        )
+    if sampled:
+        builder.note(f"{path.name}: PC samples in it are not read: it keeps no instructions")
+    if not sums:
+        builder.note(f"{path.name}: no kernels in this tree")
+
+
+def _kernels(roots: Sequence[Any], path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Frames with times of their own, without the scopes around them."""
+    stack = [(root, 0) for root in reversed(roots)]
+    while stack:
+        node, depth = stack.pop()
+        if depth > MOST_NESTED * 10:  # a scope each, and a frame of Python each
+            raise LimitError(f"{path.name}: nested too deeply", _AGAIN)
+        frame, metrics = node.get("frame"), node.get("metrics")
+        name = frame.get("name") if isinstance(frame, dict) else None
+        if not isinstance(name, str) or name.split(":")[0] == _OWN:
+            continue
+        children = node.get("children")
+        inner = [one for one in children if isinstance(one, dict)] if children else []
+        if isinstance(metrics, dict) and name != _ROOT and _is_measured(metrics):
+            yield name, metrics
+        stack += [(one, depth + 1) for one in reversed(inner)]
+
+
+def _is_measured(metrics: dict[str, Any]) -> bool:
+    return "count" in metrics or any(_TIME.fullmatch(str(name)) for name in metrics)
+
+
+def _time_of(metrics: dict[str, Any]) -> float | None:
+    for name, value in metrics.items():
+        unit = _TIME.fullmatch(name)
+        if unit is not None and isinstance(value, int | float) and 0 <= value < LARGEST:
+            return float(value) * _NS[unit["unit"]]
+    return None
+
+
+def _device(metrics: dict[str, Any]) -> str | None:
+    number = metrics.get("device_id")
+    return f"device {number}" if isinstance(number, str | int) else None
+
+
+def _devices(kinds: dict[str, Any], builder: Builder) -> None:
+    for kind, numbers in kinds.items():
+        for number, about in numbers.items() if isinstance(numbers, dict) else ():
+            if not isinstance(about, dict):
+                continue
+            arch = str(about.get("arch") or "")
+            clock = whole(about.get("clock_rate"))
+            cus = whole(about.get("num_sms"))
+            key = f"device {number}"
+            builder.agents.setdefault(
+                key,
+                Agent(
+                    key=key,
+                    arch=arch if kind == "HIP" and arch.startswith("gfx") else None,
+                    product=None if kind == "HIP" else f"{kind} {arch}".strip(),
+                    cus=cus if cus and cus > 0 else None,
+                    clock_mhz=clock // 1000 if clock and clock > 0 else None,  # stated in kHz
+                ),
+            )

@@ -1,0 +1,378 @@
+"""rocprofv3's `*_results.json`, of every SDK version that writes one, up to any size.
+
+One element of `rocprofiler-sdk-tool` is a process: first small tables (agents, counters, code
+objects, kernel symbols), then arrays of records. Where a file has them in another order, arrays
+that came before what they refer to are read after all else.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...recording import NONE, CodeObject, KernelShape, Part
+from ..builder import Builder
+from ..reading import Group
+from . import json_agents, json_records
+from .json_files import head, open_plain
+from .json_rows import Rows
+from .json_samples import Method, Places, shift
+from .numbers import LARGEST
+from .streams import DamagedError, JsonStream
+
+FORMAT = "rocprofv3 JSON"
+
+_ROOT = "rocprofiler-sdk-tool"
+_SIGN = re.compile(rb'\A\s*\{\s*"rocprofiler-sdk-tool"\s*:')
+_AHEAD = 256
+_TABLES = ("metadata", "agents", "counters", "strings", "code_objects", "kernel_symbols")
+_DISPATCHES = ("counter_collection", "kernel_dispatch")
+_COPIES = "memory_copy"
+_SAMPLES: dict[str, Method] = {
+    "pc_sample_host_trap": "host_trap",
+    "pc_sample_stochastic": "stochastic",
+}
+_AGAIN = "profile again, and let the program end by itself so that the file is written out"
+
+
+def find(files: Sequence[Path]) -> list[Group]:
+    """The files that begin as rocprofv3's JSON does."""
+    return [
+        Group("/".join(filter(None, (file.parent.name, file.name))), (file,))
+        for file in files
+        if _SIGN.match(head(file, _AHEAD))
+    ]
+
+
+def read(group: Group, builder: Builder) -> None:
+    """Reads them; what lies behind damage is missing, and said to be."""
+    for path in group.files:
+        builder.begin(Part(group.name, str(path), FORMAT))
+        builder.tool.setdefault("name", "rocprofv3")
+        try:
+            with open_plain(path) as file:
+                _read_document(path, JsonStream(file), builder)
+        except OSError as error:
+            builder.fail(path, f"{path.name}: cannot be read: {error.strerror}", "check the file")
+
+
+def _read_document(path: Path, stream: JsonStream, builder: Builder) -> None:
+    processes = 0
+    try:
+        for key in stream.members():
+            if key != _ROOT:
+                stream.skip()
+                continue
+            for _ in stream.items():
+                processes += 1
+                _Process(path, stream, builder).read()
+    except DamagedError as error:
+        message = (
+            f"{path.name}: {error.reason} at byte {error.offset:,}; what stands before was read"
+        )
+        builder.fail(path, message, _AGAIN)
+    if stream.skipped:
+        builder.fail(
+            path,
+            f"{path.name}: {stream.skipped:,} records are not of the form rocprofv3 writes, "
+            "and were left out",
+            "if the file is as the profiler wrote it, report its version",
+        )
+    if not processes:
+        builder.note(f"{path.name} holds no process: nothing was recorded")
+
+
+@dataclass(slots=True)
+class _Process:
+    """One element of the root array, while it is read."""
+
+    path: Path
+    stream: JsonStream
+    builder: Builder
+    process: int | None = None
+    agents: dict[int, str] = field(default_factory=dict)  # key by handle
+    counters: dict[int, str] = field(default_factory=dict)  # name by handle
+    symbols: dict[int, json_records.Symbol] = field(default_factory=dict)
+    loaded: list[json_records.Loaded] = field(default_factory=list)
+    strings: json_records.Strings = field(default_factory=json_records.Strings)
+    summary: list[json_records.Domain] = field(default_factory=list)
+    rows: Rows = field(default_factory=Rows)
+    shapes: dict[tuple[int | None, ...], int] = field(default_factory=dict)
+    places: Places | None = None
+    seen: set[str] = field(default_factory=set)
+    later: list[tuple[str, int]] = field(default_factory=list)
+    odd: dict[str, int] = field(default_factory=dict)  # counters, and values without meaning
+
+    def read(self) -> None:
+        damage: DamagedError | None = None
+        try:
+            for key in self.stream.members():
+                self._section(key)
+        except DamagedError as error:
+            damage = error
+        # Whatever is missing by now will not come; arrays that waited for it are read without.
+        later, self.later = self.later, []
+        self.seen.update(_TABLES, _DISPATCHES)
+        for want in (*_DISPATCHES, *_SAMPLES, _COPIES):
+            for key, offset in later:
+                if key == want:
+                    # Damage in it was met before, on the way past it.
+                    with suppress(DamagedError), self.stream.at(offset):
+                        self._records(key)
+        self._finish()
+        if damage is not None:
+            raise damage
+
+    # ------------------------------------------------------------------ sections
+
+    def _section(self, key: str) -> None:
+        tables: dict[str, Callable[[], None]] = {
+            "metadata": self._metadata,
+            "agents": self._agents,
+            "counters": self._counter_names,
+            "strings": self._strings,
+            "code_objects": self._code_objects,
+            "kernel_symbols": self._symbols,
+            "summary": self._summary,
+        }
+        if key in tables:
+            tables[key]()
+            self.seen.add(key)
+        elif key in ("callback_records", "buffer_records"):
+            for kind in self.stream.members():
+                self._records(kind)
+        else:
+            self.stream.skip()
+
+    def _metadata(self) -> None:
+        about = self.stream.value(json_records.Metadata) or json_records.Metadata()
+        self.process = about.pid
+        self.builder.command = self.builder.command or tuple(about.command)
+
+    def _agents(self) -> None:
+        for index, about in enumerate(self.stream.records(dict)):
+            key = str(about.get("node_id", index))  # versions without it list them in node order
+            identity = about.get("id")
+            if isinstance(identity, dict) and isinstance(identity.get("handle"), int):
+                self.agents[identity["handle"]] = key
+            if json_agents.is_processor(about):
+                self.builder.agents.setdefault(key, json_agents.agent(key, about))
+
+    def _counter_names(self) -> None:
+        for counter in self.stream.records(json_records.Counter):
+            self.counters[counter.id.handle] = counter.name
+
+    def _strings(self) -> None:
+        self.strings = self.stream.value(json_records.Strings) or json_records.Strings()
+
+    def _code_objects(self) -> None:
+        self.loaded = [
+            found
+            for found in self.stream.records(json_records.Loaded)
+            if found.code_object_id and found.load_size  # the first is an empty one
+        ]
+
+    def _symbols(self) -> None:
+        for symbol in self.stream.records(json_records.Symbol):
+            self.symbols[symbol.kernel_id] = symbol
+
+    def _summary(self) -> None:
+        self.summary = list(self.stream.records(json_records.Domain))
+
+    def _records(self, kind: str) -> None:
+        if kind in _DISPATCHES:
+            ready = self.seen.issuperset(_TABLES)
+        elif kind in _SAMPLES:
+            ready = self.seen.issuperset((*_TABLES, *_DISPATCHES))
+        elif kind == _COPIES:
+            ready = "agents" in self.seen
+        else:
+            self.stream.skip()
+            return
+        if self.stream.peek() != b"[":  # some versions write an empty object for an empty array
+            self.stream.skip()
+        elif not ready:
+            self.later.append((kind, self.stream.offset))
+            self.stream.skip()
+            return
+        elif kind == "kernel_dispatch":
+            self._dispatches()
+        elif kind == _COPIES:
+            self._copies()
+        elif kind == "counter_collection":
+            self._counted()
+        else:
+            self._samples(_SAMPLES[kind])
+        self.seen.add(kind)
+
+    # ------------------------------------------------------------------ records
+
+    def _dispatches(self) -> None:
+        times = self.builder.dispatches
+        for record in self.stream.records(json_records.Dispatch):
+            info = record.dispatch_info
+            row = self.rows.get(info.dispatch_id)
+            start, end = record.start_timestamp or NONE, record.end_timestamp or NONE
+            if row is None:
+                self._add(info, start, end, None)
+            elif times.start[row] == NONE:  # its counters stood before it, without times
+                times.start[row], times.end[row] = start, end
+
+    def _copies(self) -> None:
+        kinds = {"cpu": "host", "gpu": "device"}
+        agents = self.builder.agents
+
+        def side(handle: int) -> str:
+            agent = agents.get(self.agents.get(handle, ""))
+            return kinds[agent.kind] if agent is not None else "unknown"
+
+        for record in self.stream.records(json_records.Copied):
+            name = f"{side(record.src_agent_id.handle)} to {side(record.dst_agent_id.handle)}"
+            self.builder.transfer(name, record.end_timestamp - record.start_timestamp)
+
+    def _counted(self) -> None:
+        count = self.builder.count
+        for record in self.stream.records(json_records.Counted):
+            data = record.dispatch_data
+            row = self.rows.get(data.dispatch_info.dispatch_id)
+            if row is None:
+                start, end = data.start_timestamp or NONE, data.end_timestamp or NONE
+                row = self._add(data.dispatch_info, start, end, record)
+            # One value for every instance of the block: shader engines, XCCs, channels.
+            sums: dict[int, float] = {}
+            for value in record.records:
+                handle = value.counter_id.handle
+                sums[handle] = sums.get(handle, 0.0) + value.value
+            for handle, total in sums.items():
+                name = self.counters.get(handle) or f"counter {handle}"
+                if math.isfinite(total):
+                    count(row, name, total)
+                else:
+                    self.odd[name] = self.odd.get(name, 0) + 1
+
+    def _samples(self, method: Method) -> None:
+        places = self._places()
+        texts, comments = self.strings.pc_sample_instructions, self.strings.pc_sample_comments
+        shape_of = self.builder.dispatches.shape
+        for item in self.stream.records(json_records.Sampled):
+            record = item.record
+            row = self.rows.get(record.dispatch_id)
+            index = item.inst_index
+            places.add(
+                method,
+                None if row is None else shape_of[row],
+                record.pc.code_object_id,
+                record.pc.code_object_offset,
+                mask=record.exec_mask,
+                issued=None if record.wave_issued is None else bool(record.wave_issued),
+                why=record.snapshot.stall_reason if record.snapshot else None,
+                text=texts[index] if 0 <= index < len(texts) else None,
+                comment=comments[index] if 0 <= index < len(comments) else None,
+            )
+
+    def _add(
+        self, info: json_records.Info, start: int, end: int, more: json_records.Counted | None
+    ) -> int:
+        grid, group = info.grid_size, info.workgroup_size
+        key = (
+            info.kernel_id,
+            info.agent_id.handle,
+            grid.x,
+            grid.y,
+            grid.z,
+            group.x,
+            group.y,
+            group.z,
+            info.group_segment_size,
+            info.private_segment_size,
+            more.arch_vgpr_count if more else None,
+        )
+        shape = self.shapes.get(key)
+        if shape is None:
+            shape = self.shapes[key] = self.builder.shape(self._shape(info, more))
+        queue = info.queue_id.handle
+        row = self.builder.dispatch(
+            shape,
+            info.dispatch_id,
+            start,
+            end,
+            queue if queue <= LARGEST else None,  # it may be an address
+            find_again=False,
+        )
+        self.rows.put(info.dispatch_id, row)
+        return row
+
+    def _shape(self, info: json_records.Info, more: json_records.Counted | None) -> KernelShape:
+        symbol = self.symbols.get(info.kernel_id) or json_records.Symbol(info.kernel_id)
+        grid, group = info.grid_size, info.workgroup_size
+        first = symbol if symbol.arch_vgpr_count is not None or more is None else more
+        handle = info.agent_id.handle
+        return KernelShape(
+            name=symbol.name(),
+            agent=self.agents.get(handle),
+            process=self.process,
+            kernel_id=info.kernel_id,
+            code_object=symbol.code_object_id or None,
+            workgroup=(group.x, group.y, group.z),
+            workgroup_size=group.x * group.y * group.z,
+            grid=(grid.x, grid.y, grid.z),
+            grid_size=grid.x * grid.y * grid.z,
+            lds_bytes=info.group_segment_size,
+            scratch_bytes=info.private_segment_size,
+            vgpr=first.arch_vgpr_count,
+            accum_vgpr=first.accum_vgpr_count,
+            sgpr=first.sgpr_count,
+        )
+
+    # ------------------------------------------------------------------ the end
+
+    def _places(self) -> Places:
+        if self.places is None:
+            saved = _snapshots(self.path, self.strings.code_object_snapshot_filenames)
+            objects = {
+                item.code_object_id: (
+                    CodeObject(
+                        id=item.code_object_id,
+                        process=self.process,
+                        uri=item.uri or None,
+                        load_base=item.load_base,
+                        load_size=item.load_size,
+                        path=saved.get(item.code_object_id),
+                    ),
+                    shift(item.load_base, item.load_size, item.load_delta),
+                )
+                for item in self.loaded
+            }
+            self.places = Places(self.process, objects)
+        return self.places
+
+    def _finish(self) -> None:
+        places = self._places()
+        self.builder.code_objects.extend(found for found, _ in places.code_objects.values())
+        self.builder.samples.extend(places.samples())
+        if not self.shapes:
+            self.builder.summary.extend(json_records.top_kernels(self.summary))
+        for name, times in self.odd.items():
+            self.builder.fail(
+                self.path,
+                f"{self.path.name}: {name} has {times:,} values that are no numbers, left out",
+                "the counter may not exist on this device: see rocprofv3 --list-avail",
+            )
+
+
+def _snapshots(path: Path, names: list[object]) -> dict[int, str]:
+    """Code objects saved beside the file, by id: a list by id, or pairs (schema of SDK 1.0)."""
+    found = {}
+    for index, name in enumerate(names):
+        number: object = index
+        if isinstance(name, dict):
+            number, name = name.get("key"), name.get("value")
+        if isinstance(number, int) and isinstance(name, str) and name:
+            saved = path.parent / Path(name).name
+            if saved.is_file():
+                found[number] = str(saved)
+    return found

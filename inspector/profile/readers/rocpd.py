@@ -1,0 +1,385 @@
+"""rocprofv3's database (rocpd, the default since ROCm 7.0), and rocprof v1's `results.db`.
+
+rocpd keeps one set of tables per process, `rocpd_<what><uuid>`, and views over all of them. Read
+here are the tables: views differ between versions (in some one lacks what the other has) and may be
+missing. Columns are taken where they are: schema 3 (SDK 1.0) states the place of a dispatch in its
+own row, schema 4 in that of its track.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...documents import json_value
+from ...errors import KinspectError
+from ...recording import CodeObject, KernelShape, Part
+from ..builder import Builder
+from ..reading import Group
+from . import json_agents
+from .json_bases import SIGN, Base, opened, unfinished
+from .json_files import head
+from .json_rows import Rows
+from .json_samples import Places, shift
+from .json_twins import is_twin
+from .numbers import whole
+
+FORMAT = "rocpd"
+
+_V1 = "rocprof v1 database"
+_DISPATCH = "rocpd_kernel_dispatch"
+_SYMBOL = "rocpd_info_kernel_symbol"
+_AXES = ("x", "y", "z")
+_AGAIN = "profile again, and let the program end by itself so that the database is written out"
+
+
+def find(files: Sequence[Path]) -> list[Group]:
+    """Databases that have rocpd's or rocprof v1's tables; and those that should, and are broken."""
+    return [Group(f"{file.parent.name}/{file.name}", (file,)) for file in files if _is_ours(file)]
+
+
+def read(group: Group, builder: Builder) -> None:
+    """Reads them; what is damaged is missing, and said to be."""
+    for path in group.files:
+        try:
+            if not path.stat().st_size:
+                builder.begin(Part(group.name, str(path), FORMAT))
+                builder.fail(path, f"{path.name}: is empty: nothing was written", _AGAIN)
+                continue
+            with opened(path) as base:
+                old = _is_v1(base)
+                builder.begin(Part(group.name, str(path), _V1 if old else FORMAT))
+                if unfinished(path):
+                    builder.fail(
+                        path,
+                        f"{path.name}: its journal is still there: the last rows are missing",
+                        "wait until the profiled program has ended, or profile again",
+                    )
+                if is_twin(path, path.with_suffix(".json"), builder):
+                    continue
+                if old:
+                    _read_v1(path, base, builder)
+                else:
+                    _read_rocpd(path, base, builder)
+        except (sqlite3.Error, OSError) as error:
+            builder.fail(path, f"{path.name}: cannot be read: {error}", _hint(error))
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        empty = path.name.endswith("results.db") and not path.stat().st_size
+    except OSError:
+        return False
+    if empty:
+        return True
+    if head(path, len(SIGN)) != SIGN:
+        return False
+    try:
+        with opened(path) as base:
+            return _is_v1(base) or any(
+                name.startswith((_DISPATCH, _SYMBOL)) for name in base.tables
+            )
+    except (sqlite3.Error, OSError):
+        return path.suffix == ".db"  # broken or locked: better said than passed over
+
+
+def _is_v1(base: Base) -> bool:
+    return {"OPS", "COPY"}.issubset(base.tables) and "BeginNs" in base.columns("OPS")
+
+
+def _hint(error: Exception) -> str:
+    if "locked" in str(error) or "busy" in str(error):
+        return "another program is using it: wait until the profiled program has ended"
+    return _AGAIN
+
+
+# --------------------------------------------------------------------------- rocprof v1
+
+
+def _read_v1(path: Path, base: Base, builder: Builder) -> None:
+    builder.tool.setdefault("name", "rocprof v1")
+    builder.note(f"{path.name} is of rocprof v1: it has kernels' names and times, no sizes")
+    columns = ("BeginNs", "EndNs", "dev-id", "queue-id", "Name", "pid")
+    for begin, end, device, queue, name, pid in base.rows("OPS", columns):
+        agent = whole(device)
+        shape = KernelShape(
+            name=str(name), agent=None if agent is None else str(agent), process=whole(pid)
+        )
+        builder.dispatch(
+            builder.shape(shape), None, whole(begin), whole(end), whole(queue), find_again=False
+        )
+
+    for begin, end, name in base.rows("COPY", ("BeginNs", "EndNs", "Name")):
+        first, last = whole(begin), whole(end)
+        if first is not None and last is not None:
+            builder.transfer(str(name), last - first)
+
+
+# --------------------------------------------------------------------------- rocpd
+
+
+def _read_rocpd(path: Path, base: Base, builder: Builder) -> None:
+    builder.tool.setdefault("name", "rocprofv3")
+    suffixes = [name[len(_SYMBOL) :] for name in base.tables if name.startswith(_SYMBOL)] or [
+        name[len(_DISPATCH) :] for name in base.tables if name.startswith(_DISPATCH)
+    ]
+    for suffix in suffixes:
+        guids = {guid for (guid,) in base.rows(f"rocpd_info_process{suffix}", ("guid",))}
+        for guid in sorted(guids, key=str) or [None]:
+            _Process(path, base, builder, suffix, guid).read()
+
+
+@dataclass(slots=True)
+class _Process:
+    """What one process wrote, while it is read. Ids are keys within its own tables."""
+
+    path: Path
+    base: Base
+    builder: Builder
+    suffix: str
+    guid: str | None
+    pids: dict[int, int] = field(default_factory=dict)
+    agents: dict[int, str] = field(default_factory=dict)
+    objects: dict[int, tuple[CodeObject, int]] = field(default_factory=dict)
+    symbols: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    tracks: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    events: Rows = field(default_factory=Rows)
+    numbers: Rows = field(default_factory=Rows)  # dispatch ids
+    odd: int = 0
+    unreadable: int = 0  # descriptions of devices
+
+    def read(self) -> None:
+        steps: tuple[Callable[[], None], ...] = (
+            self._about,
+            self._agents,
+            self._code_objects,
+            self._symbols,
+            self._tracks,
+            self._dispatches,
+            self._counters,
+            self._samples,
+            self._copies,
+        )
+        for step in steps:
+            try:
+                step()
+            except sqlite3.Error as error:
+                self.builder.fail(
+                    self.path,
+                    f"{self.path.name}: {step.__name__.strip('_').replace('_', ' ')} could not be "
+                    f"read to the end: {error}",
+                    _hint(error),
+                )
+        if self.odd:
+            self.builder.fail(
+                self.path,
+                f"{self.path.name}: {self.odd:,} rows without a kernel or counter, left out",
+                "if the file is as the profiler wrote it, report its version",
+            )
+        if self.unreadable:
+            self.builder.fail(
+                self.path,
+                f"{self.path.name}: the descriptions of {self.unreadable:,} devices are no JSON: "
+                "figures that depend on the device are unknown",
+                _AGAIN,
+            )
+
+    def _rows(self, table: str, *columns: str) -> Any:
+        where = None if self.guid is None else {"guid": self.guid}
+        return self.base.rows(f"rocpd_{table}{self.suffix}", columns, where)
+
+    def _about(self) -> None:
+        for tag, value in self._rows("metadata", "tag", "value"):
+            if tag == "schema_version":
+                self.builder.tool.setdefault("rocpd schema", str(value))
+        for number, pid, command in self._rows("info_process", "id", "pid", "command"):
+            self.pids[number] = whole(pid) or 0
+            if command and not self.builder.command:
+                self.builder.command = tuple(str(command).split())
+
+    def _agents(self) -> None:
+        columns = (
+            "id",
+            "type",
+            "absolute_index",
+            "name",
+            "generic_name",
+            "product_name",
+            "extdata",
+        )
+        for number, kind, index, name, generic, product, more in self._rows("info_agent", *columns):
+            key = str(number if index is None else index)
+            self.agents[number] = key
+            about = {"type": kind, "name": generic or name, "product_name": product}
+            described = _object(more)
+            if described is None:
+                self.unreadable += 1
+            about |= described or {}
+            if json_agents.is_processor(about):
+                self.builder.agents.setdefault(key, json_agents.agent(key, about))
+
+    def _code_objects(self) -> None:
+        columns = ("id", "pid", "uri", "load_base", "load_size", "load_delta")
+        for number, pid, uri, low, size, delta in self._rows("info_code_object", *columns):
+            low, size = whole(low), whole(size)
+            moved = 0 if low is None or size is None else shift(low, size, whole(delta) or 0)
+            found = CodeObject(number, self._pid(pid), _text(uri) or None, low, size)
+            self.objects[number] = (found, moved)
+            self.builder.code_objects.append(found)
+
+    def _symbols(self) -> None:
+        columns = (
+            "id", "display_name", "kernel_name", "code_object_id",
+            "arch_vgpr_count", "accum_vgpr_count", "sgpr_count",
+        )  # fmt: skip
+        for number, *about in self._rows("info_kernel_symbol", *columns):
+            self.symbols[number] = tuple(about)
+
+    def _tracks(self) -> None:
+        for number, *where in self._rows("track", "id", "pid", "agent_id", "queue_id"):
+            self.tracks[number] = tuple(where)
+
+    def _dispatches(self) -> None:
+        columns = (
+            "event_id", "dispatch_id", "start", "end", "track_id", "pid", "agent_id", "queue_id",
+            "kernel_id", "group_segment_size", "private_segment_size",
+            *(f"workgroup_size_{axis}" for axis in _AXES),
+            *(f"grid_size_{axis}" for axis in _AXES),
+        )  # fmt: skip
+        shapes: dict[tuple[Any, ...], int] = {}
+        builder = self.builder
+        for event, number, start, end, track, *rest in self._rows("kernel_dispatch", *columns):
+            pid, agent, queue, *sizes = rest
+            if track in self.tracks:
+                pid, agent, queue = self.tracks[track]
+            key = (pid, agent, *sizes)
+            shape = shapes.get(key)
+            if shape is None:
+                shape = shapes[key] = builder.shape(self._shape(pid, agent, sizes))
+            row = builder.dispatch(
+                shape, whole(number), whole(start), whole(end), whole(queue), find_again=False
+            )
+            if isinstance(event, int):
+                self.events.put(event, row)
+            if isinstance(number, int):
+                self.numbers.put(number, row)
+
+    def _shape(self, pid: object, agent: Any, sizes: list[Any]) -> KernelShape:
+        kernel, lds, scratch, *axes = (whole(size) for size in sizes)
+        symbol = self.symbols.get(-1 if kernel is None else kernel, (None,) * 6)
+        display, name, code_object, vgpr, accum, sgpr = symbol
+        group, grid = _triple(axes[:3]), _triple(axes[3:])
+        return KernelShape(
+            name=str(display or name or f"kernel {kernel}").removesuffix(".kd"),
+            agent=self.agents.get(agent),
+            process=self._pid(pid),
+            kernel_id=kernel,
+            code_object=whole(code_object),
+            workgroup=group,
+            workgroup_size=None if group is None else group[0] * group[1] * group[2],
+            grid=grid,
+            grid_size=None if grid is None else grid[0] * grid[1] * grid[2],
+            lds_bytes=lds,
+            scratch_bytes=scratch,
+            vgpr=whole(vgpr),
+            accum_vgpr=whole(accum),
+            sgpr=whole(sgpr),
+        )
+
+    def _counters(self) -> None:
+        names = {number: str(name) for number, name in self._rows("info_pmc", "id", "name")}
+        current: int | None = None
+        sums: dict[str, float] = {}
+        columns = ("event_id", "pmc_id", "value", "sample_id")
+        for event, counter, value, sample in self._rows("pmc_event", *columns):
+            if sample is not None or value is None:  # a value at a time, not of a dispatch
+                continue
+            row = self.events.get(event) if isinstance(event, int) else None
+            name = names.get(counter)
+            if row is None or name is None or not isinstance(value, (int, float)):
+                self.odd += 1
+                continue
+            if row != current:
+                self._count(current, sums)
+                current, sums = row, {}
+            # One value for every instance of the block: shader engines, XCCs, channels.
+            sums[name] = sums.get(name, 0.0) + value
+        self._count(current, sums)
+
+    def _count(self, row: int | None, sums: dict[str, float]) -> None:
+        if row is not None:
+            for name, value in sums.items():
+                self.builder.count(row, name, value)
+
+    def _samples(self) -> None:
+        places = Places(next(iter(self.pids.values()), None), self.objects)
+        columns = (
+            "method", "dispatch_id", "code_object_id", "code_object_offset", "exec_mask",
+            "wave_issued_instruction", "stall_reason", "instruction", "instruction_comment",
+        )  # fmt: skip
+        shape_of = self.builder.dispatches.shape
+        for row in self._rows("pc_sampling", *columns):
+            method, dispatch, code_object, offset, mask, issued, why, text, comment = row
+            found = self.numbers.get(dispatch) if isinstance(dispatch, int) else None
+            places.add(
+                "host_trap" if method == "host_trap" or issued is None else "stochastic",
+                None if found is None else shape_of[found],
+                whole(code_object) or 0,
+                whole(offset) or 0,
+                mask=_mask(mask),
+                issued=None if issued is None else bool(whole(issued)),
+                why=why if isinstance(why, str | int) else None,
+                text=_text(text),
+                comment=_text(comment),
+            )
+        self.builder.samples.extend(places.samples())
+
+    def _copies(self) -> None:
+        names: dict[object, str] = {}
+        for start, end, number in self._rows("memory_copy", "start", "end", "name_id"):
+            first, last = whole(start), whole(end)
+            if first is None or last is None:
+                continue
+            if not names:
+                names = {key: str(text) for key, text in self._rows("string", "id", "string")}
+            self.builder.transfer(names.get(number, "copy"), last - first)
+
+    def _pid(self, number: object) -> int | None:
+        found = whole(number)
+        return None if found is None else self.pids.get(found, found)
+
+
+def _object(text: object) -> dict[str, Any] | None:
+    """A JSON object in a column, empty where nothing stands; None where it is none."""
+    if text is None or text == "":
+        return {}
+    if not isinstance(text, (str, bytes)):
+        return None
+    try:
+        found = json_value(text, "extdata")
+    except KinspectError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _triple(axes: Sequence[int | None]) -> tuple[int, int, int] | None:
+    x, y, z = axes
+    return None if x is None or y is None or z is None else (x, y, z)
+
+
+def _mask(value: object) -> int | None:
+    """An execution mask: hexadecimal text (64 bits do not fit SQLite's integers), or a number."""
+    if isinstance(value, int):
+        return value & 0xFFFF_FFFF_FFFF_FFFF
+    try:
+        return int(value, 16) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _text(value: object) -> str | None:
+    """A cell that is to hold text; SQLite keeps any type in any column."""
+    return value if isinstance(value, str) else None

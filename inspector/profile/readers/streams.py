@@ -1,0 +1,411 @@
+"""JSON files larger than memory, read record by record, and what remains of damaged ones.
+
+Profilers write a few small tables and some arrays of millions of like records. The structure is
+walked key by key; arrays are decoded in batches of about a megabyte. A batch is cut where one
+record ends and the next begins, as the text suggests; whether that guess was right is known from
+the batch itself: text cut anywhere else has unbalanced brackets or quotes and does not decode, and
+is then halved, down to records one by one. So nothing depends on how the file is laid out, and
+where it is damaged is known to the byte.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from ...limits import LimitError
+from .json_files import Source
+
+_BATCH = 1 << 20
+"""Bytes decoded at a time: larger costs memory and gains nothing."""
+
+_SINGLE = 1 << 14
+"""Where batches of this size do not decode, records are taken one by one."""
+
+_LONGEST = 4 << 20
+"""A fault this far before the end of what was read is no value that merely goes on."""
+
+_DEEPEST = 32
+"""Objects are walked down to here when they are passed over; below, they are decoded whole."""
+
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_KEY = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_FIRST_KEY = re.compile(rb'\{[ \t\r\n]*("(?:[^"\\]|\\.){0,200}")', re.DOTALL)
+_BETWEEN = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*\{[ \t\r\n]*\Z")
+_BETWEEN_ROWS = re.compile(rb"\][ \t\r\n]*,[ \t\r\n]*\[")
+_NEAR_END = 1 << 12
+"""Bytes before the end of what was read in which rows are looked for."""
+_SCALAR = re.compile(rb"[-+.0-9A-Za-z]+")
+_CUT = re.compile(rb"[-+.0-9A-Za-z]{0,40}\s*")
+"""What a decoder stumbles over at the end of a file that was cut off: a word or number, or none."""
+
+_MOST_DIGITS = 400
+"""Of an integer; what has more is no number that anything measured, but it is JSON."""
+
+_ODD: Final = object()  # a value that is JSON, but not of the form asked for
+
+T = TypeVar("T")
+
+
+def _integer(text: str) -> int | float:
+    return int(text) if len(text) <= _MOST_DIGITS else float("nan")
+
+
+_LENIENT = json.JSONDecoder(strict=False, parse_int=_integer)
+"""Slower, for text that has a number of thousands of digits, which Python does not convert."""
+
+
+class DamagedError(Exception):
+    """The text stops being JSON.
+
+    Attributes:
+        offset: byte in the (unpacked) file where the value begins that could not be read.
+        reason: what is wrong, in words.
+    """
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(f"{reason} at byte {offset:,}")
+        self.offset = offset
+        self.reason = reason
+
+
+class JsonStream:
+    """Walks one JSON document from front to back."""
+
+    def __init__(self, file: Source, batch: int = _BATCH) -> None:
+        """Starts at the beginning.
+
+        Args:
+            file: opened for reading bytes.
+            batch: how many bytes are decoded at a time.
+        """
+        self._file = file
+        self._batch = batch
+        self._buffer = b""
+        self._base = 0  # offset in the file of the buffer's first byte
+        self._pos = 0  # in the buffer
+        self._end = False
+        self._trouble: str | None = None
+        self.skipped = 0
+        """Records that are JSON, but not of the form asked for."""
+        self._fill(3)
+        if self._buffer.startswith(b"\xef\xbb\xbf"):
+            self._pos = 3
+
+    # ------------------------------------------------------------------ structure
+
+    @property
+    def offset(self) -> int:
+        """Where the walk is, in bytes from the beginning."""
+        return self._base + self._pos
+
+    def peek(self) -> bytes:
+        """The next byte that is not white space; empty at the end."""
+        while True:
+            match = _SPACE.match(self._buffer, self._pos)
+            self._pos = match.end() if match else self._pos
+            if self._pos < len(self._buffer):
+                return self._buffer[self._pos : self._pos + 1]
+            if not self._fill(1):
+                return b""
+
+    def members(self) -> Iterator[str]:
+        """The keys of the object that comes next; the caller consumes each value.
+
+        Raises:
+            DamagedError: where it is no object, or stops being one.
+        """
+        self._expect(b"{")
+        if self.peek() == b"}":
+            self._pos += 1
+            return
+        while True:
+            yield self._key()
+            if not self._more(b"}"):
+                return
+
+    def fields(self) -> Iterator[str]:
+        """`members` of an object; a value of another form is passed over and has none.
+
+        Raises:
+            DamagedError: it stops being JSON.
+        """
+        if self.peek() in (b"{", b""):
+            yield from self.members()
+        else:
+            self.skip()
+
+    def items(self) -> Iterator[None]:
+        """Steps through the elements of the array that comes next; the caller consumes each.
+
+        Raises:
+            DamagedError: where it is no array, or stops being one.
+        """
+        self._expect(b"[")
+        if self.peek() == b"]":
+            self._pos += 1
+            return
+        while True:
+            yield
+            if not self._more(b"]"):
+                return
+
+    def value(self, form: type[T] | Any = Any) -> Any:
+        """Decodes the value that comes next; all of it is in memory at once.
+
+        Args:
+            form: what it must be, as msgspec understands types.
+
+        Returns:
+            The value; None where it is JSON, but not of that form.
+
+        Raises:
+            DamagedError: where it is no JSON.
+        """
+        found = self._convert(self._take(), msgspec.json.Decoder(form), form)
+        return None if found is _ODD else found
+
+    def skip(self, depth: int = 0) -> None:
+        """Passes over the value that comes next, whatever its size.
+
+        Raises:
+            DamagedError: where it is no JSON.
+        """
+        first = self.peek()
+        if first == b"{" and depth < _DEEPEST:
+            for _ in self.members():
+                self.skip(depth + 1)
+        elif first == b"[":
+            for _ in self.records(msgspec.Raw):
+                pass
+        else:
+            self._take()
+
+    @contextmanager
+    def at(self, offset: int) -> Iterator[None]:
+        """Goes back (or forth) to a value for a while."""
+        here = self.offset
+        self._move(offset)
+        try:
+            yield
+        finally:
+            self._move(here)
+
+    # ------------------------------------------------------------------ records
+
+    def records(self, form: type[T]) -> Iterator[T]:
+        """The elements of the array that comes next, decoded.
+
+        Args:
+            form: what an element must be; others are counted in `skipped`.
+
+        Raises:
+            DamagedError: where it stops being an array of JSON values; all before was yielded.
+        """
+        decoder = msgspec.json.Decoder(form)
+        several = msgspec.json.Decoder(list[form])  # type: ignore[valid-type]
+        self._expect(b"[")
+        if self.peek() == b"]":
+            self._pos += 1
+            return
+        while True:
+            batch = self._decode_batch(several)
+            if batch is not None:
+                yield from batch
+            else:
+                found = self._convert(self._take(), decoder, form)
+                if found is _ODD:
+                    self.skipped += 1
+                else:
+                    yield found
+            if not self._more(b"]"):
+                return
+
+    def _decode_batch(self, several: msgspec.json.Decoder[list[T]]) -> list[T] | None:
+        """Several records at once; None where the next one must be taken alone."""
+        if self.peek() not in (b"{", b"["):
+            return None
+        if len(self._buffer) - self._pos < self._batch // 2:
+            self._fill(self._batch)
+        key: bytes | None = None
+        if self._buffer[self._pos : self._pos + 1] == b"{":
+            match = _FIRST_KEY.match(self._buffer, self._pos)
+            if match is None:
+                return None
+            key = match[1]
+        size = len(self._buffer) - self._pos
+        while size > _SINGLE:
+            end = self._pos + size
+            cut = self._row_boundary(end) if key is None else self._boundary(key, end)
+            if cut is None:
+                return None
+            text = b"".join((b"[", memoryview(self._buffer)[self._pos : cut], b"]"))
+            try:
+                batch = several.decode(text)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                size = (cut - self._pos) // 2
+                continue
+            self._pos = cut
+            return batch
+        return None
+
+    def _boundary(self, key: bytes, end: int) -> int | None:
+        """Where the last record before `end` seems to be complete: behind its brace."""
+        start = self._pos + 1
+        while (end := self._buffer.rfind(key, start, end)) > start:
+            between = _BETWEEN.search(self._buffer, max(start, end - 64), end)
+            if between:
+                return between.start() + 1
+        return None
+
+    def _row_boundary(self, end: int) -> int | None:
+        """The same where records are arrays."""
+        cut = None
+        for match in _BETWEEN_ROWS.finditer(self._buffer, max(self._pos + 1, end - _NEAR_END), end):
+            cut = match.start() + 1
+        return cut
+
+    # ------------------------------------------------------------------ text
+
+    def _take(self) -> bytes:
+        """The text of the value that comes next; it is JSON, or nearly (NaN, raw line breaks)."""
+        first = self.peek()
+        if not first:
+            raise self._damaged(self.offset, None)
+        if first == b'"':
+            return self._match(_KEY)
+        if first not in (b"{", b"["):
+            return self._scalar()
+        scanner = json.JSONDecoder(strict=False)
+        size = _SINGLE
+        while True:
+            if len(self._buffer) - self._pos < size:
+                self._fill(size)
+            # As Latin-1 every byte is one character, so that positions in both are the same.
+            text = self._buffer[self._pos : self._pos + size].decode("latin-1")
+            try:
+                _, length = scanner.raw_decode(text)
+            except json.JSONDecodeError as error:
+                goes_on = len(text) - error.pos < _LONGEST and not (
+                    self._end and self._pos + size >= len(self._buffer)
+                )
+                if not goes_on:
+                    raise self._damaged(self.offset, error) from None
+                size *= 2
+            except RecursionError:
+                raise DamagedError(self.offset, "nested too deeply") from None
+            except ValueError:
+                if scanner is _LENIENT:
+                    raise DamagedError(self.offset, "the text is no JSON") from None
+                scanner = _LENIENT
+            else:
+                taken = self._buffer[self._pos : self._pos + length]
+                self._pos += length
+                return taken
+
+    def _scalar(self) -> bytes:
+        text = self._match(_SCALAR)
+        try:
+            _LENIENT.decode(text.decode("ascii"))
+        except ValueError:
+            raise DamagedError(self.offset - len(text), "the text is no JSON") from None
+        return text
+
+    def _match(self, pattern: re.Pattern[bytes]) -> bytes:
+        """The text that matches here, known to be complete."""
+        while True:
+            match = pattern.match(self._buffer, self._pos)
+            complete = match and (match.end() < len(self._buffer) or pattern is _KEY or self._end)
+            if match and complete:
+                self._pos = match.end()
+                return match[0]
+            ahead = len(self._buffer) - self._pos
+            more = ahead <= _LONGEST and self._fill(ahead + self._batch)
+            if not more and not (match and self._end):
+                raise self._damaged(self.offset, None)
+
+    def _convert(self, text: bytes, decoder: msgspec.json.Decoder[Any], form: Any) -> Any:
+        try:
+            return decoder.decode(text)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            pass
+        # What the fast decoder is strict about: NaN, control characters, text that is not UTF-8.
+        try:
+            found = _LENIENT.decode(text.decode("utf-8", "replace"))
+            return text if form is msgspec.Raw else msgspec.convert(found, form, strict=False)
+        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+            return _ODD
+
+    def _key(self) -> str:
+        if self.peek() != b'"':
+            raise self._damaged(self.offset, None)
+        start = self.offset
+        text = self._match(_KEY)
+        if self.peek() != b":":
+            raise self._damaged(start, None)
+        self._pos += 1
+        try:
+            return str(json.loads(text.decode("utf-8", "replace"), strict=False))
+        except ValueError:
+            raise DamagedError(start, "the text is no JSON") from None
+
+    def _expect(self, byte: bytes) -> None:
+        if self.peek() != byte:
+            raise self._damaged(self.offset, None)
+        self._pos += 1
+
+    def _more(self, last: bytes) -> bool:
+        """Whether another element follows, or this was the last."""
+        found = self.peek()
+        if found not in (b",", last) or not found:
+            raise self._damaged(self.offset, None)
+        self._pos += 1
+        return found == b","
+
+    def _damaged(self, offset: int, error: json.JSONDecodeError | None) -> DamagedError:
+        if error is None:
+            ended = self._end and self.offset >= self._base + len(self._buffer.rstrip())
+            ended = ended or (self._end and self._buffer[self._pos : self._pos + 1] == b'"')
+        else:
+            # A decoder that ran out of text complains about its end, or about an open string.
+            rest = self._buffer[self._pos + error.pos :]
+            ended = self._end and ("Unterminated" in error.msg or bool(_CUT.fullmatch(rest)))
+        if self._trouble is not None and ended:
+            return DamagedError(offset, self._trouble)
+        if ended:
+            return DamagedError(offset, "the file ends in the middle")
+        return DamagedError(offset + (error.pos if error else 0), "the text is no JSON")
+
+    def _move(self, offset: int) -> None:
+        self._file.seek(offset)
+        self._buffer, self._base, self._pos = b"", offset, 0
+        self._end, self._trouble = False, None
+
+    def _fill(self, size: int) -> bool:
+        """Reads on until `size` bytes lie ahead; whether any were added."""
+        parts = [self._buffer[self._pos :]]
+        have = len(parts[0])
+        before = have
+        while have < size and not self._end:
+            try:
+                part = self._file.read1(max(size - have, 1 << 16))
+            except LimitError as error:
+                self._trouble = f"{error.message},"
+                part = b""
+            except (EOFError, zlib.error, OSError) as error:
+                self._trouble = f"the file cannot be unpacked further ({error})"
+                part = b""
+            if not part:
+                self._end = True
+            parts.append(part)
+            have += len(part)
+        self._base += self._pos
+        self._pos = 0
+        self._buffer = b"".join(parts)
+        return have > before

@@ -1,0 +1,280 @@
+"""Chrome traces with kernels in them: PyTorch's profiler (also packed), and rocprof v1's.
+
+Both are an object whose `traceEvents` is an array of any length. PyTorch marks kernels by category
+and writes times in µs with a fraction; rocprof v1 has a lane per GPU, and writes all numbers as
+text, the exact times among the arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ...recording import Agent, KernelShape, Part
+from ..builder import Builder
+from ..reading import Group
+from .json_files import head, open_plain
+from .json_twins import is_twin
+from .numbers import LARGEST, whole
+from .streams import DamagedError, JsonStream
+
+FORMAT = "Chrome trace"
+
+_FIRST = 64
+_AHEAD = 1 << 18  # device properties of many GPUs stand before the events
+_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+_OBJECT = re.compile(rb"\A\s*\{")
+_LANE = re.compile(r"GPU\d+")
+_TRANSFERS = frozenset({"gpu_memcpy", "gpu_memset"})
+_OCCUPANCY = "est. achieved occupancy %"
+_LONGEST_NUMBER = 100
+_MOST_DIGITS = 18
+"""Of a time in µs."""
+_IN_WORK_ITEMS = frozenset({"hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel"})
+"""Calls whose grid counts work-items; the trace writes it as it is (kineto's RocprofLogger.cpp).
+GEMM libraries launch so. The call stands before its kernel, with the same correlation id."""
+
+
+class _Event(msgspec.Struct, gc=False):
+    """An event; what kernels alone need stays text until it is one."""
+
+    ph: str = ""
+    cat: str | None = None
+    name: Any = None
+    pid: Any = None
+    ts: msgspec.Raw = msgspec.Raw(b"null")
+    dur: msgspec.Raw = msgspec.Raw(b"null")
+    args: msgspec.Raw = msgspec.Raw(b"null")
+
+
+def find(files: Sequence[Path]) -> list[Group]:
+    """JSON files, packed or not, that have events of a trace."""
+    return [
+        Group("/".join(filter(None, (file.parent.name, file.name))), (file,))
+        for file in files
+        if _OBJECT.match(head(file, _FIRST)) and _EVENTS.search(head(file, _AHEAD))
+    ]
+
+
+def read(group: Group, builder: Builder) -> None:
+    """Reads them; what lies behind damage is missing, and said to be."""
+    for path in group.files:
+        before = len(builder.dispatches)
+        builder.begin(Part(group.name, str(path), FORMAT))
+        if is_twin(path, path.with_suffix(".db"), builder):
+            continue
+        try:
+            with open_plain(path) as file:
+                trace = _Trace(path, JsonStream(file), builder)
+                trace.read()
+        except OSError as error:
+            builder.fail(path, f"{path.name}: cannot be read: {error}", "check the file")
+        if len(builder.dispatches) == before:
+            builder.note(
+                f"{path.name}: no kernels in this trace; PyTorch's profiler records them "
+                "with activities=[ProfilerActivity.CUDA] (also on ROCm)"
+            )
+
+
+@dataclass(slots=True)
+class _Trace:
+    """One file, while it is read."""
+
+    path: Path
+    stream: JsonStream
+    builder: Builder
+    lanes: set[str] = field(default_factory=set)  # of GPUs, in rocprof v1's traces
+    shapes: dict[bytes, tuple[int, int | None, float | None]] = field(default_factory=dict)
+    items: set[int] = field(default_factory=set)  # correlation ids of launches in work-items
+    kernels: int = 0
+    fractions: bool = False
+    without: int = 0  # kernels without times
+
+    def read(self) -> None:
+        try:
+            for key in self.stream.members():
+                if key == "traceEvents":
+                    self._events()
+                elif key == "deviceProperties":
+                    self._devices()
+                else:
+                    self.stream.skip()
+        except DamagedError as error:
+            self.builder.fail(
+                self.path,
+                f"{self.path.name}: {error.reason} at byte {error.offset:,}; "
+                "what stands before was read",
+                "write the trace again, and let the program end by itself",
+            )
+        if self.kernels:
+            self.builder.tool.setdefault("name", "PyTorch profiler")
+            fine = "rounded to ns" if self.fractions else "whole µs: short kernels are imprecise"
+            self.builder.note(f"{self.path.name}: a PyTorch trace states times in µs; {fine}")
+        for count, what in (
+            (self.without, "kernels without times"),
+            (self.stream.skipped, "events of no known form"),
+        ):
+            if count:
+                self.builder.fail(
+                    self.path,
+                    f"{self.path.name}: {count:,} {what}, left out",
+                    "if the file is as the profiler wrote it, report its version",
+                )
+
+    def _devices(self) -> None:
+        for about in self.stream.value(list) or ():
+            if isinstance(about, dict) and "id" in about:
+                key = _device(about["id"])
+                self.builder.agents.setdefault(
+                    key,
+                    Agent(
+                        key=key,
+                        product=str(about.get("name") or "") or None,
+                        cus=_count(about.get("numSms")),
+                        wave_size=_count(about.get("warpSize")),
+                        lds_bytes=_count(about.get("sharedMemPerBlock")),
+                    ),
+                )
+
+    def _events(self) -> None:
+        for event in self.stream.records(_Event):
+            if event.ph == "X":
+                if event.cat is not None and event.cat.lower() == "kernel":
+                    self._kernel(event)
+                elif event.cat is not None and event.cat.lower() in _TRANSFERS:
+                    length = _ns(bytes(event.dur))
+                    if length is not None:
+                        self.builder.transfer(str(event.name), length)
+                elif event.cat is None and str(event.pid) in self.lanes:
+                    self._old_kernel(event)
+                elif isinstance(event.name, str) and event.name in _IN_WORK_ITEMS:
+                    launch = _object(event.args).get("correlation")
+                    if isinstance(launch, int):
+                        self.items.add(launch)
+            elif (
+                event.ph == "M"
+                and event.name == "process_name"
+                and _LANE.fullmatch(str(_object(event.args).get("name")))
+            ):
+                self.lanes.add(str(event.pid))
+
+    # ------------------------------------------------------------------ PyTorch
+
+    def _kernel(self, event: _Event) -> None:
+        start, length = _ns(bytes(event.ts)), _ns(bytes(event.dur))
+        if start is None or length is None:
+            self.without += 1
+            return
+        self.fractions = self.fractions or b"." in bytes(event.ts) + bytes(event.dur)
+        self.kernels += 1
+        args = _object(event.args)
+        queue, launch = args.get("stream"), args.get("correlation")
+        in_items = isinstance(launch, int) and launch in self.items
+        row = self.builder.dispatch(
+            self.builder.shape(_torch_shape(str(event.name), args, in_items)),
+            None,
+            start,
+            start + length,
+            queue if isinstance(queue, int) and 0 <= queue <= LARGEST else None,
+            find_again=False,
+        )
+        estimate = args.get(_OCCUPANCY)
+        if isinstance(estimate, (int, float)) and estimate > 0:  # 0 where it was not computed
+            self.builder.count(row, _OCCUPANCY, float(estimate))
+
+    # ------------------------------------------------------------------ rocprof v1
+
+    def _old_kernel(self, event: _Event) -> None:
+        args = _object(event.args)
+        begin, end = _whole(args.get("BeginNs")), _whole(args.get("EndNs"))
+        if begin is None or end is None:
+            self.without += 1
+            return
+        self.builder.tool.setdefault("name", "rocprof v1")
+        self.builder.note(
+            f"{self.path.name} is of rocprof v1: it has kernels' names and times, no sizes"
+        )
+        device = _whole(args.get("dev-id"))
+        shape = KernelShape(
+            name=str(args.get("Name") or event.name),
+            agent=None if device is None else str(device),
+            process=_whole(args.get("pid")),
+        )
+        self.builder.dispatch(
+            self.builder.shape(shape),
+            None,
+            begin,
+            end,
+            _whole(args.get("queue-id")),
+            find_again=False,
+        )
+
+
+def _torch_shape(name: str, args: dict[str, Any], in_items: bool) -> KernelShape:
+    block, grid = _triple(args.get("block")), _triple(args.get("grid"))
+    if block is None:
+        grid = None
+    elif grid is not None and not in_items:
+        # Workgroups, as CUDA counts them.
+        grid = (grid[0] * block[0], grid[1] * block[1], grid[2] * block[2])
+    device = args.get("device")
+    shared = args.get("shared memory")
+    return KernelShape(
+        name=name,
+        agent=None if device is None else _device(device),
+        workgroup=block,
+        workgroup_size=None if block is None else block[0] * block[1] * block[2],
+        grid=grid,
+        grid_size=None if grid is None else grid[0] * grid[1] * grid[2],
+        lds_bytes=shared if isinstance(shared, int) and 0 <= shared <= LARGEST else None,
+        vgpr=_count(args.get("registers per thread")),  # 0 where it is not known, as on ROCm
+    )
+
+
+def _device(number: object) -> str:
+    """PyTorch counts the devices that it sees, which are not the system's nodes."""
+    return f"device {number}"
+
+
+def _ns(text: bytes) -> int | None:
+    """µs as written, as text or number, in ns; exact, which 64-bit floats are not."""
+    try:
+        value = Decimal(text[:_LONGEST_NUMBER].decode("ascii").strip().strip('"'))
+        if not value.is_finite() or value.adjusted() > _MOST_DIGITS:
+            return None
+        found = int((value * 1000).to_integral_value())
+    except (ArithmeticError, ValueError):
+        return None
+    return found if abs(found) <= LARGEST // 2 else None
+
+
+def _whole(value: object) -> int | None:
+    try:
+        return whole(int(value) if isinstance(value, str) else value)
+    except ValueError:
+        return None
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and 0 < value <= LARGEST else None
+
+
+def _triple(value: object) -> tuple[int, int, int] | None:
+    if not isinstance(value, list) or len(value) != 3:
+        return None
+    x, y, z = (_count(axis) for axis in value)
+    return None if x is None or y is None or z is None else (x, y, z)
+
+
+def _object(text: msgspec.Raw) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,178 @@
+"""From a run folder or file, made here or elsewhere, to a `Recording`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+from .. import limits
+from ..errors import KinspectError, unforeseen
+from ..recording import Recording
+from .builder import Builder
+
+_MOST_FILES = 20_000
+"""A folder with more was not meant."""
+
+READERS: tuple[str, ...] = (
+    "att",
+    "results_json",
+    "rocpd",
+    "csv_v3",
+    "pc_csv",
+    "compute",
+    "compute_analysis",
+    "csv_legacy",
+    "proton",
+    "torch_trace",
+)
+"""Modules of `readers`, in the order in which they are asked: each file goes to the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Files that one reader reads together: those of one process, pass or trace."""
+
+    name: str  # of the part that it becomes, such as "pass_1/1234"
+    files: tuple[Path, ...]
+
+
+class Reader(Protocol):
+    """What a module of `readers` provides."""
+
+    FORMAT: str
+
+    def find(self, files: Sequence[Path]) -> list[Group]:
+        """Which of these files it reads, by their names and first bytes; opens few of them."""
+        ...
+
+    def read(self, group: Group, builder: Builder) -> None:
+        """Reads them into the builder: `begin`s a part, adds what it finds.
+
+        What is damaged is said by `builder.fail` (what, where, what to do) and the rest is read.
+        """
+        ...
+
+
+Progress = Callable[[str], None]
+
+
+def read(path: Path, progress: Progress | None = None, names: Sequence[str] = READERS) -> Recording:
+    """Reads whatever a profiler left at a path.
+
+    Args:
+        path: a file, or a folder: all that is below it.
+        progress: is told what is being read.
+        names: the readers to ask.
+
+    Raises:
+        KinspectError: it does not exist, or nothing in it is of a known format.
+    """
+    files = _files(path)
+    builder = Builder(path)
+    taken: set[Path] = set()
+    known = False
+    for name in names:
+        reader = _reader(name)
+        for group in _groups(reader, [file for file in files if file not in taken], builder):
+            taken.update(group.files)
+            known = True
+            if progress is not None:
+                progress(f"reading {reader.FORMAT}: {group.name}")
+            _read(reader, group, builder)
+    if not known and not builder.errors:
+        raise KinspectError(
+            f"{path}: no recording of a known format in it",
+            "known are rocprofv3 (CSV, JSON, rocpd, ATT, PC sampling), rocprof and rocprofv2 CSV, "
+            "rocprof-compute workloads and analyses, Proton's trees, and PyTorch profiler traces",
+        )
+    return builder.finish()
+
+
+def knows(path: Path, names: Sequence[str] = READERS) -> bool:
+    """Whether any reader would take something there; nothing is read but first bytes."""
+    files = _files(path)
+    return any(_groups(_reader(name), files, Builder(path)) for name in names)
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder, as limits count them; 0 where it is gone."""
+    return sum(map(_size, _files(path))) if path.exists() else 0
+
+
+def _groups(reader: Reader, files: Sequence[Path], builder: Builder) -> Sequence[Group]:
+    """What a reader takes of these files; one that it cannot even look at is said and left out."""
+    whole = {file: _size(file) for file in files}
+    try:
+        with limits.reading(str(builder.path), sum(whole.values())):
+            return reader.find(files)
+    except Exception:  # of which file it is, is found one by one
+        if _is_debugging():
+            raise
+    sound = []
+    for file in files:
+        try:
+            with limits.reading(file.name, whole[file]):
+                reader.find([file])
+        except Exception as error:
+            _fail(file, error, builder)
+        else:
+            sound.append(file)
+    try:
+        with limits.reading(str(builder.path), sum(whole[file] for file in sound)):
+            return reader.find(sound)
+    except Exception as error:
+        _fail(builder.path, error, builder)
+        return []
+
+
+def _read(reader: Reader, group: Group, builder: Builder) -> None:
+    """Reads one group within its limits; whatever fails in it is its own error."""
+    try:
+        with limits.reading(group.name, sum(map(_size, group.files))):
+            reader.read(group, builder)
+    except Exception as error:
+        if _is_debugging() and not isinstance(error, KinspectError):
+            raise
+        builder.mend()
+        _fail(group.files[0] if group.files else builder.path, error, builder)
+
+
+def _fail(file: Path, error: Exception, builder: Builder) -> None:
+    known = error if isinstance(error, KinspectError) else unforeseen(error)
+    builder.fail(file, known.message, known.hint)
+
+
+def _is_debugging() -> bool:
+    return bool(os.environ.get("KINSPECT_TRACEBACK"))
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def _reader(name: str) -> Reader:
+    found: Reader = import_module(f"{__package__}.readers.{name}")
+    return found
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise KinspectError(f"{path}: no such file or folder", "name a run folder or a file of one")
+    if path.is_file():
+        return [path]
+    found = []
+    for file in sorted(path.rglob("*")):
+        if file.is_file():
+            found.append(file)
+            if len(found) > _MOST_FILES:
+                raise KinspectError(
+                    f"{path}: over {_MOST_FILES:,} files", "name the run folder itself"
+                )
+    return found

@@ -1,0 +1,221 @@
+"""The command lines of rocprofv3 for what was asked, valid for the version that was found.
+
+Formats are always named: the default changed to a database in SDK 1.0. Kernel traces and counters
+are asked for as CSV, PC samples as JSON: their CSV has no addresses. Output goes to the pass's own
+folder with the process id in each name, so that child processes do not overwrite one another. Each
+pass of counters is a run of its own: before SDK 1.3 a second `--pmc` silently wins over the first,
+and a run of several passes turns every exit code into 1.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...errors import KinspectError
+from . import versions
+from .find import OURS, Profiler
+
+PASSES = "passes"
+"""The folder of a run that holds its passes, and nothing else: it is what readers read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Att:
+    """What a thread trace is asked for with; None leaves it to the profiler."""
+
+    library: Path | None = None  # the decoder's folder
+    target_cu: int | None = None
+    shader_engine_mask: str | None = None
+    simd_select: str | None = None
+    buffer_size: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be measured."""
+
+    counters: tuple[tuple[str, ...], ...] = ()  # of each pass
+    att: Att | None = None
+    sampling: versions.Sampling | None = None
+    kernel: str | None = None  # a regular expression, searched in demangled names
+    skip_warmup: int | None = None  # first launches of each kernel that are left out
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One run of the program under the profiler.
+
+    Attributes:
+        name: in the manifest and the reports, such as "counters-1".
+        title: what progress shows.
+        folder: where its files go.
+        argv: the whole command line.
+        counters: what was asked for.
+        environment: additions to it.
+        files: by path, what has to be written before.
+        notes: what of the wish the profiler cannot do.
+        expects: the ends of names of the files that it must leave; any of them will do.
+    """
+
+    name: str
+    title: str
+    folder: Path
+    argv: tuple[str, ...]
+    counters: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[Path, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    expects: tuple[str, ...] = ()
+
+    def show(self) -> str:
+        """The command line as a shell takes it."""
+        added = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
+        return " ".join([*added, shlex.join(self.argv)])
+
+
+Planner = Callable[[Profiler, Wanted, Sequence[str], Path], tuple[Pass, ...]]
+
+
+def plan(profiler: Profiler, wanted: Wanted, command: Sequence[str], run: Path) -> tuple[Pass, ...]:
+    """The passes of a run under rocprofv3, in the order in which they run.
+
+    Args:
+        profiler: the rocprofv3 that was found.
+        wanted: what is to be measured.
+        command: the program and its arguments.
+        run: the run's folder.
+
+    Returns:
+        First a kernel trace (durations without counters), then counters, thread trace, samples.
+
+    Raises:
+        KinspectError: this version cannot do what was asked.
+    """
+    made: list[Pass] = []
+    for name, title, asked in _kinds(profiler, wanted):
+        folder = run / PASSES / f"{len(made):02d}-{name}"
+        notes: list[str] = []
+        words, environment, files = _words(profiler, wanted, name, asked, folder, notes)
+        form = "json" if name == "pc-sampling" else "csv"
+        # Thread traces have no process in their names, so that each process gets a folder.
+        output = folder / "%pid%" if name == "att" else folder
+        argv = (
+            str(profiler.path),
+            *words,
+            "--output-format",
+            form,
+            "-d",
+            str(output),
+            "-o",
+            "%pid%",
+            "--",
+            *command,
+        )
+        expects = _EXPECTS[name.rstrip("0123456789-")]
+        made.append(
+            Pass(name, title, folder, argv, asked, environment, files, tuple(notes), expects)
+        )
+    return tuple(made)
+
+
+_EXPECTS: Mapping[str, tuple[str, ...]] = {
+    "trace": ("kernel_trace.csv",),
+    "counters": ("counter_collection.csv",),
+    "att": ("code.json",),
+    "pc-sampling": ("results.json",),
+}
+
+
+def _kinds(profiler: Profiler, wanted: Wanted) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    yield "trace", "kernel trace", ()
+    for number, names in enumerate(wanted.counters, 1):
+        yield f"counters-{number}", ", ".join(names), names
+    if wanted.att is not None:
+        _demand(profiler, "--att", "thread traces", "ROCm 7.0")
+        yield "att", "thread trace", ()
+    if wanted.sampling is not None:
+        _demand(profiler, "--pc-sampling-method", "PC sampling", "ROCm 6.4")
+        yield "pc-sampling", f"PC sampling ({wanted.sampling.method})", ()
+
+
+def _demand(profiler: Profiler, option: str, what: str, rocm: str) -> None:
+    if not profiler.has(option):
+        raise KinspectError(
+            f"{profiler.describe()} has no {what}",
+            f"use {rocm} or newer, and name its rocprofv3 by --rocprof",
+            exit_code=OURS,
+        )
+
+
+_Words = tuple[list[str], dict[str, str], dict[Path, str]]
+
+
+def _words(
+    profiler: Profiler,
+    wanted: Wanted,
+    name: str,
+    asked: tuple[str, ...],
+    folder: Path,
+    notes: list[str],
+) -> _Words:
+    """What a pass says beside its output; options that may take a value stand before others."""
+    if name == "trace":
+        return ["--kernel-trace"], {}, {}
+    if name == "att":
+        assert wanted.att is not None
+        first = 1 if wanted.skip_warmup is None else wanted.skip_warmup
+        chosen = _filters(profiler, wanted, f"[{first + 1}]", notes)
+        return ["--kernel-trace", "--att", *_att(wanted.att), *chosen], {}, {}
+    if name == "pc-sampling":
+        assert wanted.sampling is not None
+        return _sampling(profiler, wanted.sampling)
+    # Warm-ups are counted too, and left out by the report: it has all launches to choose from.
+    chosen = _filters(profiler, wanted, None, notes)
+    if profiler.has("--pmc"):
+        return ["--pmc", *asked, *chosen], {}, {}
+    # SDK 0.4 (ROCm 6.2) takes counters from a file alone, whose text form no version refuses.
+    listing = folder / "counters.txt"
+    return ["-i", str(listing), *chosen], {}, {listing: f"pmc: {' '.join(asked)}\n"}
+
+
+def _filters(
+    profiler: Profiler, wanted: Wanted, span: str | None, notes: list[str]
+) -> Iterator[str]:
+    if wanted.kernel is not None:
+        if profiler.has("--kernel-include-regex"):
+            yield f"--kernel-include-regex={wanted.kernel}"  # one word: it may begin with a dash
+        else:
+            notes.append(f"{profiler.describe()} cannot choose kernels: all are measured")
+    if span is not None:
+        if profiler.has("--kernel-iteration-range"):
+            yield from ("--kernel-iteration-range", span)
+        else:
+            notes.append(f"{profiler.describe()} cannot skip warm-ups: the first launch is traced")
+
+
+def _att(att: Att) -> Iterator[str]:
+    for option, value in (
+        ("--att-library-path", att.library),
+        ("--att-target-cu", att.target_cu),
+        ("--att-shader-engine-mask", att.shader_engine_mask),
+        ("--att-simd-select", att.simd_select),
+        ("--att-buffer-size", att.buffer_size),
+    ):
+        if value is not None:
+            yield from (option, str(value))
+
+
+def _sampling(profiler: Profiler, sampling: versions.Sampling) -> _Words:
+    # With the kernel trace, a sample's dispatch id leads to the kernel's name.
+    words = ["--kernel-trace"]
+    environment = {}
+    if profiler.has("--pc-sampling-beta-enabled"):
+        words.append("--pc-sampling-beta-enabled")
+    else:
+        environment["ROCPROFILER_PC_SAMPLING_BETA_ENABLED"] = "1"
+    words += ["--pc-sampling-method", sampling.method, "--pc-sampling-unit", sampling.unit]
+    words += ["--pc-sampling-interval", str(sampling.interval)]
+    return words, environment, {}

@@ -1,0 +1,265 @@
+"""Finds a profiler on this machine: the one of the program's own ROCm first."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import KinspectError
+from . import versions
+
+OURS = 125
+"""The exit status of failures that are kinspect's or the profiler's, not the program's."""
+
+TOOLS: tuple[str, ...] = ("rocprofv3", "rocprofv2", "rocprof", "rocprof-compute")
+_FALLBACKS: tuple[str, ...] = ("rocprofv3", "rocprofv2", "rocprof")
+_PACKAGES: Mapping[str, str] = {
+    "rocprofv2": "rocprofiler",
+    "rocprof": "rocprofiler",
+    "rocprof-compute": "rocprofiler-compute",
+}
+_OPT = Path("/opt")
+_MOST_TEXT = 1_000_000  # bytes; a rocprofv3 is a Python script of a tenth of it
+_DECODER = "librocprof-trace-decoder.so"
+_VERSION_WAIT = 20.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Profiler:
+    """A profiler that was found."""
+
+    tool: str  # one of TOOLS
+    path: Path
+    version: versions.Version | None  # of the SDK for rocprofv3, its own for the others
+    options: frozenset[str] | None = None  # read off its own text; None: go by the version
+
+    @property
+    def root(self) -> Path:
+        """The ROCm folder that it belongs to."""
+        return self.path.resolve().parent.parent
+
+    def has(self, option: str) -> bool:
+        """Whether it takes an option; an unknown version is taken for a new one."""
+        if self.options is not None:
+            return option in self.options
+        return self.version is None or versions.since(option) <= self.version
+
+    def describe(self) -> str:
+        """Name, version and place, for messages."""
+        return f"{self.tool} {versions.show(self.version)} ({self.path})"
+
+
+def find(
+    command: Sequence[str],
+    tool: str | None = None,
+    named: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    opt: Path = _OPT,
+) -> Profiler:
+    """The profiler to run a command under.
+
+    Args:
+        command: what is to be profiled; its interpreter's environment is looked in first.
+        tool: one of TOOLS; None for rocprofv3, or what came before it where only that exists.
+        named: the profiler's own path, as the user gave it.
+        environment: environment variables; this process's if None.
+        opt: the folder below which rocm and rocm-* are looked for.
+
+    Raises:
+        KinspectError: there is none; it names where it looked.
+    """
+    env = os.environ if environment is None else environment
+    if named is not None:
+        return _named(named, tool, env)
+    folders = list(dict.fromkeys(_folders(command, env, opt)))
+    for name in (tool,) if tool else _FALLBACKS:
+        for folder in folders:
+            path = folder / name
+            if path.is_file() and os.access(path, os.X_OK):
+                return describe(path, name, env)
+    places = ", ".join(map(str, folders)) or "nowhere: PATH is empty"
+    raise KinspectError(
+        f"no {tool or 'rocprofv3'} found; looked in {places}",
+        f"install ROCm's {_PACKAGES.get(tool or '', 'rocprofiler-sdk')} (with apt or dnf, or pip's "
+        "rocm[devel]), or give --rocprof PATH",
+        exit_code=OURS,
+    )
+
+
+def describe(path: Path, tool: str, environment: Mapping[str, str] | None = None) -> Profiler:
+    """What is known of the profiler at a path: version, and options where its text is readable."""
+    text = _text(path)
+    version = _own_version(text)
+    if version is None and tool == "rocprofv3":
+        version = _info_version(path) or _asked_version(path, environment)
+    elif version is None:
+        version = _asked_version(path, environment)
+    options = None
+    if tool == "rocprofv3" and "add_argument" in text:
+        options = frozenset(option for option in versions.used_options() if f'"{option}"' in text)
+    return Profiler(tool, path, version, options)
+
+
+def _named(named: Path, tool: str | None, env: Mapping[str, str]) -> Profiler:
+    where = shutil.which(str(named), path=env.get("PATH")) or shutil.which(str(named))
+    if where is None:
+        raise KinspectError(
+            f"{named}: no program that can be run", "give --rocprof the profiler's own path"
+        )
+    path = Path(where)
+    stem = path.name.removesuffix(".py")
+    fitting = [name for name in sorted(TOOLS, key=len, reverse=True) if name in stem]
+    return describe(path, tool or (fitting[0] if fitting else "rocprofv3"), env)
+
+
+def _folders(command: Sequence[str], env: Mapping[str, str], opt: Path) -> Iterator[Path]:
+    search = env.get("PATH", os.defpath)
+    program = shutil.which(command[0], path=search) if command else None
+    prefixes = [Path(program).absolute().parent.parent] if program else []
+    prefixes += [Path(env[name]) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if env.get(name)]
+    for prefix in prefixes:
+        # A virtual environment's bin holds a link to the interpreter: the link's place counts.
+        if (prefix / "pyvenv.cfg").is_file() or (prefix / "conda-meta").is_dir():
+            yield prefix / "bin"
+        yield from sorted(prefix.glob("lib/python3*/site-packages/_rocm_sdk_*/bin"))
+    for folder in search.split(os.pathsep):
+        if folder:
+            yield Path(folder)
+    for name in ("ROCM_PATH", "ROCM_HOME"):
+        if env.get(name):
+            yield Path(env[name]) / "bin"
+    yield opt / "rocm" / "bin"
+    releases = sorted(opt.glob("rocm-*"), key=lambda p: versions.parse(p.name) or (), reverse=True)
+    for release in releases:
+        yield release / "bin"
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(_MOST_TEXT)
+    except OSError:
+        return ""
+    return head.decode("utf-8", "replace") if head.startswith(b"#!") else ""
+
+
+def _own_version(text: str) -> versions.Version | None:
+    found = re.search(r"[\"']version[\"']\s*:\s*[\"']v?(\d+(?:\.\d+)+)", text)
+    return versions.parse(found[1]) if found else None
+
+
+def _info_version(path: Path) -> versions.Version | None:
+    """Of the SDK, by the `.info/version` of the ROCm folder it stands in."""
+    try:
+        text = (path.resolve().parent.parent / ".info" / "version").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    rocm = versions.parse(text)
+    return versions.sdk_of_rocm(rocm) if rocm else None
+
+
+def _asked_version(path: Path, env: Mapping[str, str] | None) -> versions.Version | None:
+    """By `--version`; None where it has no such option, hangs or cannot run."""
+    try:
+        done = subprocess.run(
+            [str(path), "--version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_WAIT,
+            stdin=subprocess.DEVNULL,
+            env=None if env is None else dict(env),
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return versions.parse(done.stdout) if done.returncode == 0 else None
+
+
+def decoder(
+    profiler: Profiler, given: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Path:
+    """The folder with the library that decodes thread traces.
+
+    Looked for as rocprofv3 does it: --att-library-path, $ROCPROF_ATT_LIBRARY_PATH, else
+    LD_LIBRARY_PATH and the profiler's own lib folder. rocprofv3 is always told what was found:
+    some versions take the variable apart letter by letter and search all disks.
+
+    Raises:
+        KinspectError: it is in none of them.
+    """
+    env = os.environ if environment is None else environment
+    stated = str(given) if given else env.get("ROCPROF_ATT_LIBRARY_PATH", "")
+    libraries = env.get("LD_LIBRARY_PATH", "") + os.pathsep + str(profiler.root / "lib")
+    places = [Path(p) for p in (stated or libraries).split(os.pathsep) if p]
+    for place in places:
+        if place.is_file() and place.name.startswith(_DECODER):
+            return place.parent
+        for root, _, names in os.walk(place):
+            if any(name.startswith(_DECODER) for name in names):
+                return Path(root)
+    raise KinspectError(
+        f"thread traces need {_DECODER}, which is in none of {', '.join(map(str, places))}",
+        "install the ROCprof Trace Decoder and give its folder to --att-library-path",
+        exit_code=OURS,
+    )
+
+
+def arch_here(
+    profiler: Profiler | None = None, topology: Path = Path("/sys/class/kfd/kfd/topology/nodes")
+) -> str | None:
+    """The arch of this machine's GPUs, by the driver's topology, else by ROCm's own tools.
+
+    Args:
+        profiler: its ROCm folder's tools are asked where the driver tells nothing.
+        topology: the driver's folder of nodes.
+
+    Returns:
+        Such as gfx942; None where there is no GPU that can be seen.
+
+    Raises:
+        KinspectError: there are several kinds.
+    """
+    found = dict.fromkeys(_archs_by_driver(topology))
+    if not found and profiler is not None:
+        found = dict.fromkeys(_archs_by_tool(profiler.root / "bin" / "rocm_agent_enumerator"))
+        found = found or dict.fromkeys(_archs_by_tool(profiler.root / "bin" / "rocminfo"))
+    if len(found) > 1:
+        kinds = ", ".join(found)
+        raise KinspectError(f"GPUs of several kinds are here: {kinds}", "name one by --arch")
+    return next(iter(found), None)
+
+
+def _archs_by_driver(topology: Path) -> Iterator[str]:
+    for node in sorted(topology.glob("*/properties")):
+        try:
+            text = node.read_text(encoding="ascii", errors="replace")
+        except OSError:
+            continue  # a node that a container hides
+        found = re.search(r"^gfx_target_version (\d+)$", text, re.MULTILINE)
+        number = int(found[1]) if found else 0
+        if number:
+            yield f"gfx{number // 10000}{number // 100 % 100:x}{number % 100:x}"
+
+
+def _archs_by_tool(path: Path) -> Iterator[str]:
+    if not path.is_file():
+        return
+    try:
+        done = subprocess.run(
+            [str(path)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_WAIT,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return
+    for name in re.findall(r"^\s*(?:Name:\s*)?(gfx[0-9a-f]+)\s*$", done.stdout, re.MULTILINE):
+        if name != "gfx000":  # the enumerator's word for the CPU
+            yield name

@@ -1,0 +1,159 @@
+"""`kinspect-run.json`: what was run, written at the start and after every pass."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ...errors import KinspectError
+from ...writing import replacing
+
+NAME = "kinspect-run.json"
+VERSION = 1
+_STATUSES = ("waiting", "running", "complete", "failed", "killed", "timeout", "skipped")
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """One pass. `status` is "running" in a run that was itself killed."""
+
+    name: str
+    folder: str  # in the run's folder
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    counters: tuple[str, ...] = ()
+    status: str = "waiting"
+    exit_code: int | None = None
+    seconds: float | None = None
+    files: tuple[str, ...] = ()  # in the run's folder
+    missing: tuple[str, ...] = ()  # counters that were asked for and did not come
+    errors: tuple[tuple[str, str], ...] = ()  # message and hint
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A run. Times are ISO 8601 with the offset of the machine."""
+
+    command: tuple[str, ...]
+    cwd: str
+    kinspect: str
+    tool: str
+    tool_version: str | None
+    tool_path: str
+    arch: str | None
+    started: str
+    passes: tuple[PassRecord, ...]
+    ended: str | None = None
+    exit_code: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    version: int = VERSION
+
+    def with_pass(self, record: PassRecord) -> Manifest:
+        """The same, with one pass's record replaced by a newer one of its name."""
+        return replace(
+            self,
+            passes=tuple(record if p.name == record.name else p for p in self.passes),
+        )
+
+
+def write(manifest: Manifest, run: Path) -> None:
+    """Writes it whole or not at all."""
+    text = json.dumps(asdict(manifest), indent=1, ensure_ascii=False) + "\n"
+    with replacing(run / NAME) as stream:
+        stream.write(text.encode("utf-8", "surrogateescape"))
+
+
+def read(run: Path) -> Manifest:
+    """Reads that of a run's folder.
+
+    Raises:
+        KinspectError: there is none, or it is damaged.
+    """
+    path = run / NAME
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+        passes = tuple(_pass(row) for row in raw["passes"])
+        fields = {name: raw[name] for name in Manifest.__dataclass_fields__ if name in raw}
+        return Manifest(**{**fields, "command": tuple(raw["command"]), "passes": passes})
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise KinspectError(
+            f"{path}: {reason}", "name the folder of a `kinspect profile` run"
+        ) from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise KinspectError(
+            f"{path}: damaged ({type(error).__name__}: {error})",
+            "import the folder below it: kinspect profile import RUN/passes",
+        ) from None
+
+
+def _pass(row: Mapping[str, Any]) -> PassRecord:
+    fields: dict[str, Any] = {
+        name: row[name] for name in PassRecord.__dataclass_fields__ if name in row
+    }
+    for name in ("argv", "counters", "files", "missing", "notes"):
+        fields[name] = tuple(str(word) for word in fields.get(name, ()))
+    fields["errors"] = tuple((str(text), str(hint)) for text, hint in fields.get("errors", ()))
+    if fields.get("status") not in _STATUSES:
+        raise ValueError(f"status {fields.get('status')!r}")
+    return PassRecord(**fields)
+
+
+def is_run(path: Path) -> bool:
+    """Whether it is a folder with a manifest."""
+    return (path / NAME).is_file()
+
+
+def now() -> str:
+    """The moment, as manifests write it."""
+    return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def new_folder(out: Path | None, command: Sequence[str], base: Path | None = None) -> Path:
+    """Makes the folder of a run: as asked, or `kinspect-runs/<date-time>-<program>`.
+
+    Raises:
+        KinspectError: it is there already with something in it, or cannot be made.
+    """
+    if out is not None:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            if any(out.iterdir()):
+                raise KinspectError(
+                    f"{out}: is not empty", "runs are never overwritten; give another --out"
+                )
+        except OSError as error:
+            raise _unmade(out, error) from None
+        return out
+    parent = (base or Path.cwd()) / "kinspect-runs"
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    stem = f"{stamp}-{_program(command)}"
+    for number in range(1, 1000):
+        folder = parent / (stem if number == 1 else f"{stem}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue  # another run began in the same second
+        except OSError as error:
+            raise _unmade(folder, error) from None
+        return folder
+    raise KinspectError(f"{parent}: too many runs of one second", "give --out")
+
+
+def _unmade(folder: Path, error: OSError) -> KinspectError:
+    reason = error.strerror or str(error)
+    return KinspectError(f"{folder}: cannot be made ({reason})", "give another folder by --out")
+
+
+def _program(command: Sequence[str]) -> str:
+    """A word for what runs: the script, not its interpreter."""
+    words = [word for word in command if not word.startswith("-")]
+    scripts = [word for word in words if word.endswith((".py", ".sh"))]
+    word = Path(scripts[0] if scripts else command[0]).stem
+    return re.sub(r"[^\w.-]+", "_", word)[:40] or "program"

@@ -1,0 +1,377 @@
+"""Runs a program under a profiler, pass by pass, and reads what that left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ... import machines
+from ...errors import KinspectError
+from ...machines.loader import base_arch
+from ...model import ErrorRecord
+from ...recording import Recording
+from ...version import VERSION
+from .. import reading
+from ..builder import Builder
+from . import find, launch, manifest, passes, sets, versions
+from .commands import PASSES, Att, Pass, Wanted
+from .complaints import Complaint, complaints
+from .fallbacks import PLANNERS
+from .manifest import Manifest, PassRecord
+from .ordered import in_order
+from .returned import dispatched, returned
+
+NOT_FOUND, NOT_RUNNABLE = 127, 126
+"""Exit statuses for a command that does not exist or cannot be run, as shells have them."""
+
+TRITON = "triton"
+"""The folder of a run that the program's Triton compiles into."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for."""
+
+    command: tuple[str, ...]
+    counters: str | None = None
+    att: bool = False
+    att_options: Att = field(default_factory=Att)
+    sampling: bool = False
+    sampling_method: str | None = None
+    sampling_interval: int | None = None
+    kernel: str | None = None
+    skip_warmup: int | None = None
+    tool: str | None = None
+    rocprof: Path | None = None
+    arch: str | None = None
+    timeout: float | None = None
+    keep_cache: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What was asked for, and what can be asked of the profiler that was found."""
+
+    request: Request
+    profiler: find.Profiler
+    arch: str | None
+    wanted: Wanted
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be run."""
+
+    request: Request
+    profiler: find.Profiler
+    arch: str | None
+    run: Path
+    passes: tuple[Pass, ...]
+    notes: tuple[str, ...] = ()
+
+
+def check_command(command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+    """Raises KinspectError, with a shell's exit status, if a command cannot be run."""
+    env = os.environ if environment is None else environment
+    name = command[0]
+    if shutil.which(name, path=env.get("PATH")):
+        return
+    hint = "name a program, as you would without kinspect"
+    if name.endswith(".py"):
+        hint = f"did you mean `kinspect profile -- python {' '.join(command)}`?"
+    there = os.sep in name and os.path.exists(name)
+    if there:
+        raise KinspectError(f"{name}: cannot be executed", hint, exit_code=NOT_RUNNABLE)
+    raise KinspectError(f"{name}: command not found", hint, exit_code=NOT_FOUND)
+
+
+def prepare(request: Request, *, dry: bool = False) -> Prepared:
+    """Finds the profiler and what it will count; runs nothing of the user's, and writes nothing.
+
+    Args:
+        request: what is asked for.
+        dry: only to be shown: a missing decoder of thread traces is a note then.
+
+    Raises:
+        KinspectError: no profiler, no such counter, or it cannot do what was asked.
+    """
+    profiler = find.find(request.command, request.tool, request.rocprof)
+    arch = _arch(request, profiler)
+    notes: list[str] = []
+    asked: tuple[tuple[str, ...], ...] = ()
+    if request.counters:
+        assert arch is not None
+        groups = sets.groups(sets.parse(request.counters), arch)
+        asked = passes.split(groups, passes.of_arch(arch), sets.clock(arch))
+    att = None
+    if request.att:
+        att = request.att_options
+        try:
+            att = replace(att, library=find.decoder(profiler, att.library))
+        except KinspectError as error:
+            if not dry:
+                raise
+            notes.append(str(error))
+    sampling = None
+    if request.sampling:
+        assert arch is not None
+        sampling = versions.sampling(arch, request.sampling_method, request.sampling_interval)
+    if profiler.tool != "rocprofv3" and request.tool is None and request.rocprof is None:
+        notes.append(f"no rocprofv3 found; using {profiler.describe()}")
+    wanted = Wanted(asked, att, sampling, request.kernel, request.skip_warmup)
+    prepared = Prepared(request, profiler, arch, wanted, tuple(notes))
+    lay_out(prepared, Path())  # refuses what this profiler cannot do
+    return prepared
+
+
+def lay_out(prepared: Prepared, run: Path) -> Plan:
+    """The passes of a run in a folder, which need not exist."""
+    request, profiler = prepared.request, prepared.profiler
+    made = PLANNERS[profiler.tool](profiler, prepared.wanted, request.command, run)
+    notes = (*prepared.notes, *dict.fromkeys(note for item in made for note in item.notes))
+    added = _environment(request, run)
+    made = tuple(replace(item, environment={**added, **item.environment}) for item in made)
+    return Plan(request, profiler, prepared.arch, run, made, notes)
+
+
+def _arch(request: Request, profiler: find.Profiler) -> str | None:
+    if request.arch is not None:
+        machines.load(request.arch)  # a wrong name is refused before anything runs
+        return base_arch(request.arch)
+    needed = bool(request.counters) or request.sampling
+    try:
+        found = find.arch_here(profiler)
+    except KinspectError:
+        if needed:
+            raise
+        return None
+    if found is None and needed:
+        what = "--counters" if request.counters else "--pc-sampling"
+        raise KinspectError(
+            f"{what}: no GPU found that says what it is",
+            "name it by --arch, such as --arch gfx942 (`rocminfo` lists it)",
+        )
+    return found
+
+
+def _environment(request: Request, run: Path) -> dict[str, str]:
+    """Lets Triton compile into the run's folder: exactly what was launched is kept with it."""
+    if request.keep_cache or os.environ.get("TRITON_CACHE_DIR"):
+        return {}
+    return {"TRITON_CACHE_DIR": str(run.absolute() / TRITON)}
+
+
+def execute(plan: Plan, say: Say, options: Mapping[str, object] | None = None) -> Manifest:
+    """Runs the passes, and writes the manifest at the start and after each.
+
+    Args:
+        plan: as `plan` made it; its folder exists.
+        say: is told of progress and failures.
+        options: for the manifest.
+
+    Returns:
+        The manifest; its exit code is that of the whole run.
+    """
+    request = plan.request
+    record = Manifest(
+        command=request.command,
+        cwd=os.getcwd(),
+        kinspect=VERSION,
+        tool=plan.profiler.tool,
+        tool_version=versions.show(plan.profiler.version) if plan.profiler.version else None,
+        tool_path=str(plan.profiler.path),
+        arch=plan.arch,
+        started=manifest.now(),
+        passes=tuple(
+            PassRecord(
+                item.name,
+                str(item.folder.relative_to(plan.run)),
+                item.argv,
+                dict(item.environment),
+                item.counters,
+                notes=item.notes,
+            )
+            for item in plan.passes
+        ),
+        options=dict(options or {}),
+    )
+    manifest.write(record, plan.run)
+    input_at = launch.input_position()
+    stop: str | None = None
+    for number, item in enumerate(plan.passes):
+        before = record.passes[number]
+        if stop is not None:
+            record = record.with_pass(replace(before, status="skipped", notes=(stop,)))
+            continue
+        say(f"pass {number + 1} of {len(plan.passes)}: {item.title}")
+        record = record.with_pass(replace(before, status="running"))
+        manifest.write(record, plan.run)
+        after, stop = _one(plan, item, before, first=number == 0, input_at=input_at)
+        for message, hint in after.errors:
+            say(f"pass {number + 1} ({item.name}): {message}; {hint}")
+        record = record.with_pass(after)
+        manifest.write(record, plan.run)
+    left = [item.name for item in record.passes if item.status == "skipped"]
+    if left:
+        say(f"not run: {', '.join(left)}: {stop}")
+    record = replace(record, ended=manifest.now(), exit_code=exit_code(record.passes))
+    manifest.write(record, plan.run)
+    return record
+
+
+def exit_code(records: Iterable[PassRecord]) -> int:
+    """That of a run: the program's, where it failed; 125 where only something else did; or 0."""
+    own = 0
+    for record in records:
+        if record.status in ("waiting", "skipped", "complete") and not record.errors:
+            continue
+        if record.exit_code and record.status in ("failed", "killed"):
+            return record.exit_code
+        if record.errors or record.status != "complete":
+            own = find.OURS
+    return own
+
+
+def _one(
+    plan: Plan, item: Pass, before: PassRecord, *, first: bool, input_at: int | None
+) -> tuple[PassRecord, str | None]:
+    """Runs one pass; and why the following ones must not run, if so."""
+    item.folder.mkdir(parents=True, exist_ok=True)
+    for path, text in item.files.items():
+        path.write_text(text, encoding="utf-8")
+    environment = {**os.environ, **item.environment}
+    timeout = plan.request.timeout
+    try:
+        ending = launch.run(item.argv, environment, timeout, input_at=input_at)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        trouble = (f"{item.argv[0]} cannot be run ({reason})", "name another by --rocprof")
+        return replace(before, status="failed", errors=(trouble,)), "the profiler cannot be run"
+    said = complaints(ending.log)
+    files = tuple(
+        str(path.relative_to(plan.run)) for path in sorted(item.folder.rglob("*")) if path.is_file()
+    )
+    after = replace(
+        before,
+        status=ending.status,
+        exit_code=ending.exit_code,
+        seconds=round(ending.seconds, 3),
+        files=files,
+    )
+    after, stop = _judged(after, item, ending, said, first)
+    if ending.status == "timeout":
+        text = f"took longer than {timeout:g} s and was ended"
+        after = _with_error(after, text, "what it had written is kept; raise --timeout for all")
+    return after, stop
+
+
+def _judged(
+    after: PassRecord,
+    item: Pass,
+    ending: launch.Ending,
+    said: Sequence[Complaint],
+    first: bool,
+) -> tuple[PassRecord, str | None]:
+    """What is to be said of a pass that has ended."""
+    fatal = next((one for one in said if one.fatal), None)
+    for one in said:
+        if not one.fatal:
+            after = replace(after, notes=(*after.notes, f"{one.message}; {one.hint}"))
+    if ending.interrupted:
+        return _with_error(after, "interrupted", "what it had written is kept"), "interrupted"
+    if ending.status in ("failed", "killed"):
+        if fatal is not None:
+            after = _with_error(after, fatal.message, fatal.hint)
+            if fatal.profilers:
+                # Not the program's failure: its exit code says nothing of the program.
+                after = replace(after, status="failed", exit_code=None)
+        else:
+            how = f"ended with status {ending.exit_code}"
+            after = _with_error(after, how, "its own output says why")
+        return after, "the first pass failed" if first else None
+    if ending.status == "timeout":
+        return after, None
+    missing = returned(item.folder, item.counters)
+    after = replace(after, missing=missing)
+    if missing:
+        after = _with_error(
+            after,
+            f"the profiler returned nothing for {', '.join(missing)}",
+            "this GPU may not have them: `rocprofv3 -L` lists what it has",
+        )
+    rows = item.name in ("att", "pc-sampling", "compute") or dispatched(item.folder)
+    if not rows or not any(name.endswith(item.expects) for name in after.files):
+        why = fatal.message if fatal is not None else _LIKELY[item.name.partition("-")[0]]
+        hint = fatal.hint if fatal is not None else _HINT
+        return _with_error(after, f"0 dispatches recorded: {why}", hint), (
+            "nothing to measure" if first else None
+        )
+    return after, None
+
+
+_HINT = "check with `AMD_LOG_LEVEL=3` that it launches kernels on an AMD GPU"
+_LIKELY: Mapping[str, str] = {
+    "trace": "the program launched no GPU kernel, or ran it in a process that does not inherit its"
+    " environment or ends by os._exit or a kill, or HIP_VISIBLE_DEVICES hides the GPU",
+    "counters": "no kernel matches --kernel",
+    "att": "no kernel matches --kernel, or none was launched more often than --skip-warmup (1 by"
+    " default), or no wave ran on the traced CU (--att-target-cu, --att-shader-engine-mask)",
+    "pc": "the kernels were too short for the interval (--pc-interval)",
+    "compute": "the program launched no GPU kernel",
+}
+
+
+def _with_error(record: PassRecord, message: str, hint: str) -> PassRecord:
+    return replace(record, errors=(*record.errors, (message, hint)))
+
+
+# --------------------------------------------------------------------------- reading
+
+
+def run_recording(run: Path, progress: reading.Progress | None = None) -> Recording:
+    """Reads a run's passes; parts stand in the order of the passes, with their names and ends.
+
+    Args:
+        run: a folder with a manifest.
+        progress: is told what is being read.
+
+    Raises:
+        KinspectError: the manifest is missing or damaged.
+    """
+    record = manifest.read(run)
+    folder = run / PASSES
+    try:
+        found = reading.read(folder, progress)
+    except KinspectError as error:
+        # Nothing was recorded at all: what the passes complained of is what there is to say.
+        empty = Builder(folder)
+        if not any(item.errors for item in record.passes):
+            empty.fail(folder, error.message, error.hint)
+        found = empty.finish()
+    found = in_order(found, record, run)
+    tool = {
+        "name": record.tool,
+        **({"version": record.tool_version} if record.tool_version else {}),
+    }
+    errors = tuple(
+        ErrorRecord(str(run / item.folder), None, "profile", f"{item.name}: {message}", hint)
+        for item in record.passes
+        for message, hint in item.errors
+    )
+    notes = [f"{item.name}: {note}" for item in record.passes for note in item.notes]
+    if record.ended is None:
+        notes.append("the run was ended before its end: what had been written is shown")
+    return replace(
+        found,
+        path=str(run),
+        tool={**found.tool, **tool},
+        command=record.command,
+        notes=(*found.notes, *notes),
+        errors=(*errors, *found.errors),
+    )

@@ -1,0 +1,1 @@
+"""The saved report: its JSON and its archive, written and read back."""

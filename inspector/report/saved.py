@@ -1,0 +1,139 @@
+"""`.kinspect` files: a report and its artifacts in one zip, itself a target.
+
+Layout: `report.json` (JSON report, schema version 1) and `artifacts/<sha256>` for each artifact.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from pathlib import Path
+
+from .. import limits
+from ..errors import KinspectError
+from ..model import Artifact, Report
+from ..writing import replacing, sha256_of, unwritable
+from . import json_write as json_v1
+from .json_read import SavedReport
+
+_REPORT = "report.json"
+_ARTIFACTS = "artifacts/"
+_AGAIN = "make it again with --save"
+
+
+def save(report: Report, path: Path) -> None:
+    """Writes the archive; an existing file is replaced only once the new one is complete.
+
+    Raises:
+        KinspectError: the place cannot be written, or an artifact has gone from the store.
+    """
+    if path.exists() and not path.is_file():
+        raise KinspectError(f"{path}: not a regular file", "check --save")
+    text = io.StringIO()
+    json_v1.write(report, text)
+    artifacts = {a.sha256: a for k in report.kernels for a in k.artifacts.values()}
+    try:
+        with replacing(path) as raw, zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as out:
+            out.writestr(_REPORT, text.getvalue().encode("utf-8", "backslashreplace"))
+            for digest in sorted(artifacts):
+                out.writestr(_ARTIFACTS + digest, _content(artifacts[digest], path))
+    except OSError as error:
+        raise unwritable(path, error, "check --save") from None
+
+
+def _content(artifact: Artifact, archive: Path) -> bytes:
+    """An artifact as it was when it was reported on.
+
+    Raises:
+        KinspectError: it has gone since, or has changed.
+    """
+    failed = f"{archive}: cannot be written: {artifact.path}"
+    try:
+        data = artifact.path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise KinspectError(f"{failed} cannot be read ({reason})", "run again") from None
+    if hashlib.sha256(data).hexdigest() != artifact.sha256:
+        raise KinspectError(f"{failed} has changed since it was read", "run again")
+    return data
+
+
+def load(path: Path, cache: Path) -> Report:
+    """Reads an archive; see `opened`."""
+    return opened(path, cache).report()
+
+
+def opened(path: Path, cache: Path, kinds: frozenset[str] | None = None) -> SavedReport:
+    """Opens an archive; its artifacts are laid out by sha256 under `cache`, checked.
+
+    Args:
+        path: the archive.
+        cache: a folder.
+        kinds: which artifacts are wanted; None: all.
+
+    Raises:
+        KinspectError: it is not such an archive, or is damaged.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            text = limits.zip_member(archive, archive.getinfo(_REPORT), str(path))
+            report = SavedReport.open(text, str(path), cache, kinds)
+            unpacked: set[str] = set()
+            wanted = report.digests()
+            counted = limits.artifact_budget(str(path), path.stat().st_size)
+            for info in archive.infolist():
+                digest = info.filename.removeprefix(_ARTIFACTS)
+                if info.filename.startswith(_ARTIFACTS) and digest in wanted:
+                    _unpack(archive, info, cache, path, counted)
+                    unpacked.add(digest)
+            # What lies in the folder from before is believed by its content alone.
+            for digest in report.digests() - unpacked:
+                _drop_if_changed(cache / digest, digest)
+            return report
+    except KeyError:
+        raise KinspectError(f"{path}: no {_REPORT} in it", _AGAIN) from None
+    except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError) as error:
+        # ValueError: names and dates of its table of contents that Python cannot make sense of.
+        raise KinspectError(f"{path}: not a readable .kinspect archive ({error})", _AGAIN) from None
+
+
+def _drop_if_changed(place: Path, digest: str) -> None:
+    if place.is_file() and sha256_of(place) != digest:
+        place.unlink()
+
+
+def _unpack(
+    archive: zipfile.ZipFile,
+    info: zipfile.ZipInfo,
+    cache: Path,
+    path: Path,
+    counted: limits.Budget,
+) -> None:
+    digest = info.filename.removeprefix(_ARTIFACTS)
+    place = cache / digest
+    found = hashlib.sha256()
+    pieces = limits.zip_pieces(archive, info, str(path), counted)
+    try:
+        if place.is_file() and sha256_of(place) == digest:
+            for piece in pieces:
+                found.update(piece)
+            _check(found.hexdigest(), digest, path)
+            return
+        cache.mkdir(parents=True, exist_ok=True)
+        with replacing(place) as out:
+            for piece in pieces:
+                found.update(piece)
+                out.write(piece)
+            _check(found.hexdigest(), digest, path)
+    except OSError as error:
+        raise unwritable(
+            f"the cache folder {cache}",
+            error,
+            "set KINSPECT_CACHE_DIR to a folder that can be written",
+        ) from None
+
+
+def _check(found: str, digest: str, path: Path) -> None:
+    if found != digest:
+        raise KinspectError(f"{path}: artifact {digest[:12]} is damaged", _AGAIN)

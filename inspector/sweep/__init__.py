@@ -1,4 +1,0 @@
-"""What a sweep is made of: axes, points, figures, tables, the Pareto front. Pure values.
-
-`inspector/runs/sweeping.py` compiles one; `render/sweep*.py` print one.
-"""
