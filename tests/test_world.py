@@ -737,6 +737,7 @@ def test_torch_features_around_kernels(world: World) -> None:
     assert event.elapsed_time(event) > 0
     assert torch.cuda.memory_stats()["allocated_bytes.all.peak"] == 0
     assert torch.accelerator.current_accelerator().type == "cuda"
+    assert torch.get_device_module() is torch.cuda
     assert torch._C._cuda_getCurrentRawStream(0) == 0
     buffer = torch._C._dynamo.guards._empty_strided_cuda((2, 3), (3, 1), torch.float16)
     assert (buffer.is_cuda, buffer.shape, buffer.dtype) == (True, (2, 3), torch.float16)
