@@ -57,6 +57,25 @@ def test_types_are_stated_where_nothing_launches() -> None:
     assert suggested_types(ast.parse("x = 1"), set()) is None
 
 
+def test_what_is_loaded_for_an_address_is_an_integer() -> None:
+    source = """
+    @triton.jit
+    def kernel(x, w, starts, lengths, table, y, BLOCK: tl.constexpr):
+        start = tl.load(starts + tl.program_id(0))
+        places = tl.load(table + start + tl.arange(0, BLOCK))
+        row = places * 64
+        x = x + start * 64
+        value = tl.load(x + tl.arange(0, BLOCK))
+        for k in range(0, tl.load(lengths)):
+            value = value * tl.load(w + k)
+        tl.store(y + row, value)
+    """
+    found = suggested_types(ast.parse(textwrap.dedent(source)), {"kernel"})
+    assert found is not None
+    floats, integers = "*fp16:16", "*i32:16"
+    assert found.types == (floats, floats, integers, integers, integers, floats)
+
+
 def test_what_leads_to_no_launch_is_not_called() -> None:
     assert suggested("def other(x):\n    return x + 1") == []
 

@@ -124,7 +124,7 @@ def suggested_types(tree: ast.Module, kernels: Collection[str]) -> StatedTypes |
 
 def _stated(kernel: ast.FunctionDef, name: str) -> str:
     if _is_pointer(kernel, name):
-        return "*fp16:16"
+        return "*i32:16" if _holds_places(kernel, name) else "*fp16:16"
     return "fp32" if any(word in name for word in FRACTIONS) else "i32"
 
 
@@ -244,6 +244,48 @@ def _is_pointer(kernel: ast.FunctionDef, name: str) -> bool:
         if any(_last(inner) == name for place in places for inner in ast.walk(place)):
             return True
     return name.lower().endswith(("ptr", "pointer"))
+
+
+def _holds_places(kernel: ast.FunctionDef, name: str) -> bool:
+    """Whether what a kernel loads from there becomes part of an address, or bounds a loop."""
+    assigned = [
+        (_last(node.targets[0]), node.value)
+        for node in ast.walk(kernel)
+        if isinstance(node, ast.Assign) and len(node.targets) == 1
+    ]
+    read = {target for target, value in assigned if any(_loads(value))}
+    places: list[ast.AST] = []
+    for node in ast.walk(kernel):
+        if isinstance(node, ast.Call) and node.args and _last(node.func) in ACCESSES:
+            places.append(node.args[0])
+        elif isinstance(node, ast.Call) and _last(node.func) == "range":
+            places += node.args
+    parameters = [*kernel.args.posonlyargs, *kernel.args.args]
+    pointers = {one.arg for one in parameters if _is_pointer(kernel, one.arg)} - read
+    places += [
+        value for target, value in assigned if target in pointers and isinstance(value, ast.BinOp)
+    ]
+    loaded: set[str] = set()
+    before = -1
+    while before != len(loaded):
+        before = len(loaded)
+        for target, value in assigned:
+            inside = {inner for load in _loads(value) for inner in ast.walk(load)}
+            own = any(_last(inner) == name for inner in inside)
+            passed = any(_last(inner) in loaded for inner in {*ast.walk(value)} - inside)
+            if target and target not in pointers and (own or passed):
+                loaded.add(target)
+    within = [load for place in places for load in _loads(place)]
+    if any(_last(inner) == name for load in within for inner in ast.walk(load)):
+        return True
+    return any(_last(inner) in loaded for place in places for inner in ast.walk(place))
+
+
+def _loads(value: ast.AST) -> Iterator[ast.AST]:
+    """The addresses that an expression loads from."""
+    for node in ast.walk(value):
+        if isinstance(node, ast.Call) and node.args and _last(node.func) == "load":
+            yield node.args[0]
 
 
 class _Uses(ast.NodeVisitor):
