@@ -726,6 +726,17 @@ def test_operators_that_a_library_overrides(world: World) -> None:
 
 
 @in_world()
+def test_meta_tensors_are_nowhere(world: World) -> None:
+    x, large = torch.ones(3, device="cuda"), torch.empty(1 << 20, device="meta")
+    made = [large, large + 1, x.to("meta"), torch.zeros_like(x, device="meta")]
+    made += [x.new_empty(4, device="meta"), torch.ones(1 << 20).to("meta")]
+    assert {(type(one), one.device.type) for one in made} == {(torch.Tensor, "meta")}
+    with torch.device("meta"):
+        layer = nn.Linear(1024, 1024)
+    assert layer.to_empty(device="cuda").weight.is_cuda
+
+
+@in_world()
 def test_torch_features_around_kernels(world: World) -> None:
     checkpoint = importlib.import_module("torch.utils.checkpoint").checkpoint
     x = torch.randn(4, 8, device="cuda", requires_grad=True)
