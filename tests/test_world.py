@@ -737,6 +737,17 @@ def test_meta_tensors_are_nowhere(world: World) -> None:
 
 
 @in_world()
+def test_a_parameters_class_makes_parameters(world: World) -> None:
+    weight = nn.Linear(4, 4).cuda().weight
+    other = type(weight)(weight.cpu(), requires_grad=False, **vars(weight))
+    assert isinstance(other, nn.Parameter)
+    assert not other.requires_grad
+    assert type(weight)(weight.to("meta"), requires_grad=True).device.type == "meta"
+    assert type(weight)(2, 3).shape == (2, 3)
+    assert not isinstance(type(weight)([1.0]), nn.Parameter)
+
+
+@in_world()
 def test_torch_features_around_kernels(world: World) -> None:
     checkpoint = importlib.import_module("torch.utils.checkpoint").checkpoint
     x = torch.randn(4, 8, device="cuda", requires_grad=True)
