@@ -48,6 +48,7 @@ def run_tests(path: str, emit: Emit, most: int | None) -> None:
         return
     plugin = Plugin(most)
     options = ["-q", "-s", "-p", "no:cacheprovider", "--assert=plain", "-W", "ignore"]
+    options += ["-p", "no:unraisableexception"]  # which collects garbage five times at the end
     stderr = io.StringIO()
     with contextlib.redirect_stderr(stderr):
         status = int(pytest.main([path, *options], plugins=[plugin]))
