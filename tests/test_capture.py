@@ -365,6 +365,24 @@ def test_endless_scripts_and_forks(capture: Any) -> None:
     assert "still running after 15 s" in error["message"]
 
 
+def test_endless_tests(capture: Any) -> None:
+    body = """
+    import pytest
+
+    @pytest.mark.xfail
+    @pytest.mark.parametrize("warps", [1, 2, 4])
+    def test_expected_to_fail(warps):
+        run_copy(torch.randn(64, device="cuda"), num_warps=warps)
+        while True:
+            pass
+    """
+    report, _ = capture(body, "--capture-limit", "15", name="test_endless.py")
+    ((_, variant),) = variants(report)
+    assert variant["options"]["num_warps"] == 1
+    (error,) = report["errors"]
+    assert "still running after 15 s" in error["message"]
+
+
 def test_kernels_that_cannot_be_lowered(capture: Any) -> None:
     body = """
     @triton.jit

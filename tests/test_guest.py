@@ -426,6 +426,25 @@ def test_an_endless_file_is_ended_with_what_it_started(worker: Worker, tmp_path:
     assert not _runs(pid)
 
 
+def test_a_file_that_is_slow_to_let_go_is_said_once_to_be_late(
+    worker: Worker, tmp_path: Path
+) -> None:
+    body = """
+    import signal, time
+    class Slow:
+        def __del__(self):
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+            time.sleep(60)
+    def work():
+        slow = Slow()
+        while True:
+            pass
+    work()
+    """
+    error = only_error(capture(worker, tmp_path, body, time_limit=12.0))
+    assert "still running after 12 s" in error.message
+
+
 def test_a_job_does_not_outlive_a_killed_host(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     script = tmp_path / "endless.py"

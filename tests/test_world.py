@@ -387,6 +387,12 @@ def test_the_management_library_tells_of_the_gpu(world: World) -> None:
     smi.amdsmi_init()
     (gpu,) = smi.amdsmi_get_processor_handles()
     assert smi.amdsmi_get_gpu_asic_info(gpu)["target_graphics_version"] == "gfx950"
+    assert smi.amdsmi_get_gpu_asic_info(gpu)["device_id"] == "0x75a3"
+    assert smi.amdsmi_get_gpu_memory_total(gpu, smi.AmdSmiMemoryType.VRAM) == 288 << 30
+    with pytest.raises(smi.AmdSmiException, match="amdsmi_get_fan: AMDSMI_STATUS_NOT_SUPPORTED"):
+        smi.amdsmi_get_fan(gpu)
+    assert smi.AmdSmiInitFlags.INIT_AMD_GPUS is not None
+    assert issubclass(smi.AmdSmiRetryException, smi.AmdSmiException)
 
 
 @in_world()
@@ -720,6 +726,28 @@ def test_operators_that_a_library_overrides(world: World) -> None:
 
 
 @in_world()
+def test_meta_tensors_are_nowhere(world: World) -> None:
+    x, large = torch.ones(3, device="cuda"), torch.empty(1 << 20, device="meta")
+    made = [large, large + 1, x.to("meta"), torch.zeros_like(x, device="meta")]
+    made += [x.new_empty(4, device="meta"), torch.ones(1 << 20).to("meta")]
+    assert {(type(one), one.device.type) for one in made} == {(torch.Tensor, "meta")}
+    with torch.device("meta"):
+        layer = nn.Linear(1024, 1024)
+    assert layer.to_empty(device="cuda").weight.is_cuda
+
+
+@in_world()
+def test_a_parameters_class_makes_parameters(world: World) -> None:
+    weight = nn.Linear(4, 4).cuda().weight
+    other = type(weight)(weight.cpu(), requires_grad=False, **vars(weight))
+    assert isinstance(other, nn.Parameter)
+    assert not other.requires_grad
+    assert type(weight)(weight.to("meta"), requires_grad=True).device.type == "meta"
+    assert type(weight)(2, 3).shape == (2, 3)
+    assert not isinstance(type(weight)([1.0]), nn.Parameter)
+
+
+@in_world()
 def test_torch_features_around_kernels(world: World) -> None:
     checkpoint = importlib.import_module("torch.utils.checkpoint").checkpoint
     x = torch.randn(4, 8, device="cuda", requires_grad=True)
@@ -737,6 +765,7 @@ def test_torch_features_around_kernels(world: World) -> None:
     assert event.elapsed_time(event) > 0
     assert torch.cuda.memory_stats()["allocated_bytes.all.peak"] == 0
     assert torch.accelerator.current_accelerator().type == "cuda"
+    assert torch.get_device_module() is torch.cuda
     assert torch._C._cuda_getCurrentRawStream(0) == 0
     buffer = torch._C._dynamo.guards._empty_strided_cuda((2, 3), (3, 1), torch.float16)
     assert (buffer.is_cuda, buffer.shape, buffer.dtype) == (True, (2, 3), torch.float16)

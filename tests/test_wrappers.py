@@ -43,6 +43,50 @@ def test_arguments_are_guessed_from_their_use(parameters: str, body: str, argume
     assert suggested(f"def f({parameters}):\n    {body}") == [f"f({arguments})"]
 
 
+def test_shapes_are_those_that_docstrings_state() -> None:
+    source = '''
+    def _launch(x, gain, weight, lengths, table):
+        """
+        Args:
+            x (torch.Tensor): what comes in, of
+                shape `[B, T, hidden]`.
+            gain: (hidden,) the norm's.
+            lengths (Optional[torch.Tensor]): no shape is told.
+            table (int, optional): nor here.
+        """
+        kernel[(x.shape[2],)](x, gain, lengths.stride(0), table.stride(1), 64)
+
+    def public(x, gain, weight, lengths, table):
+        """Fused, for a packed `weight: (3 * hidden, hidden)`."""
+        _launch(x, gain, weight, lengths, table)
+        flag = x.dtype == torch.bfloat16
+    '''
+    half = ", dtype='bfloat16')"
+    given = ("2, 1024, 64", "64", "192, 64", "1024, 1024", "1024, 1024")
+    assert suggested(source) == [f"public({', '.join(f'T({one}{half}' for one in given)})"]
+
+
+@pytest.mark.parametrize(
+    ("told", "extents"),
+    [
+        ("x: (M, K) and more", "1024, 1024"),
+        ("x: [B, T, H, K]", "2, 1024, 8, 64"),
+        ("x (Tensor): (batch, heads, seq_len, head_dim)", "2, 8, 1024, 64"),
+        ("x: (16, N // 2 + 1)", "16, 513"),
+        ("x: (N * N * 100, 2 - N)", "65536, 1"),
+        ("x: (B, see below)", "1024, 1024"),
+        ("x: (int, optional)", "1024, 1024"),
+        ("x: (0, -1)", "1024, 1024"),
+        ("xs: (4, 4)", "1024, 1024"),
+        ("x: what it is\n\nReturns:\n    (B, N, K)", "1024, 1024"),
+    ],
+)
+def test_shapes_in_docstrings(told: str, extents: str) -> None:
+    text = textwrap.indent(told, "    ")
+    source = f'def f(x):\n    """F.\n\n{text}\n    """\n    kernel[(1,)](x, x, 1, 1, 64)\n'
+    assert suggested(source) == [f"f(T({extents}))"]
+
+
 def test_types_are_stated_where_nothing_launches() -> None:
     stated = suggested_types(ast.parse(KERNELS), {"kernel"})
     assert stated == StatedTypes("kernel", ("*fp16:16", "*fp16:16", "i32", "fp32"), ("BLOCK",))
@@ -51,6 +95,25 @@ def test_types_are_stated_where_nothing_launches() -> None:
     assert found is not None
     assert found.kernel == "outer"
     assert suggested_types(ast.parse("x = 1"), set()) is None
+
+
+def test_what_is_loaded_for_an_address_is_an_integer() -> None:
+    source = """
+    @triton.jit
+    def kernel(x, w, starts, lengths, table, y, BLOCK: tl.constexpr):
+        start = tl.load(starts + tl.program_id(0))
+        places = tl.load(table + start + tl.arange(0, BLOCK))
+        row = places * 64
+        x = x + start * 64
+        value = tl.load(x + tl.arange(0, BLOCK))
+        for k in range(0, tl.load(lengths)):
+            value = value * tl.load(w + k)
+        tl.store(y + row, value)
+    """
+    found = suggested_types(ast.parse(textwrap.dedent(source)), {"kernel"})
+    assert found is not None
+    floats, integers = "*fp16:16", "*i32:16"
+    assert found.types == (floats, floats, integers, integers, integers, floats)
 
 
 def test_what_leads_to_no_launch_is_not_called() -> None:

@@ -87,6 +87,7 @@ class Capturing:
         os.makedirs(work, exist_ok=True)
         request["cwd"] = self._request.get("cwd") or work
         self._generated: dict[str, dict[str, Any]] = {}
+        self._late = False  # the script said itself that its time was up
         self._repeat(MODES[request["mode"]], request, suffix)
         self._explore(request, suffix)
         late = max(request["deadline"], time.monotonic() + GENERATED_SECONDS)
@@ -124,7 +125,7 @@ class Capturing:
             request["folder"] = os.path.join(self._folder, f"world{suffix}-{number}")
             os.makedirs(request["folder"], exist_ok=True)
             last, outcome = self._child(module.capture, request)
-            if "end" in last:
+            if "end" in last or (self._late and outcome.reason == "timeout"):
                 return
             if "retry" in last:
                 self._prepare(request, last["retry"])
@@ -156,6 +157,7 @@ class Capturing:
                 elif "asked" in record:
                     self._asked = record["asked"]
                 elif "end" not in record and "retry" not in record:
+                    self._late |= bool(record.pop("late", False))
                     self._send(record)
 
         outcome = run_forked(

@@ -29,7 +29,7 @@ IDLE_SECONDS = 60.0
 REPEATING_SECONDS = 15.0
 MANY_LAUNCHES = 500
 """One that launched the same over and over meanwhile, a training loop, has after a shorter time."""
-MARGIN_SECONDS = 2.0
+MARGIN_SECONDS = 5.0
 """How long before the end of its time a script is stopped, to write out what it left."""
 
 
@@ -129,7 +129,7 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         if recorder.captured:
             message += f"; the {recorder.captured} specialisations until then are reported"
         hint = "give it less to do after --, stop it by --first N, or raise --capture-limit"
-        emit(error("capture", message, hint, place=path))
+        emit({**error("capture", message, hint, place=path), "late": True})
     except BaseException as stopped:
         # A script's own `except` may fail while it looks at our word to stop.
         failure = None if _is_enough(stopped) else stopped

@@ -48,6 +48,7 @@ def run_tests(path: str, emit: Emit, most: int | None) -> None:
         return
     plugin = Plugin(most)
     options = ["-q", "-s", "-p", "no:cacheprovider", "--assert=plain", "-W", "ignore"]
+    options += ["-p", "no:unraisableexception"]  # which collects garbage five times at the end
     stderr = io.StringIO()
     with contextlib.redirect_stderr(stderr):
         status = int(pytest.main([path, *options], plugins=[plugin]))
@@ -132,8 +133,20 @@ class Plugin:
             text = getattr(crash, "message", None) or str(report.longrepr)
             self.failures.append(f"{name}: {one_line(text)[:MOST_TEXT]}")
 
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> None:
+        """Stops at our own interrupts in a test, and hides them from pytest.
+
+        It would take one for a failure, which may be the expected one, and read the source of all
+        that was running then, which takes longer than there is time left.
+        """
+        failure = call.excinfo.value if call.excinfo is not None else None
+        if isinstance(failure, INTERRUPTS):
+            self.stopped.append(failure)
+            item.session.shouldstop = type(failure).__name__
+            call.excinfo = None
+
     def pytest_exception_interact(self, node: Any, call: Any, report: Any) -> None:
-        """Stops at our own interrupts, and at files that cannot be imported.
+        """Stops at our own interrupts elsewhere, and at files that cannot be imported.
 
         pytest takes the ones for a test's failure and the others for text.
         """

@@ -10,6 +10,8 @@ import ast
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from .docstrings import Shape, extents, stated_shape
+
 SHAPES: Mapping[int, str] = {
     0: "",
     1: "1024",
@@ -31,6 +33,7 @@ ACCESSES = frozenset(
 FRACTIONS = ("alpha", "beta", "eps", "prob", "scale")
 MOST_FOLLOWED = 4
 """Calls within the file that a parameter is followed through."""
+BFLOAT16 = "bfloat16"
 SCALARS: Mapping[str, str] = {"int": "1024", "float": "1.0", "bool": "True", "str": "'...'"}
 
 
@@ -124,7 +127,7 @@ def suggested_types(tree: ast.Module, kernels: Collection[str]) -> StatedTypes |
 
 def _stated(kernel: ast.FunctionDef, name: str) -> str:
     if _is_pointer(kernel, name):
-        return "*fp16:16"
+        return "*i32:16" if _holds_places(kernel, name) else "*fp16:16"
     return "fp32" if any(word in name for word in FRACTIONS) else "i32"
 
 
@@ -194,29 +197,42 @@ def _call(function: _Function, file: _File) -> str:
     given = function.node.args
     positional = [*given.posonlyargs, *given.args]
     required = positional[: len(positional) - len(given.defaults)]
-    arguments = [_argument(function, one, file) for one in required[function.is_bound :]]
+    arguments = [(one, "") for one in required[function.is_bound :]]
     arguments += [
-        f"{one.arg}={_argument(function, one, file)}"
+        (one, f"{one.arg}=")
         for one, default in zip(given.kwonlyargs, given.kw_defaults)
         if default is None
     ]
-    return f"{function.name}({', '.join(arguments)})"
+    uses = {one.arg: _uses(function, one, file) for one, _ in arguments}
+    sizes = extents(its.shape for its in uses.values() if its.shape is not None)
+    if any(its.dtype == BFLOAT16 for its in uses.values()):  # halves of two kinds do not mix
+        for its in uses.values():
+            its.dtype = its.dtype or BFLOAT16
+    texts = [keyword + _argument(one, uses[one.arg], sizes) for one, keyword in arguments]
+    return f"{function.name}({', '.join(texts)})"
 
 
-def _argument(function: _Function, parameter: ast.arg, file: _File) -> str:
+def _uses(function: _Function, parameter: ast.arg, file: _File) -> _Uses:
+    uses = _Uses(parameter.arg, file)
+    uses.read(function.node)
+    return uses
+
+
+def _argument(parameter: ast.arg, uses: _Uses, sizes: Mapping[Shape, str]) -> str:
     annotation = parameter.annotation
     kind = _last(annotation) if annotation is not None else ""
     if kind in SCALARS:
         return SCALARS[kind]
-    uses = _Uses(parameter.arg, file)
-    uses.visit(function.node)
     if kind != "Tensor" and not uses.is_tensor and uses.is_number:
         fraction = any(word in parameter.arg for word in FRACTIONS)
         return SCALARS["float" if fraction else "int"]
     rank = uses.rank if uses.rank is not None else max(2, uses.least_rank)
-    extents = SHAPES.get(rank, SHAPES[4])
+    said = SHAPES.get(rank, SHAPES[4])
+    shape = uses.shape or ()
+    if shape and len(shape) >= uses.least_rank and uses.rank in (None, len(shape)):
+        said = sizes[shape]
     dtype = f", dtype={uses.dtype!r}" if uses.dtype is not None else ""
-    return f"T({extents}{dtype})"
+    return f"T({said}{dtype})"
 
 
 def _parameter(
@@ -246,6 +262,48 @@ def _is_pointer(kernel: ast.FunctionDef, name: str) -> bool:
     return name.lower().endswith(("ptr", "pointer"))
 
 
+def _holds_places(kernel: ast.FunctionDef, name: str) -> bool:
+    """Whether what a kernel loads from there becomes part of an address, or bounds a loop."""
+    assigned = [
+        (_last(node.targets[0]), node.value)
+        for node in ast.walk(kernel)
+        if isinstance(node, ast.Assign) and len(node.targets) == 1
+    ]
+    read = {target for target, value in assigned if any(_loads(value))}
+    places: list[ast.AST] = []
+    for node in ast.walk(kernel):
+        if isinstance(node, ast.Call) and node.args and _last(node.func) in ACCESSES:
+            places.append(node.args[0])
+        elif isinstance(node, ast.Call) and _last(node.func) == "range":
+            places += node.args
+    parameters = [*kernel.args.posonlyargs, *kernel.args.args]
+    pointers = {one.arg for one in parameters if _is_pointer(kernel, one.arg)} - read
+    places += [
+        value for target, value in assigned if target in pointers and isinstance(value, ast.BinOp)
+    ]
+    loaded: set[str] = set()
+    before = -1
+    while before != len(loaded):
+        before = len(loaded)
+        for target, value in assigned:
+            inside = {inner for load in _loads(value) for inner in ast.walk(load)}
+            own = any(_last(inner) == name for inner in inside)
+            passed = any(_last(inner) in loaded for inner in {*ast.walk(value)} - inside)
+            if target and target not in pointers and (own or passed):
+                loaded.add(target)
+    within = [load for place in places for load in _loads(place)]
+    if any(_last(inner) == name for load in within for inner in ast.walk(load)):
+        return True
+    return any(_last(inner) in loaded for place in places for inner in ast.walk(place))
+
+
+def _loads(value: ast.AST) -> Iterator[ast.AST]:
+    """The addresses that an expression loads from."""
+    for node in ast.walk(value):
+        if isinstance(node, ast.Call) and node.args and _last(node.func) == "load":
+            yield node.args[0]
+
+
 class _Uses(ast.NodeVisitor):
     """What a function's text says of one of its parameters.
 
@@ -263,6 +321,14 @@ class _Uses(ast.NodeVisitor):
         self.rank: int | None = None
         self.least_rank = 0
         self.dtype: str | None = None
+        self.shape: Shape | None = None
+
+    def read(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """Takes in what the text of a function says, its docstring first."""
+        others = {one.arg for one in ast.walk(function.args) if isinstance(one, ast.arg)}
+        docstring = ast.get_docstring(function) or ""
+        self.shape = stated_shape(docstring, self._name, others - {self._name})
+        self.visit(function)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         self.is_tensor |= self._is_it(node.value) and node.attr in OF_TENSORS
@@ -344,7 +410,8 @@ class _Uses(ast.NodeVisitor):
         if name is None:
             return
         inner = _Uses(name, self._file, self._depth + 1)
-        inner.visit(function.node)
+        inner.read(function.node)
+        self.shape = self.shape or inner.shape
         self.is_tensor |= inner.is_tensor
         self.is_number |= inner.is_number
         self.rank = self.rank if self.rank is not None else inner.rank

@@ -1,21 +1,42 @@
 """AMD's management library for Python, as far as libraries ask it whether there is a GPU and which.
 
 https://rocm.docs.amd.com/projects/amdsmi, Python API: `amdsmi_get_processor_handles`,
-`amdsmi_get_gpu_asic_info`, `amdsmi_topo_get_link_type`.
+`amdsmi_get_gpu_asic_info`, `amdsmi_get_gpu_memory_total`, `amdsmi_topo_get_link_type`. Libraries
+take a dozen of its names in one import, and do without all of them where one is not there: those
+that nothing is known of can be imported too, and answer that they are not supported.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
+from enum import IntEnum
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from .device import Device
 from .rocm import VERSION
+from .stubs import Inert
 
 NAME = "amdsmi"
 VENDOR = "0x1002"
+NOT_AVAILABLE = "N/A"
+"""The library's own word for what it cannot tell."""
+NOT_SUPPORTED = 2
+"""AMDSMI_STATUS_NOT_SUPPORTED."""
+DEVICE_IDS: Mapping[str, str] = MappingProxyType(
+    {
+        "gfx90a": "0x740c",
+        "gfx942": "0x74a1",
+        "gfx950": "0x75a3",
+        "gfx1100": "0x744c",
+        "gfx1150": "0x150e",
+        "gfx1151": "0x1586",
+        "gfx1201": "0x7550",
+    }
+)
+"""PCI ids (pci.ids, 1002) of the products that the targets are taken for."""
 
 
 class SmiFinder:
@@ -30,7 +51,7 @@ class SmiFinder:
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The module, with what it can answer."""
-        module = ModuleType(spec.name, __doc__)
+        module = SmiModule(spec.name, __doc__)
         vars(module).update(_names(self._device))
         return module
 
@@ -43,8 +64,49 @@ def install(device: Device) -> None:
     sys.meta_path.append(SmiFinder(device))
 
 
+class SmiModule(ModuleType):
+    """The library: of what it has nothing to say it says so when it is asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("amdsmi_"):
+            return _not_supported(name)
+        if name.startswith("AmdSmi"):
+            return AmdSmiLibraryException if name.endswith("Exception") else Inert()
+        raise AttributeError(name)
+
+
 class AmdSmiException(Exception):  # noqa: N818  (the library's own name)
     """What the library raises."""
+
+
+class AmdSmiLibraryException(AmdSmiException):
+    """An answer that the driver refuses."""
+
+    err_code = NOT_SUPPORTED
+    err_info = "AMDSMI_STATUS_NOT_SUPPORTED"
+
+    def get_error_code(self) -> int:
+        """The status."""
+        return self.err_code
+
+    def get_error_info(self) -> str:
+        """The status in words."""
+        return self.err_info
+
+
+class AmdSmiMemoryType(IntEnum):
+    """Which memory is asked for."""
+
+    VRAM = 0
+    VIS_VRAM = 1
+    GTT = 2
+
+
+def _not_supported(name: str) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        raise AmdSmiLibraryException(f"{name}: {AmdSmiLibraryException.err_info}")
+
+    return function
 
 
 def _names(device: Device) -> dict[str, Any]:
@@ -52,12 +114,14 @@ def _names(device: Device) -> dict[str, Any]:
         "market_name": device.name,
         "vendor_id": VENDOR,
         "vendor_name": "Advanced Micro Devices Inc. [AMD/ATI]",
+        "device_id": DEVICE_IDS.get(device.arch, NOT_AVAILABLE),
         "target_graphics_version": device.arch,
         "num_compute_units": device.compute_units,
     }
     return {
         "AmdSmiException": AmdSmiException,
-        "AmdSmiLibraryException": AmdSmiException,
+        "AmdSmiLibraryException": AmdSmiLibraryException,
+        "AmdSmiMemoryType": AmdSmiMemoryType,
         "amdsmi_init": lambda *_: None,
         "amdsmi_shut_down": lambda: None,
         "amdsmi_get_processor_handles": lambda: [device.name],
@@ -66,6 +130,11 @@ def _names(device: Device) -> dict[str, Any]:
             "vram_total": device.memory_bytes >> 20,
             "vram_used": 0,
         },
+        "amdsmi_get_gpu_memory_total": lambda handle, kind=0: device.memory_bytes,
+        "amdsmi_get_gpu_memory_usage": lambda handle, kind=0: 0,
+        "amdsmi_get_gpu_device_uuid": lambda handle, *_: device.torch_properties()["uuid"],
+        "amdsmi_get_gpu_device_bdf": lambda handle: "0000:01:00.0",
+        "amdsmi_topo_get_numa_node_number": lambda handle: 0,
         "amdsmi_get_rocm_version": lambda: (True, VERSION),
         "amdsmi_topo_get_link_type": lambda one, other: {"hops": 0, "type": 0},
     }

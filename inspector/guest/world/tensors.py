@@ -168,6 +168,12 @@ class DeviceTensor(torch.Tensor):
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """What `type(x)(...)` makes: a parameter on the device has this class, too."""
+        if "requires_grad" in kwargs:  # which torch.Tensor does not take
+            return torch.nn.Parameter(*args[:1], requires_grad=kwargs["requires_grad"])
+        return torch.Tensor(*args, **kwargs)
+
     @classmethod
     def __torch_dispatch__(
         cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None

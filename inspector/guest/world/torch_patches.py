@@ -319,6 +319,7 @@ def _extension_module(device: Device) -> None:
         "_cuda_setStream": None,
         "_nccl_version": RCCL_VERSION,
         "_nccl_version_suffix": b"",
+        "_get_accelerator": torch.device("cuda"),  # what torch.get_device_module() asks
     }
     _set(torch._C, {name: _always(value) for name, value in answers.items()})
     # Inductor's CUDA graphs, which torch._dynamo.reset() imports, ask for a class and a switch.
