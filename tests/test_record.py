@@ -249,6 +249,28 @@ def test_what_others_than_launches_compile_is_recorded_too(machine: Machine) -> 
     assert one.asked == {"num_warps": 2}
 
 
+def test_children_that_are_given_sys_path_are_recorded_too(machine: Machine) -> None:
+    """Inductor compiles in such, and kills them in the end."""
+    body = """
+    import subprocess
+    if len(sys.argv) == 1:
+        path = os.pathsep.join(sys.path)
+        subprocess.run([sys.executable, __file__, "x"], env={**os.environ, "PYTHONPATH": path})
+    else:
+        from triton.compiler import ASTSource
+        source = ASTSource(copy, {"x_ptr": "*fp32", "y_ptr": "*fp32", "n": "i32"}, {"BLOCK": 128})
+        triton.compile(source, target=triton.runtime.driver.active.target)
+        os._exit(0)
+    """
+    status, _, err = machine.run(COPY + textwrap.dedent(body))
+    assert status == 0, err
+    assert "ended without warning" not in err
+    trace = read_trace(machine.trace)
+    (one,) = trace.specializations
+    assert (one.via, one.launches, one.at_least) == ("compile", None, False)
+    assert not any("startup" in path for p in trace.processes for path in p.sys_path)
+
+
 def test_processes_are_merged(machine: Machine) -> None:
     body = """
     import subprocess
@@ -334,7 +356,7 @@ def test_a_hook_that_skips_the_compile_still_does(machine: Machine) -> None:
 
 
 def test_a_process_without_triton_loads_nothing(machine: Machine) -> None:
-    code = "import sys; print([m for m in sys.modules if 'kins' in m or 'json' in m], sys.path[1])"
+    code = "import sys; print([m for m in sys.modules if 'kins' in m or 'json' in m], sys.path[-1])"
     bare = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     status, out, err = machine.record(sys.executable, "-c", code)
     assert out == bare.stdout

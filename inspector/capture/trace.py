@@ -348,6 +348,10 @@ class _Journal:
         self._complete = False
         for line, record in records:
             self._take(record, path, line)
+        # One that only compiled (a worker of Inductor's, which is killed) has no launches to lose.
+        self._complete |= not self._counts and all(
+            one.via == "compile" for one in self.described.values()
+        )
         self.processes = [
             msgspec.structs.replace(p, complete=self._complete) for p in self.processes
         ]

@@ -66,6 +66,7 @@ class Recorder:
 
     def __init__(self, triton: Any, jit: Any, autotuner: Any, folder: str) -> None:
         self._journal = Journal(folder, self._describe)
+        self._ours = os.path.dirname(os.path.abspath(folder)) + os.sep
         self._triton_version = str(getattr(triton, "__version__", "?"))
         self._lock = threading.RLock()
         self._tuning: set[int] = set()  # threads in which an autotuner is timing
@@ -332,9 +333,20 @@ class Recorder:
             "python": platform.python_version(),
             "triton": self._triton_version,
             "torch": str(torch_version) if torch_version is not None else None,
-            "device": _device(),
-            "sys_path": [os.path.abspath(entry) for entry in sys.path if isinstance(entry, str)],
+            "device": _device() if _in_use() else None,
+            "sys_path": [path for path in _search_path() if not path.startswith(self._ours)],
         }
+
+
+def _search_path() -> list[str]:
+    return [os.path.abspath(entry) for entry in sys.path if isinstance(entry, str)]
+
+
+def _in_use() -> bool:
+    """Whether torch, if it is there, uses a GPU: where it only compiles, none is begun."""
+    torch = sys.modules.get("torch")
+    begun = [getattr(getattr(torch, n, None), "is_initialized", None) for n in ("cuda", "xpu")]
+    return torch is None or any(ask is not None and ask() for ask in begun)
 
 
 def _device() -> dict[str, Any] | None:

@@ -81,13 +81,17 @@ def record(triton):  # type: ignore[no-untyped-def]
 
 
 def hand_over():  # type: () -> None
-    """Takes this file's folder off sys.path and runs the sitecustomize that it hid, if any."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != here]
+    """Runs the sitecustomize that this file hid, if any.
+
+    This file's folder stays on sys.path: programs give that to their children as PYTHONPATH
+    (Inductor does so to the processes in which it compiles).
+    """
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 
-    spec = PathFinder.find_spec("sitecustomize")
+    here = os.path.dirname(os.path.abspath(__file__))
+    others = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != here]
+    spec = PathFinder.find_spec("sitecustomize", others)
     if spec is not None and spec.loader is not None:
         module = module_from_spec(spec)
         sys.modules["sitecustomize"] = module
