@@ -27,16 +27,14 @@ NOT_SUPPORTED = 2
 """AMDSMI_STATUS_NOT_SUPPORTED."""
 DEVICE_IDS: Mapping[str, str] = MappingProxyType(
     {
-        "gfx90a": "0x740c",
         "gfx942": "0x74a1",
-        "gfx950": "0x75a3",
         "gfx1100": "0x744c",
         "gfx1150": "0x150e",
         "gfx1151": "0x1586",
         "gfx1201": "0x7550",
     }
 )
-"""PCI ids (pci.ids, 1002) of the products that the targets are taken for."""
+"""PCI ids (pci.ids, 1002) of the products that targets are taken for, as far as they were looked up."""
 
 
 class SmiFinder:
