@@ -327,7 +327,7 @@ def test_a_bug_in_a_capture_is_an_error_record(
 def test_limits_hold_for_one_target_not_for_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kinspect.inspector.capture.targets import resolve_all
+    from kinspect.inspector.capture.resolving import resolve_all
 
     monkeypatch.setenv("KINSPECT_READ_SECONDS", "0.3")
     targets = resolve_all([str(shutil.copy(GOOD, tmp_path / f"{n}.s")) for n in range(2)])

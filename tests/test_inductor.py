@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.capture.options import CaptureOptions
-from kinspect.inspector.capture.targets import kind_of, resolve
+from kinspect.inspector.capture.resolving import resolve
+from kinspect.inspector.capture.targets import kind_of
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.guest.inductor.grids import grid_of
 from kinspect.inspector.guest.inductor.literals import Construction, Symbol, UnreadableError, read

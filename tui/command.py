@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..inspector.capture.targets import resolve
+from ..inspector.capture.resolving import resolve
 from ..inspector.cli.target_options import ScriptCommand, TargetOptions, target_options
 from ..inspector.errors import KinspectError
 

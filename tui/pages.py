@@ -73,10 +73,7 @@ class Page(Screen[None]):
     @property
     def kinspect(self) -> KinspectApp:
         """The application."""
-        from .app import KinspectApp
-
-        assert isinstance(self.app, KinspectApp)
-        return self.app
+        return cast("KinspectApp", self.app)
 
     @property
     def session(self) -> Session:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..inspector.capture.axes import BACKEND_ONLY, Axis, Value, values_of
-from ..inspector.capture.targets import resolve
+from ..inspector.capture.resolving import resolve
 from ..inspector.compare.sweep.names import refuse, unresolved
 from ..inspector.compile.pool import Compiler
 from ..inspector.errors import KinspectError

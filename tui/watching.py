@@ -11,7 +11,8 @@ import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ..inspector.capture.targets import SUFFIXES, resolve
+from ..inspector.capture.resolving import resolve
+from ..inspector.capture.targets import SUFFIXES
 from ..inspector.errors import KinspectError
 from ..inspector.model import KernelReport, SourceLoc
 from ..inspector.pipeline.jobs import Request

@@ -32,7 +32,7 @@ def targets_in(root: Path, archs: Sequence[str] = ()) -> list[Target]:
 
     Args:
         root: the folder.
-        archs: gfx names that were asked for; see `targets.resolve`.
+        archs: gfx names that were asked for; see `resolving.resolve`.
     """
     found: list[Target] = []
     chosen: set[str] = set()

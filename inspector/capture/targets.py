@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ..errors import KinspectError, unforeseen
+from ..errors import KinspectError
 
 Kind = Literal[
     "script", "inductor", "asm", "code_object", "ttir", "ttgir", "report", "archive", "trace"
@@ -79,82 +79,6 @@ class Target:
     fault: KinspectError | None = None
 
 
-def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
-    """The targets that a command-line argument names.
-
-    Args:
-        text: a file, `file.py::kernel`, a module in dots as after `python -m`, or a folder, which
-            means every target in it.
-        archs: gfx names that were asked for: a kernel that is compiled for another one is compiled
-            again from the TTIR beside it. None: each is looked at as what it was compiled for.
-
-    Raises:
-        KinspectError: there is no such file, or nothing in it that kinspect can read.
-    """
-    from . import entries
-
-    name, _, kernel = text.partition("::")
-    path = Path(name)
-    if not path.exists():
-        path = _module(name) or path
-    if path.is_dir():
-        from .folders import targets_in
-
-        found = targets_in(path, archs)
-        if not found:
-            raise KinspectError(
-                f"{name}: no kernels in this folder",
-                "it holds no .py with @triton.jit, .s, .amdgcn, .hsaco, .co, .ttir or .ttgir file",
-            )
-        return [replace(t, kernel=kernel or None) for t in found]
-    if not path.exists():
-        raise KinspectError(f"{name}: no such file", _near(path))
-    if not path.is_file():
-        raise KinspectError(f"{name}: not a regular file", "pass a file or a folder")
-    kind = kind_of(path)
-    if kind is None:
-        known = " ".join(sorted(SUFFIXES))
-        raise KinspectError(f"{name}: not a kind of file that kinspect reads", f"known: {known}")
-    target = Target(path, kind, kernel or None, siblings_of(path, kind))
-    return entries.for_archs(target, archs)
-
-
-_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
-_SOURCE_FOLDERS = (".", "src", "python")
-
-
-def _module(name: str) -> Path | None:
-    """The file of a module that is named as after `python -m`; None where there is none here."""
-    if _MODULE.fullmatch(name) is None:
-        return None
-    for folder in _SOURCE_FOLDERS:
-        path = Path(folder, *name.split("."))
-        for found in (path.with_suffix(".py"), path / "__main__.py"):
-            if found.is_file():
-                return found
-    return None
-
-
-def resolve_all(texts: Sequence[str], archs: Sequence[str] = ()) -> list[Target]:
-    """The targets that several arguments name; see `resolve`.
-
-    One of several that names nothing is a target with that as its fault: the others are worked on.
-
-    Raises:
-        KinspectError: there is one argument, and it names nothing that kinspect can read.
-    """
-    found: list[Target] = []
-    for text in texts:
-        try:
-            found += resolve(text, archs)
-        except Exception as error:
-            fault = _fault(text, error)
-            if len(texts) == 1:
-                raise fault from error
-            found.append(Target(Path(text.partition("::")[0]), "asm", fault=fault))
-    return found
-
-
 def only_of(
     targets: Sequence[Target], kinds: Collection[Kind], message: str, hint: str
 ) -> list[Target]:
@@ -178,19 +102,6 @@ def only_of(
             target = replace(target, fault=fault)
         found.append(target)
     return found
-
-
-def _fault(text: str, error: Exception) -> KinspectError:
-    if isinstance(error, KinspectError):
-        return error
-    if isinstance(error, OSError):
-        where = error.filename if error.filename is not None else text
-        return KinspectError(
-            f"{where}: cannot be read ({error.strerror or error})", "check the path and permissions"
-        )
-    if isinstance(error, ValueError) and "\0" in text:
-        return KinspectError(f"{text!r}: no file is called so", "check the path")
-    return unforeseen(error)
 
 
 def kind_of(path: Path) -> Kind | None:
@@ -244,14 +155,3 @@ def triton_metadata(path: Path | None) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) and "shared" in data else None
-
-
-def _near(path: Path) -> str:
-    from difflib import get_close_matches  # only on the way to an error
-
-    folder = path.parent if path.parent.is_dir() else Path()
-    names = [p.name for p in folder.iterdir()]
-    close = get_close_matches(path.name, names, n=3)
-    if close:
-        return "did you mean " + " or ".join(str(folder / name) for name in close) + "?"
-    return "check the path"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from ..capture.targets import resolve
+from ..capture.resolving import resolve
 from ..compare.diff.pairing import ARCH
 from ..compare.diff.reports import Named, Options, diff_reports, text_of_artifacts
 from ..compare.diff.results import DiffReport

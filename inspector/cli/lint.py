@@ -14,7 +14,8 @@ from typing import Any, TextIO, get_args
 import click
 
 from .. import settings
-from ..capture.targets import kind_of, resolve
+from ..capture.resolving import resolve
+from ..capture.targets import kind_of
 from ..errors import KinspectError
 from ..lint.results import FailOn, LintReport
 from ..lint.rule import Pack

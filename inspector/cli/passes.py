@@ -10,7 +10,7 @@ from typing import TextIO
 import click
 
 from .. import machines
-from ..capture.targets import resolve
+from ..capture.resolving import resolve
 from ..compile.passes import Pass, PassDump, diff, read_passes
 from ..compile.pool import Compiler
 from ..errors import KinspectError

@@ -24,6 +24,8 @@ from ..model import (
 )
 
 UNKNOWN = "?"
+HOT, WARM = 10.0, 2.0
+"""Shares of what was measured of a kernel, %, from which a line of it is marked."""
 SEVERITIES = ("error", "warning", "info")
 _RESOURCES = {
     "vgpr": "VGPRs",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..model import Layout, Metric, Scalar, TtgirModule, TtgirOp, TtgirType
+from ..model import Layout, Scalar, TtgirModule, TtgirOp, TtgirType
 from ..ttgir.buffers import PlainAccess, plain_accesses
 from ..ttgir.conversions import (
     Conversion,
@@ -29,7 +29,6 @@ from ..ttgir.unpipelined import Cause, cause
 from .narrow_operands import narrow_accesses, narrow_operands
 from .options import option
 from .places import of_op
-from .staging import CONVERTS, DIRECT, EPILOGUE, NARROW_OPERANDS, PLAIN, TRIPS, UNPIPELINED
 from .subject import Subject
 
 _UNPIPELINED: Mapping[Cause, tuple[str, str]] = {
@@ -57,27 +56,26 @@ DIRECT_TO_LDS: Mapping[str, tuple[int, ...]] = {
 }
 
 
-def facts(subject: Subject, module: TtgirModule) -> Iterator[Metric]:
-    """Every figure of `staging.SPECS` for a module that was made for an AMD target."""
+Fact = tuple[Mapping[str, Scalar] | None, str]
+"""A figure, and why it is None."""
+
+
+def facts(subject: Subject, module: TtgirModule) -> Iterator[Fact]:
+    """Every figure of `staging.SPECS`, in its order, for a module made for an AMD target."""
     flow = flow_of(module)
     moves = movements(flow)
     found = staging(flow, moves)
-    yield _metric(UNPIPELINED, _unpipelined(subject, flow, found))
-    yield _metric(CONVERTS, _converts(flow, moves))
-    yield _metric(TRIPS, _trips(flow, found))
-    yield _metric(NARROW_OPERANDS, narrow_operands(flow, found))
-    yield _metric(EPILOGUE, _epilogue(flow, moves))
-    yield _metric(PLAIN, _plain(flow))
+    yield _unpipelined(subject, flow, found), ""
+    yield _converts(flow, moves), ""
+    yield _trips(flow, found), ""
+    yield _epilogue(flow, moves), ""
+    yield _plain(flow), ""
+    yield narrow_operands(flow, found), ""
     arch = subject.machine.arch if subject.machine is not None else "an unknown target"
     if arch in DIRECT_TO_LDS:
-        yield _metric(DIRECT, _missed(subject, found, DIRECT_TO_LDS[arch]))
+        yield _missed(subject, found, DIRECT_TO_LDS[arch]), ""
     else:
-        note = f"Triton does not copy memory straight to LDS on {arch}"
-        yield Metric(DIRECT, None, "mapping", "derived", note)
-
-
-def _metric(name: str, value: Mapping[str, Scalar]) -> Metric:
-    return Metric(name, value, "mapping", "derived")
+        yield None, f"Triton does not copy memory straight to LDS on {arch}"
 
 
 def _unpipelined(subject: Subject, flow: Flow, found: Staging) -> dict[str, Scalar]:

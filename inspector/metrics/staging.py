@@ -66,7 +66,9 @@ def compute(subject: Subject) -> Iterator[Metric]:
         from .staged import facts
 
         try:
-            yield from tuple(facts(subject, module))
+            values = tuple(facts(subject, module))
+            for spec, (value, why) in zip(SPECS, values, strict=True):
+                yield Metric(spec.name, value, spec.unit, spec.origin, why)
             return
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             note = "the TTGIR is not as Triton prints it"  # an edited file

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import limits, machines
-from ..capture.targets import Target, resolve_all
+from ..capture.resolving import resolve_all
+from ..capture.targets import Target
 from ..errors import KinspectError, unforeseen
 from ..model import ErrorRecord, KernelReport, Report
 from ..version import VERSION

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .. import limits, machines
-from ..capture.targets import resolve
+from ..capture.resolving import resolve
 from ..errors import KinspectError, unforeseen
 from ..model import Artifact, ErrorRecord, KernelReport, Report
 from ..profile import profile as profiles

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -65,10 +65,7 @@ class ExportScreen(ModalScreen[None]):
     @property
     def kinspect(self) -> KinspectApp:
         """The application."""
-        from ..app import KinspectApp
-
-        assert isinstance(self.app, KinspectApp)
-        return self.app
+        return cast("KinspectApp", self.app)
 
     def compose(self) -> ComposeResult:
         """The field, what the suffixes mean, and a line for what went wrong."""

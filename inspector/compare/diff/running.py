@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from ... import machines
 from ...capture.axes import Axis, Value, axes_of
-from ...capture.targets import Target, only_of, resolve_all
+from ...capture.resolving import resolve_all
+from ...capture.targets import Target, only_of
 from ...compile.pool import Compiler
 from ...errors import KinspectError
 from ...model import ErrorRecord, KernelReport, Variant

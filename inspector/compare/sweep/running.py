@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from ... import machines
 from ...capture.axes import BACKEND_ONLY, Axis, count
+from ...capture.resolving import resolve_all
 from ...capture.script import Found
-from ...capture.targets import Target, only_of, resolve_all
+from ...capture.targets import Target, only_of
 from ...errors import KinspectError, unforeseen
 from ...model import ErrorRecord, Variant
 from ...pipeline.analysis import ANALYSIS_VERSION, Overrides

@@ -14,7 +14,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from ... import machines
-from ...capture.targets import Target, only_of, resolve_all
+from ...capture.resolving import resolve_all
+from ...capture.targets import Target, only_of
 from ...compile.failures import PARSE
 from ...compile.pool import Compiler
 from ...compile.tritons import Interpreter

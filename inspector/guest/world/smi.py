@@ -34,7 +34,7 @@ DEVICE_IDS: Mapping[str, str] = MappingProxyType(
         "gfx1201": "0x7550",
     }
 )
-"""PCI ids (pci.ids, 1002) of the products that targets are taken for, as far as they were looked up."""
+"""PCI ids (pci.ids, 1002) of the products that targets are taken for, where they were looked up."""
 
 
 class SmiFinder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ....inspector.capture.targets import resolve
+from ....inspector.capture.resolving import resolve
 from ....inspector.compare.diff.reports import Options, diff_kernels, finished, text_of_artifacts
 from ....inspector.compare.diff.results import DiffReport, KernelDiff
 from ....inspector.compare.diff.tolerances import Tolerances

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ....inspector.explain.code.spans import STRING, spans, style_of, within_strings
+from ....inspector.explain.view import HOT, WARM
 from ....inspector.model import Finding, KernelReport, LoopReport
 from ...widgets.code import Cell, Span, Text
 
@@ -38,7 +39,7 @@ _MOST_COUNTERS = 3
 _MOST_BARS = 3
 WIDTH = 7
 """Columns of the gutter for what was measured."""
-HOT, WARM, _LITTLE = 10.0, 2.0, 0.05  # shares of what was measured of the kernel, %
+_LITTLE = 0.05  # share of what was measured of the kernel, %
 _INDENT = 8  # of instructions in assembly: LLVM writes a tab
 _SHOWN_INDENT = 2
 
