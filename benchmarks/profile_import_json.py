@@ -26,7 +26,7 @@ DISTINCT = 2000  # records written over and over
 READ = """
 import json, resource, sys, time
 from pathlib import Path
-from kinspect.inspector.rocprof import reading
+from kinspect.inspector.profile import reading
 began = time.process_time()
 recording = reading.read(Path(sys.argv[1]), None, ("results_json",))
 print(json.dumps({

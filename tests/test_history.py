@@ -101,7 +101,7 @@ WRITER = textwrap.dedent(
     from pathlib import Path
     sys.path.insert(0, {tests!r})
     from test_history import BENCH
-    from kinspect.inspector.history.store import History
+    from kinspect.inspector.bench.history.store import History
     history = History(Path(sys.argv[1]))
     print("ready", flush=True)
     sys.stdin.readline()

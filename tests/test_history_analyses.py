@@ -217,7 +217,7 @@ import sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from test_history_analyses import analysis
-from kinspect.inspector.history.store import History
+from kinspect.inspector.bench.history.store import History
 sys.stdin.readline()
 for _ in range(5):
     History(Path(sys.argv[1])).add_analysis(analysis())

@@ -27,12 +27,12 @@ from kinspect.inspector.formats import (
     lint_json,
     lint_md,
     lint_text,
-    lint_view,
     places,
     sarif,
 )
 from kinspect.inspector.lint.results import CheckedKernel, LintReport, Suppressed, Suppression
 from kinspect.inspector.model import ErrorRecord, Finding, Location, SourceLoc
+from kinspect.inspector.printable import printable_columns
 from lxml import etree
 
 HERE = Path(__file__).parent
@@ -163,7 +163,7 @@ def test_plain_text_does_not_load_rich() -> None:
     program = """
         import sys
         from kinspect.inspector.lint.results import LintReport
-        from kinspect.inspector.render import lint_text
+        from kinspect.inspector.formats import lint_text
         lint_text.write(LintReport("x", {}, (), {}, "error", ()), sys.stdout)
         print(sorted({"rich", "xml", "yaml", "torch"} & set(sys.modules)))
     """
@@ -566,7 +566,7 @@ def test_any_text_elsewhere(
 
 @given(ANY | ODD)
 def test_clean_text_is_legal_xml(text: str) -> None:
-    clean = lint_view.clean(text)
+    clean = printable_columns(text)
     root = etree.fromstring(f"<a>{re.sub('[<&>]', '', clean)}</a>".encode())
     assert root.tag == "a"
     assert "".join(c for c in clean if c.isalnum()) == "".join(c for c in text if c.isalnum())

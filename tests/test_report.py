@@ -19,7 +19,7 @@ from kinspect.inspector.report import saved
 from kinspect.inspector.report import types as report_types
 
 HERE = Path(__file__).parent
-SCHEMA = json.loads((HERE.parent / "inspector" / "render" / "report.schema.json").read_text())
+SCHEMA = json.loads((HERE.parent / "inspector" / "report" / "report.schema.json").read_text())
 
 
 def golden() -> ModuleType:

@@ -169,7 +169,7 @@ def test_many_writers_of_one_key(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from kinspect.inspector.compiler import store as module
+from kinspect.inspector.compile import store as module
 store = module.Store(Path(sys.argv[1]))
 real = os.rename
 def die(*names):
