@@ -19,7 +19,7 @@ from kinspect.inspector.machines import load, matrix_cycles, names
 from kinspect.inspector.model import Machine
 
 FOLDER = Path(machines.__file__).parent
-DATA = Path(__file__).parents[1] / "../shared/data/isa"
+DATA = Path(__file__).parent / "data" / "recorded"
 MC, LLC, MCA = (shutil.which(f"{tool}-22") for tool in ("llvm-mc", "llc", "llvm-mca"))
 needs_mc = pytest.mark.skipif(MC is None, reason="llvm-mc-22 is not installed")
 TRIPLE = "amdgcn-amd-amdhsa"
@@ -354,7 +354,6 @@ def test_vendors_peak_matches_cus_and_clock() -> None:
         assert machine.cus * machine.clock_mhz * rate / 1e6 == pytest.approx(tflops, rel=0.005)
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="the recorded schedules are not here")
 def test_cycles_equal_the_recorded_calculator_and_schedule() -> None:
     checked = 0
     for line in (DATA / "mcalc_cycles.txt").read_text().splitlines():
@@ -378,7 +377,6 @@ def test_cycles_equal_the_recorded_calculator_and_schedule() -> None:
     assert checked > 300
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="the recorded mnemonics are not here")
 def test_every_matrix_instruction_has_a_figure() -> None:
     with (DATA / "mnemonics.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -16,11 +16,10 @@ from kinspect.inspector.isa import mnemonics
 from kinspect.inspector.isa.mnemonics import CLASSES, access_bits, classify, lookup, returns_value
 from kinspect.inspector.isa.waits import decode
 
-RECORDED = Path(__file__).parents[1] / "../shared/data/isa/mnemonics.csv"
+RECORDED = Path(__file__).parent / "data" / "recorded/mnemonics.csv"
 MC = shutil.which("llvm-mc-22")
 LLC = shutil.which("llc-22")
 needs_mc = pytest.mark.skipif(MC is None, reason="llvm-mc-22 is not installed")
-needs_recorded = pytest.mark.skipif(not RECORDED.exists(), reason="no recorded mnemonic list")
 
 # One of each kind, from the ISA documents: class, bits, a few traits that must be there.
 KNOWN = """
@@ -252,7 +251,6 @@ def recorded() -> dict[str, list[str]]:
         }
 
 
-@needs_recorded
 def test_every_mnemonic_has_a_class() -> None:
     names = recorded()
     assert len(names) == 2703
@@ -262,7 +260,6 @@ def test_every_mnemonic_has_a_class() -> None:
     assert all(re.fullmatch(re.escape(short) + "_e(32|64)", n) for n, short in stripped.items())
 
 
-@needs_recorded
 def test_waits_are_those_that_name_a_counter() -> None:
     """`wait` is for memory; others, such as `s_wait_alu`, say nothing of what is outstanding."""
     maxima = {"vmcnt": 63, "lgkmcnt": 15}
@@ -275,7 +272,6 @@ def test_waits_are_those_that_name_a_counter() -> None:
     assert decode("s_wait_idle", "") == {}
 
 
-@needs_recorded
 def test_no_pattern_is_dead() -> None:
     raw = yaml.safe_load(Path(mnemonics.__file__).with_name("mnemonics.yaml").read_text())
     names = recorded()
@@ -396,7 +392,6 @@ def test_widths_of_one_of_each_kind_equal_the_assemblers() -> None:
     assert _taken(dict.fromkeys(targets, names)) == {n: {_operand_bits(n)} for n in names}
 
 
-@needs_recorded
 @needs_mc
 def test_all_widths_equal_the_assemblers() -> None:
     by_target: dict[str, list[str]] = defaultdict(list)

@@ -18,7 +18,7 @@ from kinspect.inspector.machines import load, names
 from kinspect.inspector.metrics.occupancy import SPECS, Occupancy, metrics, occupancy
 from kinspect.inspector.model import Demand, Machine
 
-SAMPLE = Path(__file__).parents[1] / "../shared/data/isa/llvm_occupancy_sample.csv"
+SAMPLE = Path(__file__).parent / "data" / "recorded/llvm_occupancy_sample.csv"
 LLC = shutil.which("llc-22")
 # LLVM 20 dropped the pre-production steppings of gfx942, whose features are the same.
 CPU = {"gfx940": "gfx942", "gfx941": "gfx942"}
@@ -153,7 +153,6 @@ def test_metrics_have_the_catalogued_names_and_units() -> None:
 # --------------------------------------------------------------------------- against LLVM
 
 
-@pytest.mark.skipif(not SAMPLE.exists(), reason="the recorded sample is not here")
 def test_reproduces_every_recorded_point_of_both_models() -> None:
     wrong, models = [], set()
     with SAMPLE.open() as file:
