@@ -23,10 +23,10 @@ from kinspect.inspector import machines
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.formats import fault as render
 from kinspect.inspector.host.fault.addresses import asked_by
+from kinspect.inspector.host.fault.objects import find_saved, parse_uri, saved_name
 from kinspect.inspector.host.fault.parse import parse_report
 from kinspect.inspector.host.fault.running import explain, read_reports, report_files
 from kinspect.inspector.host.fault.suspects import outstanding_at, trap_at
-from kinspect.inspector.host.fault.uri import find_saved, parse_uri, saved_name
 from kinspect.inspector.host.fault.values import FaultReport
 from kinspect.inspector.isa.text import parse_text
 

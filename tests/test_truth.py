@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.compile.assembly import culprit
 from kinspect.inspector.compile.diagnostics import scan
+from kinspect.inspector.compile.failures import culprit
 from kinspect.inspector.lint.schema import load_default
 from kinspect.inspector.metrics.dots import multiplied
 from kinspect.inspector.metrics.inline_asm import mnemonics

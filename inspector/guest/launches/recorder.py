@@ -11,11 +11,14 @@ import ast
 import contextlib
 import hashlib
 import importlib
+import importlib.util
+import os
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 from ..cases.case import did_you_mean
@@ -25,7 +28,6 @@ from ..lowering import UnknownOptionError, target
 from ..records import Emit, error, note
 from ..world.assumptions import LOG
 from .kernel import StandInKernel
-from .sites import Sites
 from .writes import written, written_by_source
 
 LAUNCHER = "triton.runtime.jit"
@@ -321,3 +323,44 @@ def _qualname(function: Any) -> str:
 
 def _short(tuning: Mapping[str, Any] | None) -> str | None:
     return ", ".join(f"{k}={v}" for k, v in tuning.items()) if tuning else None
+
+
+# --------------------------------------------------------------------------- where it was launched
+
+
+LIBRARIES = ("triton", "torch", "helion")
+
+
+class Sites:
+    """Finds call sites: the first frame outside of Triton, PyTorch, Helion and this package.
+
+    Args:
+        generated: where code is kept that a compiler wrote, which is not the user's.
+    """
+
+    def __init__(self, generated: Sequence[str] = ()) -> None:
+        folders = [*generated, os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
+        for name in LIBRARIES:
+            spec = importlib.util.find_spec(name)
+            folders += list(spec.submodule_search_locations or ()) if spec is not None else []
+        self._libraries = tuple(os.path.join(os.path.abspath(f), "") for f in folders)
+        self._known: dict[str, bool] = {}
+
+    def current(self) -> dict[str, Any] | None:
+        """`{"file", "line"}` of the code that is launching; None where there is none of the user's.
+
+        Code without a file (`exec` of a string) is passed over: nobody could open it.
+        """
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            name = frame.f_code.co_filename
+            users = self._known.get(name)
+            if users is None:
+                users = self._known[name] = self._is_users(name)
+            if users:
+                return {"file": os.path.abspath(name), "line": frame.f_lineno}
+            frame = frame.f_back
+        return None
+
+    def _is_users(self, name: str) -> bool:
+        return not name.startswith("<") and not os.path.abspath(name).startswith(self._libraries)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 
-from .facts import Fact, Report
+from .facts import Fact, Report, Verdict
 from .host import Host
 from .knobs import judge
-from .software import software_facts
 from .system import gpus, system_facts
 
 
@@ -27,3 +27,59 @@ def check(host: Host, python: str, others: Iterable[Fact] = ()) -> Report:
         *judge(host.environ, bool(found)),
     )
     return Report(facts, found)
+
+
+# --------------------------------------------------------------------------- software
+
+
+GROUP = "software"
+PACKAGES = ("triton", "pytorch-triton-rocm", "torch", "vllm", "aiter", "rocm-sdk-core")
+_OPTIONAL = frozenset({"pytorch-triton-rocm", "vllm", "aiter", "rocm-sdk-core"})
+_ASK = """
+import json, sys
+try:
+    from importlib import metadata
+except ImportError:
+    metadata = None
+found = {}
+for name in sys.argv[1:]:
+    try:
+        found[name] = metadata.version(name)
+    except Exception:
+        found[name] = None
+print(json.dumps({"python": sys.version.split()[0], "packages": found}))
+"""
+
+
+def software_facts(host: Host, python: str) -> Iterator[Fact]:
+    """Versions of the packages in an interpreter's environment."""
+    answer = host.run([python, "-c", _ASK, *PACKAGES])
+    try:
+        said = json.loads(answer or "")
+        packages, version = dict(said["packages"]), str(said["python"])
+    except (ValueError, KeyError, TypeError):
+        yield Fact(
+            GROUP,
+            "python",
+            None,
+            Verdict.UNKNOWN,
+            advice=f"{python} does not answer; name another with --python",
+        )
+        return
+    yield Fact(GROUP, "python", f"{version} ({python})", Verdict.GOOD)
+    for name in PACKAGES:
+        found = packages.get(name)
+        if found is None and name in _OPTIONAL:
+            continue
+        yield Fact(GROUP, name, found, *_torch(found) if name == "torch" else _plain(found))
+
+
+def _plain(version: str | None) -> tuple[Verdict]:
+    return (Verdict.GOOD if version else Verdict.ABSENT,)
+
+
+def _torch(version: str | None) -> tuple[Verdict] | tuple[Verdict, str, str]:
+    """A build for the CPU or for NVIDIA runs nothing on these GPUs."""
+    if version and ("+cpu" in version or "+cu" in version):
+        return Verdict.CHOICE, "a +rocm build, to run on AMD GPUs", "compiling and analysing work"
+    return _plain(version)
