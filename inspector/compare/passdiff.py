@@ -153,20 +153,20 @@ class Dumps:
 
     def _kind(self, pair: tuple[int, int]) -> Kind | None:
         """In what two states differ; None for equal ones."""
-        (one, other), (i, j) = self._sides, pair
-        if one.digest(i) == other.digest(j):
+        (left, right), (i, j) = self._sides, pair
+        if left.digest(i) == right.digest(j):
             return None
-        return kind_of(one.content(i), other.content(j), printed_alike=self._printed_alike)
+        return kind_of(left.content(i), right.content(j), printed_alike=self._printed_alike)
 
     def steps(self) -> tuple[PassStep, ...]:
         """What the sides have for themselves after each pass that both run, in order."""
-        one, other = self._sides
-        found = []
+        left, right = self._sides
+        steps = []
         for i, j in self._pairs[:-1]:
-            ours, theirs = one.contents(i + 1), other.contents(j + 1)
-            name = _name(one.dump.passes[i])
-            found.append(PassStep(name, (i, j), (ours - theirs).total(), (theirs - ours).total()))
-        return tuple(found)
+            ours, theirs = left.contents(i + 1), right.contents(j + 1)
+            name = _name(left.dump.passes[i])
+            steps.append(PassStep(name, (i, j), (ours - theirs).total(), (theirs - ours).total()))
+        return tuple(steps)
 
     def excerpt(self, where: PassDifference, labels: tuple[str, str]) -> str:
         """A unified diff of the modules at the first state in which they differ.
@@ -175,70 +175,70 @@ class Dumps:
         """
         texts, names = [], []
         for label, side, i in zip(labels, self._sides, where.after, strict=True):
-            one = side.dump.passes[i]
+            next_pass = side.dump.passes[i]
             texts.append(side.text(i))
-            names.append(f"{label}, before {_name(one)} (pass {i})")
-        (one_side, other), (i, j) = self._sides, where.after
+            names.append(f"{label}, before {_name(next_pass)} (pass {i})")
+        (left, right), (i, j) = self._sides, where.after
         return unified_diff_of(
             texts[0],
             texts[1],
             (names[0], names[1]),
             where.kind,
-            (one_side.content(i), other.content(j)),
+            (left.content(i), right.content(j)),
         )
 
     def _difference(self, at: int, ranks: Sequence[int]) -> PassDifference:
         """What lies between the pair before `at` and the one at `at`, which differs (more)."""
-        one, other = self._sides
-        left, right = one.dump.passes, other.dump.passes
+        left_side, right_side = self._sides
+        left, right = left_side.dump.passes, right_side.dump.passes
         i, j = self._pairs[at]
         lasts = all(ranks[at:])
         kind = self._kind((i, j)) or "operations"
         if at == 0:
             return PassDifference(None, left[i].stage, (), (), None, None, (i, j), lasts, kind)
-        before = self._pairs[at - 1]
+        last_pair = self._pairs[at - 1]
         # The states just after the pass that both have. Where they differed before in less, it is
         # the rest that parts here.
-        after = (before[0] + 1, before[1] + 1)
-        by_it = self._rank(after) > ranks[at - 1]
+        next_pair = (last_pair[0] + 1, last_pair[1] + 1)
+        by_it = self._rank(next_pair) > ranks[at - 1]
         only: list[tuple[str, ...]] = [(), ()]
         if not by_it:
-            only = [one.changing(after[0], i), other.changing(after[1], j)]
-        mine, theirs = left[before[0]].options, right[before[1]].options
+            only = [left_side.changing(next_pair[0], i), right_side.changing(next_pair[1], j)]
+        mine, theirs = left[last_pair[0]].options, right[last_pair[1]].options
         # Versions before 3.9 print no options.
         options = (mine, theirs) if by_it and mine and theirs and mine != theirs else None
-        shown = after if by_it else (i, j)
+        differing_pair = next_pair if by_it else (i, j)
         return PassDifference(
-            _name(left[before[0]]) if by_it else None,
-            left[before[0]].stage,
+            _name(left[last_pair[0]]) if by_it else None,
+            left[last_pair[0]].stage,
             only[0],
             only[1],
             options,
-            before,
-            shown,
+            last_pair,
+            differing_pair,
             lasts,
-            self._kind(shown) or kind,
+            self._kind(differing_pair) or kind,
         )
 
 
-def kind_of(one: Content, other: Content, *, printed_alike: bool) -> Kind | None:
+def kind_of(left: Content, right: Content, *, printed_alike: bool) -> Kind | None:
     """In what two texts differ whose normal forms are not the same; None for what does not count.
 
     Args:
-        one: the statements of a text.
-        other: those of another.
+        left: the statements of a text.
+        right: those of another.
         printed_alike: see `Dumps`.
     """
-    if one.bare != other.bare:
+    if left.bare != right.bare:
         return "operations"
     if printed_alike:
-        return "order" if one.whole == other.whole else "attributes"
-    return None if one.bare_digest == other.bare_digest else "order"
+        return "order" if left.whole == right.whole else "attributes"
+    return None if left.bare_digest == right.bare_digest else "order"
 
 
 def unified_diff_of(
-    before: str,
-    after: str,
+    left: str,
+    right: str,
     labels: tuple[str, str],
     kind: Kind,
     contents: tuple[Content, Content],
@@ -246,24 +246,24 @@ def unified_diff_of(
     """A unified diff without the hunks that differ in less than the kind says.
 
     Args:
-        before: a module.
-        after: another.
+        left: a module.
+        right: another.
         labels: what to call them.
         kind: in what they differ.
         contents: their statements.
     """
-    diff = unified_diff(before, after, *labels)
+    diff = unified_diff(left, right, *labels)
     if kind == "order":
         return diff
     gone, new = changed_lines(*contents, bare=kind == "operations")
     hunks = list(_hunks(diff))
-    kept = [
+    relevant = [
         hunk
         for hunk in hunks[1:]
         if any(line[1:].strip() in {"-": gone, "+": new}.get(line[:1], ()) for line in hunk)
     ]
-    shown = [hunks[0], *kept] if kept else hunks
-    return "".join(f"{line}\n" for hunk in shown for line in hunk)
+    shown_hunks = [hunks[0], *relevant] if relevant else hunks
+    return "".join(f"{line}\n" for hunk in shown_hunks for line in hunk)
 
 
 def _hunks(diff: str) -> Iterator[list[str]]:
@@ -340,8 +340,8 @@ def _last_beginning(equal: Sequence[bool]) -> int:
     return at
 
 
-def _name(one: Pass) -> str:
-    return one.cli or one.name
+def _name(pass_: Pass) -> str:
+    return pass_.cli or pass_.name
 
 
 def _aligned(left: Sequence[Pass], right: Sequence[Pass]) -> list[tuple[int, int]]:

@@ -106,14 +106,14 @@ def _pairs(
     pairs = []
     a, b = list(left), list(right)
     for key in (_whole, _launched, _name, _base):
-        there: dict[object, list[KernelProfile]] = {}
+        right_by_key: dict[object, list[KernelProfile]] = {}
         for kernel in b:
-            there.setdefault(key(kernel), []).append(kernel)
-        here: dict[object, list[KernelProfile]] = {}
+            right_by_key.setdefault(key(kernel), []).append(kernel)
+        left_by_key: dict[object, list[KernelProfile]] = {}
         for kernel in a:
-            here.setdefault(key(kernel), []).append(kernel)
-        for found, ours in here.items():
-            theirs = there.get(found, [])
+            left_by_key.setdefault(key(kernel), []).append(kernel)
+        for group_key, ours in left_by_key.items():
+            theirs = right_by_key.get(group_key, [])
             if len(ours) == 1 and len(theirs) == 1:
                 pairs.append((ours[0], theirs[0]))
                 a.remove(ours[0])
@@ -206,7 +206,7 @@ def _launch(left: KernelProfile, right: KernelProfile) -> tuple[Change, ...]:
 
 def _metrics(left: Mapping[str, Metric], right: Mapping[str, Metric]) -> tuple[Change, ...]:
     """Measured metrics that differ by a hundredth or more, or that only one side has."""
-    found = []
+    changes = []
     for name in dict.fromkeys([*left, *right]):
         if name.startswith("measured.duration.") or name == "measured.share_of_time":
             continue
@@ -214,8 +214,8 @@ def _metrics(left: Mapping[str, Metric], right: Mapping[str, Metric]) -> tuple[C
         if a == b or (a is not None and b is not None and abs(b - a) < 0.01 * abs(a)):
             continue
         unit = (left.get(name) or right[name]).unit
-        found.append(Change(name.removeprefix("measured."), unit, a, b))
-    return tuple(found)
+        changes.append(Change(name.removeprefix("measured."), unit, a, b))
+    return tuple(changes)
 
 
 def _number(metric: Metric | None) -> float | None:

@@ -152,38 +152,39 @@ def compare(left: Side, right: Side) -> Comparison:
     notes = [
         f"{name} has no {stage.name}: not compared"
         for stage, a, b in texts
-        for name, text, other in ((left.label, a, b), (right.label, b, a))
-        if text is None and other is not None
+        for name, text, other_text in ((left.label, a, b), (right.label, b, a))
+        if text is None and other_text is not None
     ]
     notes += [
-        f"{one.stage} differs in how attributes and pointer types are printed, in nothing else"
-        for one in stages
-        if one.spelled_anew
+        f"{difference.stage} differs in how attributes and pointer types are printed, in nothing"
+        " else"
+        for difference in stages
+        if difference.spelled_anew
     ]
     first = _first(stages)
     if first is None:
         return Comparison(
             left.label, right.label, stages, None, (), (), "", "", figures, tuple(notes)
         )
-    stage, before, after = next(t for t in texts if t[0].name == first.stage)
+    stage, left_text, right_text = next(t for t in texts if t[0].name == first.stage)
     dumps, problem = _dumps(left, right)
     notes += problem
-    both = left.label, right.label
-    notes += _reordered(stages, first.stage, dumps, both, printed_alike)
-    found: tuple[PassDifference, ...] = ()
+    side_labels = left.label, right.label
+    notes += _reordered(stages, first.stage, dumps, side_labels, printed_alike)
+    differences: tuple[PassDifference, ...] = ()
     steps: tuple[PassStep, ...] = ()
     excerpt = ""
     if dumps is not None and stage.name in ("ttgir", "llir"):
         pair = Dumps(*dumps, stage.name, printed_alike=printed_alike)
-        found = pair.differences()
-        if found:
+        differences = pair.differences()
+        if differences:
             steps = pair.steps()
-            excerpt = pair.excerpt(found[-1], (left.label, right.label))
-    if not excerpt and before is not None and after is not None:
+            excerpt = pair.excerpt(differences[-1], (left.label, right.label))
+    if not excerpt and left_text is not None and right_text is not None:
         labels = [f"{stage.name} of {side.label}" for side in (left, right)]
-        texts_shown = stage.plain(before), stage.plain(after)
+        texts_shown = stage.plain(left_text), stage.plain(right_text)
         if first.kind is not None:
-            contents = content_of(before), content_of(after)
+            contents = content_of(left_text), content_of(right_text)
             names = labels[0], labels[1]
             excerpt = unified_diff_of(*texts_shown, names, first.kind, contents)
         else:
@@ -195,9 +196,9 @@ def compare(left: Side, right: Side) -> Comparison:
         right.label,
         stages,
         stage.name,
-        found,
+        differences,
         steps,
-        found[-1].words(left.label, right.label) if found else stage.made_by,
+        differences[-1].words(left.label, right.label) if differences else stage.made_by,
         _short(excerpt),
         figures,
         tuple(notes),
@@ -207,19 +208,19 @@ def compare(left: Side, right: Side) -> Comparison:
 def _stage(
     stage: _Stage, left: str | None, right: str | None, printed_alike: bool
 ) -> StageDifference:
-    same = _same(stage, left, right)
-    if same is not False or stage.name not in _MLIR or left is None or right is None:
-        return StageDifference(stage.name, same)
+    alike = _alike(stage, left, right)
+    if alike is not False or stage.name not in _MLIR or left is None or right is None:
+        return StageDifference(stage.name, alike)
     kind = kind_of(content_of(left), content_of(right), printed_alike=printed_alike)
     if kind is None:
         return StageDifference(stage.name, True, spelled_anew=True)
-    return StageDifference(stage.name, same, kind)
+    return StageDifference(stage.name, alike, kind)
 
 
 def _first(stages: Sequence[StageDifference]) -> StageDifference | None:
     """The first stage that differs in its contents; else the first in another order."""
-    differing = [one for one in stages if one.same is False]
-    contents = [one for one in differing if one.kind != "order"]
+    differing = [stage for stage in stages if stage.same is False]
+    contents = [stage for stage in differing if stage.kind != "order"]
     return next(iter(contents or differing), None)
 
 
@@ -231,16 +232,16 @@ def _reordered(
     printed_alike: bool,
 ) -> Iterator[str]:
     """What to say of the stages before one that differ in order alone."""
-    for one in stages:
-        if one.stage == until:
+    for stage in stages:
+        if stage.stage == until:
             return
-        if one.kind == "order":
+        if stage.kind == "order":
             by: tuple[PassDifference, ...] = ()
-            if dumps is not None and one.stage == "ttgir":
-                pair = Dumps(*dumps, one.stage, printed_alike=printed_alike)
+            if dumps is not None and stage.stage == "ttgir":
+                pair = Dumps(*dumps, stage.stage, printed_alike=printed_alike)
                 by = pair.differences()
             made_by = f", by {by[-1].made_by(*labels)}" if by else ""
-            yield f"{one.stage} differs in the order of operations alone{made_by}"
+            yield f"{stage.stage} differs in the order of operations alone{made_by}"
 
 
 def _printed_alike(left: Side, right: Side) -> bool:
@@ -254,10 +255,10 @@ def _triton_version(side: Side) -> str | None:
     if artifact is None:
         return None
     try:
-        found = json.loads(artifact.path.read_bytes())
+        metadata = json.loads(artifact.path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    version = found.get("triton_version") if isinstance(found, dict) else None
+    version = metadata.get("triton_version") if isinstance(metadata, dict) else None
     return version if isinstance(version, str) else None
 
 
@@ -281,7 +282,7 @@ def _text(side: Side, stage: str) -> str | None:
         ) from error
 
 
-def _same(stage: _Stage, left: str | None, right: str | None) -> bool | None:
+def _alike(stage: _Stage, left: str | None, right: str | None) -> bool | None:
     if left is None or right is None:
         return None
     if left == right:
@@ -290,16 +291,16 @@ def _same(stage: _Stage, left: str | None, right: str | None) -> bool | None:
 
 
 def _dumps(left: Side, right: Side) -> tuple[tuple[PassDump, PassDump] | None, list[str]]:
-    found = []
+    dumps = []
     for side in (left, right):
         artifact = side.artifacts.get("passes")
         if artifact is None:
             return None, [f"{side.label} has no pass dump: passes are not compared"]
         try:
-            found.append(read_passes(artifact.path, side.stage_ends, changes=False))
+            dumps.append(read_passes(artifact.path, side.stage_ends, changes=False))
         except KinspectError as error:
             return None, [f"{side.label}: {error.message}"]
-    return (found[0], found[1]), []
+    return (dumps[0], dumps[1]), []
 
 
 def _short(diff: str) -> str:
@@ -350,12 +351,14 @@ def side_by_side(left: KernelReport | None, right: KernelReport | None) -> tuple
     if left is None or right is None:
         return ()
     classes = sorted({n for n in (*left.metrics, *right.metrics) if n.startswith("count.")})
-    found = list(_figures(KERNEL_FIGURES, left.metrics, right.metrics, "kernel"))
-    found += [f for f in _figures(classes, left.metrics, right.metrics, "kernel") if _counts(f)]
-    one, other = _main_loop(left), _main_loop(right)
-    if one or other:
-        found += [f for f in _figures(LOOP_FIGURES, one, other, "main loop") if _counts(f)]
-    return tuple(found)
+    figures = list(_figures(KERNEL_FIGURES, left.metrics, right.metrics, "kernel"))
+    figures += [f for f in _figures(classes, left.metrics, right.metrics, "kernel") if _counts(f)]
+    left_loop, right_loop = _main_loop(left), _main_loop(right)
+    if left_loop or right_loop:
+        figures += [
+            f for f in _figures(LOOP_FIGURES, left_loop, right_loop, "main loop") if _counts(f)
+        ]
+    return tuple(figures)
 
 
 def _counts(figure: Figure) -> bool:
@@ -369,10 +372,10 @@ def _figures(
     scope: Literal["kernel", "main loop"],
 ) -> Iterator[Figure]:
     for name in names:
-        both = [m for m in (left.get(name), right.get(name)) if m is not None]
-        if both:
+        metrics = [m for m in (left.get(name), right.get(name)) if m is not None]
+        if metrics:
             a, b = (m[name].value if name in m else None for m in (left, right))
-            yield Figure(name, both[0].unit, scope, a, b)
+            yield Figure(name, metrics[0].unit, scope, a, b)
 
 
 def _main_loop(report: KernelReport) -> Mapping[str, Metric]:

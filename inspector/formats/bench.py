@@ -53,10 +53,10 @@ def summary(bench: Bench) -> str:
     if mean is not None and best is not None:
         count = view.plural(len(bench.timed), "case")
         parts.append(f"geometric mean over {count}: {micro(mean)} µs, best {micro(best)} µs")
-        for other in _others(bench):
-            times = bench.ratio_to(other)
+        for competitor in _competitors(bench):
+            times = bench.ratio_to(competitor)
             if times is not None:
-                parts.append(f"{times:.2f} × as fast as {other}")
+                parts.append(f"{times:.2f} × as fast as {competitor}")
     elif bench.mode == "profile":
         launched = sum(case.status == OK for case in bench.cases)
         parts.append(f"launched {view.plural(launched, 'case')} once each, without check or time")
@@ -76,32 +76,34 @@ def _columns(bench: Bench) -> list[Column]:
     columns = [
         Column("#", lambda c: str(c.number), right=True),
         Column("case", lambda c: c.name),
-        Column("best µs", lambda c: _of(c, "best"), right=True),
-        Column("mean µs", lambda c: _of(c, "mean"), right=True),
+        Column("best µs", lambda c: _micros(c, "best"), right=True),
+        Column("mean µs", lambda c: _micros(c, "mean"), right=True),
         Column("±", _error, right=True),
-        Column("slowest µs", lambda c: _of(c, "slowest"), right=True),
+        Column("slowest µs", lambda c: _micros(c, "slowest"), right=True),
         Column("runs", lambda c: str(c.summary.runs) if c.summary else "", right=True),
         Column("TFLOPS", lambda c: _rate(c, "tflops"), right=True),
         Column("GiB/s", lambda c: _rate(c, "gib_per_s"), right=True),
     ]
-    for other in _others(bench):
+    for competitor in _competitors(bench):
         columns += [
-            Column(f"{other} µs", functools.partial(_other, other), right=True),
-            Column(f"× {other}", functools.partial(_ratio, other), right=True),
+            Column(f"{competitor} µs", functools.partial(_competitor_us, competitor), right=True),
+            Column(f"× {competitor}", functools.partial(_ratio, competitor), right=True),
         ]
     return [
         *columns,
-        Column("before µs", _before, right=True),
+        Column("before µs", _earlier_us, right=True),
         Column("published µs", _published, right=True),
         Column("", lambda c: "" if c.status == OK else c.status),
     ]
 
 
-def _others(bench: Bench) -> list[str]:
-    return list(dict.fromkeys(other.name for case in bench.cases for other in case.others))
+def _competitors(bench: Bench) -> list[str]:
+    return list(
+        dict.fromkeys(competitor.name for case in bench.cases for competitor in case.others)
+    )
 
 
-def _of(case: Timed, name: str) -> str:
+def _micros(case: Timed, name: str) -> str:
     summary = case.summary
     return micro(getattr(summary, name)) if summary is not None else ""
 
@@ -120,9 +122,9 @@ def _rate(case: Timed, name: str) -> str:
     return "" if value is None else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
 
 
-def _other(name: str, case: Timed) -> str:
-    found = next((o.summary for o in case.others if o.name == name), None)
-    return micro(found.mean) if found is not None else ""
+def _competitor_us(name: str, case: Timed) -> str:
+    summary = next((o.summary for o in case.others if o.name == name), None)
+    return micro(summary.mean) if summary is not None else ""
 
 
 def _ratio(name: str, case: Timed) -> str:
@@ -130,7 +132,7 @@ def _ratio(name: str, case: Timed) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def _before(case: Timed) -> str:
+def _earlier_us(case: Timed) -> str:
     return micro(case.before.mean_us) if case.before is not None and case.times else ""
 
 
@@ -149,12 +151,12 @@ def _below(bench: Bench) -> Iterator[str]:
             yield f"{case.name}: {note}"
         if case.oracle not in (None, "reference"):
             yield f"{case.name}: checked against {case.oracle}: memory is too small for the whole"
-    for other in _others(bench):
+    for competitor in _competitors(bench):
         notes: dict[str, list[str]] = {}
         for case in bench.cases:
-            for found in case.others:
-                if found.name == other and found.note:
-                    notes.setdefault(found.note, []).append(case.name)
+            for timing in case.others:
+                if timing.name == competitor and timing.note:
+                    notes.setdefault(timing.note, []).append(case.name)
         for note, names in notes.items():
             yield f"{note} ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})"
     for case in bench.cases:

@@ -96,12 +96,12 @@ def _case(case: Timed) -> dict[str, Any]:
         "config": dict(case.config),
         "tune": dict(case.tune) if case.tune is not None else None,
         "compare": {
-            other.name: {
-                **_figures(other.summary),
-                "times": ratio(case, other.name),
-                "note": other.note,
+            competitor.name: {
+                **_figures(competitor.summary),
+                "times": ratio(case, competitor.name),
+                "note": competitor.note,
             }
-            for other in case.others
+            for competitor in case.others
         },
         "clocks": dict(case.clocks),
         "before": None
@@ -129,10 +129,10 @@ def _figures(summary: Summary | None) -> Mapping[str, float | None]:
 
 def _flat(case: Timed) -> dict[str, Any]:
     row = _case(case)
-    for other in case.others:
-        summary = other.summary
-        row[f"{other.name}_us"] = summary.mean if summary is not None else None
-        row[f"times_{other.name}"] = ratio(case, other.name)
+    for competitor in case.others:
+        summary = competitor.summary
+        row[f"{competitor.name}_us"] = summary.mean if summary is not None else None
+        row[f"times_{competitor.name}"] = ratio(case, competitor.name)
     published = [figure.us for figure in case.published if figure.us is not None]
     return {
         **row,

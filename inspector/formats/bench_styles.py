@@ -39,7 +39,7 @@ def write_tune_gemm_results(bench: Bench, stream: TextIO) -> None:
     Raises:
         KinspectError: the cases are no GEMMs.
     """
-    given = []
+    results = []
     for case in bench.timed:
         shape, summary = as_gemm(case.case), case.summary
         if shape is None or summary is None:
@@ -47,8 +47,8 @@ def write_tune_gemm_results(bench: Bench, stream: TextIO) -> None:
                 f"{bench.kernel}'s case {case.name} has no M, N and K", "leave --style tune_gemm"
             )
         config = {k: v for k, v in case.config.items() if isinstance(v, int | float | str)}
-        given.append(Given(shape, config, summary.mean, case.tflops(summary.mean)))
-    stream.write(write_tune_gemm(given))
+        results.append(Given(shape, config, summary.mean, case.tflops(summary.mean)))
+    stream.write(write_tune_gemm(results))
 
 
 def _checker_line(case: Timed) -> str:

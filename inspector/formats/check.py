@@ -113,8 +113,8 @@ def _count(kernels: Sequence[KernelCheck]) -> dict[str, int]:
 
 def _counts(counts: Mapping[str, int]) -> str:
     words = {"error": "with an error"}
-    said = [f"{n} {words.get(status, status)}" for status, n in counts.items() if n]
-    return ", ".join(said) or "nothing checked"
+    parts = [f"{n} {words.get(status, status)}" for status, n in counts.items() if n]
+    return ", ".join(parts) or "nothing checked"
 
 
 def _where(device: Device) -> str:

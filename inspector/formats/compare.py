@@ -55,19 +55,21 @@ def _summary(report: BuildsReport) -> Iterator[str]:
         Column("kernel", lambda k: k.kernel),
         Column("arch", lambda k: k.arch),
         Column("Tritons", lambda k: _pair(k, report.builds)),
-        *(Column(title, partial(_both, name=name), right=True) for title, name in SUMMARY),
+        *(Column(title, partial(_side_values, name=name), right=True) for title, name in SUMMARY),
         Column("first to differ", _first),
         Column("by", lambda k: k.comparison.cause if k.comparison is not None else ""),
     ]
     yield from rows_of(columns, report.kernels)
 
 
-def _both(kernel: KernelComparison, name: str) -> str:
+def _side_values(kernel: KernelComparison, name: str) -> str:
     """A figure on both sides: once where it is the same."""
     figures = kernel.comparison.figures if kernel.comparison is not None else ()
-    for one in figures:
-        if (one.name, one.scope) == (name, "kernel"):
-            return show(one.left) if one.same else f"{show(one.left)} | {show(one.right)}"
+    for figure in figures:
+        if (figure.name, figure.scope) == (name, "kernel"):
+            return (
+                show(figure.left) if figure.same else f"{show(figure.left)} | {show(figure.right)}"
+            )
     return ""
 
 
@@ -89,8 +91,8 @@ def _kernel(kernel: KernelComparison, builds: Sequence[Build]) -> Iterator[str]:
         b.label if b.triton_version in b.label else f"{b.label} (Triton {b.triton_version})"
         for b in (left, right)
     ]
-    what = "the same TTIR" if kernel.same_ttir else "what each one's front end made"
-    yield f"  {names[0]} and {names[1]} compiled {what}"
+    origin = "the same TTIR" if kernel.same_ttir else "what each one's front end made"
+    yield f"  {names[0]} and {names[1]} compiled {origin}"
     for note in kernel.notes:
         yield f"  note: {note}"
     for label, error in kernel.errors.items():
@@ -101,59 +103,62 @@ def _kernel(kernel: KernelComparison, builds: Sequence[Build]) -> Iterator[str]:
         yield from _comparison(kernel.comparison)
 
 
-def _comparison(found: Comparison) -> Iterator[str]:
-    if found.same:
+def _comparison(comparison: Comparison) -> Iterator[str]:
+    if comparison.same:
         yield "  no difference: every stage says the same"
-    elif found.stage is None:
+    elif comparison.stage is None:
         yield "  every stage says the same; figures differ"
     else:
-        yield f"  first stage that differs: {found.stage}, by {found.cause}"
-    for one in found.passes[:-1]:
-        then = " but for the order of operations" if one.lasts else ""
-        then = "" if one.order_only and one.lasts else f", then agreed again{then}"
-        yield f"  earlier they differed by {one.words(found.left, found.right)}{then}"
-    yield "  stages: " + ", ".join(f"{s.stage} {s.state}" for s in found.stages)
-    for note in found.notes:
+        yield f"  first stage that differs: {comparison.stage}, by {comparison.cause}"
+    for difference in comparison.passes[:-1]:
+        afterwards = " but for the order of operations" if difference.lasts else ""
+        afterwards = (
+            "" if difference.order_only and difference.lasts else f", then agreed again{afterwards}"
+        )
+        passes = difference.words(comparison.left, comparison.right)
+        yield f"  earlier they differed by {passes}{afterwards}"
+    yield "  stages: " + ", ".join(f"{s.stage} {s.state}" for s in comparison.stages)
+    for note in comparison.notes:
         yield f"  note: {note}"
-    steps = list(_steps(found.steps))
+    steps = list(_steps(comparison.steps))
     if steps:
         yield ""
         columns = [
             Column("operations that only one has after", lambda p: p.name),
-            Column(found.left, lambda p: str(p.left), right=True),
-            Column(found.right, lambda p: str(p.right), right=True),
+            Column(comparison.left, lambda p: str(p.left), right=True),
+            Column(comparison.right, lambda p: str(p.right), right=True),
         ]
         yield from ("  " + line for line in rows_of(columns, steps))
-    changed = [f for f in found.figures if not f.same]
+    changed = [f for f in comparison.figures if not f.same]
     if changed:
         yield ""
         columns = [
             Column("", lambda f: f.name if f.scope == "kernel" else f"{f.scope}: {f.name}"),
-            Column(found.left, lambda f: show(f.left), right=True),
-            Column(found.right, lambda f: show(f.right), right=True),
-            Column("change", partial(_change, ratio=_work_ratio(found.figures)), right=True),
+            Column(comparison.left, lambda f: show(f.left), right=True),
+            Column(comparison.right, lambda f: show(f.right), right=True),
+            Column("change", partial(_change, ratio=_work_ratio(comparison.figures)), right=True),
             Column("", lambda f: f.unit),
         ]
         yield from ("  " + line for line in rows_of(columns, changed))
-    equal = [f"{f.name} {show(f.left)}" for f in found.figures if f.same and _shown(f)]
+    equal = [f"{f.name} {show(f.left)}" for f in comparison.figures if f.same and _is_listed(f)]
     if equal:
         yield "  same in both: " + ", ".join(equal)
-    if found.excerpt:
+    if comparison.excerpt:
         yield ""
-        for line in found.excerpt.splitlines():
+        for line in comparison.excerpt.splitlines():
             yield "  " + (line if len(line) <= WIDEST else line[: WIDEST - 1] + "…")
 
 
 def _steps(steps: Sequence[PassStep]) -> Iterator[PassStep]:
     """Those at which the numbers change."""
-    before = (0, 0)
+    last_counts = (0, 0)
     for step in steps:
-        if (step.left, step.right) != before:
+        if (step.left, step.right) != last_counts:
             yield step
-        before = (step.left, step.right)
+        last_counts = (step.left, step.right)
 
 
-def _shown(figure: Figure) -> bool:
+def _is_listed(figure: Figure) -> bool:
     return figure.scope == "kernel" and figure.left is not None and "count." not in figure.name
 
 
@@ -223,17 +228,17 @@ def _kernel_json(kernel: KernelComparison) -> dict[str, Any]:
     }
 
 
-def _comparison_json(found: Comparison) -> dict[str, Any]:
+def _comparison_json(comparison: Comparison) -> dict[str, Any]:
     return {
-        "same": found.same,
-        "first_stage": found.stage,
-        "made_by": found.cause or None,
-        "stages": [{"stage": s.stage, "same": s.same, "kind": s.kind} for s in found.stages],
-        "passes": [_pass_json(p) for p in found.passes],
+        "same": comparison.same,
+        "first_stage": comparison.stage,
+        "made_by": comparison.cause or None,
+        "stages": [{"stage": s.stage, "same": s.same, "kind": s.kind} for s in comparison.stages],
+        "passes": [_pass_json(p) for p in comparison.passes],
         "steps": [
-            {"pass": p.name, "at": list(p.at), "only": [p.left, p.right]} for p in found.steps
+            {"pass": p.name, "at": list(p.at), "only": [p.left, p.right]} for p in comparison.steps
         ],
-        "excerpt": found.excerpt,
+        "excerpt": comparison.excerpt,
         "figures": [
             {
                 "name": f.name,
@@ -241,23 +246,23 @@ def _comparison_json(found: Comparison) -> dict[str, Any]:
                 "scope": f.scope,
                 "values": [_value(f.left), _value(f.right)],
             }
-            for f in found.figures
+            for f in comparison.figures
         ],
-        "comparison_notes": list(found.notes),
+        "comparison_notes": list(comparison.notes),
     }
 
 
-def _pass_json(one: PassDifference) -> dict[str, Any]:
+def _pass_json(difference: PassDifference) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "stage": one.stage,
-        "only": [list(one.left_only), list(one.right_only)],
-        "options": list(one.options) if one.options is not None else None,
-        "same_before": list(one.before) if one.before is not None else None,
-        "differ_before": list(one.after),
-        "lasts": one.lasts,
-        "order_only": one.order_only,
-        "kind": one.kind,
+        "name": difference.name,
+        "stage": difference.stage,
+        "only": [list(difference.left_only), list(difference.right_only)],
+        "options": list(difference.options) if difference.options is not None else None,
+        "same_before": list(difference.before) if difference.before is not None else None,
+        "differ_before": list(difference.after),
+        "lasts": difference.lasts,
+        "order_only": difference.order_only,
+        "kind": difference.kind,
     }
 
 

@@ -49,16 +49,16 @@ def write(
     for side, alone in ((report.left, report.only_left), (report.right, report.only_right)):
         _alone(paper, side, alone)
     if details or len(report.pairs) < _LAST:
-        shown = changed
+        in_full = changed
     else:
-        shown = [p for p in changed if p.verdict in IN_FULL][:MOST_IN_FULL]
-    for pair in shown:
+        in_full = [p for p in changed if p.verdict in IN_FULL][:MOST_IN_FULL]
+    for pair in in_full:
         paper.print(Line())
         _pair(paper, pair, report, None if isa_in_full else MOST_ISA_LINES)
-    if len(shown) < len(changed):
+    if len(in_full) < len(changed):
         paper.print(Line())
-        rest = view.plural(len(changed) - len(shown), "more kernel")
-        paper.print(Line(f"{rest} changed: --kernel NAME shows one, --details all", "dim"))
+        remaining = view.plural(len(changed) - len(in_full), "more kernel")
+        paper.print(Line(f"{remaining} changed: --kernel NAME shows one, --details all", "dim"))
 
 
 def _table(paper: Paper, pairs: Sequence[KernelDiff]) -> None:
@@ -81,8 +81,8 @@ def _alone(paper: Paper, side: str, alone: Sequence[Alone]) -> None:
         return
     paper.print(Line())
     paper.print(Line(f"only in {side}", "bold"))
-    for one in alone:
-        _wrapped(paper, f"  {words.alone_line(one)}", "    ")
+    for unpaired in alone:
+        _wrapped(paper, f"  {words.alone_line(unpaired)}", "    ")
 
 
 def _pair(paper: Paper, pair: KernelDiff, report: DiffReport, most: int | None) -> None:
@@ -99,12 +99,12 @@ def _pair(paper: Paper, pair: KernelDiff, report: DiffReport, most: int | None) 
     paper.print(Line())
     _changes(paper, pair)
     _loops(paper, pair, report)
-    for found in pair.isa:
+    for difference in pair.isa:
         paper.print(Line())
-        where = f"loop {found.loop}" if found.loop is not None else "the kernel"
-        only = f"{found.only[0]} gone, {found.only[1]} new, {found.same} the same"
+        where = f"loop {difference.loop}" if difference.loop is not None else "the kernel"
+        only = f"{difference.only[0]} gone, {difference.only[1]} new, {difference.same} the same"
         paper.print(Line(f"  code of {where} by source line: {only}"))
-        for text in words.isa_lines(found, most):
+        for text in words.isa_lines(difference, most):
             paper.print(Line(f"    {text}"))
 
 

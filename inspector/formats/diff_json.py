@@ -38,8 +38,8 @@ def to_dict(report: DiffReport) -> dict[str, Any]:
         "tolerances": dict(report.tolerances),
         "counts": {str(verdict): n for verdict, n in report.counts.items()},
         "pairs": [_pair(pair) for pair in report.pairs],
-        "only_left": [_alone(one) for one in report.only_left],
-        "only_right": [_alone(one) for one in report.only_right],
+        "only_left": [_alone(unpaired) for unpaired in report.only_left],
+        "only_right": [_alone(unpaired) for unpaired in report.only_right],
         "errors": [{"side": side, **error_fields(error)} for side, error in report.errors],
         "notes": list(report.notes),
     }
@@ -54,7 +54,7 @@ def _pair(pair: KernelDiff) -> dict[str, Any]:
         "changes": [_change(change) for change in pair.changes],
         "loops": [_loops(loops) for loops in pair.loops],
         "stages": _stages(pair.comparison) if pair.comparison is not None else None,
-        "isa": [_isa(found) for found in pair.isa],
+        "isa": [_isa(difference) for difference in pair.isa],
         "notes": list(pair.remarks),
     }
 
@@ -104,34 +104,39 @@ def _loop(loop: LoopReport | None) -> dict[str, Any] | None:
     }
 
 
-def _stages(found: Comparison) -> dict[str, Any]:
+def _stages(comparison: Comparison) -> dict[str, Any]:
     return {
-        "stages": [{"stage": s.stage, "same": s.same, "kind": s.kind} for s in found.stages],
-        "first": found.stage,
-        "made_by": found.cause or None,
-        "excerpt": found.excerpt,
-        "notes": list(found.notes),
+        "stages": [{"stage": s.stage, "same": s.same, "kind": s.kind} for s in comparison.stages],
+        "first": comparison.stage,
+        "made_by": comparison.cause or None,
+        "excerpt": comparison.excerpt,
+        "notes": list(comparison.notes),
     }
 
 
-def _isa(found: IsaDifference) -> dict[str, Any]:
+def _isa(difference: IsaDifference) -> dict[str, Any]:
     return {
-        "loop": found.loop,
-        "same": found.same,
-        "only": list(found.only),
+        "loop": difference.loop,
+        "same": difference.same,
+        "only": list(difference.only),
         "lines": [
             {
                 "place": line.place or None,
-                "counts": {name: list(both) for name, both in line.counts.items()},
+                "counts": {name: list(side_counts) for name, side_counts in line.counts.items()},
                 "lines": list(line.lines),
             }
-            for line in found.lines
+            for line in difference.lines
         ],
     }
 
 
-def _alone(one: Alone) -> dict[str, Any]:
-    return {"kernel": one.label, "arch": one.arch, "id": one.report.id, "why": one.why}
+def _alone(unpaired: Alone) -> dict[str, Any]:
+    return {
+        "kernel": unpaired.label,
+        "arch": unpaired.arch,
+        "id": unpaired.report.id,
+        "why": unpaired.why,
+    }
 
 
 def _plain(value: MetricValue) -> Any:

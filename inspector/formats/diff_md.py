@@ -44,15 +44,15 @@ def _lines(report: DiffReport, details: bool) -> Iterator[str]:
         if alone:
             yield ""
             yield f"Only in {_cell(side)}:"
-            yield from (f"- {_cell(words.alone_line(one))}" for one in alone)
+            yield from (f"- {_cell(words.alone_line(unpaired))}" for unpaired in alone)
     if report.errors:
         yield ""
         yield "Failed:"
         for side, error in report.errors:
             where = " ".join(part for part in (error.file, error.kernel) if part)
             yield f"- {_cell(f'{side}: {where}: {error.stage}: {error.message}')}"
-    shown = changed if details else [p for p in changed if p.verdict in IN_FULL][:MOST_IN_FULL]
-    for pair in shown:
+    in_full = changed if details else [p for p in changed if p.verdict in IN_FULL][:MOST_IN_FULL]
+    for pair in in_full:
         yield ""
         yield from _pair(pair, report)
 
@@ -92,10 +92,10 @@ def _pair(pair: KernelDiff, report: DiffReport) -> Iterator[str]:
             sides = words.heading(report.left), words.heading(report.right)
             titles = (f"hot loop {words.loop_title(loops)}", *sides)
             yield from _table(titles, rows)
-    for found in pair.isa:
+    for difference in pair.isa:
         yield ""
         yield "```diff"
-        for text in words.isa_lines(found, MOST_ISA_LINES):
+        for text in words.isa_lines(difference, MOST_ISA_LINES):
             text = text.replace("```", "'''")  # which would end the block
             yield text.removeprefix("    ") if text.startswith("    ") else f"  {text}"
         yield "```"

@@ -72,20 +72,20 @@ def first_stage(pair: KernelDiff) -> str:
 def in_short(pair: KernelDiff) -> str:
     """What decides the verdict, in a few words; else what changed at all."""
     deciding = [c for c in pair.changes if c.matters and c.judgement != "neutral"]
-    said = [_brief(c) for c in deciding[:MOST_WHY]]
+    briefs = [_brief(c) for c in deciding[:MOST_WHY]]
     if len(deciding) > MOST_WHY:
-        said.append(f"{len(deciding) - MOST_WHY} more")
-    if said:
-        return "; ".join(said)
+        briefs.append(f"{len(deciding) - MOST_WHY} more")
+    if briefs:
+        return "; ".join(briefs)
     minor = [c for c in pair.changes if c.judgement in ("regression", "improvement")]
     if minor:
         return "; ".join(_brief(c) for c in minor[:MOST_WHY])
     if any(c.judgement == "shown" for c in pair.changes):
         return f"{view.plural(len(pair.changes), 'figure')} shown, not judged: two targets"
     if pair.changes:
-        said = [_brief(c) for c in pair.changes[:MOST_NEUTRAL]]
-        more = len(pair.changes) - len(said)
-        return "; ".join(said) + (f"; {more} more" if more else "")
+        briefs = [_brief(c) for c in pair.changes[:MOST_NEUTRAL]]
+        omitted = len(pair.changes) - len(briefs)
+        return "; ".join(briefs) + (f"; {omitted} more" if omitted else "")
     return "" if pair.verdict == "same" else "the code differs, no figure does"
 
 
@@ -97,12 +97,12 @@ def _brief(change: Change) -> str:
 
 def stages(pair: KernelDiff) -> str:
     """`ttir same, ttgir differs, …, first by the pass X`."""
-    found = pair.comparison
-    if found is None:
+    comparison = pair.comparison
+    if comparison is None:
         return ""
-    text = ", ".join(f"{s.stage} {s.state}" for s in found.stages)
-    if found.stage is not None:
-        text += f"; first {found.stage}, by {found.cause}"
+    text = ", ".join(f"{s.stage} {s.state}" for s in comparison.stages)
+    if comparison.stage is not None:
+        text += f"; first {comparison.stage}, by {comparison.cause}"
     return text
 
 
@@ -110,9 +110,9 @@ def scorecards(pair: LoopPair) -> list[tuple[str, str, str]]:
     """(what, left, right) of two loops; `–` where a side has no such loop."""
     sides = [_scorecard(loop) if loop is not None else {} for loop in (pair.left, pair.right)]
     names = list(sides[0] or sides[1])
-    for before, name in itertools.pairwise(["", *sides[1]]):
+    for previous, name in itertools.pairwise(["", *sides[1]]):
         if name not in names:
-            names.insert(names.index(before) + 1 if before else 0, name)
+            names.insert(names.index(previous) + 1 if previous else 0, name)
     return [(name, sides[0].get(name, "–"), sides[1].get(name, "–")) for name in names]
 
 
@@ -142,14 +142,14 @@ def loop_title(pair: LoopPair) -> str:
     return text
 
 
-def isa_lines(found: IsaDifference, most: int | None) -> Iterator[str]:
+def isa_lines(difference: IsaDifference, most: int | None) -> Iterator[str]:
     """The difference of a loop's code: by source line how many of what, and the instructions.
 
     Args:
-        found: the difference.
+        difference: the difference.
         most: lines at most, None for all; where it has more, the instructions go first.
     """
-    lines = list(_isa_lines(found))
+    lines = list(_isa_lines(difference))
     if most is None or len(lines) <= most:
         yield from lines
         return
@@ -160,19 +160,19 @@ def isa_lines(found: IsaDifference, most: int | None) -> Iterator[str]:
     yield "the instructions: --isa"
 
 
-def _isa_lines(found: IsaDifference) -> Iterator[str]:
-    for line in found.lines:
+def _isa_lines(difference: IsaDifference) -> Iterator[str]:
+    for line in difference.lines:
         counts = sorted(line.counts.items(), key=lambda item: -abs(item[1][0] - item[1][1]))
-        said = ", ".join(f"{name} {a} → {b}" for name, (a, b) in counts[:MOST_COUNTS])
-        more = f", {len(counts) - MOST_COUNTS} more" if len(counts) > MOST_COUNTS else ""
-        yield f"{line.place or 'no source line'}  {said or 'as many of each'}{more}"
+        count_words = ", ".join(f"{name} {a} → {b}" for name, (a, b) in counts[:MOST_COUNTS])
+        omitted = f", {len(counts) - MOST_COUNTS} more" if len(counts) > MOST_COUNTS else ""
+        yield f"{line.place or 'no source line'}  {count_words or 'as many of each'}{omitted}"
         for text in line.lines:
             yield f"    {text}"
 
 
-def alone_line(one: Alone) -> str:
+def alone_line(unpaired: Alone) -> str:
     """A kernel that one side alone has, and why."""
-    return f"{one.label} on {one.arch}" + (f": {one.why}" if one.why else "")
+    return f"{unpaired.label} on {unpaired.arch}" + (f": {unpaired.why}" if unpaired.why else "")
 
 
 def heading(label: str) -> str:

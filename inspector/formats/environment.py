@@ -28,10 +28,10 @@ def write_check(report: Report, stream: TextIO, every: bool) -> None:
         every: variables that are not set and need not be as well.
     """
     for group, facts in groupby(report.facts, key=lambda fact: fact.group):
-        shown = [f for f in facts if every or not _is_silent(f)]
-        if shown:
+        listed = [f for f in facts if every or not _is_silent(f)]
+        if listed:
             stream.write(f"{group}\n")
-            stream.writelines(f"  {line}\n" for line in rows_of(_COLUMNS, shown)[1:])
+            stream.writelines(f"  {line}\n" for line in rows_of(_COLUMNS, listed)[1:])
             stream.write("\n")
     worth = report.worth_changing
     if not worth:
@@ -61,7 +61,9 @@ def write_check_json(report: Report, stream: TextIO) -> None:
 def write_plan(changes: Sequence[Change], stream: TextIO) -> None:
     """What `env set` would do, line by line."""
     for change in changes:
-        stream.write(f"{change.name}: {_shown(change.before)} -> {_shown(change.after)}\n")
+        stream.write(
+            f"{change.name}: {_value_text(change.before)} -> {_value_text(change.after)}\n"
+        )
         stream.write(f"  {command(change, change.after)}\n")
 
 
@@ -70,9 +72,10 @@ def write_steps(steps: Sequence[Step], stream: TextIO, *, back: bool) -> None:
     for step in steps:
         change = step.change
         way = (change.after, change.before) if back else (change.before, change.after)
-        said = f": {step.said}" if step.said else ""
+        remark = f": {step.said}" if step.said else ""
         stream.write(
-            f"{change.name}: {_shown(way[0])} -> {_shown(way[1])}  {step.outcome.value}{said}\n"
+            f"{change.name}: {_value_text(way[0])} -> {_value_text(way[1])}"
+            f"  {step.outcome.value}{remark}\n"
         )
 
 
@@ -117,7 +120,7 @@ def _remark(fact: Fact) -> str:
     return _short(fact.advice, _WIDEST_REMARK)
 
 
-def _shown(value: str | None) -> str:
+def _value_text(value: str | None) -> str:
     return "unset" if value is None else value
 
 

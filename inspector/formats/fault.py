@@ -52,11 +52,11 @@ def _text(report: FaultReport) -> Iterator[str]:
         if number or report.messages or report.kernel:
             yield ""
         yield from _stop(stop)
-    if more := report.stops[_MOST_SHOWN:]:
+    if unlisted := report.stops[_MOST_SHOWN:]:
         yield ""
-        yield f"{len(more)} more stops (all of them with --format json)"
+        yield f"{len(unlisted)} more stops (all of them with --format json)"
         yield from (
-            f"  {_head(stop)}   {_code(stop.at) if stop.at else ''}".rstrip() for stop in more
+            f"  {_head(stop)}   {_code(stop.at) if stop.at else ''}".rstrip() for stop in unlisted
         )
     if not report.faulted:
         yield "no fault: nothing says that a GPU stopped"

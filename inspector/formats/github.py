@@ -56,12 +56,12 @@ def write(
 
 def _annotations(report: LintReport, root: Path) -> Iterator[tuple[str, dict[str, str], str]]:
     for error in report.errors:
-        said = ": ".join(part for part in (error.kernel, error.stage, error.message) if part)
+        problem = ": ".join(part for part in (error.kernel, error.stage, error.message) if part)
         properties = _file(error.file, None, root) if error.file else {}
         yield (
             "error",
             {**properties, "title": "kinspect could not lint this"},
-            f"{said}; {error.hint}" if error.hint else said,
+            f"{problem}; {error.hint}" if error.hint else problem,
         )
     for group in view.groups(report):
         yield (
@@ -78,9 +78,9 @@ def _annotations(report: LintReport, root: Path) -> Iterator[tuple[str, dict[str
 
 
 def _message(group: Group, root: Path) -> str:
-    more = view.others(group)
+    further = view.further(group)
     kernel = view.name_of(group.kernel)
-    text = f"{group.first.message} ({kernel}{', ' + more if more else ''})"
+    text = f"{group.first.message} ({kernel}{', ' + further if further else ''})"
     if relative(group.place.file, root) is None:
         line = f":{group.place.line}" if group.place.line else ""
         text += f" at {group.place.file}{line}"
@@ -90,9 +90,9 @@ def _message(group: Group, root: Path) -> str:
 def _place(group: Group, root: Path) -> dict[str, str]:
     """The best place that is in the repository; elsewhere GitHub shows nothing."""
     for at in view.places(group.kernel, group.first):
-        found = _file(at.file, at.line, root)
-        if found:
-            return found
+        properties = _file(at.file, at.line, root)
+        if properties:
+            return properties
     return {}
 
 

@@ -50,21 +50,21 @@ def _suite(
     failing: set[int],
     when: str,
 ) -> list[str]:
-    written: list[str] = []
+    lines: list[str] = []
     output: list[str] = []
     failures = errors = 0
     names: dict[str, int] = {}  # how often each was given: CI systems tell cases by their names
     for case in cases:
         if isinstance(case, ErrorRecord):
             errors += 1
-            written += _broken(case, file)
+            lines += _broken(case, file)
             continue
         grave = [f for f in case.findings if id(f) in failing]
         failures += bool(grave)
         name = view.name_of(case)
         names[name] = names.get(name, 0) + 1
         name += f" #{names[name]}" if names[name] > 1 else ""
-        written += _case(report, case, name, grave, file)
+        lines += _case(report, case, name, grave, file)
         output += _output(report, case, failing)
     attributes = {
         "name": file,
@@ -91,7 +91,7 @@ def _suite(
             for k, v in properties.items()
         ),
         "    </properties>",
-        *written,
+        *lines,
         f"    <system-out>{_text(output)}</system-out>",
         "    <system-err></system-err>",
         "  </testsuite>",
@@ -129,13 +129,13 @@ def _broken(error: ErrorRecord, file: str) -> list[str]:
 
 def _output(report: LintReport, kernel: CheckedKernel, failing: set[int]) -> list[str]:
     """What was found of a kernel and fails nothing."""
-    told = [("", f) for f in kernel.findings if id(f) not in failing]
-    told += [("known: ", f) for f in kernel.known]
-    told += [("suppressed: ", s.finding) for s in kernel.suppressed]
+    reported = [("", f) for f in kernel.findings if id(f) not in failing]
+    reported += [("known: ", f) for f in kernel.known]
+    reported += [("suppressed: ", s.finding) for s in kernel.suppressed]
     name = view.name_of(kernel)
     return [
         f"{name}: {state}{line}" if n == 0 else f"  {line}"
-        for state, finding in told
+        for state, finding in reported
         for n, line in enumerate(_finding(report, kernel, finding)[:2])
     ]
 

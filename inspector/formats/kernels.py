@@ -36,37 +36,37 @@ def write_list_json(entries: Sequence[Entry], stream: TextIO) -> None:
     _dump({"kernels": kernels}, stream)
 
 
-def write_one(kernel: KernelFile, found: Description | None, stream: TextIO) -> None:
+def write_one(kernel: KernelFile, description: Description | None, stream: TextIO) -> None:
     """A kernel's docstring, cases, benchmark shapes and tuning space."""
     stream.write(f"{kernel.name}   {kernel.path}\n\n{kernel.docstring}\n")
-    if found is None:
+    if description is None:
         return
-    for title, table in (("Cases", found.cases), ("Benchmark shapes", found.bench)):
+    for title, table in (("Cases", description.cases), ("Benchmark shapes", description.bench)):
         if table:
             stream.write(f"\n{title} ({len(table)})\n")
             stream.writelines(f"  {line}\n" for line in rows_of(_columns(table), table))
-    if found.tuning:
+    if description.tuning:
         points = 1
-        for values in found.tuning.values():
+        for values in description.tuning.values():
             points *= len(values)
         stream.write(f"\nTuning space ({points} configurations)\n")
-        width = max(map(len, found.tuning))
-        for name, values in found.tuning.items():
+        width = max(map(len, description.tuning))
+        for name, values in description.tuning.items():
             stream.write(f"  {name:<{width}}  {', '.join(map(str, values))}\n")
-    if found.compiled:
-        stream.write(f"\nCompile cases ({len(found.compiled)})\n")
-        stream.writelines(f"  {line}\n" for line in rows_of(COMPILED, found.compiled))
+    if description.compiled:
+        stream.write(f"\nCompile cases ({len(description.compiled)})\n")
+        stream.writelines(f"  {line}\n" for line in rows_of(COMPILED, description.compiled))
 
 
-def write_one_json(kernel: KernelFile, found: Description | None, stream: TextIO) -> None:
+def write_one_json(kernel: KernelFile, description: Description | None, stream: TextIO) -> None:
     """The same as JSON; tables are null where they are not known."""
     facts: dict[str, Any] = dict.fromkeys(("cases", "bench", "tuning", "compile_cases"))
-    if found is not None:
+    if description is not None:
         facts = {
-            "cases": list(found.cases),
-            "bench": list(found.bench),
-            "tuning": dict(found.tuning),
-            "compile_cases": list(found.compiled),
+            "cases": list(description.cases),
+            "bench": list(description.bench),
+            "tuning": dict(description.tuning),
+            "compile_cases": list(description.compiled),
         }
     _dump({**_head(kernel), "docstring": kernel.docstring, **facts}, stream)
 

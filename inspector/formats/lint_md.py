@@ -50,16 +50,16 @@ def write(report: LintReport, stream: TextIO, *, most_bytes: int = MOST_BYTES) -
     kernels: dict[tuple[str, str], list[Group]] = {}
     for group in view.groups(report):
         kernels.setdefault((group.kernel.name, group.place.file), []).append(group)
-    shown: dict[str, None] = {}
+    explained: dict[str, None] = {}
     for n, groups in enumerate(kernels.values()):
         if not page.add(_kernel(report, groups), _TABLES):
             left = plural(len(kernels) - n, "more kernel")
             page.force([f"*{left} with findings not shown: see the whole report.*", ""])
             break
-        shown.update(dict.fromkeys(g.first.rule for g in groups))
-    for n, rule in enumerate(shown):
+        explained.update(dict.fromkeys(g.first.rule for g in groups))
+    for n, rule in enumerate(explained):
         if not page.add(_rule(report, rule)):
-            left = plural(len(shown) - n, "more rule")
+            left = plural(len(explained) - n, "more rule")
             page.force([f"*{left} not explained here: see `kinspect rules show`.*"])
             break
     stream.write(page.text())
@@ -97,16 +97,16 @@ def _kernel(report: LintReport, groups: list[Group]) -> list[str]:
     lines = [f"### {_text(kernel.name)} ({_text(file_name(where))})", ""]
     lines += ["| | rule | what | where |", "| --- | --- | --- | --- |"]
     for group in groups:
-        what = view.said(group, of_several=True)
+        message = view.message_of(group, of_several=True)
         text = view.rule_of(report, group.first.rule)
         if text is not None and view.general_fix(text) != text.fix:
-            what = f"{what} → {group.first.advice}"  # it is another for each finding
+            message = f"{message} → {group.first.advice}"  # it is another for each finding
         place = group.place
         spot = f"{file_name(place.file)}:{place.line}" if place.line else file_name(place.file)
         cells = (
             view.WORDS[group.first.severity],
             _text(view.title_of(report, group.first.rule)),
-            _text(what),
+            _text(message),
             _text(spot),
         )
         lines.append(f"| {' | '.join(cells)} |")
@@ -131,9 +131,9 @@ def _problems(report: LintReport) -> list[str]:
     lines = []
     for error in report.errors:
         where = " ".join(part for part in (error.file, error.kernel) if part)
-        said = f"{error.stage}: {error.message}"
-        said = f"{said}; {error.hint}" if error.hint else said
-        lines.append(f"- **not linted** {_text(where)}: {_text(said)}")
+        problem = f"{error.stage}: {error.message}"
+        problem = f"{problem}; {error.hint}" if error.hint else problem
+        lines.append(f"- **not linted** {_text(where)}: {_text(problem)}")
     for unused in report.unused:
         place = _text(f"{unused.file}:{unused.line}")
         lines.append(f"- {place}: {_text(view.unused(unused))}")

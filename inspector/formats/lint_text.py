@@ -40,7 +40,7 @@ def write(
     paper = paper_for(stream, color)
     page = _Page(report, paper, details)
     page.findings()
-    page.rest()
+    page.remarks()
     paper.print(_summary(report))
 
 
@@ -51,41 +51,43 @@ class _Page:
         self._report = report
         self._paper = paper
         self._details = details
-        self._said: set[tuple[str, str]] = set()
+        self._advised: set[tuple[str, str]] = set()
 
     def findings(self) -> None:
         states: tuple[view.State, ...] = (
             ("new", "known", "suppressed") if self._details else ("new",)
         )
-        found = view.groups(self._report, states)
+        listed = view.groups(self._report, states)
         kernels: dict[tuple[str, str], list[Group]] = {}
-        for group in found:
+        for group in listed:
             kernels.setdefault(_kernel_key(group), []).append(group)
         if len(kernels) > MOST_KERNELS:
             # Groups come sorted by severity and rule already.
-            for rule, several in groupby(found, key=lambda g: (g.first.severity, g.first.rule)):
+            for rule, several in groupby(listed, key=lambda g: (g.first.severity, g.first.rule)):
                 self._rule(rule[1], list(several))
         else:
             # Python's sort is stable: kernels that are equally bad stay in the order of the worst.
             for groups in sorted(kernels.values(), key=_badness, reverse=True):
                 self._kernel(groups)
 
-    def rest(self) -> None:
+    def remarks(self) -> None:
         """What else a reader should know: errors, unused suppressions, gone entries, notes."""
         lines = []
         for error in self._report.errors:
             where = " ".join(part for part in (error.file, error.kernel) if part)
-            said = f"{where}: {error.stage}: {error.message}"
+            message = f"{where}: {error.stage}: {error.message}"
             lines.append(
-                ("not linted  ", "bold red", f"{said}; {error.hint}" if error.hint else said)
+                ("not linted  ", "bold red", f"{message}; {error.hint}" if error.hint else message)
             )
         for unused in self._report.unused:
-            said = f"{unused.file}:{unused.line}  {view.unused(unused)}"
-            lines.append(("suppression ", "yellow", said))
+            message = f"{unused.file}:{unused.line}  {view.unused(unused)}"
+            lines.append(("suppression ", "yellow", message))
         if self._report.gone:
             n = plural(len(self._report.gone), "finding")
-            said = f"{n} of {self._report.baseline} no longer found (--update-baseline drops them)"
-            lines.append(("gone        ", "green", said))
+            message = (
+                f"{n} of {self._report.baseline} no longer found (--update-baseline drops them)"
+            )
+            lines.append(("gone        ", "green", message))
         lines += [("note        ", "cyan", note) for note in self._report.notes]
         for word, style, text in lines:
             line = Line(word, style)
@@ -95,14 +97,14 @@ class _Page:
             self._paper.print(Line())
 
     def _kernel(self, groups: list[Group]) -> None:
-        seen = [seen.kernel for group in groups for seen in group.seen]
-        kernel = seen[0]
+        kernels = [occurrence.kernel for group in groups for occurrence in group.occurrences]
+        kernel = kernels[0]
         head = Line(one_line(kernel.name), "bold")
         at = kernel.source
         head.append(f"  {one_line(f'{at.file}:{at.line}' if at else kernel.file)}")
-        archs = dict.fromkeys(k.arch for k in seen if k.arch)
+        archs = dict.fromkeys(k.arch for k in kernels if k.arch)
         head.append(f"  {one_line(', '.join(archs))}" if archs else "", "dim")
-        n = len({k.id for k in seen})
+        n = len({k.id for k in kernels})
         head.append(f"  {n} specialisations" if n > 1 else "", "dim")
         self._paper.print(head)
         for group in groups:
@@ -112,7 +114,7 @@ class _Page:
             line.append(f"  {_place(group)}")
             line.append(f"  ({_state(group)})" if group.state != "new" else "", "dim")
             self._paper.print(line)
-            self._sentence(view.said(group, of_several=n > 1))
+            self._sentence(view.message_of(group, of_several=n > 1))
             self._evidence(group)
             self._advice(group)
         self._paper.print(Line())
@@ -126,7 +128,7 @@ class _Page:
         self._paper.print(head)
         for group in groups if self._details else groups[:MOST_PLACES]:
             line = Line(f"  {_place(group)}  ")
-            line.append(f"{one_line(group.kernel.name)}: {view.said(group)}")
+            line.append(f"{one_line(group.kernel.name)}: {view.message_of(group)}")
             line.append(f"  ({_state(group)})" if group.state != "new" else "")
             self._print(wrapped(line, self._paper.width, _INDENT))
             self._evidence(group)
@@ -142,17 +144,17 @@ class _Page:
     def _evidence(self, group: Group) -> None:
         evidence = group.first.evidence
         if self._details and evidence:
-            told = ", ".join(f"{k} = {_figure(v)}" for k, v in evidence.items())
-            self._sentence(f"({told})", "dim")
+            figures = ", ".join(f"{k} = {_figure(v)}" for k, v in evidence.items())
+            self._sentence(f"({figures})", "dim")
 
     def _advice(self, group: Group) -> None:
         """What to do, once for each rule and fix; with `details` why, too."""
         rule, fix = group.first.rule, group.first.advice
-        if (rule, fix) in self._said:
+        if (rule, fix) in self._advised:
             return
         text = view.rule_of(self._report, rule)
-        first = not any(said == rule for said, _ in self._said)
-        self._said.add((rule, fix))
+        first = not any(advised_rule == rule for advised_rule, _ in self._advised)
+        self._advised.add((rule, fix))
         if self._details and first and text is not None:
             self._sentence(text.explain, "dim")
         if fix:
@@ -199,8 +201,8 @@ def _state(group: Group) -> str:
     if group.state == "known":
         return "known"
     by = group.by
-    asked = by if isinstance(by, str) or by is None else f"{by.file}:{by.line} {by.reason}"
-    return one_line(f"suppressed: {asked}")
+    suppressed_by = by if isinstance(by, str) or by is None else f"{by.file}:{by.line} {by.reason}"
+    return one_line(f"suppressed: {suppressed_by}")
 
 
 def _figure(value: MetricValue) -> str:

@@ -43,7 +43,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Occurrence:
     """A finding and the kernel it is of."""
 
     kernel: CheckedKernel
@@ -57,36 +57,39 @@ class Group:
     Args:
         state: whether the findings count, are in the baseline, or are left out.
         place: of all of them.
-        seen: at least one, in the order of the report.
+        occurrences: at least one, in the order of the report.
         by: what asked for them to be left out.
     """
 
     state: State
     place: Place
-    seen: tuple[Seen, ...]
+    occurrences: tuple[Occurrence, ...]
     by: Suppression | str | None = None
 
     @property
     def first(self) -> Finding:
-        return self.seen[0].finding
+        return self.occurrences[0].finding
 
     @property
     def kernel(self) -> CheckedKernel:
-        return self.seen[0].kernel
+        return self.occurrences[0].kernel
 
 
 def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[Group]:
     """The findings in these states, merged, the worst first."""
-    found: dict[tuple[object, ...], list[Seen]] = {}
+    by_key: dict[tuple[object, ...], list[Occurrence]] = {}
     for kernel in report.kernels:
         for state, finding, by in _all(kernel):
             if state in states:
                 at = place_of(kernel, finding)
                 shape = _NUMBER.sub("#", finding.message)
                 key = (state, finding.rule, finding.severity, at, shape, by, kernel.name)
-                found.setdefault(key, []).append(Seen(kernel, finding))
-    made = [Group(key[0], key[3], tuple(seen), key[5]) for key, seen in found.items()]  # type: ignore[arg-type]
-    return sorted(made, key=_weight)
+                by_key.setdefault(key, []).append(Occurrence(kernel, finding))
+    merged = [
+        Group(key[0], key[3], tuple(occurrences), key[5])  # type: ignore[arg-type]
+        for key, occurrences in by_key.items()
+    ]
+    return sorted(merged, key=_weight)
 
 
 def _all(kernel: CheckedKernel) -> Iterator[tuple[State, Finding, Suppression | str | None]]:
@@ -117,14 +120,14 @@ def place_of(kernel: CheckedKernel, finding: Finding) -> Place:
 
 def places(kernel: CheckedKernel, finding: Finding) -> list[Place]:
     """Where a user may look, the best first: source before assembly, a line before a file."""
-    found = [
+    source_places = [
         Place(at.file, at.line, at.text, True)
         for at in finding.locations
         if at.kind == "source" and at.file and at.line
     ][:1]
     if kernel.source is not None:
-        found.append(Place(kernel.source.file, kernel.source.line))
-    return [*found, *assembly_of(kernel, finding)[:1], Place(kernel.file, None)]
+        source_places.append(Place(kernel.source.file, kernel.source.line))
+    return [*source_places, *assembly_of(kernel, finding)[:1], Place(kernel.file, None)]
 
 
 def assembly_of(kernel: CheckedKernel, finding: Finding) -> tuple[Place, ...]:
@@ -143,30 +146,34 @@ def name_of(kernel: CheckedKernel) -> str:
     return " ".join(part for part in (kernel.name, kernel.arch, kernel.case) if part)
 
 
-def others(group: Group) -> str:
+def further(group: Group) -> str:
     """What else the group holds, in words; empty if it holds one finding."""
-    n = len(group.seen) - 1
+    n = len(group.occurrences) - 1
     if n < 1:
         return ""
-    same = len({seen.finding.message for seen in group.seen}) == 1
-    if len({seen.kernel.case for seen in group.seen}) == 1:
-        archs = list(dict.fromkeys(seen.kernel.arch or "?" for seen in group.seen))
-        if len(archs) == len(group.seen):
-            return f"{'also' if same else 'similar'} on {', '.join(archs[1:])}"
-    return f"and {plural(n, 'more specialisation')}{'' if same else ', with other figures'}"
+    same_message = len({occurrence.finding.message for occurrence in group.occurrences}) == 1
+    if len({occurrence.kernel.case for occurrence in group.occurrences}) == 1:
+        archs = list(
+            dict.fromkeys(occurrence.kernel.arch or "?" for occurrence in group.occurrences)
+        )
+        if len(archs) == len(group.occurrences):
+            return f"{'also' if same_message else 'similar'} on {', '.join(archs[1:])}"
+    return f"and {plural(n, 'more specialisation')}{'' if same_message else ', with other figures'}"
 
 
-def said(group: Group, of_several: bool = False) -> str:
+def message_of(group: Group, of_several: bool = False) -> str:
     """The message, with what else it holds of; and which one it is of, if it is of several."""
     kernel = group.kernel
-    which = " ".join(part for part in (kernel.arch, kernel.case) if part) if of_several else ""
-    told = ", ".join(part for part in (which, others(group)) if part)
-    return one_line(f"{group.first.message} ({told})" if told else group.first.message)
+    specialisation = (
+        " ".join(part for part in (kernel.arch, kernel.case) if part) if of_several else ""
+    )
+    qualifiers = ", ".join(part for part in (specialisation, further(group)) if part)
+    return one_line(f"{group.first.message} ({qualifiers})" if qualifiers else group.first.message)
 
 
 def rule_of(report: LintReport, rule: str) -> RuleText | None:
-    found = report.rules.get(rule)
-    return found.text if found is not None else None
+    definition = report.rules.get(rule)
+    return definition.text if definition is not None else None
 
 
 def title_of(report: LintReport, rule: str) -> str:
@@ -181,20 +188,22 @@ def tally(counts: Mapping[Severity, int]) -> str:
     return ", ".join(parts) or "no findings"
 
 
-def tally_of(found: Iterable[Finding]) -> str:
-    severities = [f.severity for f in found]
+def tally_of(findings: Iterable[Finding]) -> str:
+    severities = [f.severity for f in findings]
     return tally({s: severities.count(s) for s in SEVERITIES})
 
 
 def summary(report: LintReport) -> str:
     """The run in one line."""
     line = f"{tally(report.tally())} in {plural(len(report.kernels), 'kernel')}"
-    known = sum(len(k.known) for k in report.kernels)
+    known_count = sum(len(k.known) for k in report.kernels)
     suppressed = sum(len(k.suppressed) for k in report.kernels)
-    rest = [f"{known} known"] if known else []
-    rest += [f"{suppressed} suppressed"] if suppressed else []
-    rest += [f"{plural(len(report.errors), 'target')} could not be linted"] if report.errors else []
-    return f"{line}; {', '.join(rest)}" if rest else line
+    extras = [f"{known_count} known"] if known_count else []
+    extras += [f"{suppressed} suppressed"] if suppressed else []
+    extras += (
+        [f"{plural(len(report.errors), 'target')} could not be linted"] if report.errors else []
+    )
+    return f"{line}; {', '.join(extras)}" if extras else line
 
 
 def comment(suppression: Suppression) -> str:
@@ -206,8 +215,8 @@ def comment(suppression: Suppression) -> str:
 
 def unused(suppression: Suppression) -> str:
     """What to say of a suppression that left nothing out."""
-    said = suppression.note or "it leaves nothing out"
-    return f"unused {comment(suppression)}: {said}"
+    reason = suppression.note or "it leaves nothing out"
+    return f"unused {comment(suppression)}: {reason}"
 
 
 def general_fix(text: RuleText) -> str:

@@ -63,12 +63,14 @@ def _kernel(kernel: KernelReport) -> list[str]:
         ("VGPRs", "AGPRs", "SGPRs", "spills", "scratch", "LDS", "code"),
         [
             (
-                _of(view.show(value_of(m, "vgpr_count")), view.show(value_of(m, "vgpr_limit"))),
+                _used_of(
+                    view.show(value_of(m, "vgpr_count")), view.show(value_of(m, "vgpr_limit"))
+                ),
                 view.show(value_of(m, "agpr_count")),
                 view.show(value_of(m, "sgpr_count")),
                 view.show(value_of(m, "vgpr_spill_count")),
                 view.kib(int_of(m, "scratch_bytes")),
-                _of(view.kib(int_of(m, "lds_bytes")), view.kib(int_of(m, "lds_limit"))),
+                _used_of(view.kib(int_of(m, "lds_bytes")), view.kib(int_of(m, "lds_limit"))),
                 view.kib(int_of(m, "code_bytes")),
             )
         ],
@@ -105,7 +107,7 @@ def _kernel(kernel: KernelReport) -> list[str]:
     return [*lines, ""]
 
 
-def _of(used: str, limit: str) -> str:
+def _used_of(used: str, limit: str) -> str:
     return f"{used} of {limit}"
 
 

@@ -22,14 +22,14 @@ def root_of(environment: Mapping[str, str] | None = None, folder: Path | None = 
         `GITHUB_WORKSPACE` if it holds the folder, else the nearest folder above with a repository,
         else the folder itself.
     """
-    here = Path.cwd() if folder is None else folder
+    start = Path.cwd() if folder is None else folder
     stated = (os.environ if environment is None else environment).get(WORKSPACE)
-    if stated and relative(str(here), Path(stated)) is not None:
+    if stated and relative(str(start), Path(stated)) is not None:
         return Path(stated)
-    for candidate in (here, *here.parents):
+    for candidate in (start, *start.parents):
         if (candidate / _REPOSITORY).exists():
             return candidate
-    return here
+    return start
 
 
 def relative(file: str, root: Path, folder: Path | None = None) -> str | None:

@@ -45,22 +45,22 @@ def write(
             Column("kernel", lambda c: words.short_name(c.name, most)),
         ]
         most: int | None = 1
-        others = max(map(len, rows_of(columns, diff.kernels))) - len("kernel")
-        most = max(MOST_SHORT, paper.width - others - 2) if paper.shortens else None
+        fixed_width = max(map(len, rows_of(columns, diff.kernels))) - len("kernel")
+        most = max(MOST_SHORT, paper.width - fixed_width - 2) if paper.shortens else None
         for index, text in enumerate(rows_of(columns, diff.kernels)):
             style = "bold" if index == 0 else _STYLES.get(diff.kernels[index - 1].state, "")
             paper.print(Line(f"  {text}", style))
     for state in ("unsure", "unknown"):
         for why, number in Counter(c.why for c in diff.kernels if c.state == state).items():
             paper.print(Line(f"  {state}, {view.plural(number, 'kernel')}: {why}", "dim"))
-    other = [c for c in diff.kernels if c.grids is not None]
-    if other:
-        what = "not (only) the code: more or less work, or blocks of another size"
-        text = f"  other grid, {view.plural(len(other), 'kernel')}, marked *: {what}"
+    regridded = [c for c in diff.kernels if c.grids is not None]
+    if regridded:
+        explanation = "not (only) the code: more or less work, or blocks of another size"
+        text = f"  other grid, {view.plural(len(regridded), 'kernel')}, marked *: {explanation}"
         for piece in wrapped(Line(text, "yellow"), paper.width, "    "):
             paper.print(piece)
-    shown = [c for c in diff.kernels if details or c.state in _IN_FULL]
-    for change in shown if details else shown[:MOST_IN_FULL]:
+    listed = [c for c in diff.kernels if details or c.state in _IN_FULL]
+    for change in listed if details else listed[:MOST_IN_FULL]:
         _kernel(paper, change)
     _alone(paper, "only left", diff.only_left)
     _alone(paper, "only right", diff.only_right)
@@ -145,8 +145,8 @@ def write_json(diff: ProfileDiff, stream: TextIO) -> None:
                 "median": _change(c.median),
                 "total_ns": c.total,
                 "dispatches": list(c.counts),
-                "launch": [_change(one) for one in (*_grid(c), *c.launch)],
-                "metrics": [_change(one) for one in c.metrics],
+                "launch": [_change(figure_change) for figure_change in (*_grid(c), *c.launch)],
+                "metrics": [_change(figure_change) for figure_change in c.metrics],
             }
             for c in diff.kernels
         ],

@@ -36,22 +36,22 @@ def to_dict(profile: Profile) -> dict[str, Any]:
             "counter_values": len(run.values),
             "total_ns": profile.total_ns,
             "summary": [asdict(top) for top in run.summary],
-            "transfers": [asdict(one) for one in run.transfers],
+            "transfers": [asdict(transfer) for transfer in run.transfers],
             "samples": [
                 {
-                    "kernel": run.shapes[one.place.shape].name
-                    if one.place.shape is not None
+                    "kernel": run.shapes[sample.place.shape].name
+                    if sample.place.shape is not None
                     else None,
-                    "code_object": one.place.code_object,
-                    "offset": one.place.offset,
-                    "instruction": one.place.text,
-                    "comment": one.place.comment,
-                    "method": one.method,
-                    "count": one.count,
-                    "issued": one.issued,
-                    "reasons": dict(one.reasons),
+                    "code_object": sample.place.code_object,
+                    "offset": sample.place.offset,
+                    "instruction": sample.place.text,
+                    "comment": sample.place.comment,
+                    "method": sample.method,
+                    "count": sample.count,
+                    "issued": sample.issued,
+                    "reasons": dict(sample.reasons),
                 }
-                for one in run.samples
+                for sample in run.samples
             ],
             "traces": [
                 {
@@ -85,7 +85,7 @@ def _kernel(kernel: KernelProfile) -> dict[str, Any]:
         "warmups": kernel.warmups,
         "grids": kernel.grids,
         "duration": _duration(kernel),
-        "counters": {name: _spread(found) for name, found in kernel.counters.items()},
+        "counters": {name: _spread(spread) for name, spread in kernel.counters.items()},
         "metrics": json_v1.metrics_dict(kernel.metrics),
         "lines": [json_v1.measured_line(line) for line in kernel.lines],
         "match": {
@@ -99,9 +99,9 @@ def _kernel(kernel: KernelProfile) -> dict[str, Any]:
 
 def _duration(kernel: KernelProfile) -> dict[str, Any] | None:
     """How times are distributed, warm-up left out; `total` is of all dispatches, as everywhere."""
-    found, total = _spread(kernel.duration), words.total(kernel)
-    return found if found is None or total is None else {**found, "total": total}
+    spread, total = _spread(kernel.duration), words.total(kernel)
+    return spread if spread is None or total is None else {**spread, "total": total}
 
 
-def _spread(found: Spread | None) -> dict[str, Any] | None:
-    return asdict(found) if found is not None else None
+def _spread(spread: Spread | None) -> dict[str, Any] | None:
+    return asdict(spread) if spread is not None else None

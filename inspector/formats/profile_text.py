@@ -29,17 +29,17 @@ def write(
     """Prints the profile. `details` shows every kernel in full, autotuned ones included."""
     paper = paper_for(stream, color)
     _header(paper, profile)
-    shown = list(profile.kernels) if details else words.main_kernels(profile)
-    if shown:
+    listed = list(profile.kernels) if details else words.main_kernels(profile)
+    if listed:
         paper.print(Line())
-        _table(paper, profile, shown if details else shown[:MOST_ROWS])
-    if len(shown) > MOST_ROWS and not details:
-        left = view.plural(len(shown) - MOST_ROWS, "more kernel")
+        _table(paper, profile, listed if details else listed[:MOST_ROWS])
+    if len(listed) > MOST_ROWS and not details:
+        left = view.plural(len(listed) - MOST_ROWS, "more kernel")
         paper.print(Line(f"  {left}: --details lists all, --top N names how many", "dim"))
-    tried = words.autotuned(profile)
-    if tried and not details:
-        paper.print(Line(f"  {tried}: --details lists them", "dim"))
-    for kernel in shown if details else shown[:DETAILS_UP_TO]:
+    autotuned = words.autotuned(profile)
+    if autotuned and not details:
+        paper.print(Line(f"  {autotuned}: --details lists them", "dim"))
+    for kernel in listed if details else listed[:DETAILS_UP_TO]:
         paper.print(Line())
         _kernel(paper, kernel, profile, details)
     _samples(paper, profile)
@@ -69,8 +69,8 @@ def _header(paper: Paper, profile: Profile) -> None:
 
 def _table(paper: Paper, profile: Profile, kernels: list[KernelProfile]) -> None:
     def percent(kernel: KernelProfile) -> str:
-        found = words.share(kernel, profile)
-        return f"{found:.1f}" if found is not None else words.UNKNOWN
+        share = words.share(kernel, profile)
+        return f"{share:.1f}" if share is not None else words.UNKNOWN
 
     columns = [
         Column("% time", percent, right=True),
@@ -90,8 +90,8 @@ def _table(paper: Paper, profile: Profile, kernels: list[KernelProfile]) -> None
     narrow, devices = paper.width < _NARROW, words.devices(profile)
     # As long as the other columns allow: measured with names of no length to speak of.
     most: int | None = 1
-    others = max(map(len, rows_of(columns, kernels))) - len("kernel")
-    most = max(_NARROWEST, paper.width - others) if paper.shortens else None
+    fixed_width = max(map(len, rows_of(columns, kernels))) - len("kernel")
+    most = max(_NARROWEST, paper.width - fixed_width) if paper.shortens else None
     for index, line in enumerate(rows_of(columns, kernels)):
         paper.print(Line(line, "bold" if index == 0 else ""))
 
@@ -117,8 +117,8 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool
     if matched:
         _wrapped(paper, Line(f"  analysed kernel: {matched}"), "    ")
     report = words.report_of(kernel, profile)
-    found = list(words.rows(kernel.metrics, report.metrics if report is not None else None))
-    if found:
+    metric_rows = list(words.rows(kernel.metrics, report.metrics if report is not None else None))
+    if metric_rows:
         paper.print(Line())
         columns = [
             Column("measured", lambda r: r.name),
@@ -127,7 +127,7 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool
             Column("", lambda r: r.static),
             Column("", lambda r: words.short(r.note)),
         ]
-        for index, text in enumerate(rows_of(columns, found)):
+        for index, text in enumerate(rows_of(columns, metric_rows)):
             _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
     counters = list(words.counters(kernel))
     left = 0 if details else max(0, len(counters) - MOST_COUNTERS)
@@ -143,17 +143,17 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool
         for index, text in enumerate(rows_of(columns, counters)):
             paper.print(Line(f"  {text}", "bold" if index == 0 else ""))
     if left:
-        more = view.plural(left, "more counter")
-        paper.print(Line(f"  {more}: --details lists all", "dim"))
+        hidden = view.plural(left, "more counter")
+        paper.print(Line(f"  {hidden}: --details lists all", "dim"))
     if report is not None:
         stall_table(paper, stalls(report))
     for note in kernel.notes:
         _wrapped(paper, Line(f"  note: {note}", "dim"), "    ")
 
 
-def stall_table(paper: Paper, found: list[Stall], most: int = MOST_STALLS) -> None:
+def stall_table(paper: Paper, stall_lines: list[Stall], most: int = MOST_STALLS) -> None:
     """The lines that cost most, each with what static analysis says of it."""
-    if not found:
+    if not stall_lines:
         return
     paper.print(Line())
     columns = [
@@ -174,14 +174,14 @@ def stall_table(paper: Paper, found: list[Stall], most: int = MOST_STALLS) -> No
         Column("source", lambda s: view.place(s.source)),
         Column("beside it", lambda s: "; ".join(s.beside)),
     ]
-    for index, text in enumerate(rows_of(columns, found[:most])):
+    for index, text in enumerate(rows_of(columns, stall_lines[:most])):
         _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
 
 
 def _samples(paper: Paper, profile: Profile) -> None:
     """Samples of kernels that were not analysed: by the profiler's own words."""
-    found = words.sampled(profile, MOST_STALLS)
-    if not found:
+    samples = words.sampled(profile, MOST_STALLS)
+    if not samples:
         return
     paper.print(Line())
     columns = [
@@ -192,7 +192,7 @@ def _samples(paper: Paper, profile: Profile) -> None:
         Column("source", lambda s: view.file_name(s.comment)),
         Column("not issued for", lambda s: ", ".join(f"{name} {n:,}" for name, n in s.reasons)),
     ]
-    for index, text in enumerate(rows_of(columns, found)):
+    for index, text in enumerate(rows_of(columns, samples)):
         _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
 
 

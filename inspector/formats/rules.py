@@ -109,12 +109,14 @@ def write_one_md(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
     traits = ", ".join((text.severity, text.confidence, text.status))
     lines = [f"# {text.id} {text.name}", "", f"{traits}. {_origin(listed)}", ""]
     for title, value in _conditions(listed.rule):
-        shown = f"`{value}`" if title in _CODE else value
-        lines.append(f"- {title}: {shown}")
+        value_text = f"`{value}`" if title in _CODE else value
+        lines.append(f"- {title}: {value_text}")
     names = _names(listed.rule, catalogue)
     if names:
         lines += ["", "| reads | unit | meaning |", "| --- | --- | --- |"]
-        lines += [f"| `{name}` | {_cell(unit)} | {_cell(what)} |" for name, unit, what in names]
+        lines += [
+            f"| `{name}` | {_cell(unit)} | {_cell(meaning)} |" for name, unit, meaning in names
+        ]
     for title, prose in (("Why", text.explain), ("What to change", _advice(text))):
         if prose:
             lines += ["", f"## {title}", "", prose.strip()]
@@ -127,8 +129,8 @@ def write_one_md(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
 def write_one_json(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
     """The same as JSON."""
     reads = [
-        {"name": name, "unit": unit, "description": what}
-        for name, unit, what in _names(listed.rule, catalogue)
+        {"name": name, "unit": unit, "description": meaning}
+        for name, unit, meaning in _names(listed.rule, catalogue)
     ]
     _dump({**_fields(listed), "reads": reads}, stream)
 
@@ -149,7 +151,7 @@ def write_checked(files: Sequence[Checked], stream: TextIO) -> None:
 
 def write_checked_json(files: Sequence[Checked], stream: TextIO) -> None:
     """The same as JSON."""
-    found = [
+    results = [
         {
             "file": checked.file,
             "rules": None if checked.pack is None else len(checked.pack.rules),
@@ -161,27 +163,29 @@ def write_checked_json(files: Sequence[Checked], stream: TextIO) -> None:
         }
         for checked in files
     ]
-    _dump({"files": found}, stream)
+    _dump({"files": results}, stream)
 
 
 def _advice(text: RuleText) -> str:
     """The fix, and what came of it on real kernels."""
-    tried = text.tried
-    if not text.fix or tried is None:
+    trials = text.tried
+    if not text.fix or trials is None:
         return text.fix
-    if not tried.count:
+    if not trials.count:
         return f"{text.fix.rstrip()} (Not tried on real kernels yet.)"
-    outcome = f"helped {tried.helped}, did nothing for {tried.nothing}, made {tried.worse} worse"
-    return f"{text.fix.rstrip()} (Tried on {plural(tried.count, 'kernel')}: {outcome}.)"
+    outcome = f"helped {trials.helped}, did nothing for {trials.nothing}, made {trials.worse} worse"
+    return f"{text.fix.rstrip()} (Tried on {plural(trials.count, 'kernel')}: {outcome}.)"
 
 
 def _origin(listed: Listed) -> str:
     rule = listed.rule
-    others = ", ".join(
+    other_packs = ", ".join(
         name if severity == rule.text.severity else f"{name} (as {severity})"
         for name, severity in listed.elsewhere.items()
     )
-    return f"pack {rule.pack} ({rule.file}:{rule.line})" + (f", also in {others}" if others else "")
+    return f"pack {rule.pack} ({rule.file}:{rule.line})" + (
+        f", also in {other_packs}" if other_packs else ""
+    )
 
 
 def _holds(pack: Pack) -> str:
@@ -192,7 +196,7 @@ def _holds(pack: Pack) -> str:
 
 def _conditions(rule: Rule) -> list[tuple[str, str]]:
     text = rule.text
-    found = [
+    conditions = [
         ("Looks at", _LOOKS_AT[text.scope, text.hot_only]),
         ("Only where", " ".join((text.when or "").split())),
         ("Requires", " ".join(text.require.split())),
@@ -200,7 +204,7 @@ def _conditions(rule: Rule) -> list[tuple[str, str]]:
         ("Silent for", ", ".join(text.superseded_by)),
         ("Tags", ", ".join(text.tags)),
     ]
-    return [(title, value) for title, value in found if value]
+    return [(title, value) for title, value in conditions if value]
 
 
 _CODE = frozenset({"Only where", "Requires", "Else says"})
@@ -208,12 +212,16 @@ _CODE = frozenset({"Only where", "Requires", "Else says"})
 
 def _names(rule: Rule, catalogue: Catalogue) -> list[tuple[str, str, str]]:
     """What the rule reads: name, unit, meaning; a metric with fields once."""
-    found = {}
+    reads = {}
     for name in (*rule.names, *rule.fix.names):
         spec = catalogue.spec(name.metric)
-        shown = name.name if name.field is None else name.name.removesuffix(f".{name.field}")
-        found[shown] = (shown, spec.unit if spec else "", spec.description if spec else "")
-    return list(found.values())
+        metric_name = name.name if name.field is None else name.name.removesuffix(f".{name.field}")
+        reads[metric_name] = (
+            metric_name,
+            spec.unit if spec else "",
+            spec.description if spec else "",
+        )
+    return list(reads.values())
 
 
 def _fields(listed: Listed) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def to_dict(report: LintReport, root: Path, most: int = MOST_RESULTS) -> dict[st
     rules = {rule: index for index, rule in enumerate(report.rules)}
     files = _Files(root)
     prints = _Fingerprints(files)
-    results = [_result(report, g, rules, files, prints.of(g)) for g in groups[:most]]
+    results = [_result(report, g, rules, files, prints.fingerprint_of(g)) for g in groups[:most]]
     notices = [_error(error, files) for error in report.errors]
     if len(groups) > most:
         notices.append(_notice(f"{len(groups) - most} results of lesser weight are left out"))
@@ -162,10 +162,10 @@ def _result(
     report: LintReport, group: Group, rules: Mapping[str, int], files: _Files, fingerprint: str
 ) -> dict[str, Any]:
     finding = group.first
-    at, others = files.anchor(group)
-    more = view.others(group)
+    at, related = files.anchor(group)
+    further = view.further(group)
     kernel = view.name_of(group.kernel)
-    message = f"{finding.message} ({kernel}{', ' + more if more else ''})"
+    message = f"{finding.message} ({kernel}{', ' + further if further else ''})"
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "level": _LEVELS[finding.severity],
@@ -188,9 +188,9 @@ def _result(
             "confidence": finding.confidence,
             "specialisations": [
                 {"kernel": printable_columns(s.kernel.id), "fingerprint": s.finding.fingerprint}
-                for s in group.seen[:MOST_LISTED]
+                for s in group.occurrences[:MOST_LISTED]
             ],
-            "count": len(group.seen),
+            "count": len(group.occurrences),
             "evidence": {
                 k: dict(v) if isinstance(v, Mapping) else v for k, v in finding.evidence.items()
             },
@@ -201,10 +201,10 @@ def _result(
         result["ruleIndex"] = rules[finding.rule]
     if report.baseline is not None:
         result["baselineState"] = "unchanged" if group.state == "known" else "new"
-    if others:
+    if related:
         result["relatedLocations"] = [
             {"id": n, "physicalLocation": files.physical(place), "message": {"text": text}}
-            for n, (place, text) in enumerate(others, 1)
+            for n, (place, text) in enumerate(related, 1)
         ]
     return result
 
@@ -214,8 +214,8 @@ def _suppressions(group: Group) -> list[dict[str, Any]]:
     if group.state != "suppressed":
         return []
     if isinstance(group.by, Suppression):
-        said = group.by.reason or f"{view.comment(group.by)} in line {group.by.line}"
-        return [{"kind": "inSource", "justification": printable_columns(said)}]
+        reason = group.by.reason or f"{view.comment(group.by)} in line {group.by.line}"
+        return [{"kind": "inSource", "justification": printable_columns(reason)}]
     return [{"kind": "external", "justification": printable_columns(group.by or "")}]
 
 
@@ -224,12 +224,12 @@ class _Files:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._known: dict[str, str | None] = {}
+        self._relative: dict[str, str | None] = {}
 
     def below(self, file: str) -> str | None:
-        if file not in self._known:
-            self._known[file] = relative(file, self._root)
-        return self._known[file]
+        if file not in self._relative:
+            self._relative[file] = relative(file, self._root)
+        return self._relative[file]
 
     def anchor(self, group: Group) -> tuple[Place, list[tuple[Place, str]]]:
         """Where the result is shown, and what else is worth a link with what to call it.
@@ -240,14 +240,14 @@ class _Files:
         kernel, place = group.kernel, group.place
         choices = view.places(kernel, group.first)
         at = next((c for c in choices if self.below(c.file) is not None), place)
-        others = [(place, "the source line")] if at != place else []
+        related = [(place, "the source line")] if at != place else []
         listing = view.assembly_of(kernel, group.first)[:MOST_RELATED]
-        others += [
+        related += [
             (listed, f"the assembly: {printable_columns(listed.text)}".rstrip(": "))
             for listed in listing
             if listed not in (at, place)
         ]
-        return at, others
+        return at, related
 
     def physical(self, place: Place) -> dict[str, Any]:
         below = self.below(place.file)
@@ -273,17 +273,17 @@ class _Fingerprints:
 
     def __init__(self, files: _Files) -> None:
         self._files = files
-        self._given: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
 
-    def of(self, group: Group) -> str:
+    def fingerprint_of(self, group: Group) -> str:
         """A hash of rule, kernel, file and text of the line; the n-th that would be the same of a
         run is told apart by its number.
         """
         file = self._files.below(group.place.file) or group.place.file
         parts = (group.first.rule, group.kernel.name, file, group.place.text.strip())
         key = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        nth = self._given.get(key, 0) + 1
-        self._given[key] = nth
+        nth = self._counts.get(key, 0) + 1
+        self._counts[key] = nth
         return f"{key}:{nth}"
 
 
@@ -298,8 +298,8 @@ def _notice(text: str, level: str = "note", at: Sequence[Any] = ()) -> dict[str,
 
 
 def _error(error: ErrorRecord, files: _Files) -> dict[str, Any]:
-    said = ": ".join(part for part in (error.kernel, error.stage, error.message) if part)
-    text = f"{said}; {error.hint}" if error.hint else said
+    problem = ": ".join(part for part in (error.kernel, error.stage, error.message) if part)
+    text = f"{problem}; {error.hint}" if error.hint else problem
     return _notice(text, "error", _locations([error.file] if error.file else [], files))
 
 

@@ -57,5 +57,5 @@ def _places(
     text += f" and {len(at) - _MOST_LINES} more" if len(at) > _MOST_LINES else ""
     text += f" in {labels[loop]}" if loop is not None else ""
     text += f" ({source})" if source else ""
-    rest = len(lines) - len(at)
-    return f"{text} and {view.plural(rest, 'time')} elsewhere" if rest else text
+    elsewhere = len(lines) - len(at)
+    return f"{text} and {view.plural(elsewhere, 'time')} elsewhere" if elsewhere else text

@@ -41,8 +41,8 @@ def stalls(report: KernelReport) -> list[Stall]:
         return []
     measure = measure_of(lines)
     total = sum(amount(line, measure) or 0 for line in lines)
-    known = {one.line: one for one in beside(report)}
-    found = [
+    facts_by_line = {facts.line: facts for facts in beside(report)}
+    costly = [
         Stall(
             line=line.line,
             mnemonic=line.mnemonic,
@@ -52,13 +52,13 @@ def stalls(report: KernelReport) -> list[Stall]:
             samples=line.samples,
             cost=cost,
             share=100 * cost / total if total else None,
-            beside=(*_reasons(line), *_said(known.get(line.line))),
+            beside=(*_reasons(line), *_beside_words(facts_by_line.get(line.line))),
         )
         for line in lines
         if (cost := amount(line, measure) or 0) > 0
     ]
-    found.sort(key=lambda stall: (-stall.cost, stall.line))
-    return found
+    costly.sort(key=lambda stall: (-stall.cost, stall.line))
+    return costly
 
 
 def _reasons(line: MeasuredLine) -> tuple[str, ...]:
@@ -70,27 +70,27 @@ def _reasons(line: MeasuredLine) -> tuple[str, ...]:
     return (", ".join(f"{name.replace('_', ' ')} {100 * n / total:.0f} %" for name, n in top),)
 
 
-def _said(known: Beside | None) -> Iterator[str]:
-    if known is None:
+def _beside_words(facts: Beside | None) -> Iterator[str]:
+    if facts is None:
         return
-    yield from known.rules
-    for wait in known.waits:
+    yield from facts.rules
+    for wait in facts.waits:
         if wait.verdict not in (None, "needed"):
             yield _verdict(wait)
-    if known.waits_for:
+    if facts.waits_for:
         places = list(
             dict.fromkeys(
-                f"{one.mnemonic or ''} {_at(one.source, one.line)}".strip()
-                for one in known.waits_for
+                f"{load.mnemonic or ''} {_at(load.source, load.line)}".strip()
+                for load in facts.waits_for
             )
         )
-        more = f" and {len(places) - MOST_LOADS} more" if len(places) > MOST_LOADS else ""
-        yield f"waits for {', '.join(places[:MOST_LOADS])}{more}"
-    if known.access is not None:
-        bits, widest = view.show(known.access.bits), view.show(known.access.widest)
-        yield f"{bits} of {widest} bits, limited by {known.access.limited_by}"
-    if known.spill is not None:
-        yield f"spill {known.spill}"
+        omitted = f" and {len(places) - MOST_LOADS} more" if len(places) > MOST_LOADS else ""
+        yield f"waits for {', '.join(places[:MOST_LOADS])}{omitted}"
+    if facts.access is not None:
+        bits, widest = view.show(facts.access.bits), view.show(facts.access.widest)
+        yield f"{bits} of {widest} bits, limited by {facts.access.limited_by}"
+    if facts.spill is not None:
+        yield f"spill {facts.spill}"
 
 
 def _verdict(wait: WaitOp) -> str:

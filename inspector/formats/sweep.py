@@ -13,7 +13,7 @@ from .paper import Line as Text
 from .paper import Paper, paper_for, wrapped
 from .table import Column, rows_of
 
-SHOWN = (
+FIGURES = (
     "vgprs",
     "agprs",
     "sgprs",
@@ -105,7 +105,7 @@ def _table(paper: Paper, table: Table) -> None:
         Column("", _mark, right=True),
         Column("#", lambda line: str(line.number), right=True),
         *(_value_column(name) for name in table.names),
-        *(_figure_column(name, unit) for name in _shown(table, unit)),
+        *(_figure_column(name, unit) for name in _columns_shown(table, unit)),
         Column("", _note),
     ]
     for index, text in enumerate(rows_of(columns, table.lines)):
@@ -131,13 +131,13 @@ def _unit(table: Table) -> Work | None:
     return next((o.work for o in table.objectives if o.work is not None), None)
 
 
-def _shown(table: Table, unit: Work | None) -> tuple[str, ...]:
+def _columns_shown(table: Table, unit: Work | None) -> tuple[str, ...]:
     """The columns; per work those that are objectives, and scratch where there is any."""
-    asked = {o.column for o in table.objectives} if unit is not None else set()
+    objective_columns = {o.column for o in table.objectives} if unit is not None else set()
     figures = [line.row.figures for line in table.lines if line.row.figures is not None]
-    if not any(one.scratch_in_loops or one.scratch_per_work for one in figures):
-        asked.discard("scratch_per_work")
-    return tuple(name for name in SHOWN if name not in _PER_WORK or name in asked)
+    if not any(point.scratch_in_loops or point.scratch_per_work for point in figures):
+        objective_columns.discard("scratch_per_work")
+    return tuple(name for name in FIGURES if name not in _PER_WORK or name in objective_columns)
 
 
 def _mark(line: Line) -> str:

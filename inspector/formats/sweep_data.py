@@ -92,13 +92,13 @@ def write_csv(sweep: Sweep, stream: TextIO) -> None:
     for table in sweep.tables:
         for line in table.lines:
             row = line.row
-            known = everything(row)
+            point_values = everything(row)
             figures = as_dict(row.figures) if row.figures is not None else {}
             types = " ".join(table.types)
             writer.writerow(
                 [
                     *(table.file, table.kernel, table.case, table.arch, types, line.number),
-                    *(known.get(name) for name in names),
+                    *(point_values.get(name) for name in names),
                     *(figures.get(c.name) for c in COLUMNS),
                     *(int(line.pareto), line.same_as, figures.get("cannot_launch")),
                     row.error.message if row.error is not None else None,

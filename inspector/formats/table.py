@@ -22,13 +22,13 @@ def rows_of(columns: Sequence[Column], items: Iterable[Any], gap: str = "  ") ->
     A column in which every cell is empty is left out.
     """
     cells = [[column.text(item) for column in columns] for item in items]
-    kept = [i for i in range(len(columns)) if any(row[i] for row in cells)]
+    filled = [i for i in range(len(columns)) if any(row[i] for row in cells)]
     titles = [column.title for column in columns]
-    widths = {i: max(len(titles[i]), *(len(row[i]) for row in cells)) for i in kept}
+    widths = {i: max(len(titles[i]), *(len(row[i]) for row in cells)) for i in filled}
 
     def line(row: Sequence[str]) -> str:
         padded = (
-            row[i].rjust(widths[i]) if columns[i].right else row[i].ljust(widths[i]) for i in kept
+            row[i].rjust(widths[i]) if columns[i].right else row[i].ljust(widths[i]) for i in filled
         )
         return gap.join(padded).rstrip()
 

@@ -25,18 +25,18 @@ def write(
     kernels = report.kernels
     if len(kernels) > 1:
         _table(paper, kernels)
-    shown = kernels if details or len(kernels) <= DETAILS_UP_TO else kernels[:1]
-    for kernel in shown:
+    in_full = kernels if details or len(kernels) <= DETAILS_UP_TO else kernels[:1]
+    for kernel in in_full:
         paper.print(Line())
         _kernel(paper, kernel)
-    if len(shown) < len(kernels):
+    if len(in_full) < len(kernels):
         paper.print(Line())
-        rest = len(kernels) - len(shown)
-        more = (
-            f"  {view.plural(rest, 'more kernel')}: --kernel NAME shows one, --details all of them,"
-            " --format json is for machines"
+        left_out = len(kernels) - len(in_full)
+        hint = (
+            f"  {view.plural(left_out, 'more kernel')}: --kernel NAME shows one, --details all of"
+            " them, --format json is for machines"
         )
-        paper.print(Line(more, "dim"))
+        paper.print(Line(hint, "dim"))
 
 
 # --------------------------------------------------------------------------- many kernels
@@ -130,17 +130,17 @@ def _resources(paper: Paper, kernel: KernelReport) -> None:
         line.append(m["lds_bytes"].note, "dim")
     line.append(f"   code {view.kib(int_of(m, 'code_bytes'))}")
     paper.print(line)
-    first, *rest = view.occupancy_lines(kernel)
+    first, *details = view.occupancy_lines(kernel)
     paper.print(Line(f"  {'Occupancy':<11} {first}"))
-    for text in rest:
+    for text in details:
         paper.print(Line(f"  {'':<11} {text}", style="dim"))
 
 
-def _gauge(label: str, used: str, limit: str, n: int | None, of: int | None) -> Line:
+def _gauge(label: str, used: str, limit: str, n: int | None, total: int | None) -> Line:
     line = Line(f"  {label:<8}{used:>6} of {limit:<10}")
-    if n is not None and of:
-        filled = min(BAR_WIDTH, max(1 if n else 0, round(BAR_WIDTH * n / of)))
-        style = "red" if n > of * 0.9 else "green"
+    if n is not None and total:
+        filled = min(BAR_WIDTH, max(1 if n else 0, round(BAR_WIDTH * n / total)))
+        style = "red" if n > total * 0.9 else "green"
         line.append("▇" * filled, style=style)
         line.append("▁" * (BAR_WIDTH - filled), style="dim")
     return line

@@ -24,14 +24,14 @@ def write(profile: Profile, stream: TextIO) -> int:
     Returns:
         How many dispatches are in it; those without times are left out.
     """
-    written = 0
+    dispatch_count = 0
     stream.write('{"displayTimeUnit":"ns","otherData":')
     stream.write(json.dumps({"recording": profile.recording.path, "profiler": words.tool(profile)}))
     stream.write(',"traceEvents":[\n')
     first = True
     batch: list[str] = []
     for event, counts in _events(profile):
-        written += counts
+        dispatch_count += counts
         batch.append(event)
         if len(batch) >= _BATCH:
             stream.write(("" if first else ",\n") + ",\n".join(batch))
@@ -40,7 +40,7 @@ def write(profile: Profile, stream: TextIO) -> int:
     if batch:
         stream.write(("" if first else ",\n") + ",\n".join(batch))
     stream.write("\n]}\n")
-    return written
+    return dispatch_count
 
 
 def is_drawn(run: Recording) -> Iterator[bool]:
@@ -53,8 +53,8 @@ def _events(profile: Profile) -> Iterator[tuple[str, bool]]:
     run = profile.recording
     table = run.dispatches
     origins = _origins(table)
-    known = _known(profile)
-    bodies = [_body(shape, known.get(_key(shape))) for shape in run.shapes]
+    kernels_by_shape = _kernels_by_shape(profile)
+    bodies = [_body(shape, kernels_by_shape.get(_key(shape))) for shape in run.shapes]
     names = {agent.key: words.agent(agent) for agent in run.agents}
     processes: dict[tuple[int, str | None], int] = {}
     tracks: set[tuple[int, int]] = set()
@@ -90,23 +90,25 @@ def _origins(table: Dispatches) -> dict[int, int]:
         least, most = spans.get(part, (start, end))
         if start <= least or end >= most:
             spans[part] = (min(start, least), max(end, most))
-    found: dict[int, int] = {}
+    origins: dict[int, int] = {}
     origin = until = NONE
     for part, (start, end) in sorted(spans.items(), key=lambda item: item[1]):
         if origin == NONE or start > until:
             origin = until = start
-        found[part] = origin
+        origins[part] = origin
         until = max(until, end)
-    return found
+    return origins
 
 
 def _us(ns: int) -> str:
     return f"{ns // 1000}.{ns % 1000:03d}"
 
 
-def _meta(what: str, process: int, track: int, name: str) -> tuple[str, bool]:
+def _meta(event_name: str, process: int, track: int, name: str) -> tuple[str, bool]:
     return (
-        json.dumps({"ph": "M", "name": what, "pid": process, "tid": track, "args": {"name": name}}),
+        json.dumps(
+            {"ph": "M", "name": event_name, "pid": process, "tid": track, "args": {"name": name}}
+        ),
         False,
     )
 
@@ -124,8 +126,8 @@ def _body(shape: KernelShape, kernel: KernelProfile | None) -> str:
         args["kernel"] = kernel.id
         args |= {name: m.value for name, m in kernel.metrics.items() if m.origin == "measured"}
     role = kernel.role if kernel is not None else "main"
-    kept = {name: value for name, value in args.items() if value is not None}
-    return f'"name":{json.dumps(shape.name)},"cat":"{role}","args":{json.dumps(kept)[:-1]}'
+    known_args = {name: value for name, value in args.items() if value is not None}
+    return f'"name":{json.dumps(shape.name)},"cat":"{role}","args":{json.dumps(known_args)[:-1]}'
 
 
 def _key(shape: KernelShape) -> tuple[object, ...]:
@@ -142,9 +144,9 @@ def _key(shape: KernelShape) -> tuple[object, ...]:
     )
 
 
-def _known(profile: Profile) -> dict[tuple[object, ...], KernelProfile]:
+def _kernels_by_shape(profile: Profile) -> dict[tuple[object, ...], KernelProfile]:
     """Specialisations by shape; those that shapes cannot tell apart are in no event."""
-    found: dict[tuple[object, ...], list[KernelProfile]] = {}
+    by_shape: dict[tuple[object, ...], list[KernelProfile]] = {}
     for kernel in profile.kernels:
-        found.setdefault(_key(kernel.shape), []).append(kernel)
-    return {key: kernels[0] for key, kernels in found.items() if len(kernels) == 1}
+        by_shape.setdefault(_key(kernel.shape), []).append(kernel)
+    return {key: kernels[0] for key, kernels in by_shape.items() if len(kernels) == 1}

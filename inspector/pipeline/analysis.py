@@ -61,7 +61,7 @@ class Context:
     Args:
         path: the file, as the user named it.
         arch: the target to assume where the file does not name one, and to insist on where it does.
-        wanted: only kernels whose name is all of these (shell wildcards allowed).
+        patterns: only kernels whose name is all of these (shell wildcards allowed).
         metadata: Triton's metadata of the compile.
         ttgir: the TTGIR that the code was lowered from.
         ttir: the TTIR that was lowered to that; None for the variant's own.
@@ -72,7 +72,7 @@ class Context:
 
     path: str
     arch: str | None = None
-    wanted: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
     metadata: Mapping[str, Any] | None = None
     ttgir: str | None = None
     ttir: str | None = None
@@ -109,13 +109,13 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
     binary = _stated_by_code_object(context)
     pack = default_pack() if context.rules is None else context.rules
     source_text = source_reader()
-    module, asked = _ttgir(context), _ttir(context)
+    module, ttir = _ttgir(context), _ttir(context)
     reports = []
     for function in functions:
         facts = _facts(function, machine, module, context)
         variant = context.variant
         report = kernel_report(
-            Subject(function, machine, facts, module, asked, ttir_text=_ttir_text(context)),
+            Subject(function, machine, facts, module, ttir, ttir_text=_ttir_text(context)),
             kernel_id=kernel_id(context.path, function.name, arch, variant),
             name=variant.kernel if variant is not None else function.name,
             arch=arch,
@@ -246,21 +246,21 @@ def _chosen(program: Program, context: Context) -> tuple[Function, ...]:
     functions = program.kernels or tuple(f for f in program.functions if f.instructions)
     if not functions:
         raise KinspectError(f"{context.path}: no kernel in it", "pass a file with AMDGCN code")
-    kept = tuple(f for f in functions if named(context.wanted, (f.name, f.symbol or f.name)))
-    if not kept:
+    chosen = tuple(f for f in functions if named(context.patterns, (f.name, f.symbol or f.name)))
+    if not chosen:
         names = ", ".join(sorted(f.name for f in functions)[:8])
-        asked = " and ".join(context.wanted)
-        raise KinspectError(f"{context.path}: no kernel named {asked}", f"it has {names}")
-    return kept
+        patterns = " and ".join(context.patterns)
+        raise KinspectError(f"{context.path}: no kernel named {patterns}", f"it has {names}")
+    return chosen
 
 
-def named(wanted: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether each of `wanted` names something by one of its names.
+def named(patterns: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether each of `patterns` names something by one of its names.
 
     `*` and `?` are wildcards; brackets are literal: `co*[case]` names a case.
     """
-    patterns = [one.replace("[", "[[]") for one in wanted]
-    return all(any(fnmatchcase(name, pattern) for name in names) for pattern in patterns)
+    globs = [pattern.replace("[", "[[]") for pattern in patterns]
+    return all(any(fnmatchcase(name, pattern) for name in names) for pattern in globs)
 
 
 def _ttgir(context: Context) -> TtgirModule | None:
@@ -370,9 +370,9 @@ def analyze_ttgir(text: str, context: Context) -> list[KernelReport]:
         Function(name, True, 1, 1, (), (), (), resources) for name in module.functions
     )
     program = Program(context.path, arch if backend == "hip" else None, (), "ttgir", functions)
-    known = {"num_warps": warps, "shared": module.attributes.get("shared")}
+    launch = {"num_warps": warps, "shared": module.attributes.get("shared")}
     metadata = {
-        **{k: v for k, v in known.items() if isinstance(v, int)},
+        **{k: v for k, v in launch.items() if isinstance(v, int)},
         **(context.metadata or {}),
     }
     return analyze_program(program, replace(context, metadata=metadata, ttgir=text, notes=notes))

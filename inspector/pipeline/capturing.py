@@ -35,14 +35,14 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
         is an error of that.
     """
     archs = target.archs or request.archs or (DEFAULT_ARCH,)
-    wanted = wanted_of(target, request)
+    patterns = wanted_of(target, request)
     try:
         if target.fault is not None:
             raise target.fault
         version = compiler.toolchain().triton_version
         if target.kind in ("ttir", "ttgir"):
             with _reading(target):
-                variants = _of_ttir(target, archs, wanted)
+                variants = _of_ttir(target, archs, patterns)
             yield from map(Found, variants)
             yield Ended(tuple(variants), (), ())
             return
@@ -59,13 +59,13 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
                 mode=mode or mode_of(target.path, request.capture),
                 archs=archs,
                 devices={arch: _device(machines.load(arch)) for arch in archs},
-                wanted=wanted,
+                wanted=patterns,
                 folder=folder,
                 options=request.capture,
                 triton_version=version,
                 generated=compiler.store.root / GENERATED,
             )
-            for item in _chosen(capture_file(worker, plan), wanted, target):
+            for item in _chosen(capture_file(worker, plan), patterns, target):
                 refusal = None
                 if isinstance(item, Ended) and item.errors:
                     refusal = compiler.store.refusal(folder)
@@ -76,8 +76,10 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
         yield Ended((), (record(target, "capture", error),), ())
     except OSError as error:
         where = error.filename or target.path
-        said = KinspectError(f"{where}: {error.strerror or error}", "check permissions and space")
-        yield Ended((), (record(target, "capture", said),), ())
+        unreadable = KinspectError(
+            f"{where}: {error.strerror or error}", "check permissions and space"
+        )
+        yield Ended((), (record(target, "capture", unreadable),), ())
     except Exception as error:
         # A bug in the capture of one target must not take the others with it.
         yield Ended((), (record(target, "capture", unforeseen(error)),), ())
@@ -103,14 +105,14 @@ def variants_of(
 
 
 def _chosen(
-    items: Iterator[Found | Ended], wanted: Sequence[str], target: Target
+    items: Iterator[Found | Ended], patterns: Sequence[str], target: Target
 ) -> Iterator[Found | Ended]:
     """Those that match. Where labels decide, which are known last, nothing comes before."""
-    by_label = any("[" in pattern for pattern in wanted)
-    found: list[Variant] = []
+    by_label = any("[" in pattern for pattern in patterns)
+    captures: list[Variant] = []
     for item in items:
         if isinstance(item, Found):
-            found.append(item.variant)
+            captures.append(item.variant)
             if not by_label:
                 yield item
             continue
@@ -120,19 +122,19 @@ def _chosen(
         # By the label, or by the case that the file itself names: a sweep adds its values to that.
         pairs = [
             (raw, named)
-            for raw, named in zip(found, item.variants, strict=True)
-            if matches(wanted, named.kernel, named) or matches(wanted, raw.kernel, raw)
+            for raw, named in zip(captures, item.variants, strict=True)
+            if matches(patterns, named.kernel, named) or matches(patterns, raw.kernel, raw)
         ]
-        kept = tuple(named for _, named in pairs)
+        matching = tuple(named for _, named in pairs)
         errors = item.errors
-        if not kept and item.variants:
+        if not matching and item.variants:
             names = [label_of(v) for v in item.variants]
-            known = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
-            message = f"no kernel matches {' and '.join(map(repr, wanted))}"
-            none = KinspectError(message, f"there is {known}")
+            listed = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+            message = f"no kernel matches {' and '.join(map(repr, patterns))}"
+            none = KinspectError(message, f"there is {listed}")
             errors = (*errors, record(target, "capture", none))
         yield from (Found(raw) for raw, _ in pairs)
-        yield replace(item, variants=kept, errors=errors)
+        yield replace(item, variants=matching, errors=errors)
 
 
 def _device(machine: Machine) -> dict[str, object]:
@@ -147,13 +149,13 @@ def _device(machine: Machine) -> dict[str, object]:
     }
 
 
-def _of_ttir(target: Target, archs: Sequence[str], wanted: Sequence[str]) -> list[Variant]:
+def _of_ttir(target: Target, archs: Sequence[str], patterns: Sequence[str]) -> list[Variant]:
     variants = [_ttir_variant(target, arch) for arch in archs]
-    kept = [v for v in variants if matches(wanted, v.kernel, v)]
-    if not kept:
-        asked = " and ".join(wanted)
-        raise KinspectError(f"no kernel matches {asked}", f"it has {variants[0].kernel}")
-    return kept
+    matching = [v for v in variants if matches(patterns, v.kernel, v)]
+    if not matching:
+        words = " and ".join(patterns)
+        raise KinspectError(f"no kernel matches {words}", f"it has {variants[0].kernel}")
+    return matching
 
 
 def _ttir_variant(target: Target, arch: str) -> Variant:

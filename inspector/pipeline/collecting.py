@@ -83,7 +83,7 @@ def analyze(request: Request, executor: Executor | None = None) -> Iterator[Even
 
 def each(
     request: Request,
-    then: Callable[[KernelReport], Any],
+    transform: Callable[[KernelReport], Any],
     executor: Executor | None = None,
     artifacts: frozenset[str] | None = None,
 ) -> Iterator[Made | Captured | Compiled | Failed]:
@@ -91,10 +91,10 @@ def each(
 
     Args:
         request: the run. Many targets that are read are read by `request.jobs` processes.
-        then: what to make of each report. It may be called in another process, so it is to keep
-            nothing but caches; what it returns is sent here.
+        transform: what to make of each report. It may be called in another process, so it is to
+            keep nothing but caches; what it returns is sent here.
         executor: as for `analyze`.
-        artifacts: the kinds that `then` needs of an archive; None: all.
+        artifacts: the kinds that `transform` needs of an archive; None: all.
     """
     for arch in request.archs:
         machines.load(arch)  # an unknown target is an error before anything is compiled
@@ -104,21 +104,21 @@ def each(
     for index, target in enumerate(targets):
         read = target.kind in READ and not _compilable(target)
         (files if read else scripts).append((index, target))
-    yield from _read(files, Work(request, then, artifacts))
+    yield from _read(files, Work(request, transform, artifacts))
     if scripts:
         # Only targets that are compiled need the workers' machinery.
         from .streaming import compile_targets
 
         for event in compile_targets(scripts, request, executor):
             if isinstance(event, Reported):
-                yield _then(event, then)
+                yield _transformed(event, transform)
             else:
                 yield event
 
 
-def _then(event: Reported, then: Callable[[KernelReport], Any]) -> Made | Failed:
+def _transformed(event: Reported, transform: Callable[[KernelReport], Any]) -> Made | Failed:
     try:
-        return Made(event.order, then(event.report))
+        return Made(event.order, transform(event.report))
     except Exception as error:
         # A bug in what judges one kernel must not take the others with it.
         bug, report = unforeseen(error), event.report

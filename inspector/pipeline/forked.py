@@ -76,9 +76,9 @@ def read_targets(targets: Sequence[Indexed], work: Work) -> Iterator[Made | Fail
         while workers:
             for ahead in range(1, _AHEAD + 1):  # one for each before a second for any
                 for worker in workers:
-                    if left and len(worker.given) < ahead:
+                    if left and len(worker.pending) < ahead:
                         worker.give(left.popleft())
-            for worker in [w for w in workers if not w.given]:
+            for worker in [w for w in workers if not w.pending]:
                 workers.remove(worker)  # nothing is left for it: it would wait forever
                 worker.end()
             for worker in _ready(workers):
@@ -86,10 +86,10 @@ def read_targets(targets: Sequence[Indexed], work: Work) -> Iterator[Made | Fail
                 if answer is not None:
                     done += 1
                     yield from answer
-                elif worker.given:
-                    lost = worker.given.popleft()
-                    left.extendleft(reversed(worker.given))
-                    worker.given.clear()
+                elif worker.pending:
+                    lost = worker.pending.popleft()
+                    left.extendleft(reversed(worker.pending))
+                    worker.pending.clear()
                     done += 1
                     yield _died(targets[lost], worker.process)
                 if answer is None:
@@ -129,26 +129,26 @@ def _died(at: Indexed, process: ForkProcess) -> Failed:
 
 @dataclass(slots=True)
 class _Worker:
-    """A worker as its parent sees it; `given` are the targets that it has not answered for."""
+    """A worker as its parent sees it; `pending` are the targets that it has not answered for."""
 
     process: ForkProcess
     pipe: Connection
-    given: deque[int] = field(default_factory=deque)
+    pending: deque[int] = field(default_factory=deque)
 
     def give(self, number: int) -> None:
         """Sends it a target."""
-        self.given.append(number)
+        self.pending.append(number)
         with contextlib.suppress(OSError):  # it has died: seen when its answer is waited for
             self.pipe.send(number)
 
     def answer(self) -> list[Made | Failed] | None:
         """What it has to say of the next of its targets; None: it has died."""
         try:
-            found: list[Made | Failed] = self.pipe.recv()
+            outcomes: list[Made | Failed] = self.pipe.recv()
         except (EOFError, OSError):
             return None
-        self.given.popleft()
-        return found
+        self.pending.popleft()
+        return outcomes
 
     def end(self) -> None:
         """Waits until it has ended; without its pipe it does."""
@@ -161,22 +161,24 @@ def _ready(workers: Sequence[_Worker], seconds: float | None = None) -> list[_Wo
     return [worker for worker in workers if worker.pipe in ready]
 
 
-def _start(targets: Sequence[Indexed], work: Work, others: Sequence[_Worker]) -> _Worker:
-    ours, its = multiprocessing.Pipe()
-    unwanted = [ours, *(other.pipe for other in others)]
+def _start(targets: Sequence[Indexed], work: Work, siblings: Sequence[_Worker]) -> _Worker:
+    parent_end, worker_end = multiprocessing.Pipe()
+    unwanted = [parent_end, *(sibling.pipe for sibling in siblings)]
     context = multiprocessing.get_context("fork")
-    process = context.Process(target=_serve, args=(targets, work, its, unwanted), daemon=True)
+    process = context.Process(
+        target=_serve, args=(targets, work, worker_end, unwanted), daemon=True
+    )
     process.start()
-    its.close()
-    return _Worker(process, ours)
+    worker_end.close()
+    return _Worker(process, parent_end)
 
 
 def _serve(
     targets: Sequence[Indexed], work: Work, pipe: Connection, unwanted: Sequence[Connection]
 ) -> None:
     """What a worker does: answers for one target after the other until its pipe is closed."""
-    for other in unwanted:
-        other.close()  # or it would keep a sibling's pipe open whose parent has gone
+    for connection in unwanted:
+        connection.close()  # or it would keep a sibling's pipe open whose parent has gone
     # Ctrl-C reaches the whole group: the parent says what becomes of the run.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

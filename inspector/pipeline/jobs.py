@@ -148,14 +148,14 @@ def wanted_of(target: Target, request: Request) -> tuple[str, ...]:
     return tuple(name for name in (target.kernel, request.kernel) if name is not None)
 
 
-def matches(wanted: Sequence[str], name: str, variant: Variant | None) -> bool:
+def matches(patterns: Sequence[str], name: str, variant: Variant | None) -> bool:
     """Whether a kernel's name, qualified name or case is all that was asked for."""
     names = [name]
     if variant is not None:
         names += [n for n in (variant.qualname, variant.case) if n]
         if variant.case:
             names.append(label_of(variant))
-    return analysis.named(wanted, names)
+    return analysis.named(patterns, names)
 
 
 def _text(artifact: Artifact | None) -> str | None:

@@ -32,30 +32,32 @@ class Comments:
         self._marks: dict[str, Marks] = {}
         self._without: set[str] = set()
         self._used: dict[str, set[tuple[int, str]]] = {}
-        self._seen: dict[str, set[int]] = {}
+        self._lines: dict[str, set[int]] = {}
 
     def applied(self, judged: Judged) -> CheckedKernel:
         """A kernel with its findings, those left out apart."""
         kernel = judged.kernel
         headers = list(self._headers(kernel))
-        for file, lines in judged.seen.items():
+        for file, lines in judged.source_lines.items():
             name = self._look(file, kernel)
             if name is not None:
-                self._seen.setdefault(name, set()).update(lines)
+                self._lines.setdefault(name, set()).update(lines)
         for name, line in headers:
-            self._seen.setdefault(name, set()).add(line)
-        kept, left_out = [], []
-        for one in judged.found:
-            places = [(self._look(file, kernel), line) for file, line in one.places]
-            known = [(name, line) for name, line in places if name is not None]
-            if one.of_kernel:
-                known += headers
-            by = (self._match(one.finding, known) if known else None) or one.setting
+            self._lines.setdefault(name, set()).add(line)
+        findings, left_out = [], []
+        for placed in judged.findings:
+            places = [(self._look(file, kernel), line) for file, line in placed.places]
+            known_places = [(name, line) for name, line in places if name is not None]
+            if placed.of_kernel:
+                known_places += headers
+            by = (
+                self._match(placed.finding, known_places) if known_places else None
+            ) or placed.setting
             if by is None:
-                kept.append(one.finding)
+                findings.append(placed.finding)
             else:
-                left_out.append(Suppressed(one.finding, by))
-        return replace(kernel, findings=tuple(kept), suppressed=tuple(left_out))
+                left_out.append(Suppressed(placed.finding, by))
+        return replace(kernel, findings=tuple(findings), suppressed=tuple(left_out))
 
     def _match(self, finding: Finding, places: Sequence[tuple[str, int]]) -> Suppression | None:
         from ..lint.suppress import match
@@ -69,14 +71,14 @@ class Comments:
             return
         from ..lint.suppress import Looked, unused
 
-        asked = {n for r in self._plan.rules.values() for n in (r.text.id, r.text.name)}
+        rule_names = {n for r in self._plan.rules.values() for n in (r.text.id, r.text.name)}
         whole = _whole(request, errors)
         for name, marks in sorted(self._marks.items()):
             yield from unused(
                 marks,
                 self._used.get(name, set()),
-                Looked(_below(name, whole), frozenset(self._seen.get(name, ()))),
-                asked,
+                Looked(_below(name, whole), frozenset(self._lines.get(name, ()))),
+                rule_names,
                 self._plan.words.unnamed,
                 narrowed=self._plan.narrowed,
             )
@@ -97,7 +99,7 @@ class Comments:
         key = (file, kernel.file)
         if key not in self._names:
             own = file != kernel.artifact or _own_listing(kernel)
-            name = _there(file, kernel.file) if own else None
+            name = _local_name(file, kernel.file) if own else None
             self._names[key] = name if name is not None and self._has_marks(name) else None
         return self._names[key]
 
@@ -116,7 +118,7 @@ def _own_listing(kernel: CheckedKernel) -> bool:
     return kernel.artifact is not None and kernel.artifact == kernel.file
 
 
-def _there(file: str, named: str) -> str | None:
+def _local_name(file: str, named: str) -> str | None:
     """A source file's name from here; None where there is none.
 
     A report that was saved in another checkout names the files of that; the same file here is the

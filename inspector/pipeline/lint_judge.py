@@ -18,7 +18,7 @@ from .lint_plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PlacedFinding:
     """A finding, with the places at which a comment may speak of it.
 
     Args:
@@ -40,15 +40,15 @@ class Judged:
 
     Args:
         kernel: without findings yet.
-        found: its findings, the gravest first.
-        seen: file -> lines that its code came from.
+        findings: its findings, the gravest first.
+        source_lines: file -> lines that its code came from.
         overrides: numbers of the settings that speak of it.
         unknown: metrics that a budget needs, with the budget's place, that are not known.
     """
 
     kernel: CheckedKernel
-    found: tuple[Found, ...]
-    seen: Mapping[str, frozenset[int]]
+    findings: tuple[PlacedFinding, ...]
+    source_lines: Mapping[str, frozenset[int]]
     overrides: tuple[int, ...] = ()
     unknown: tuple[tuple[str, str], ...] = ()
 
@@ -81,7 +81,7 @@ class Judge:
         return Judged(
             kernel,
             tuple(
-                Found(
+                PlacedFinding(
                     finding,
                     tuple(_places(finding, report, kernel.artifact)),
                     plan.rules[finding.rule].text.scope == "kernel",
@@ -89,7 +89,7 @@ class Judge:
                 )
                 for finding in graded
             ),
-            _seen(report),
+            _source_lines(report),
             tuple(n for n, _ in matching),
             tuple(unknown),
         )
@@ -169,9 +169,9 @@ def _innermost(loops: Sequence[LoopReport], line: int) -> LoopReport | None:
     return max(around, key=lambda loop: loop.depth, default=None)
 
 
-def _seen(report: KernelReport) -> dict[str, frozenset[int]]:
+def _source_lines(report: KernelReport) -> dict[str, frozenset[int]]:
     """The source lines that a kernel's code came from, as far as its report names them."""
-    found: dict[str, set[int]] = {}
+    lines_by_file: dict[str, set[int]] = {}
     places = [op.source for op in report.memory_ops] + [wait.source for wait in report.waits]
     places += [report.source, *(at for loop in report.loops for at in loop.source)]
     for place in {id(place): place for place in places}.values():  # one for many instructions
@@ -179,6 +179,6 @@ def _seen(report: KernelReport) -> dict[str, frozenset[int]]:
         while at is not None:
             if at.in_library:
                 break
-            found.setdefault(at.file, set()).add(at.line)
+            lines_by_file.setdefault(at.file, set()).add(at.line)
             at = at.inlined_at
-    return {file: frozenset(lines) for file, lines in found.items()}
+    return {file: frozenset(lines) for file, lines in lines_by_file.items()}

@@ -66,14 +66,14 @@ class Override:
 
     def matches(self, kernel: KernelReport) -> bool:
         """Whether it speaks of a kernel."""
-        wanted = self.settings
-        if wanted.arch is not None and not fnmatchcase(kernel.arch or "", wanted.arch):
+        settings = self.settings
+        if settings.arch is not None and not fnmatchcase(kernel.arch or "", settings.arch):
             return False
-        if wanted.file is not None and not self._in_file(kernel, wanted.file):
+        if settings.file is not None and not self._in_file(kernel, settings.file):
             return False
         case = kernel.variant.case if kernel.variant is not None else None
-        return matches((wanted.match,), kernel.name, kernel.variant) or (
-            case is not None and fnmatchcase(case, wanted.match)
+        return matches((settings.match,), kernel.name, kernel.variant) or (
+            case is not None and fnmatchcase(case, settings.match)
         )
 
     def _in_file(self, kernel: KernelReport, pattern: str) -> bool:
@@ -106,7 +106,7 @@ class Plan:
         overrides: for single kernels, in the order of the settings.
         fail_on: the least severity of a new finding that fails the run.
         baseline: the file of known findings; None without.
-        known: what it holds; None without.
+        accepted: what it holds; None without.
         update: whether it is to be written.
     """
 
@@ -118,48 +118,52 @@ class Plan:
     overrides: tuple[Override, ...]
     fail_on: FailOn
     baseline: Path | None
-    known: Baseline | None = None
+    accepted: Baseline | None = None
     update: bool = False
 
 
-def prepare(asked: Asked, settings: Settings) -> Plan:
+def prepare(command_line: Asked, settings: Settings) -> Plan:
     """Settles what a run asks: the command line first, then the settings.
 
     Raises:
         KinspectError: a pack, a name of a rule, a budget or the baseline is wrong.
     """
-    file = _baseline(asked, settings)
-    known = _known(file, asked.update) if file is not None else None
-    packs = _packs(asked, settings)
+    file = _baseline(command_line, settings)
+    accepted = _read_baseline(file, command_line.update) if file is not None else None
+    packs = _packs(command_line, settings)
     pack = union(packs)
     words = Words(pack.rules, lambda: _elsewhere(pack, settings), {BUDGET: BUDGET, NAME: BUDGET})
     # What the command line selects is meant: the settings do not take it away again.
-    select = asked.select or settings.select
-    ignore = asked.ignore if asked.select else (*settings.ignore, *asked.ignore)
-    faults = [f"--select: {f}" for w in asked.select if (f := words.fault(w))]
-    faults += [f"--ignore: {f}" for w in asked.ignore if (f := words.fault(w, lenient=True))]
+    select = command_line.select or settings.select
+    ignore = (
+        command_line.ignore if command_line.select else (*settings.ignore, *command_line.ignore)
+    )
+    faults = [f"--select: {f}" for w in command_line.select if (f := words.fault(w))]
+    faults += [f"--ignore: {f}" for w in command_line.ignore if (f := words.fault(w, lenient=True))]
     for key, named in (("select", settings.select or ()), ("ignore", settings.ignore)):
-        said = [words.fault(word, lenient=True) for word in named]
-        faults += [f"{settings.file}: tool.kinspect.{key}: {fault}" for fault in said if fault]
+        word_faults = [words.fault(word, lenient=True) for word in named]
+        faults += [
+            f"{settings.file}: tool.kinspect.{key}: {fault}" for fault in word_faults if fault
+        ]
     faults += [f"{settings.file}: tool.kinspect.arch: {f}" for f in _unknown_archs(settings)]
-    overrides = [_override(one, settings, words, faults) for one in settings.kernels]
+    overrides = [_override(entry, settings, words, faults) for entry in settings.kernels]
     if faults:
         raise FaultsError(faults, "`kinspect rules list` shows the rules")
     asked_pack = chosen(pack, words, select or None, ignore)
-    if not asked_pack.rules and select and not any(one.budgets for one in overrides):
+    if not asked_pack.rules and select and not any(override.budgets for override in overrides):
         raise KinspectError(
             f"select {', '.join(select)}: no rule is left to ask",
             "ignore fewer; rules in preview are selected by id, by name or by `preview`",
         )
     # A project's own selection is about rules; its budgets are a selection themselves.
     left_out = BUDGET in words.all_of(ignore) or (
-        bool(asked.select) and BUDGET not in words.all_of(asked.select)
+        bool(command_line.select) and BUDGET not in words.all_of(command_line.select)
     )
     if left_out:
-        overrides = [replace(one, budgets={}) for one in overrides]
+        overrides = [replace(override, budgets={}) for override in overrides]
     rules = {rule.text.id: rule for rule in asked_pack.rules}
-    for one in overrides:
-        for budget in one.budgets.values():
+    for override in overrides:
+        for budget in override.budgets.values():
             rules.setdefault(BUDGET, budget.rules[0])
     return Plan(
         packs=tuple(p.name for p in packs),
@@ -168,10 +172,10 @@ def prepare(asked: Asked, settings: Settings) -> Plan:
         narrowed=len(asked_pack.rules) < len(pack.rules),
         words=words,
         overrides=tuple(overrides),
-        fail_on=asked.fail_on or settings.fail_on or "error",  # type: ignore[arg-type]
+        fail_on=command_line.fail_on or settings.fail_on or "error",  # type: ignore[arg-type]
         baseline=file,
-        known=known,
-        update=asked.update,
+        accepted=accepted,
+        update=command_line.update,
     )
 
 
@@ -183,48 +187,50 @@ def _unknown_archs(settings: Settings) -> Iterator[str]:
             yield str(error)
 
 
-def _baseline(asked: Asked, settings: Settings) -> Path | None:
-    if asked.baseline is not None:
-        return asked.baseline
+def _baseline(command_line: Asked, settings: Settings) -> Path | None:
+    if command_line.baseline is not None:
+        return command_line.baseline
     if settings.baseline is not None:
         return settings.folder / settings.baseline
-    if asked.update:
+    if command_line.update:
         raise KinspectError(
             "--update-baseline: there is no baseline to write", "add --baseline FILE"
         )
     return None
 
 
-def _known(file: Path, update: bool) -> Baseline:
+def _read_baseline(file: Path, update: bool) -> Baseline:
     from ..lint import baseline as baselines  # not for a run without one
 
     return baselines.read(file) if file.exists() or not update else baselines.EMPTY
 
 
-def _override(one: KernelSettings, settings: Settings, words: Words, faults: list[str]) -> Override:
+def _override(
+    entry: KernelSettings, settings: Settings, words: Words, faults: list[str]
+) -> Override:
     """Resolves the words of one entry; what is wrong with them is appended to `faults`."""
-    where = f"{settings.file}: {one.place}"
-    for key, named in (("ignore", one.ignore), ("severity", tuple(one.severity))):
-        said = [words.fault(word, lenient=True) for word in named]
-        faults += [f"{where}.{key}: {fault}" for fault in said if fault]
+    where = f"{settings.file}: {entry.place}"
+    for key, named in (("ignore", entry.ignore), ("severity", tuple(entry.severity))):
+        word_faults = [words.fault(word, lenient=True) for word in named]
+        faults += [f"{where}.{key}: {fault}" for fault in word_faults if fault]
     budgets = {}
-    for metric, limit in one.budget.items():
+    for metric, limit in entry.budget.items():
         try:
-            budgets[metric] = budget_rule(metric, limit, one.label, analysis.catalogue())
+            budgets[metric] = budget_rule(metric, limit, entry.label, analysis.catalogue())
         except KinspectError as error:
             faults.append(f"{where}.budget.{metric}: {error.message}")
-    severity = {id_: level for word, level in one.severity.items() for id_ in words.ids(word)}
+    severity = {id_: level for word, level in entry.severity.items() for id_ in words.ids(word)}
     return Override(
-        one,
-        words.all_of(one.ignore),
+        entry,
+        words.all_of(entry.ignore),
         severity,  # type: ignore[arg-type]  # the settings' reader has checked it
         budgets,
         settings.folder,
     )
 
 
-def _packs(asked: Asked, settings: Settings) -> tuple[Pack, ...]:
-    names = asked.rules or tuple(_from_folder(n, settings) for n in settings.rules or ())
+def _packs(command_line: Asked, settings: Settings) -> tuple[Pack, ...]:
+    names = command_line.rules or tuple(_from_folder(n, settings) for n in settings.rules or ())
     if names in ((), (DEFAULT_PACK,)):
         return (analysis.recommended_pack(),)  # read once, if the analysis asks it, too
     return load_packs(tuple(dict.fromkeys(names)), analysis.catalogue())
@@ -237,12 +243,12 @@ def _from_folder(name: str, settings: Settings) -> str:
 
 def _elsewhere(pack: Pack, settings: Settings) -> dict[str, str]:
     """What names rules that are not asked: of kinspect's own packs, and of the settings'."""
-    known = {rule.text.id for rule in pack.rules}
-    found: dict[str, str] = {}
+    asked_ids = {rule.text.id for rule in pack.rules}
+    packs_by_word: dict[str, str] = {}
     names = [*bundled_packs(), *(_from_folder(name, settings) for name in settings.rules or ())]
-    for other in load_packs(tuple(dict.fromkeys(names)), analysis.catalogue()):
-        for rule in other.rules:
-            if rule.text.id not in known:
+    for other_pack in load_packs(tuple(dict.fromkeys(names)), analysis.catalogue()):
+        for rule in other_pack.rules:
+            if rule.text.id not in asked_ids:
                 for word in (rule.text.id, rule.text.name, *rule.text.tags):
-                    found.setdefault(word, other.name)
-    return found
+                    packs_by_word.setdefault(word, other_pack.name)
+    return packs_by_word

@@ -78,7 +78,7 @@ def lint(
         unused=tuple(gathered.comments.unused(request, failed)),
         notes=(*notes, *gathered.notes()),
     )
-    return (report, None) if plan.known is None else _compared(report, plan, plan.known)
+    return (report, None) if plan.accepted is None else _compared(report, plan, plan.accepted)
 
 
 def _no_target(kernel: CheckedKernel) -> ErrorRecord:
@@ -92,12 +92,12 @@ def _no_target(kernel: CheckedKernel) -> ErrorRecord:
 
 
 def _compared(
-    report: LintReport, plan: Plan, known: Baseline
+    report: LintReport, plan: Plan, accepted: Baseline
 ) -> tuple[LintReport, Baseline | None]:
     """The report held against the baseline, and what that is to be from now on."""
     from ..lint.baseline import compare, updated  # not for a run without one
 
-    compared = compare(known, report.kernels, plan.rules.keys())
+    compared = compare(accepted, report.kernels, plan.rules.keys())
     report = replace(
         report,
         kernels=compared.kernels,
@@ -109,7 +109,7 @@ def _compared(
     if report.errors and compared.gone:
         # What has gone may stand in what failed: nothing that is known is thrown away unseen.
         return replace(report, errors=(*report.errors, _refused(report))), None
-    return _accepted(report, compared), updated(known, compared)
+    return _accepted(report, compared), updated(accepted, compared)
 
 
 _MOST_NAMED = 5
@@ -121,13 +121,13 @@ class _Gathered:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._kernels: list[tuple[tuple[int, int], CheckedKernel]] = []
-        self._met: set[int] = set()
+        self._applied: set[int] = set()
         self._unknown: Counter[tuple[str, str]] = Counter()
         self.comments = Comments(plan)
 
     def add(self, order: tuple[int, int], judged: Judged) -> None:
         self._kernels.append((order, self.comments.applied(judged)))
-        self._met.update(judged.overrides)
+        self._applied.update(judged.overrides)
         self._unknown.update(judged.unknown)
 
     def kernels(self) -> list[CheckedKernel]:
@@ -137,8 +137,8 @@ class _Gathered:
     def notes(self) -> Iterator[str]:
         """What could not be judged, and settings that speak of nothing: mistyped, perhaps."""
         for (metric, label), n in sorted(self._unknown.items()):
-            of = "1 kernel" if n == 1 else f"{n} kernels"
-            yield f"{metric} is not known of {of}: the budget of {label} was not checked there"
+            kernels = "1 kernel" if n == 1 else f"{n} kernels"
+            yield f"{metric} is not known of {kernels}: the budget of {label} was not checked there"
         partly = [kernel.name for _, kernel in self._kernels if not kernel.all_read]
         if partly:
             listed = ", ".join(partly[:_MOST_NAMED]) + (", …" if len(partly) > _MOST_NAMED else "")
@@ -146,7 +146,7 @@ class _Gathered:
                 f"not all of the code was read of {listed}: nothing is concluded from the rest"
                 " (`kinspect analyze` says what it is)"
             )
-        idle = [o.settings for n, o in enumerate(self._plan.overrides) if n not in self._met]
+        idle = [o.settings for n, o in enumerate(self._plan.overrides) if n not in self._applied]
         if idle and self._kernels:
             listed = ", ".join(f"{o.label} (match = {o.match!r})" for o in idle)
             yield f"no kernel of this run matches {listed}"
@@ -167,8 +167,10 @@ def _accepted(report: LintReport, compared: Compared) -> LintReport:
     """The report after its findings have been taken into the baseline."""
     new = sum(len(kernel.findings) for kernel in report.kernels)
     gone = sum(entry.count for entry in compared.gone)
-    kept = f"; {compared.unseen} of kernels or rules not looked at stay" if compared.unseen else ""
-    note = f"{report.baseline}: findings: {new} added, {gone} removed{kept}"
+    unseen_note = (
+        f"; {compared.unseen} of kernels or rules not looked at stay" if compared.unseen else ""
+    )
+    note = f"{report.baseline}: findings: {new} added, {gone} removed{unseen_note}"
     kernels = tuple(
         replace(k, findings=(), known=by_severity((*k.known, *k.findings))) for k in report.kernels
     )

@@ -109,61 +109,61 @@ def joined(
     if options.arch is not None:
         machines.load(options.arch)
     with limits.reading(recording.path, reading.size_of(Path(recording.path))):
-        found = profiles.analyse(
+        analysis = profiles.analyse(
             recording,
             skip_warmup=options.skip_warmup,
             only=options.kernel,
             top=options.top,
             arch=options.arch,
         )
-    if options.kernel is not None and found.names and not found.kernels:
-        raise _finds_none(options.kernel, found.names)
-    notes = [*_emptiness(recording, found), *_added_up(recording), *_transfers(recording)]
-    if found.left_out:
-        more = "kernel" if found.left_out == 1 else "kernels"
-        notes.append(f"{found.left_out} {more} left out by --kernel or --top")
-    if progress is not None and (options.targets or _kept(recording)):
+    if options.kernel is not None and analysis.names and not analysis.kernels:
+        raise _finds_none(options.kernel, analysis.names)
+    notes = [*_emptiness(recording, analysis), *_added_up(recording), *_transfers(recording)]
+    if analysis.left_out:
+        noun = "kernel" if analysis.left_out == 1 else "kernels"
+        notes.append(f"{analysis.left_out} {noun} left out by --kernel or --top")
+    if progress is not None and (options.targets or _triton_cache(recording)):
         progress("analysing what was launched")
     analysed, failed, target = _static(recording, options, collect)
-    errors = (*_nothing_read(recording, found), *failed)
-    kernels, reports = profiles.joined(found.kernels, analysed, recording.code_objects)
+    errors = (*_nothing_read(recording, analysis), *failed)
+    kernels, reports = profiles.joined(analysis.kernels, analysed, recording.code_objects)
     kernels, reports = landed(recording, kernels, reports)
     return Profile(
         recording=recording,
         kernels=kernels,
         reports=reports,
         static_target=target,
-        total_ns=found.total_ns,
+        total_ns=analysis.total_ns,
         notes=tuple(notes),
         errors=errors,
     )
 
 
-def _finds_none(wanted: str, names: Sequence[str]) -> KinspectError:
+def _finds_none(pattern: str, names: Sequence[str]) -> KinspectError:
     from ..explain.profile_view import short_name
 
-    shown = [short_name(name, _MOST_NAME) for name in names[:_MOST_NAMED]]
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    listed = [short_name(name, _MOST_NAME) for name in names[:_MOST_NAMED]]
+    omitted = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return KinspectError(
-        f"--kernel {wanted}: finds none of the recorded kernels",
-        f"there is {', '.join(shown)}{more}",
+        f"--kernel {pattern}: finds none of the recorded kernels",
+        f"there is {', '.join(listed)}{omitted}",
     )
 
 
-def _is_empty(recording: Recording, found: profiles.Analysis) -> bool:
-    return not found.names and not recording.samples and not recording.traces
+def _is_empty(recording: Recording, analysis: profiles.Analysis) -> bool:
+    return not analysis.names and not recording.samples and not recording.traces
 
 
-def _emptiness(recording: Recording, found: profiles.Analysis) -> list[str]:
+def _emptiness(recording: Recording, analysis: profiles.Analysis) -> list[str]:
     """What may be why nothing was recorded; damaged files say themselves what is wrong."""
-    if not _is_empty(recording, found) or not recording.parts or recording.errors:
+    if not _is_empty(recording, analysis) or not recording.parts or recording.errors:
         return []
     return [f"0 dispatches were recorded: {LIKELY_EMPTY}"]
 
 
-def _nothing_read(recording: Recording, found: profiles.Analysis) -> tuple[ErrorRecord, ...]:
+def _nothing_read(recording: Recording, analysis: profiles.Analysis) -> tuple[ErrorRecord, ...]:
     """An error where only files lie that hold no dispatches: API calls, copies, agents."""
-    if not _is_empty(recording, found) or recording.parts or recording.errors:
+    if not _is_empty(recording, analysis) or recording.parts or recording.errors:
         return ()
     hint = "name the folder of the run, or its kernel trace or counter files"
     message = "no dispatches in it, and no samples: files of this kind hold none"
@@ -188,8 +188,8 @@ def _added_up(recording: Recording) -> list[str]:
     if len(timed) < 2:
         return []
     names = [recording.parts[part].name for part in sorted(timed)]
-    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    return [f"times of {len(names)} recordings are added up: {shown}; import one alone to tell"]
+    listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return [f"times of {len(names)} recordings are added up: {listed}; import one alone to tell"]
 
 
 def _transfers(recording: Recording) -> list[str]:
@@ -198,13 +198,13 @@ def _transfers(recording: Recording) -> list[str]:
         return []
     from ..explain.profile_view import duration
 
-    shown = [
-        f"{one.name} {one.count:,}× {duration(one.total_ns)}"
-        for one in recording.transfers[:_MOST_NAMED]
+    listed = [
+        f"{transfer.name} {transfer.count:,}× {duration(transfer.total_ns)}"
+        for transfer in recording.transfers[:_MOST_NAMED]
     ]
-    more = len(recording.transfers) - len(shown)
-    rest = f" and {more} more kinds" if more else ""
-    return [f"copies and fills, in no kernel's time: {', '.join(shown)}{rest}"]
+    omitted = len(recording.transfers) - len(listed)
+    omitted_note = f" and {omitted} more kinds" if omitted else ""
+    return [f"copies and fills, in no kernel's time: {', '.join(listed)}{omitted_note}"]
 
 
 def _static(
@@ -212,7 +212,7 @@ def _static(
 ) -> tuple[tuple[KernelReport, ...], tuple[ErrorRecord, ...], str | None]:
     """Reports on what was launched: named targets, else the run's own cache and code objects."""
     arch = options.arch or device_arch(recording)
-    targets = options.targets or _kept(recording)
+    targets = options.targets or _triton_cache(recording)
     reports: list[KernelReport] = []
     errors: list[ErrorRecord] = []
     if targets:
@@ -230,10 +230,10 @@ def _static(
             reports += report.kernels
             errors += report.errors
     if not options.targets:
-        for one in recording.code_objects:
-            reports += _of_code_object(one, errors)
-    known = {report.id: report for report in reports}
-    return tuple(known.values()), tuple(errors), " ".join(targets) or None
+        for code_object in recording.code_objects:
+            reports += _of_code_object(code_object, errors)
+    by_id = {report.id: report for report in reports}
+    return tuple(by_id.values()), tuple(errors), " ".join(targets) or None
 
 
 def device_arch(recording: Recording) -> str | None:
@@ -245,17 +245,17 @@ def device_arch(recording: Recording) -> str | None:
     return archs.pop() if len(archs) == 1 else None
 
 
-def _kept(recording: Recording) -> tuple[str, ...]:
+def _triton_cache(recording: Recording) -> tuple[str, ...]:
     """The folder of the run's own Triton cache, if it holds anything."""
     folder = Path(recording.path) / TRITON_CACHE
     return (str(folder),) if folder.is_dir() and any(folder.iterdir()) else ()
 
 
-def _of_code_object(one: CodeObject, errors: list[ErrorRecord]) -> Sequence[KernelReport]:
+def _of_code_object(code_object: CodeObject, errors: list[ErrorRecord]) -> Sequence[KernelReport]:
     """Reports on the kernels of a code object that the profiler saved."""
-    if one.path is None:
+    if code_object.path is None:
         return ()
-    path = Path(one.path)
+    path = Path(code_object.path)
     try:
         data = path.read_bytes()
         digest = hashlib.sha256(data).hexdigest()
@@ -267,6 +267,6 @@ def _of_code_object(one: CodeObject, errors: list[ErrorRecord]) -> Sequence[Kern
         errors.append(ErrorRecord(str(path), None, "analyse", message, hint))
         return ()
     except Exception as error:
-        known = unforeseen(error)
-        errors.append(ErrorRecord(str(path), None, "analyse", known.message, known.hint))
+        bug = unforeseen(error)
+        errors.append(ErrorRecord(str(path), None, "analyse", bug.message, bug.hint))
         return ()

@@ -40,12 +40,12 @@ class Work:
 
     Args:
         request: the run.
-        then: what to make of each report.
-        artifacts: the kinds that `then` needs of an archive; None: all.
+        transform: what to make of each report.
+        artifacts: the kinds that `transform` needs of an archive; None: all.
     """
 
     request: Request
-    then: Callable[[KernelReport], Any]
+    transform: Callable[[KernelReport], Any]
     artifacts: frozenset[str] | None = None
 
 
@@ -61,7 +61,7 @@ def read_target(index: int, target: Target, work: Work) -> Iterator[Made | Faile
         What was made of each of its kernels, and what could not be read.
     """
     try:
-        yield from limits.within(str(target.path), _size(target), _made(index, target, work))
+        yield from limits.within(str(target.path), _size(target), _outcomes(index, target, work))
     except KinspectError as error:
         yield Failed((index, 0), record(target, "read", error))
     except OSError as error:
@@ -72,14 +72,14 @@ def read_target(index: int, target: Target, work: Work) -> Iterator[Made | Faile
         yield Failed((index, 0), record(target, "read", unforeseen(error)))
 
 
-def _made(index: int, target: Target, work: Work) -> Iterator[Made | Failed]:
+def _outcomes(index: int, target: Target, work: Work) -> Iterator[Made | Failed]:
     if target.fault is not None:
         raise target.fault
     if target.kind in ("report", "archive"):
         yield from _saved(index, target, work)
         return
     for number, report in enumerate(_reports(target, work.request)):
-        yield Made((index, number), work.then(report))
+        yield Made((index, number), work.transform(report))
 
 
 def _size(target: Target) -> int:
@@ -96,13 +96,13 @@ def _saved(index: int, target: Target, work: Work) -> Iterator[Made | Failed]:
     report = _opened(target.path, work.artifacts)
     for number, error in enumerate(report.errors):
         yield Failed((index, number), error)
-    wanted, archs = wanted_of(target, work.request), work.request.archs
+    patterns, archs = wanted_of(target, work.request), work.request.archs
     number = 0
     renew = _renewal(report)
     for kernel in report.kernels():
-        if _is_asked_for(kernel, wanted, archs):
+        if _is_asked_for(kernel, patterns, archs):
             kernel = renew(kernel)
-            yield Made((index, number), work.then(kernel))
+            yield Made((index, number), work.transform(kernel))
             number += 1
     if not number and not report.errors:
         raise KinspectError("it holds nothing of what was asked for", "see it without --kernel")
@@ -119,13 +119,13 @@ def _as_it_is(kernel: KernelReport) -> KernelReport:
     return kernel
 
 
-def asked_for(report: Report, wanted: Sequence[str], archs: Sequence[str]) -> list[KernelReport]:
+def asked_for(report: Report, patterns: Sequence[str], archs: Sequence[str]) -> list[KernelReport]:
     """The kernels of a saved report that match what was asked for."""
-    return [k for k in report.kernels if _is_asked_for(k, wanted, archs)]
+    return [k for k in report.kernels if _is_asked_for(k, patterns, archs)]
 
 
-def _is_asked_for(kernel: KernelReport, wanted: Sequence[str], archs: Sequence[str]) -> bool:
-    return matches(wanted, kernel.name, kernel.variant) and (not archs or kernel.arch in archs)
+def _is_asked_for(kernel: KernelReport, patterns: Sequence[str], archs: Sequence[str]) -> bool:
+    return matches(patterns, kernel.name, kernel.variant) and (not archs or kernel.arch in archs)
 
 
 def load_saved(path: Path) -> Report:
@@ -159,7 +159,7 @@ def _reports(target: Target, request: Request) -> Sequence[KernelReport]:
     context = Context(
         path=str(target.path),
         arch=archs[0] if archs else None,
-        wanted=wanted_of(target, request),
+        patterns=wanted_of(target, request),
         metadata=triton_metadata(target.siblings.get("metadata")),
         ttgir=ttgir.read_text("utf-8", "replace") if ttgir else None,
         ttir=ttir.read_text("utf-8", "replace") if ttir else None,
@@ -175,8 +175,8 @@ def _reports(target: Target, request: Request) -> Sequence[KernelReport]:
     return analysis.analyze_text(text, context)
 
 
-def interrupted(target: Target, index: int, done: int, of: int) -> Failed:
+def interrupted(target: Target, index: int, done: int, total: int) -> Failed:
     """What a run that was interrupted has to say of what it did not read."""
-    message = f"interrupted: {done} of {of} files read"
+    message = f"interrupted: {done} of {total} files read"
     hint = "run it again, or on fewer files"
     return Failed((index, 1 << 30), ErrorRecord(str(target.path), None, "read", message, hint))

@@ -48,13 +48,13 @@ def renewed(kernel: KernelReport) -> KernelReport:
         code_object=hsaco.path if hsaco is not None and hsaco.path.exists() else None,
     )
     try:
-        made = analysis.analyze_text(text, context)
+        reports = analysis.analyze_text(text, context)
     except KinspectError:
         return kernel
-    if len(made) != 1:
+    if len(reports) != 1:
         return kernel
-    kept = tuple(note for note in kernel.notes if note not in made[0].notes)
-    return replace(made[0], id=kernel.id, name=kernel.name, notes=kept + made[0].notes)
+    notes = tuple(note for note in kernel.notes if note not in reports[0].notes)
+    return replace(reports[0], id=kernel.id, name=kernel.name, notes=notes + reports[0].notes)
 
 
 def _text(artifact: Artifact | None) -> str | None:
@@ -68,7 +68,7 @@ def _text(artifact: Artifact | None) -> str | None:
 
 def _metadata(text: str | None) -> Mapping[str, Any] | None:
     try:
-        found = json.loads(text) if text is not None else None
+        metadata = json.loads(text) if text is not None else None
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return metadata if isinstance(metadata, dict) else None

@@ -42,7 +42,7 @@ def compile_targets(
         except KeyboardInterrupt:
             # Compiles at work are ended, not waited for.
             compiler.abort()
-            yield from run.rest()
+            yield from run.after_interrupt()
             raise
         except BaseException:
             compiler.abort()
@@ -74,14 +74,14 @@ class Compiles:
         self._jobs: dict[Future[Outcome], Job] = {}
         self._untold: dict[Future[Outcome], None] = {}
         self._fresh = 0
-        self._found: dict[tuple[int, int], Variant] = {}
+        self._variants: dict[tuple[int, int], Variant] = {}
         self._target: tuple[int, str] = (0, "")
 
     def events(self, targets: Sequence[tuple[int, Target]]) -> Iterator[Event]:
         """Everything, in the order in which it comes."""
         for index, target in targets:
             self._target = index, str(target.path)
-            self._found = {}
+            self._variants = {}
             yield from self._capture(index, target)
             for future in [f for f in self._untold if f.done()]:
                 yield from self._tell(future)
@@ -90,9 +90,9 @@ class Compiles:
         if self._fresh:
             self._compiler.store.prune()
 
-    def rest(self) -> Iterator[Event]:
+    def after_interrupt(self) -> Iterator[Event]:
         """After an interrupt: what was done and not told yet, and how much was not done."""
-        self._name(list(labelled(list(self._found.values()))))
+        self._name(list(labelled(list(self._variants.values()))))
         undone = 0
         for future in list(self._untold):
             if future.done() and not future.cancelled():
@@ -117,8 +117,8 @@ class Compiles:
         for item in captured(target, self._request, self._compiler):
             if isinstance(item, Found):
                 # Compiled while the script still runs; how it is called is known later.
-                order = (index, len(self._found))
-                self._found[order] = item.variant
+                order = (index, len(self._variants))
+                self._variants[order] = item.variant
                 settings = self._compiler.settings
                 job = Job(
                     order,
@@ -140,7 +140,7 @@ class Compiles:
 
     def _name(self, variants: Sequence[Variant]) -> None:
         """Gives the jobs of the current target the variants as they are finally called."""
-        final = dict(zip(self._found, variants, strict=False))
+        final = dict(zip(self._variants, variants, strict=False))
         for future, job in self._jobs.items():
             if job.order in final:
                 self._jobs[future] = replace(job, variant=final[job.order])

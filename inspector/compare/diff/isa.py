@@ -43,10 +43,10 @@ def functions_of(text: str) -> Mapping[str, Function]:
 
 def function_for(report: KernelReport, functions: Mapping[str, Function]) -> Function | None:
     """The function that a report is about; the only one there is, whatever its name."""
-    found = functions.get(report.name)
-    if found is None and len({id(f) for f in functions.values()}) == 1:
-        found = next(iter(functions.values()))
-    return found
+    function = functions.get(report.name)
+    if function is None and len({id(f) for f in functions.values()}) == 1:
+        function = next(iter(functions.values()))
+    return function
 
 
 def same_code(left: Function, right: Function) -> bool:
@@ -66,9 +66,9 @@ def region_of(function: Function, loop: LoopReport | None) -> tuple[Instruction,
     if loop is None:
         return function.instructions
     header = [
-        one
-        for one in function.loops
-        if function.instructions[function.blocks[one.header].start].line == loop.header_line
+        candidate
+        for candidate in function.loops
+        if function.instructions[function.blocks[candidate.header].start].line == loop.header_line
     ]
     if len(header) != 1:
         return None
@@ -78,9 +78,9 @@ def region_of(function: Function, loop: LoopReport | None) -> tuple[Instruction,
 def _own(function: Function, loop: Loop) -> Iterator[Instruction]:
     inner = {
         block
-        for other in function.loops
-        if other.id != loop.id and set(other.blocks) < set(loop.blocks)
-        for block in other.blocks
+        for nested in function.loops
+        if nested.id != loop.id and set(nested.blocks) < set(loop.blocks)
+        for block in nested.blocks
     }
     for index in sorted(loop.blocks):
         if index not in inner:
@@ -98,24 +98,26 @@ def compare_regions(
         right: of the other.
         loop: what to call the region.
     """
-    one, other = by_line(left), by_line(right)
+    left_lines, right_lines = by_line(left), by_line(right)
     texts = [
-        {place: [canonical(i) for i in found] for place, found in side.items()}
-        for side in (one, other)
+        {place: [canonical(i) for i in instructions] for place, instructions in side.items()}
+        for side in (left_lines, right_lines)
     ]
     lines = []
-    same = 0
+    shared_total = 0
     only = [0, 0]
-    for before, after in paired_places(*texts):
-        sides = _at(texts[0], before), _at(texts[1], after)
-        kept, found = _aligned(*sides)
-        same += kept
+    for left_place, right_place in paired_places(*texts):
+        sides = _at(texts[0], left_place), _at(texts[1], right_place)
+        shared, edits = _aligned(*sides)
+        shared_total += shared
         for n in (0, 1):
-            only[n] += len(sides[n]) - kept
-        if found:
-            counts = _counts(_at(one, before), _at(other, after))
-            lines.append(LineDifference(_said(before, after), counts, tuple(found)))
-    return IsaDifference(loop, tuple(lines), same, (only[0], only[1]))
+            only[n] += len(sides[n]) - shared
+        if edits:
+            counts = _counts(_at(left_lines, left_place), _at(right_lines, right_place))
+            lines.append(
+                LineDifference(_place_words(left_place, right_place), counts, tuple(edits))
+            )
+    return IsaDifference(loop, tuple(lines), shared_total, (only[0], only[1]))
 
 
 def paired_places(
@@ -128,21 +130,25 @@ def paired_places(
     """
     equal: list[_Places] = [(place, place) for place in sorted({*left, *right}, key=_order)]
     moved = _shifted(left, right)
-    kept = [
+    agreeing = [
         sum((Counter(_at(left, a)) & Counter(_at(right, b))).total() for a, b in pairs)
         for pairs in (equal, moved)
     ]
-    return moved if kept[1] > EDITED * kept[0] else equal
+    return moved if agreeing[1] > EDITED * agreeing[0] else equal
 
 
 def _at(side: Mapping[str, Sequence[T]], place: str | None) -> Sequence[T]:
     return side.get(place, ()) if place is not None else ()
 
 
-def _said(before: str | None, after: str | None) -> str:
+def _place_words(left_place: str | None, right_place: str | None) -> str:
     """`k.py:17`, or `k.py:17 → 19` where the line moved."""
-    moved = before and after and before != after
-    return f"{before} → {after.rpartition(':')[2]}" if moved and after else before or after or ""
+    moved = left_place and right_place and left_place != right_place
+    return (
+        f"{left_place} → {right_place.rpartition(':')[2]}"
+        if moved and right_place
+        else left_place or right_place or ""
+    )
 
 
 def _shifted(
@@ -150,13 +156,13 @@ def _shifted(
 ) -> list[_Places]:
     """The lines of both in order, aligned so that most instructions agree."""
     rows, columns = sorted(left, key=_order), sorted(right, key=_order)
-    counts = {place: Counter(found) for place, found in left.items()}
-    others = {place: Counter(found) for place, found in right.items()}
+    left_counts = {place: Counter(texts) for place, texts in left.items()}
+    right_counts = {place: Counter(texts) for place, texts in right.items()}
     # best[i][j]: the most instructions that can agree in the first i and j lines.
     best = [[0] * (len(columns) + 1) for _ in range(len(rows) + 1)]
     for i, row in enumerate(rows, 1):
         for j, column in enumerate(columns, 1):
-            agree = (counts[row] & others[column]).total()
+            agree = (left_counts[row] & right_counts[column]).total()
             best[i][j] = max(best[i - 1][j], best[i][j - 1], best[i - 1][j - 1] + agree)
     pairs: list[_Places] = []
     i, j = len(rows), len(columns)
@@ -192,14 +198,14 @@ def by_line(instructions: Sequence[Instruction]) -> dict[str, list[Instruction]]
     """`file.py:17` -> its instructions; the user's line, not the library's that it was inlined
     from. Instructions without a position come under the empty name.
     """
-    found: dict[str, list[Instruction]] = {}
-    for one in instructions:
+    by_place: dict[str, list[Instruction]] = {}
+    for instruction in instructions:
         place = ""
-        if one.loc is not None:
-            at = one.loc.in_user_code
+        if instruction.loc is not None:
+            at = instruction.loc.in_user_code
             place = f"{at.file.rpartition('/')[2]}:{at.line}"
-        found.setdefault(place, []).append(one)
-    return found
+        by_place.setdefault(place, []).append(instruction)
+    return by_place
 
 
 def _order(place: str) -> tuple[bool, str, int]:
@@ -210,11 +216,11 @@ def _order(place: str) -> tuple[bool, str, int]:
 def _counts(
     left: Sequence[Instruction], right: Sequence[Instruction]
 ) -> dict[str, tuple[int, int]]:
-    one, other = (Counter(i.op.name for i in side) for side in (left, right))
+    left_counts, right_counts = (Counter(i.op.name for i in side) for side in (left, right))
     return {
-        name: (one[name], other[name])
-        for name in sorted({*one, *other})
-        if one[name] != other[name]
+        name: (left_counts[name], right_counts[name])
+        for name in sorted({*left_counts, *right_counts})
+        if left_counts[name] != right_counts[name]
     }
 
 
@@ -226,16 +232,16 @@ def _aligned(left: Sequence[str], right: Sequence[str]) -> tuple[int, list[str]]
     """
     if list(left) == list(right):
         return len(left), []
-    one, other = Counter(left), Counter(right)
-    kept = (one & other).total()
-    gone, new = one - other, other - one
+    left_counts, right_counts = Counter(left), Counter(right)
+    shared = (left_counts & right_counts).total()
+    gone, new = left_counts - right_counts, right_counts - left_counts
     if not gone and not new:
-        return kept, []
+        return shared, []
     if max(len(left), len(right)) > MOST_FOR_ALIGNMENT:
-        found = [("-", text, count) for text, count in gone.items()]
-        found += [("+", text, count) for text, count in new.items()]
-        return kept, [_line(*item) for item in found]
-    return kept, _in_order(left, right, gone, new)
+        edits = [("-", text, count) for text, count in gone.items()]
+        edits += [("+", text, count) for text, count in new.items()]
+        return shared, [_line(*item) for item in edits]
+    return shared, _in_order(left, right, gone, new)
 
 
 def _in_order(

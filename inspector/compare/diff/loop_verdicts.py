@@ -48,14 +48,16 @@ def whole_kernel(left: KernelReport, right: KernelReport, *, same_tiles: bool = 
         right: another one's of the same kernel.
         same_tiles: their constexprs are the same, so that one program does the same work.
     """
-    one, other = _as_region(left), _as_region(right)
+    left_metrics, right_metrics = _as_region(left), _as_region(right)
     waves = waves_of(left), waves_of(right)
     if not same_tiles:
-        return Region(None, one, other, *basis(one, other, waves, "program"))
+        return Region(
+            None, left_metrics, right_metrics, *basis(left_metrics, right_metrics, waves, "program")
+        )
     if waves[0] != waves[1]:
         per = (1 / waves[0], 1 / waves[1])
-        return Region(None, one, other, per, "all waves of the workgroup together")
-    return Region(None, one, other, (1, 1), "in the kernel, which has no loop")
+        return Region(None, left_metrics, right_metrics, per, "all waves of the workgroup together")
+    return Region(None, left_metrics, right_metrics, (1, 1), "in the kernel, which has no loop")
 
 
 def _as_region(kernel: KernelReport) -> Mapping[str, Metric]:
@@ -98,21 +100,23 @@ def has_scratch(metrics: Mapping[str, Metric]) -> bool:
 
 
 def _figure(name: str, judged: Judged, region: Region, setting: Setting) -> Iterator[Change]:
-    before, after = value_of(region.left, name), value_of(region.right, name)
-    shown = name
-    if name == CYCLES and before is None and after is None:
-        shown = "count.mfma"  # no cycles known of these instructions: their number
-        before, after = _matrix(region.left), _matrix(region.right)
+    left_value, right_value = value_of(region.left, name), value_of(region.right, name)
+    metric_name = name
+    if name == CYCLES and left_value is None and right_value is None:
+        metric_name = "count.mfma"  # no cycles known of these instructions: their number
+        left_value, right_value = _matrix(region.left), _matrix(region.right)
     grows = name.startswith(_PER_ITERATION)
-    if before is None and after is None:
+    if left_value is None and right_value is None:
         return
-    metric = region.left.get(shown) or region.right.get(shown)
+    metric = region.left.get(metric_name) or region.right.get(metric_name)
     unit = metric.unit if metric is not None else ""
     matters = setting.tolerances.matters(name)
-    a, b = number(before), number(after)
+    a, b = number(left_value), number(right_value)
 
     def change(judgement: Judgement, why: str, weighs: bool = matters) -> Change:
-        return Change(shown, unit, region.loop, before, after, judgement, weighs, why)
+        return Change(
+            metric_name, unit, region.loop, left_value, right_value, judgement, weighs, why
+        )
 
     if a is None or b is None:
         # Widths have no figure where there is no such access: no fault of the report.
@@ -152,13 +156,13 @@ def _hidden(region: Region, counts: tuple[float, float]) -> float | None:
     cycle), and the matrix unit works on meanwhile: so few instructions do not decide the time.
     """
     cycles = [number(value_of(side, CYCLES)) for side in (region.left, region.right)]
-    known = [c for c in cycles if c is not None]
-    fits = [c >= ISSUE_CYCLES * n for c, n in zip(known, counts, strict=False)]
-    return min(known) if len(known) == len(counts) and all(fits) else None
+    known_cycles = [c for c in cycles if c is not None]
+    fits = [c >= ISSUE_CYCLES * n for c, n in zip(known_cycles, counts, strict=False)]
+    return min(known_cycles) if len(known_cycles) == len(counts) and all(fits) else None
 
 
-def _words(what: str, raw: tuple[float, float], each: tuple[float, float], basis: str) -> str:
-    figures = f"{_g(each[0])} → {_g(each[1])} {what}"
+def _words(noun: str, raw: tuple[float, float], each: tuple[float, float], basis: str) -> str:
+    figures = f"{_g(each[0])} → {_g(each[1])} {noun}"
     grown = (each[1] / each[0] - 1) * 100 if each[0] else None
     share = f" ({grown:+.{0 if abs(grown) >= 100 else 1}f} %)" if grown is not None else ""
     stated = f" {basis}" if basis else ""
@@ -173,18 +177,18 @@ def _g(number: float) -> str:
 
 def _kinds(region: Region, setting: Setting) -> Iterator[Change]:
     """Other matrix instructions: their cycles judge them, the names are said."""
-    before, after = value_of(region.left, MATRIX), value_of(region.right, MATRIX)
-    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+    left_kinds, right_kinds = value_of(region.left, MATRIX), value_of(region.right, MATRIX)
+    if not isinstance(left_kinds, Mapping) or not isinstance(right_kinds, Mapping):
         return
-    if sorted(before) == sorted(after):
+    if sorted(left_kinds) == sorted(right_kinds):
         return
-    why = f"{_list(before)} → {_list(after)}"
+    why = f"{_list(left_kinds)} → {_list(right_kinds)}"
     judgement: Judgement = "neutral" if setting.same_arch else "shown"
     matters = False
-    if setting.same_arch and bool(before) != bool(after):
-        judgement, matters = ("improvement" if after else "regression"), True
-        why += ": the vector unit does the products now" if before else ""
-    yield Change(MATRIX, "", region.loop, before, after, judgement, matters, why)
+    if setting.same_arch and bool(left_kinds) != bool(right_kinds):
+        judgement, matters = ("improvement" if right_kinds else "regression"), True
+        why += ": the vector unit does the products now" if left_kinds else ""
+    yield Change(MATRIX, "", region.loop, left_kinds, right_kinds, judgement, matters, why)
 
 
 def _list(kinds: Mapping[str, object]) -> str:
@@ -193,5 +197,5 @@ def _list(kinds: Mapping[str, object]) -> str:
 
 def _matrix(metrics: Mapping[str, Metric]) -> int | None:
     counts = [value_of(metrics, name) for name in _MATRIX_COUNTS]
-    known = [n for n in counts if isinstance(n, int)]
-    return sum(known) if known else None
+    known_counts = [n for n in counts if isinstance(n, int)]
+    return sum(known_counts) if known_counts else None

@@ -15,7 +15,7 @@ from .results import LoopPair
 
 _LEAST_OVERLAP = 0.25
 """Share of source lines in common below which lines do not tell that loops belong together."""
-_NEEDED = ("work.macs", "work.loaded")
+_WORK_METRICS = ("work.macs", "work.loaded")
 """What the source needs: the first that both sides have something of."""
 _MATRIX = ("count.mfma", "count.wmma")
 _TRAFFIC = ("bytes.global_load", "bytes.lds_direct", "bytes.global_store")
@@ -40,50 +40,55 @@ def pair_loops(
     hot = [[loop for loop in side.loops if loop.hot] for side in (left, right)]
     cold = [[loop for loop in side.loops if not loop.hot] for side in (left, right)]
     starts = _start(left), _start(right)
-    found, rest = _by_source(hot[0], hot[1], starts)
-    if len(hot[0]) == len(hot[1]) and rest[0]:
+    matched, unmatched = _by_source(hot[0], hot[1], starts)
+    if len(hot[0]) == len(hot[1]) and unmatched[0]:
         # As many as before and not at the same lines: the source was edited.
-        found = list(zip(*(sorted(side, key=_place) for side in hot), strict=True))
-        rest = ([], [])
+        matched = list(zip(*(sorted(side, key=_place) for side in hot), strict=True))
+        unmatched = ([], [])
     for n in (0, 1):
-        others = _by_source(rest[n], cold[1 - n], (starts[n], starts[1 - n]))[0]
-        found += [(a, b) if n == 0 else (b, a) for a, b in others]
-        taken = {id(a) for a, _ in others}
-        rest[n][:] = [loop for loop in rest[n] if id(loop) not in taken]
-    pairs = [LoopPair(a, b, *loop_basis(a, b, waves, same_tiles)) for a, b in found]
+        cold_pairs = _by_source(unmatched[n], cold[1 - n], (starts[n], starts[1 - n]))[0]
+        matched += [(a, b) if n == 0 else (b, a) for a, b in cold_pairs]
+        paired_ids = {id(a) for a, _ in cold_pairs}
+        unmatched[n][:] = [loop for loop in unmatched[n] if id(loop) not in paired_ids]
+    pairs = [LoopPair(a, b, *loop_basis(a, b, waves, same_tiles)) for a, b in matched]
     pairs.sort(key=lambda p: p.left.header_line if p.left is not None else 0)
-    pairs += [LoopPair(loop, None, None, "") for loop in rest[0]]
-    pairs += [LoopPair(None, loop, None, "") for loop in rest[1]]
+    pairs += [LoopPair(loop, None, None, "") for loop in unmatched[0]]
+    pairs += [LoopPair(None, loop, None, "") for loop in unmatched[1]]
     return tuple(pairs)
 
 
 def _by_source(
-    these: Sequence[LoopReport], those: Sequence[LoopReport], starts: tuple[int, int]
+    left_loops: Sequence[LoopReport], right_loops: Sequence[LoopReport], starts: tuple[int, int]
 ) -> tuple[list[tuple[LoopReport, LoopReport]], tuple[list[LoopReport], list[LoopReport]]]:
     """Pairs of the largest overlap first; equal ones in the order of the code. And the rest."""
     candidates = sorted(
         (-share, abs(i - j), i + j, i, j)
-        for i, one in enumerate(these)
-        for j, other in enumerate(those)
-        if (share := _overlap(_lines(one, starts[0]), _lines(other, starts[1]))) >= _LEAST_OVERLAP
+        for i, left_loop in enumerate(left_loops)
+        for j, right_loop in enumerate(right_loops)
+        if (share := _overlap(_lines(left_loop, starts[0]), _lines(right_loop, starts[1])))
+        >= _LEAST_OVERLAP
     )
     left, right = set[int](), set[int]()
-    found = []
+    pairs = []
     for _, _, _, i, j in candidates:
         if i not in left and j not in right:
             left.add(i)
             right.add(j)
-            found.append((these[i], those[j]))
-    rest = (
-        [loop for i, loop in enumerate(these) if i not in left],
-        [loop for j, loop in enumerate(those) if j not in right],
+            pairs.append((left_loops[i], right_loops[j]))
+    unmatched = (
+        [loop for i, loop in enumerate(left_loops) if i not in left],
+        [loop for j, loop in enumerate(right_loops) if j not in right],
     )
-    return found, rest
+    return pairs, unmatched
 
 
-def _overlap(one: set[tuple[str, int]], other: set[tuple[str, int]]) -> float:
+def _overlap(left_lines: set[tuple[str, int]], right_lines: set[tuple[str, int]]) -> float:
     """Source lines in common, of all that either has; 0 where a side has none."""
-    return len(one & other) / len(one | other) if one and other else 0.0
+    return (
+        len(left_lines & right_lines) / len(left_lines | right_lines)
+        if left_lines and right_lines
+        else 0.0
+    )
 
 
 def _lines(loop: LoopReport, start: int) -> set[tuple[str, int]]:
@@ -111,12 +116,14 @@ def loop_basis(
         waves: of a workgroup, on each side.
         same_tiles: the constexprs are the same.
     """
-    one, other = _iterations(left), _iterations(right)
-    if same_tiles and one and other:
+    left_iterations, right_iterations = _iterations(left), _iterations(right)
+    if same_tiles and left_iterations and right_iterations:
         if waves[0] != waves[1]:
-            per = (one / waves[0], other / waves[1])
+            per = (left_iterations / waves[0], right_iterations / waves[1])
             return per, "per source iteration, all waves of the workgroup together"
-        return (one, other), "per iteration" if one == other == 1 else "per source iteration"
+        single = left_iterations == right_iterations == 1
+        words = "per iteration" if single else "per source iteration"
+        return (left_iterations, right_iterations), words
     return basis(left.metrics, right.metrics, waves)
 
 
@@ -142,9 +149,9 @@ def basis(
     Returns:
         What each side's figures are divided by, None where that cannot be told; and the words.
     """
-    needed = needed_work(left, right)
-    if needed is not None:
-        ratio = needed[1] / waves[1] / (needed[0] / waves[0])
+    least_work = needed_work(left, right)
+    if least_work is not None:
+        ratio = least_work[1] / waves[1] / (least_work[0] / waves[0])
         if isclose(ratio, 1):
             return (1, 1), f"per {each}, in which both need the same work"
         return (1, ratio), f"per {each} of the left; {_words(ratio)}"
@@ -152,12 +159,12 @@ def basis(
     same_kinds = _kinds(left) == _kinds(right)
     names = (*_MATRIX, *_TRAFFIC) if same_kinds else _TRAFFIC
     work = [(number_of(left, name), number_of(right, name)) for name in names]
-    known = [(a, b) for a, b in work if a is not None and b is not None and (a or b)]
-    if not known or all(a == b for a, b in known):
+    known_work = [(a, b) for a, b in work if a is not None and b is not None and (a or b)]
+    if not known_work or all(a == b for a, b in known_work):
         # The same work in one pass, or none that could be counted: loops of plain arithmetic.
         return (1, 1), f"per {each}"
-    if same_kinds and all(a and b for a, b in known):
-        ratios = [b / a for a, b in known]
+    if same_kinds and all(a and b for a, b in known_work):
+        ratios = [b / a for a, b in known_work]
         if all(isclose(ratio, ratios[0], rel_tol=1e-3) for ratio in ratios):
             return (1, ratios[0]), f"per {each} of the left; {_words(ratios[0])}"
     return None, f"the two do not do the same work in one {each}"
@@ -167,7 +174,7 @@ def needed_work(
     left: Mapping[str, Metric], right: Mapping[str, Metric]
 ) -> tuple[float, float] | None:
     """What the source needs in one pass of each, all waves together; None where it is unknown."""
-    for name in _NEEDED:
+    for name in _WORK_METRICS:
         a, b = number_of(left, name), number_of(right, name)
         if a is None or b is None:
             return None  # 0 says that there are no dots, and loads may tell; None does not

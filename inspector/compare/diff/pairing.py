@@ -78,14 +78,17 @@ def pair_up(
         a, b = _grouped(rest_left, key), _grouped(rest_right, key)
         rest_left, rest_right = [], []
         for name in sorted({*a, *b}):
-            these, those = a.get(name, []), b.get(name, [])
-            taken = min(len(these), len(those))
+            left_group, right_group = a.get(name, []), b.get(name, [])
+            pair_count = min(len(left_group), len(right_group))
             # Equal in everything they are duplicates, one as good as the other.
-            if taken and (not step.without or len(these) == len(those) == 1):
-                found, these, those = _duplicates(these, those)
-                pairs += [Pair(one, other, step.words) for one, other in found]
-            rest_left += these
-            rest_right += those
+            if pair_count and (not step.without or len(left_group) == len(right_group) == 1):
+                matched, left_group, right_group = _duplicates(left_group, right_group)
+                pairs += [
+                    Pair(left_kernel, right_kernel, step.words)
+                    for left_kernel, right_kernel in matched
+                ]
+            rest_left += left_group
+            rest_right += right_group
     if len(left) == len(right) == len(rest_left) == len(rest_right) == 1:
         pairs, rest_left, rest_right = [Pair(left[0], right[0], _ALONE)], [], []
     by_left = {id(pair.left): pair for pair in pairs}
@@ -106,24 +109,24 @@ def _grouped(
 
 
 def _duplicates(
-    these: list[KernelReport], those: list[KernelReport]
+    left_kernels: list[KernelReport], right_kernels: list[KernelReport]
 ) -> tuple[list[tuple[KernelReport, KernelReport]], list[KernelReport], list[KernelReport]]:
     """Kernels of one identity: those of equal contents together, the others in a fixed order."""
-    if len(these) == len(those) == 1:
-        return [(these[0], those[0])], [], []
-    found = []
-    by_contents = _grouped(those, _figures)
-    rest = []
-    for one in _ordered(these):
-        equal = by_contents.get(_figures(one))
+    if len(left_kernels) == len(right_kernels) == 1:
+        return [(left_kernels[0], right_kernels[0])], [], []
+    pairs = []
+    by_contents = _grouped(right_kernels, _figures)
+    left_unmatched = []
+    for kernel in _ordered(left_kernels):
+        equal = by_contents.get(_figures(kernel))
         if equal:
-            found.append((one, equal.pop(0)))
+            pairs.append((kernel, equal.pop(0)))
         else:
-            rest.append(one)
-    others = _ordered([kernel for group in by_contents.values() for kernel in group])
-    taken = min(len(rest), len(others))
-    found += zip(rest[:taken], others[:taken], strict=True)
-    return found, rest[taken:], others[taken:]
+            left_unmatched.append(kernel)
+    right_unmatched = _ordered([kernel for group in by_contents.values() for kernel in group])
+    pair_count = min(len(left_unmatched), len(right_unmatched))
+    pairs += zip(left_unmatched[:pair_count], right_unmatched[:pair_count], strict=True)
+    return pairs, left_unmatched[pair_count:], right_unmatched[pair_count:]
 
 
 def _key(without: frozenset[str], ignored: frozenset[str]) -> Callable[[KernelReport], str]:
@@ -147,14 +150,14 @@ def _identity(kernel: KernelReport, ignored: frozenset[str]) -> dict[str, Any]:
     }
     if variant is None:
         return parts
-    kept = {k: v for k, v in variant.options.items() if k not in ignored}
+    options = {k: v for k, v in variant.options.items() if k not in ignored}
     tuning = {k: v for k, v in (variant.tuning or {}).items() if k not in ignored}
     return {
         **parts,
         "case": variant.case,
         "signature": [dict(variant.signature), {k: dict(v) for k, v in variant.attrs.items()}],
         "constexprs": dict(variant.constexprs),
-        "options": [kept, tuning],
+        "options": [options, tuning],
     }
 
 

@@ -68,11 +68,11 @@ def diff_reports(left: Named, right: Named, options: Options, text: Text) -> Dif
         options: how.
         text: the assembly of a kernel.
     """
-    found = pair_up(left.report.kernels, right.report.kernels, options.varied)
+    pairing = pair_up(left.report.kernels, right.report.kernels, options.varied)
     labels = left.label, right.label
     pairs = [
         diff_kernels(pair.left, pair.right, options.tolerances, labels, pair.matched_by)
-        for pair in found.pairs
+        for pair in pairing.pairs
     ]
     errors = [(side.label, error) for side in (left, right) for error in side.report.errors]
     result = DiffReport(
@@ -80,10 +80,10 @@ def diff_reports(left: Named, right: Named, options: Options, text: Text) -> Dif
         left=left.label,
         right=right.label,
         pairs=tuple(pairs),
-        only_left=tuple(_alone(k, right.report.errors) for k in found.only_left),
-        only_right=tuple(_alone(k, left.report.errors) for k in found.only_right),
+        only_left=tuple(_alone(k, right.report.errors) for k in pairing.only_left),
+        only_right=tuple(_alone(k, left.report.errors) for k in pairing.only_right),
         errors=tuple(errors),
-        tolerances={name: str(one) for name, one in options.tolerances.stated.items()},
+        tolerances={name: str(tolerance) for name, tolerance in options.tolerances.stated.items()},
         notes=_notes(left, right),
     )
     return finished(result, options, text)
@@ -140,8 +140,8 @@ def diff_kernels(
     changes = _changes(left, right, setting, loops, same_tiles)
     same_code = not _figures_differ(left, right)
     if comparison is not None:
-        same = next((s.same for s in comparison.stages if s.stage == "amdgcn"), None)
-        same_code = same_code and same is not False
+        same_isa = next((s.same for s in comparison.stages if s.stage == "amdgcn"), None)
+        same_code = same_code and same_isa is not False
     return KernelDiff(
         left=left,
         right=right,
@@ -164,17 +164,17 @@ def _changes(
 ) -> list[Change]:
     if loops:
         regions = [region for pair in loops if (region := of_pair(pair)) is not None]
-        missing = [one for pair in loops if (one := missing_loop(pair)) is not None]
+        missing = [change for pair in loops if (change := missing_loop(pair)) is not None]
     else:
         regions, missing = [whole_kernel(left, right, same_tiles=same_tiles)], []
     hot = (
         any(has_scratch(region.left) for region in regions),
         any(has_scratch(region.right) for region in regions),
     )
-    found = [*kernel_changes(left, right, setting, hot), *missing]
+    changes = [*kernel_changes(left, right, setting, hot), *missing]
     for region in regions:
-        found += region_changes(region, setting)
-    return found
+        changes += region_changes(region, setting)
+    return changes
 
 
 def with_isa(pair: KernelDiff, text: Text) -> KernelDiff:
@@ -183,18 +183,22 @@ def with_isa(pair: KernelDiff, text: Text) -> KernelDiff:
     if sides is None:
         return pair
     pair = replace(pair, code="seen")
-    found: list[IsaDifference] = []
+    differences: list[IsaDifference] = []
     for loops in pair.loops or (None,):
         if loops is not None and (loops.left is None or loops.right is None):
             continue
         ends = (loops.left, loops.right) if loops is not None else (None, None)
-        one, other = (isa.region_of(f, loop) for f, loop in zip(sides, ends, strict=True))
-        if one is None or other is None:
+        left_region, right_region = (
+            isa.region_of(f, loop) for f, loop in zip(sides, ends, strict=True)
+        )
+        if left_region is None or right_region is None:
             continue
-        difference = isa.compare_regions(one, other, ends[0].id if ends[0] is not None else None)
+        difference = isa.compare_regions(
+            left_region, right_region, ends[0].id if ends[0] is not None else None
+        )
         if difference.lines:
-            found.append(difference)
-    return replace(pair, isa=tuple(found))
+            differences.append(difference)
+    return replace(pair, isa=tuple(differences))
 
 
 def _with_code(pair: KernelDiff, text: Text) -> KernelDiff:
@@ -209,7 +213,7 @@ def _with_code(pair: KernelDiff, text: Text) -> KernelDiff:
 
 def _functions(pair: KernelDiff, text: Text) -> tuple[Function, Function] | None:
     """The code of both sides; None where it is not at hand."""
-    found: list[Function] = []
+    functions: list[Function] = []
     for report in (pair.left, pair.right):
         source = text(report)
         if source is None:
@@ -220,8 +224,8 @@ def _functions(pair: KernelDiff, text: Text) -> tuple[Function, Function] | None
             return None
         if function is None:
             return None
-        found.append(function)
-    return found[0], found[1]
+        functions.append(function)
+    return functions[0], functions[1]
 
 
 def text_of_artifacts(report: KernelReport) -> str | None:
@@ -266,11 +270,11 @@ def _values(metrics: Mapping[str, Metric]) -> dict[str, object]:
     return {name: metric.value for name, metric in metrics.items()}
 
 
-def _alone(kernel: KernelReport, others: Iterable[ErrorRecord]) -> Alone:
+def _alone(kernel: KernelReport, other_errors: Iterable[ErrorRecord]) -> Alone:
     """A kernel without counterpart, with why the other side failed at it where that is known."""
     label = label_of(kernel)
     names = {label, f"{label} on {kernel.arch}", kernel.name}
-    why = next((f"{e.stage}: {e.message}" for e in others if e.kernel in names), "")
+    why = next((f"{e.stage}: {e.message}" for e in other_errors if e.kernel in names), "")
     return Alone(label, kernel.arch, kernel, why)
 
 

@@ -149,8 +149,8 @@ class KernelDiff:
     @property
     def remarks(self) -> tuple[str, ...]:
         """The notes, with what is to be said of the code."""
-        said = _OF_CODE[self.code]
-        return (*self.notes, said) if said else self.notes
+        code_note = _OF_CODE[self.code]
+        return (*self.notes, code_note) if code_note else self.notes
 
     def of(self, judgement: Judgement, *, matters: bool | None = None) -> tuple[Change, ...]:
         """The changes of one judgement."""
@@ -200,8 +200,8 @@ class DiffReport:
     @property
     def counts(self) -> dict[Verdict, int]:
         """Verdict -> number of pairs, worst first; verdicts that do not occur are 0."""
-        found = Counter(pair.verdict for pair in self.pairs)
-        return {verdict: found[verdict] for verdict in VERDICTS}
+        pair_counts = Counter(pair.verdict for pair in self.pairs)
+        return {verdict: pair_counts[verdict] for verdict in VERDICTS}
 
     @property
     def differs(self) -> bool:
@@ -220,21 +220,21 @@ class DiffReport:
         Args:
             allow_new: kernels that the right side alone has are no failing.
         """
-        said = [
+        sentences = [
             f"{side}: {' '.join(p for p in (e.file, e.kernel) if p)}: {e.stage}: {e.message}"
             for side, e in self.errors
         ]
         for pair in self.pairs:
             unknown = [c.name for c in pair.of("unknown", matters=True)]
             if pair.verdict == "unknown" or unknown:
-                what = ", ".join(dict.fromkeys(unknown)) or "every figure"
-                said.append(f"{label_of(pair.left)} on {pair.left.arch}: unknown: {what}")
-        said += [f"only in {self.left}: {a.label} on {a.arch}" for a in self.only_left]
+                figures = ", ".join(dict.fromkeys(unknown)) or "every figure"
+                sentences.append(f"{label_of(pair.left)} on {pair.left.arch}: unknown: {figures}")
+        sentences += [f"only in {self.left}: {a.label} on {a.arch}" for a in self.only_left]
         if not allow_new:
-            said += [f"only in {self.right}: {a.label} on {a.arch}" for a in self.only_right]
-        if not self.pairs and not said:
-            said.append("there is not one pair of kernels")
-        return said
+            sentences += [f"only in {self.right}: {a.label} on {a.arch}" for a in self.only_right]
+        if not self.pairs and not sentences:
+            sentences.append("there is not one pair of kernels")
+        return sentences
 
 
 def label_of(report: KernelReport) -> str:

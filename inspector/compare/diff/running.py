@@ -52,12 +52,12 @@ def option_set(text: str) -> OptionSet:
     """
     axes: list[Axis] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
-        found = axes_of([part])
-        if len(found[0].values) != 1 or found[0].name in {axis.name for axis in axes}:
+        part_axes = axes_of([part])
+        if len(part_axes[0].values) != 1 or part_axes[0].name in {axis.name for axis in axes}:
             raise KinspectError(
                 f"--set {text}: one value for each option", "write --set num_stages=3,kpack=2"
             )
-        axes += found
+        axes += part_axes
     if not axes:
         raise KinspectError("--set names no option", "write e.g. --set num_stages=3")
     return OptionSet({axis.name: axis.values[0] for axis in axes})
@@ -94,7 +94,7 @@ def diff_options(
         "name the .py file or the .ttir that it was made from",
     )
     with Compiler(settings_of(request)) as compiler:
-        _known(sets, compiler, targets)
+        _refuse_unknown(sets, compiler, targets)
         pairs: list[KernelDiff] = []
         failed: list[tuple[str, ErrorRecord]] = []
         alone: tuple[list[Alone], list[Alone]] = ([], [])
@@ -106,18 +106,18 @@ def diff_options(
                 Job(
                     (index, n),
                     str(target.path),
-                    replace(variant, options={**variant.options, **one.values}),
+                    replace(variant, options={**variant.options, **side_options.values}),
                     compiler.settings,
                     request.overrides,
                 )
                 for n, variant in enumerate(variants)
-                for one in sets
+                for side_options in sets
             ]
             outcomes = _compiled(jobs, compiler, request.jobs, progress)
             for n, variant in enumerate(variants):
-                both = outcomes[2 * n], outcomes[2 * n + 1]
-                reports = [o.reports[0] if o.reports else None for o in both]
-                errors_of = [o.error for o in both]
+                pair_outcomes = outcomes[2 * n], outcomes[2 * n + 1]
+                reports = [o.reports[0] if o.reports else None for o in pair_outcomes]
+                errors_of = [o.error for o in pair_outcomes]
                 _collect(variant, reports, errors_of, labels, options, pairs, alone, failed)
         result = DiffReport(
             tool=_tool(),
@@ -132,13 +132,17 @@ def diff_options(
         return finished(result, options, text)
 
 
-def _known(sets: Sequence[OptionSet], compiler: Compiler, targets: Sequence[Target]) -> None:
+def _refuse_unknown(
+    sets: Sequence[OptionSet], compiler: Compiler, targets: Sequence[Target]
+) -> None:
     """Refuses options that this Triton's backend does not have, or its front end reads."""
-    known = frozenset(compiler.toolchain().options)
-    axes = [Axis(name, (value,)) for one in sets for name, value in one.values.items()]
-    unknown = unresolved(axes, known, ())
+    backend_options = frozenset(compiler.toolchain().options)
+    axes = [
+        Axis(name, (value,)) for side_options in sets for name, value in side_options.values.items()
+    ]
+    unknown = unresolved(axes, backend_options, ())
     if unknown:
-        raise refuse(unknown[0], known, (), ", ".join(str(t.path) for t in targets))
+        raise refuse(unknown[0], backend_options, (), ", ".join(str(t.path) for t in targets))
 
 
 def _compiled(
@@ -182,34 +186,34 @@ def diff_builds(
             f"diff compares two Tritons, not {len(tritons)}",
             "name two with --triton, or use `kinspect analyze` with all of them",
         )
-    found = compare_builds(request, tritons, progress)
-    return finished(of_builds(found, options), options, text)
+    builds_report = compare_builds(request, tritons, progress)
+    return finished(of_builds(builds_report, options), options, text)
 
 
-def of_builds(found: BuildsReport, options: Options) -> DiffReport:
+def of_builds(builds_report: BuildsReport, options: Options) -> DiffReport:
     """The comparison of two builds, judged."""
-    labels = found.builds[0].label, found.builds[1].label
+    labels = builds_report.builds[0].label, builds_report.builds[1].label
     pairs: list[KernelDiff] = []
     alone: tuple[list[Alone], list[Alone]] = ([], [])
-    failed = [(labels[0], error) for error in found.errors]
-    for one in found.kernels:
-        errors = [one.errors.get(label) for label in labels]
-        before = len(pairs)
+    failed = [(labels[0], error) for error in builds_report.errors]
+    for kernel in builds_report.kernels:
+        errors = [kernel.errors.get(label) for label in labels]
+        first_added = len(pairs)
         _collect(
-            one.variant,
-            one.reports,
+            kernel.variant,
+            kernel.reports,
             errors,
             labels,
             options,
             pairs,
             alone,
             failed,
-            one,
+            kernel,
         )
-        for n in range(before, len(pairs)):
-            pairs[n] = replace(pairs[n], notes=(*pairs[n].notes, *one.notes))
+        for n in range(first_added, len(pairs)):
+            pairs[n] = replace(pairs[n], notes=(*pairs[n].notes, *kernel.notes))
     return DiffReport(
-        tool=found.tool,
+        tool=builds_report.tool,
         left=labels[0],
         right=labels[1],
         pairs=tuple(pairs),
@@ -229,7 +233,7 @@ def _collect(
     pairs: list[KernelDiff],
     alone: tuple[list[Alone], list[Alone]],
     failed: list[tuple[str, ErrorRecord]],
-    one: KernelComparison | None = None,
+    kernel_comparison: KernelComparison | None = None,
 ) -> None:
     """Files one kernel: a pair, or a side alone with why the other one failed."""
     failed += [
@@ -237,7 +241,7 @@ def _collect(
     ]
     left, right = reports
     if left is not None and right is not None:
-        comparison = one.comparison if one is not None else None
+        comparison = kernel_comparison.comparison if kernel_comparison is not None else None
         named = [replace(side, variant=_called(side, variant)) for side in (left, right)]
         pairs.append(diff_kernels(named[0], named[1], options.tolerances, labels, "", comparison))
         return

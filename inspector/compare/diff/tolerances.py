@@ -123,7 +123,7 @@ def tolerances_of(texts: Iterable[str]) -> Tolerances:
     Raises:
         KinspectError: no NAME=NUMBER or NAME=NUMBER%, a name that is not judged, or one twice.
     """
-    found: dict[str, Tolerance] = {}
+    tolerances: dict[str, Tolerance] = {}
     for text in texts:
         name, equals, amount = (part.strip() for part in text.partition("="))
         match = _TYPED.fullmatch(amount)
@@ -134,13 +134,13 @@ def tolerances_of(texts: Iterable[str]) -> Tolerances:
             )
         if name not in JUDGED:
             near = get_close_matches(name, list(JUDGED), n=1)
-            meant = f" (did you mean {near[0]}?)" if near else ""
+            suggestion = f" (did you mean {near[0]}?)" if near else ""
             raise KinspectError(
-                f"--tolerance {text}: {name} is not a figure that diff judges{meant}",
+                f"--tolerance {text}: {name} is not a figure that diff judges{suggestion}",
                 f"judged are {', '.join(JUDGED)}",
             )
-        if name in found:
+        if name in tolerances:
             raise KinspectError(f"--tolerance {text}: {name} is given twice", "drop one of them")
         share = float(match[1]) / 100 if match[2] else float(match[1])
-        found[name] = Tolerance(share, relative=bool(match[2]))
-    return Tolerances(found)
+        tolerances[name] = Tolerance(share, relative=bool(match[2]))
+    return Tolerances(tolerances)

@@ -88,8 +88,10 @@ def kernel_changes(
         hot: whether each side has scratch accesses where it is executed again and again.
     """
     if value(left, "instruction_count") is None or value(right, "instruction_count") is None:
-        both = value(left, "instruction_count"), value(right, "instruction_count")
-        yield Change("code", "", None, *both, "unknown", True, "no code was read of a side")
+        instruction_counts = value(left, "instruction_count"), value(right, "instruction_count")
+        yield Change(
+            "code", "", None, *instruction_counts, "unknown", True, "no code was read of a side"
+        )
     yield from _emptied(left, right)
     yield from _occupancy(left, right, setting)
     for name in _LIMITERS:
@@ -105,43 +107,43 @@ def value(kernel: KernelReport, name: str) -> MetricValue:
     return value_of(kernel.metrics, name)
 
 
-def number(of: MetricValue) -> float | None:
+def number(figure: MetricValue) -> float | None:
     """A figure that can be compared; None for what is no number."""
-    return of if isinstance(of, int | float) and not isinstance(of, bool) else None
+    return figure if isinstance(figure, int | float) and not isinstance(figure, bool) else None
 
 
-def _said(of: MetricValue) -> str:
-    return f"{of:g}" if isinstance(of, int | float) else "?"
+def _text(figure: MetricValue) -> str:
+    return f"{figure:g}" if isinstance(figure, int | float) else "?"
 
 
 # --------------------------------------------------------------------------- occupancy
 
 
 def _emptied(left: KernelReport, right: KernelReport) -> Iterator[Change]:
-    before, after = value(left, "empty"), value(right, "empty")
-    if before == after or before is None or after is None:
+    left_empty, right_empty = value(left, "empty"), value(right, "empty")
+    if left_empty == right_empty or left_empty is None or right_empty is None:
         return
-    why = "it compiles to nothing now" if after else "it compiled to nothing before"
-    judgement: Judgement = "regression" if after else "improvement"
-    yield Change("empty", "", None, before, after, judgement, True, why)
+    why = "it compiles to nothing now" if right_empty else "it compiled to nothing before"
+    judgement: Judgement = "regression" if right_empty else "improvement"
+    yield Change("empty", "", None, left_empty, right_empty, judgement, True, why)
 
 
 def _occupancy(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
     name = RESIDENT
     if value(left, name) is None and value(right, name) is None:
         name = BY_VGPR  # a bare .s or .hsaco of Triton's: its LDS is not known
-    before, after = value(left, name), value(right, name)
-    if before == after:
+    left_waves, right_waves = value(left, name), value(right, name)
+    if left_waves == right_waves:
         return
-    a, b = number(before), number(after)
+    a, b = number(left_waves), number(right_waves)
     matters = setting.tolerances.matters(RESIDENT)
     if not setting.same_arch:
-        why = f"{_said(before)} → {_said(after)} waves/EU: {_ELSEWHERE}"
-        yield Change(name, "waves/EU", None, before, after, "shown", False, why)
+        why = f"{_text(left_waves)} → {_text(right_waves)} waves/EU: {_ELSEWHERE}"
+        yield Change(name, "waves/EU", None, left_waves, right_waves, "shown", False, why)
         return
     if a is None or b is None:
         why = f"resident waves unknown on one side: {_why_unknown(name, left, right)}"
-        yield Change(name, "waves/EU", None, before, after, "unknown", matters, why)
+        yield Change(name, "waves/EU", None, left_waves, right_waves, "unknown", matters, why)
         return
     judgement: Judgement = "improvement" if b > a else "regression"
     limiter = value(right if b < a else left, "occupancy.limiter")
@@ -154,7 +156,7 @@ def _occupancy(left: KernelReport, right: KernelReport, setting: Setting) -> Ite
     if setting.tolerances.of(RESIDENT).allows(max(a, b), min(a, b)) and b != 0:
         judgement, matters = "neutral", False
         why += ", within the tolerance"
-    yield Change(name, "waves/EU", None, before, after, judgement, matters, why)
+    yield Change(name, "waves/EU", None, left_waves, right_waves, judgement, matters, why)
 
 
 def _why_unknown(name: str, left: KernelReport, right: KernelReport) -> str:
@@ -167,25 +169,29 @@ def _resource(
     name: str, left: KernelReport, right: KernelReport, setting: Setting
 ) -> Iterator[Change]:
     """A register count or LDS: it matters by what it lets be resident."""
-    before, after = value(left, name), value(right, name)
-    if before == after:
+    left_use, right_use = value(left, name), value(right, name)
+    if left_use == right_use:
         return
     words, unit = JUDGED[name].words, _unit(name, left, right)
     stated = name in setting.tolerances.stated
-    a, b = number(before), number(after)
-    moved = f"{_said(before)} → {_said(after)}{' bytes' if unit == 'bytes' else ''} {words}"
+    a, b = number(left_use), number(right_use)
+    moved = f"{_text(left_use)} → {_text(right_use)}{' bytes' if unit == 'bytes' else ''} {words}"
     if not setting.same_arch:
-        yield Change(name, unit, None, before, after, "shown", False, f"{moved}: {_ELSEWHERE}")
+        yield Change(
+            name, unit, None, left_use, right_use, "shown", False, f"{moved}: {_ELSEWHERE}"
+        )
         return
     if a is None or b is None:
-        yield Change(name, unit, None, before, after, "unknown", stated, f"{moved}: one is unknown")
+        yield Change(
+            name, unit, None, left_use, right_use, "unknown", stated, f"{moved}: one is unknown"
+        )
         return
     if b > a and stated and not setting.tolerances.of(name).allows(a, b):
         why = f"{moved}: over the tolerance of {setting.tolerances.of(name)}"
-        yield Change(name, unit, None, before, after, "regression", True, why)
+        yield Change(name, unit, None, left_use, right_use, "regression", True, why)
         return
     judgement, consequence = _consequence(name, (a, b), left, right)
-    yield Change(name, unit, None, before, after, judgement, False, f"{moved}: {consequence}")
+    yield Change(name, unit, None, left_use, right_use, judgement, False, f"{moved}: {consequence}")
 
 
 def _consequence(
@@ -204,9 +210,9 @@ def _consequence(
     if a == b:
         return "neutral", f"still {b:g} waves/EU"
     limiter = value(right if b < a else left, "occupancy.limiter")
-    known = number(value(left, RESIDENT)) is not None
+    residency_known = number(value(left, RESIDENT)) is not None
     caused = (figures[1] > figures[0]) == (b < a)
-    if caused and (not known or limiter in _LIMITERS[name]):
+    if caused and (not residency_known or limiter in _LIMITERS[name]):
         return ("regression" if b < a else "improvement"), f"{a:g} → {b:g} waves/EU"
     return "neutral", f"the {a:g} → {b:g} waves/EU are not from this"
 
@@ -218,36 +224,47 @@ def _spills(
     name: str, left: KernelReport, right: KernelReport, setting: Setting, hot: tuple[bool, bool]
 ) -> Iterator[Change]:
     """Totals: what counts is judged in the loops, so that a total alone is neutral."""
-    before, after = value(left, name), value(right, name)
-    if before == after:
+    left_spills, right_spills = value(left, name), value(right, name)
+    if left_spills == right_spills:
         return
     unit, words = _unit(name, left, right), JUDGED[name].words
-    a, b = number(before), number(after)
+    a, b = number(left_spills), number(right_spills)
     stated = name in setting.tolerances.stated
-    moved = f"{_said(before)} → {_said(after)} {words}"
+    moved = f"{_text(left_spills)} → {_text(right_spills)} {words}"
     if a is None or b is None:
-        yield Change(name, unit, None, before, after, "unknown", stated, f"{moved}: one is unknown")
+        yield Change(
+            name,
+            unit,
+            None,
+            left_spills,
+            right_spills,
+            "unknown",
+            stated,
+            f"{moved}: one is unknown",
+        )
         return
     if b > a and stated and not setting.tolerances.of(name).allows(a, b):
         why = f"{moved}: over the tolerance of {setting.tolerances.of(name)}"
-        yield Change(name, unit, None, before, after, "regression", True, why)
+        yield Change(name, unit, None, left_spills, right_spills, "regression", True, why)
         return
     where = "some in a hot loop, judged there" if any(hot) else "none in a hot loop"
-    yield Change(name, unit, None, before, after, "neutral", False, f"{moved}: {where}")
+    yield Change(name, unit, None, left_spills, right_spills, "neutral", False, f"{moved}: {where}")
 
 
 def _code(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
     name = "code_bytes"
-    before, after = value(left, name), value(right, name)
-    a, b = number(before), number(after)
-    if before == after or a is None or b is None:
+    left_bytes, right_bytes = value(left, name), value(right, name)
+    a, b = number(left_bytes), number(right_bytes)
+    if left_bytes == right_bytes or a is None or b is None:
         return
     stated = name in setting.tolerances.stated
     judgement: Judgement = "neutral"
     moved, cache = f"{a:g} → {b:g} bytes of code", setting.icache_bytes
     why = moved
     if not setting.same_arch:
-        yield Change(name, "bytes", None, before, after, "shown", False, f"{moved}: {_ELSEWHERE}")
+        yield Change(
+            name, "bytes", None, left_bytes, right_bytes, "shown", False, f"{moved}: {_ELSEWHERE}"
+        )
         return
     if b > a and stated and not setting.tolerances.of(name).allows(a, b):
         judgement, why = "regression", f"{moved}: over the tolerance of {tolerance(setting, name)}"
@@ -260,7 +277,7 @@ def _code(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator
         else:
             why = f"{moved}: {'fits' if b <= cache else 'on both sides more than'} {size}"
     matters = stated and judgement == "regression"
-    yield Change(name, "bytes", None, before, after, judgement, matters, why)
+    yield Change(name, "bytes", None, left_bytes, right_bytes, judgement, matters, why)
 
 
 def tolerance(setting: Setting, name: str) -> str:
@@ -273,10 +290,10 @@ def tolerance(setting: Setting, name: str) -> str:
 
 def _findings(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
     """Rules that speak more often on one side: the same complaint at another place is no change."""
-    before, after = (Counter(f.rule for f in side.findings) for side in (left, right))
+    left_counts, right_counts = (Counter(f.rule for f in side.findings) for side in (left, right))
     severities = {f.rule: f.severity for f in (*left.findings, *right.findings)}
     for rule in sorted(severities):
-        gained = after[rule] - before[rule]
+        gained = right_counts[rule] - left_counts[rule]
         if not gained:
             continue
         judgement: Judgement = "regression" if gained > 0 else "improvement"
@@ -285,7 +302,7 @@ def _findings(left: KernelReport, right: KernelReport, setting: Setting) -> Iter
         why = f"{severities[rule]} {rule}: {abs(gained)} {'new' if gained > 0 else 'gone'}"
         matters = severities[rule] == "error" and setting.same_arch
         yield Change(
-            *(f"findings.{rule}", "findings", None, before[rule], after[rule]),
+            *(f"findings.{rule}", "findings", None, left_counts[rule], right_counts[rule]),
             *(judgement, matters, why),
         )
 

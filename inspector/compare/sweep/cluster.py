@@ -68,9 +68,9 @@ def connected(address: str) -> Iterator[Cluster]:
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
-        said = " ".join(str(error).split())
+        message = " ".join(str(error).split())
         raise KinspectError(
-            f"no Dask scheduler answers at {address}: {said}", "start one with: dask scheduler"
+            f"no Dask scheduler answers at {address}: {message}", "start one with: dask scheduler"
         ) from None
     try:
         workers = client.scheduler_info(n_workers=-1)["workers"]

@@ -269,5 +269,5 @@ def _scratch_per_work(report: KernelReport, unit: Work | None, waves: int | None
 
 
 def _sum(metrics: Mapping[str, Metric], names: Iterable[str]) -> int | None:
-    known = [n for n in (int_of(metrics, name) for name in names) if n is not None]
-    return sum(known) if known else None
+    known_counts = [n for n in (int_of(metrics, name) for name in names) if n is not None]
+    return sum(known_counts) if known_counts else None

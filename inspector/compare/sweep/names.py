@@ -40,13 +40,13 @@ def refuse(
             " all its values",
             "sweep it by launches of your own that set it",
         )
-    known = [*parameters, *sorted(BACKEND_ONLY.intersection(options))]
-    near = get_close_matches(name, known, n=2)
-    meant = f" (did you mean {' or '.join(near)}?)" if near else ""
-    listed = ", ".join(known[:MOST_NAMED]) + (", …" if len(known) > MOST_NAMED else "")
+    known_names = [*parameters, *sorted(BACKEND_ONLY.intersection(options))]
+    near = get_close_matches(name, known_names, n=2)
+    suggestion = f" (did you mean {' or '.join(near)}?)" if near else ""
+    listed = ", ".join(known_names[:MOST_NAMED]) + (", …" if len(known_names) > MOST_NAMED else "")
     kinds = "a parameter of a kernel nor an option" if parameters else "an option"
     neither = "neither " if parameters else "not "
     return KinspectError(
-        f"--set {name}: {neither}{kinds} of this Triton's AMD backend in {where}{meant}",
+        f"--set {name}: {neither}{kinds} of this Triton's AMD backend in {where}{suggestion}",
         f"known: {listed}",
     )

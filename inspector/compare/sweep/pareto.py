@@ -60,8 +60,8 @@ _ON_MATRIX_UNIT = frozenset(("matrix_cycles_per_work", "full_waits_per_work"))
 def objectives_of(figures: Sequence[Figures]) -> tuple[Objective, ...]:
     """The objectives by which these points are compared: those known of at least one of them."""
     matrix = any(f.matrix_per_iteration or f.work_unit == "mac" for f in figures)
-    asked = (*ALWAYS, *PER_WORK["mac" if matrix else "element"])
-    return tuple(o for o in asked if any(loss(f, o) is not None for f in figures))
+    objectives = (*ALWAYS, *PER_WORK["mac" if matrix else "element"])
+    return tuple(o for o in objectives if any(loss(f, o) is not None for f in figures))
 
 
 def front(figures: Sequence[Figures | None]) -> list[bool]:
@@ -76,9 +76,9 @@ def front(figures: Sequence[Figures | None]) -> list[bool]:
         tuple(loss(f, o) for o in objectives) if f is not None and not f.cannot_launch else ()
         for f in figures
     ]
-    complete = {known for one in losses if (known := _complete(one)) is not None}
-    beaten = {one for one in complete if any(_beats(other, one) for other in complete)}
-    return [one not in beaten and any(part is not None for part in one) for one in losses]
+    complete = {full for point in losses if (full := _complete(point)) is not None}
+    beaten = {point for point in complete if any(_beats(rival, point) for rival in complete)}
+    return [point not in beaten and any(part is not None for part in point) for point in losses]
 
 
 def unknown(figures: Figures | None, objectives: Sequence[Objective]) -> tuple[str, ...]:
@@ -108,5 +108,5 @@ def _complete(losses: Sequence[float | None]) -> tuple[float, ...] | None:
     return whole if len(whole) == len(losses) and whole else None
 
 
-def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one != other and all(a <= b for a, b in zip(one, other, strict=True))
+def _beats(losses: tuple[float, ...], other_losses: tuple[float, ...]) -> bool:
+    return losses != other_losses and all(a <= b for a, b in zip(losses, other_losses, strict=True))

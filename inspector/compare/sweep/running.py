@@ -189,9 +189,9 @@ def run_point(job: Job, compiler: Compiler | None = None) -> Outcome:
     notable = job.overrides == Overrides() and compiler.settings.read_store
     if notable:
         for data in filter(None, (compiler.store.noted(key, NOTE) for key in keys)):
-            known = figures_room.decode(data)
-            if known is not None:
-                return Outcome(known, None, True, time.perf_counter() - started)
+            noted_figures = figures_room.decode(data)
+            if noted_figures is not None:
+                return Outcome(noted_figures, None, True, time.perf_counter() - started)
     outcome = compile_and_report(job, compiler)
     seconds = time.perf_counter() - started
     if not outcome.reports:
@@ -246,7 +246,7 @@ class _Run:
                     compiler.prestart(run.jobs)
                 yield from self._capture(compiler, submit)
                 while self._done < len(self._points):
-                    yield from self._taken(self._ready.get())
+                    yield from self._finished(self._ready.get())
                 if self._fresh:
                     compiler.store.prune()
             except KeyboardInterrupt:
@@ -267,22 +267,22 @@ class _Run:
                 compiler.store.tidy()
 
     def _capture(self, compiler: Compiler, submit: Callable[[Point, Job], None]) -> Iterator[Event]:
-        request = self._asked()
+        request = self._capture_request()
         options = frozenset(compiler.toolchain().options)
         for index, target in enumerate(self._targets):
-            found = 0
+            kernel_index = 0
             for item in captured(target, request, compiler):
                 if not isinstance(item, Found):
                     yield from map(NotCaptured, item.errors)
                     yield from map(Noted, item.notes)
                     continue
                 self._parameters.update(dict.fromkeys(item.variant.signature))
-                for point in self._expanded(item.variant, (index, found), target):
+                for point in self._expanded(item.variant, (index, kernel_index), target):
                     settings, overrides = compiler.settings, request.overrides
-                    job = Job((index, found), point.file, point.variant, settings, overrides)
+                    job = Job((index, kernel_index), point.file, point.variant, settings, overrides)
                     self._held.append((point, job))
                     self._planned += 1
-                found += 1
+                kernel_index += 1
                 if self._planned > self._request.most_points:
                     raise _too_many(f"{self._planned} points or more", self._request)
                 # Names that nothing has explained yet may be parameters of the next kernel.
@@ -297,7 +297,7 @@ class _Run:
         self._release(submit)
         yield Planned(self._planned, True, self._elapsed())
 
-    def _asked(self) -> Request:
+    def _capture_request(self) -> Request:
         """The capture: without --autotune, one configuration of each launch is the start."""
         run, axes = self._request.run, self._request.axes
         capture = replace(
@@ -360,9 +360,9 @@ class _Run:
         """What is done by now, without waiting."""
         with suppress(Empty):
             while True:
-                yield from self._taken(self._ready.get_nowait())
+                yield from self._finished(self._ready.get_nowait())
 
-    def _taken(self, future: Future[Outcome]) -> Iterator[Event]:
+    def _finished(self, future: Future[Outcome]) -> Iterator[Event]:
         if future.cancelled():
             return
         point, job = self._points[future]
@@ -397,8 +397,8 @@ def _outcome(job: Job, future: Future[Any]) -> Outcome:
         return Outcome(None, job_record(job, "analyze", bug), False, 0.0)
 
 
-def _too_many(what: str, request: SweepRequest) -> KinspectError:
+def _too_many(amount: str, request: SweepRequest) -> KinspectError:
     return KinspectError(
-        f"{what}: the limit is {request.most_points}",
+        f"{amount}: the limit is {request.most_points}",
         "sweep fewer values, name one --kernel, or raise --max-points",
     )

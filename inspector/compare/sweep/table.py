@@ -139,7 +139,7 @@ def tables_of(rows: Iterable[Row], axes: Sequence[Axis]) -> tuple[Table, ...]:
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in sorted(rows, key=lambda r: _place(r.point, axes)):
         groups.setdefault(_group(row.point), []).append(row)
-    return tuple(_table(found, axes) for found in groups.values())
+    return tuple(_table(group, axes) for group in groups.values())
 
 
 def only_front(table: Table) -> Table:
@@ -160,12 +160,14 @@ def sort_key(name: str, names: Iterable[str] | None) -> str:
     column = name.removeprefix("-")
     if names is None:
         return column
-    known = ["number", "pareto", *dict.fromkeys(names), *(c.name for c in COLUMNS)]
-    if column in known:
+    columns = ["number", "pareto", *dict.fromkeys(names), *(c.name for c in COLUMNS)]
+    if column in columns:
         return column
-    near = get_close_matches(column, known, n=2)
-    meant = f" (did you mean {' or '.join(near)}?)" if near else ""
-    raise KinspectError(f"--sort {name}: no such column{meant}", f"known: {', '.join(known)}")
+    near = get_close_matches(column, columns, n=2)
+    suggestion = f" (did you mean {' or '.join(near)}?)" if near else ""
+    raise KinspectError(
+        f"--sort {name}: no such column{suggestion}", f"known: {', '.join(columns)}"
+    )
 
 
 def sorted_lines(table: Table, name: str) -> Table:
@@ -174,9 +176,9 @@ def sorted_lines(table: Table, name: str) -> Table:
     A column that this table does not have leaves it as it is.
     """
     column, falling = name.removeprefix("-"), name.startswith("-")
-    known = [(line, _cell(line, column)) for line in table.lines]
-    first = [(line, cell) for line, cell in known if cell is not None]
-    last = [line for line, cell in known if cell is None]
+    cells = [(line, _cell(line, column)) for line in table.lines]
+    first = [(line, cell) for line, cell in cells if cell is not None]
+    last = [line for line, cell in cells if cell is None]
     first.sort(key=lambda item: _ordered(item[1]), reverse=falling)
     return replace(table, lines=(*(line for line, _ in first), *last))
 
@@ -219,12 +221,12 @@ def _table(rows: Sequence[Row], axes: Sequence[Axis]) -> Table:
     marks = front([row.figures for row in rows])
     able = [r.figures for r in rows if r.figures is not None and r.figures.cannot_launch is None]
     objectives = objectives_of(able)
-    seen: dict[tuple[Any, ...], int] = {}
+    first_by_code: dict[tuple[Any, ...], int] = {}
     lines = []
     for number, (row, point, pareto) in enumerate(zip(rows, values, marks, strict=True), 1):
         code = _code(row)
-        before = seen.setdefault(code, number) if code is not None else number
-        same_as = before if before != number else None
+        first_number = first_by_code.setdefault(code, number) if code is not None else number
+        same_as = first_number if first_number != number else None
         missing = unknown(row.figures, objectives)
         lines.append(Line(number, point, row, pareto, same_as, missing))
     variant = first.variant
@@ -254,19 +256,19 @@ def _names(rows: Sequence[Row], axes: Sequence[Axis]) -> tuple[str, ...]:
     That is the autotuner's values, and constants that follow from them (`EVEN_K`).
     """
     points = [everything(row) for row in rows]
-    typed = [a.name for a in axes if any(a.name in one for one in points)]
-    others = dict.fromkeys(name for one in points for name in one)
+    typed = [a.name for a in axes if any(a.name in point for point in points)]
+    names = dict.fromkeys(name for point in points for name in point)
     differing = [
         name
-        for name in others
-        if name not in typed and len({repr(one.get(name)) for one in points}) > 1
+        for name in names
+        if name not in typed and len({repr(point.get(name)) for point in points}) > 1
     ]
     return (*typed, *differing)
 
 
 def _values(row: Row, names: Sequence[str]) -> dict[str, Any]:
-    known = everything(row)
-    return {name: known.get(name) for name in names}
+    point_values = everything(row)
+    return {name: point_values.get(name) for name in names}
 
 
 def everything(row: Row) -> dict[str, Any]:

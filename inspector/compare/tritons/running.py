@@ -62,8 +62,8 @@ def compare_builds(
     interpreters = [interpreter(name) for name in tritons]
     with ExitStack() as stack:
         compilers = [
-            stack.enter_context(Compiler(settings_of(replace(request, python=one.python))))
-            for one in interpreters
+            stack.enter_context(Compiler(settings_of(replace(request, python=triton.python))))
+            for triton in interpreters
         ]
         builds = tuple(map(_build, interpreters, compilers))
         run = _Run(request, builds, compilers, progress)
@@ -71,8 +71,8 @@ def compare_builds(
         errors: list[ErrorRecord] = []
         try:
             for index, target in enumerate(targets):
-                found, failed = run.target(index, target)
-                kernels += found
+                compared, failed = run.target(index, target)
+                kernels += compared
                 errors += failed
         except BaseException:
             for compiler in compilers:
@@ -91,17 +91,17 @@ def _analysis_version() -> int:
     return analysis.ANALYSIS_VERSION
 
 
-def _build(one: Interpreter, compiler: Compiler) -> Build:
-    found = compiler.toolchain()
-    if not one.holds(found.triton_version):
+def _build(triton: Interpreter, compiler: Compiler) -> Build:
+    toolchain = compiler.toolchain()
+    if not triton.holds(toolchain.triton_version):
         raise KinspectError(
-            f"{one.label!r} names {one.python}, which has Triton {found.triton_version}",
+            f"{triton.label!r} names {triton.python}, which has Triton {toolchain.triton_version}",
             "correct KINSPECT_TRITONS or the virtual environment, or pass the interpreter's path",
         )
-    label = one.label
-    if label in (one.python, found.python):
-        label = f"Triton {found.triton_version}"
-    return Build(label, found.python, found.triton_version, found.triton_key)
+    label = triton.label
+    if label in (triton.python, toolchain.python):
+        label = f"Triton {toolchain.triton_version}"
+    return Build(label, toolchain.python, toolchain.triton_version, toolchain.triton_key)
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class _Run:
     compilers: Sequence[Compiler]
     progress: Progress | None
     done: int = 0
-    asked: int = 0
+    planned: int = 0
 
     def __post_init__(self) -> None:
         self.builds = _told_apart(self.builds)
@@ -131,25 +131,27 @@ class _Run:
         outcomes = self._compiled(jobs)
         width = len(self.builds)
         own: dict[int, tuple[Mapping[str, Variant], tuple[ErrorRecord, ...]]] = {}
-        found = []
+        comparisons = []
         for n, variant in enumerate(variants):
             of_variant = outcomes[n * width : (n + 1) * width]
             for b in range(1, width):
-                first, other = of_variant[0], of_variant[b]
+                first, outcome = of_variant[0], of_variant[b]
                 same_ttir = True
                 notes: tuple[str, ...] = ()
-                error = other.error
+                error = outcome.error
                 if error is not None and error.unlike and target.kind != "ttir":
                     labels = self.builds[0].label, self.builds[b].label
-                    what = "parse" if error.stage == PARSE else "compile"
-                    notes = (f"TTIR of {labels[0]} does not {what} in {labels[1]}: {error.unlike}",)
+                    verb = "parse" if error.stage == PARSE else "compile"
+                    notes = (f"TTIR of {labels[0]} does not {verb} in {labels[1]}: {error.unlike}",)
                     if b not in own:
                         captured, failed = variants_of(target, self.request, self.compilers[b])
                         own[b] = ({_identity(v): v for v in captured}, tuple(failed))
-                    other = self._by_own_front_end(index, n, target, variant, b, own[b], other)
+                    outcome = self._by_own_front_end(index, n, target, variant, b, own[b], outcome)
                     same_ttir = False
-                found.append(self._comparison(target, variant, b, first, other, same_ttir, notes))
-        return found, errors
+                comparisons.append(
+                    self._comparison(target, variant, b, first, outcome, same_ttir, notes)
+                )
+        return comparisons, errors
 
     def _by_own_front_end(
         self,
@@ -175,16 +177,20 @@ class _Run:
         variant: Variant,
         build: int,
         first: Outcome,
-        other: Outcome,
+        outcome: Outcome,
         same_ttir: bool,
         notes: tuple[str, ...],
     ) -> KernelComparison:
         left, right = self.builds[0].label, self.builds[build].label
-        pairs = ((left, first), (right, other))
-        errors = {label: one.error for label, one in pairs if one.error is not None}
+        pairs = ((left, first), (right, outcome))
+        errors = {
+            label: side_outcome.error
+            for label, side_outcome in pairs
+            if side_outcome.error is not None
+        }
         comparison = None
-        if not errors and first.reports and other.reports:
-            comparison = compare(_side(left, first), _side(right, other))
+        if not errors and first.reports and outcome.reports:
+            comparison = compare(_side(left, first), _side(right, outcome))
         if self.builds[0].triton_key == self.builds[build].triton_key:
             notes = (*notes, f"{left} and {right} are the same Triton")
         return KernelComparison(
@@ -199,7 +205,7 @@ class _Run:
             comparison=comparison,
             errors=errors,
             notes=notes,
-            reports=(_report(variant, first), _report(variant, other)),
+            reports=(_report(variant, first), _report(variant, outcome)),
         )
 
     def _job(self, index: int, number: int, target: Target, variant: Variant, build: int) -> Job:
@@ -207,7 +213,7 @@ class _Run:
         return Job((index, number), str(target.path), variant, settings, self.request.overrides)
 
     def _compiled(self, jobs: Sequence[tuple[int, Job]]) -> list[Outcome]:
-        self.asked += len(jobs)
+        self.planned += len(jobs)
         with ThreadPoolExecutor(self.request.jobs, "kinspect") as pool:
             futures: list[Future[Outcome]] = [
                 pool.submit(compile_and_report, job, self.compilers[build]) for build, job in jobs
@@ -218,7 +224,7 @@ class _Run:
                     outcomes.append(future.result())
                     self.done += 1
                     if self.progress is not None:
-                        self.progress(self.done, self.asked)
+                        self.progress(self.done, self.planned)
             except BaseException:
                 for compiler in self.compilers:
                     compiler.abort()

@@ -24,7 +24,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DrawnKernel:
     """A kernel with what is drawn of it: its occupancy levels, highest first, and code.
 
     `code` holds lines of the assembly by number (1-based); `source` those of the user's files by

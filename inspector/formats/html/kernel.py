@@ -11,7 +11,7 @@ from ...isa.mnemonics import CLASSES
 from ...model import KernelReport, LoopReport, MemoryOp, Metric, WaitOp, int_of, number_of, value_of
 from ..stalls import stalls
 from . import svg
-from .data import Shown
+from .data import DrawnKernel
 
 MOST_WAITS = 60
 MOST_CODE = 400
@@ -38,14 +38,14 @@ _ACCESSES: Sequence[tuple[str, str]] = (
 _WIDTHS = (8, 16, 32, 64, 96, 128)
 
 
-def context(shown: Shown, anchor: str) -> dict[str, Any]:
+def context(drawn: DrawnKernel, anchor: str) -> dict[str, Any]:
     """Everything that the template says of a kernel.
 
     Args:
-        shown: the kernel.
+        drawn: the kernel.
         anchor: the id of its section.
     """
-    kernel = shown.kernel
+    kernel = drawn.kernel
     main = view.main_loop(kernel)
     return {
         "anchor": anchor,
@@ -56,7 +56,7 @@ def context(shown: Shown, anchor: str) -> dict[str, Any]:
         "configuration": view.configuration(kernel),
         "facts": _facts(kernel),
         "occupancy": view.occupancy_lines(kernel),
-        "plots": [plot for plot in _plots(shown) if plot],
+        "plots": [plot for plot in _plots(drawn) if plot],
         "mix": _mix(kernel, main),
         "vectors": _vectors(kernel, main),
         "loops": [
@@ -77,7 +77,7 @@ def context(shown: Shown, anchor: str) -> dict[str, Any]:
         ],
         "narrow": view.narrow_accesses(kernel, most=8),
         "stalls": stalls(kernel)[:40],
-        "code": _code(shown, main),
+        "code": _code(drawn, main),
         "measured": list(profile_view.rows(kernel.metrics, kernel.metrics)),
         "metrics": [
             (name, profile_view.scaled(m.value), m.unit, m.origin, m.note)
@@ -91,14 +91,14 @@ def context(shown: Shown, anchor: str) -> dict[str, Any]:
 def _facts(kernel: KernelReport) -> list[tuple[str, str]]:
     m = kernel.metrics
 
-    def of(name: str, limit: str) -> str:
+    def used_of(name: str, limit: str) -> str:
         most = int_of(m, limit)
         used = view.show(value_of(m, name))
         return f"{used} of {most}" if most is not None else used
 
     lds, most = int_of(m, "lds_bytes"), int_of(m, "lds_limit")
     return [
-        ("VGPRs", of("vgpr_count", "vgpr_limit")),
+        ("VGPRs", used_of("vgpr_count", "vgpr_limit")),
         ("AGPRs", view.show(value_of(m, "agpr_count"))),
         ("SGPRs", view.show(value_of(m, "sgpr_count"))),
         ("spills", view.show(value_of(m, "vgpr_spill_count"))),
@@ -109,31 +109,31 @@ def _facts(kernel: KernelReport) -> list[tuple[str, str]]:
     ]
 
 
-def _plots(shown: Shown) -> Iterable[str]:
-    m = shown.kernel.metrics
+def _plots(drawn: DrawnKernel) -> Iterable[str]:
+    m = drawn.kernel.metrics
     waves = number_of(m, "occupancy.waves_per_eu")
     for unit, use, levels in (
         (
             "VGPRs",
             number_of(m, "vgpr_allocated"),
-            [(x.waves_per_eu, x.vgprs) for x in shown.levels],
+            [(x.waves_per_eu, x.vgprs) for x in drawn.levels],
         ),
         (
             "LDS bytes",
             number_of(m, "lds_bytes"),
-            [(x.waves_per_eu, x.lds_bytes) for x in shown.levels],
+            [(x.waves_per_eu, x.lds_bytes) for x in drawn.levels],
         ),
     ):
-        known = [(wave, most) for wave, most in levels if most is not None]
-        now = (use, waves) if use is not None and waves is not None else None
-        yield svg.steps(f"occupancy over {unit}", unit, known, now)
+        known_levels = [(wave, most) for wave, most in levels if most is not None]
+        current = (use, waves) if use is not None and waves is not None else None
+        yield svg.steps(f"occupancy over {unit}", unit, known_levels, current)
 
 
 def _mix(kernel: KernelReport, main: LoopReport | None) -> str:
-    found = [svg.Bar("kernel", tuple(_pieces(kernel.metrics)))]
+    stacks = [svg.Bar("kernel", tuple(_pieces(kernel.metrics)))]
     if main is not None:
-        found.append(svg.Bar(f"main loop {main.id}", tuple(_pieces(main.metrics))))
-    return svg.bars("instruction mix", found)
+        stacks.append(svg.Bar(f"main loop {main.id}", tuple(_pieces(main.metrics))))
+    return svg.bars("instruction mix", stacks)
 
 
 def _pieces(metrics: Mapping[str, Metric]) -> Iterable[svg.Piece]:
@@ -146,9 +146,9 @@ def _pieces(metrics: Mapping[str, Metric]) -> Iterable[svg.Piece]:
         count = sum(left.pop(cls, 0) for cls in classes)
         if count:
             yield svg.Piece(title, count, colour)
-    rest = sum(left.values())
-    if rest:
-        yield svg.Piece("other", rest, svg.COLOURS - 1)
+    unclassified = sum(left.values())
+    if unclassified:
+        yield svg.Piece("other", unclassified, svg.COLOURS - 1)
 
 
 def _vectors(kernel: KernelReport, main: LoopReport | None) -> str:
@@ -193,27 +193,29 @@ def _waits(kernel: KernelReport, main: LoopReport | None) -> list[dict[str, str]
         }
 
     inside = [w for w in kernel.waits if main is not None and w.loop == main.id]
-    rest = [w for w in kernel.waits if w not in inside and w.verdict in ("over-strict", "missing")]
-    return [row(wait) for wait in (*inside, *rest)][:MOST_WAITS]
+    faulty = [
+        w for w in kernel.waits if w not in inside and w.verdict in ("over-strict", "missing")
+    ]
+    return [row(wait) for wait in (*inside, *faulty)][:MOST_WAITS]
 
 
-def _code(shown: Shown, main: LoopReport | None) -> list[dict[str, Any]]:
+def _code(drawn: DrawnKernel, main: LoopReport | None) -> list[dict[str, Any]]:
     """Lines of the main loop's code with findings and measured cost; empty where none was read."""
-    kernel = shown.kernel
-    if not shown.code or main is None:
+    kernel = drawn.kernel
+    if not drawn.code or main is None:
         return []
-    found: dict[int, list[str]] = {}
+    rules_by_line: dict[int, list[str]] = {}
     for finding in kernel.findings:
         for where in finding.locations:
             if where.kind == "amdgcn" and where.line is not None:
-                found.setdefault(where.line, []).append(finding.rule)
+                rules_by_line.setdefault(where.line, []).append(finding.rule)
     costs = {line.line: line for line in kernel.measured_lines}
     dear = {stall.line: stall.cost for stall in stalls(kernel)}
     most = max(dear.values(), default=0)
     rows = []
     for first, last in main.lines:
         for number in range(first, last + 1):
-            text = shown.code.get(number, "").rstrip()
+            text = drawn.code.get(number, "").rstrip()
             if not text.strip() or text.strip().startswith((".loc", ".Ltmp", ";")):
                 continue
             at = costs.get(number)
@@ -224,11 +226,11 @@ def _code(shown: Shown, main: LoopReport | None) -> list[dict[str, Any]]:
                 {
                     "number": number,
                     "text": text.replace("\t", " ").strip(),
-                    "findings": sorted(set(found.get(number, ()))),
+                    "findings": sorted(set(rules_by_line.get(number, ()))),
                     "cost": profile_view.scaled(dear[number]) if number in dear else "",
                     "heat": heat,
                     "source": view.place(source),
-                    "python": shown.source.get(key, "").strip() if key is not None else "",
+                    "python": drawn.source.get(key, "").strip() if key is not None else "",
                 }
             )
     return rows[:MOST_CODE]

@@ -11,7 +11,7 @@ from ...model import ErrorRecord, Report, int_of, value_of
 from ...recording import Profile
 from ...version import VERSION
 from . import svg
-from .data import MOST_IN_FULL, Shown
+from .data import MOST_IN_FULL, DrawnKernel
 from .kernel import context
 
 MOST_SAMPLES = 40
@@ -19,27 +19,27 @@ MOST_NAME = 84
 """Of a measured kernel's name: the whole one is its tooltip."""
 
 
-def write_report(report: Report, shown: Sequence[Shown], stream: TextIO) -> None:
+def write_report(report: Report, drawn_kernels: Sequence[DrawnKernel], stream: TextIO) -> None:
     """Writes a static report.
 
     Args:
         report: what was analysed.
-        shown: its kernels with levels and code, in the order wanted.
+        drawn_kernels: its kernels with levels and code, in the order wanted.
         stream: where to.
     """
-    _write(report.target, shown, report.errors, report.notes, None, stream)
+    _write(report.target, drawn_kernels, report.errors, report.notes, None, stream)
 
 
-def write_profile(profile: Profile, shown: Sequence[Shown], stream: TextIO) -> None:
+def write_profile(profile: Profile, drawn_kernels: Sequence[DrawnKernel], stream: TextIO) -> None:
     """Writes a profile and the kernels that it was joined to."""
     errors = (*profile.recording.errors, *profile.errors)
     notes = (*profile.recording.notes, *profile.notes)
-    _write(profile.recording.path, shown, errors, notes, profile, stream)
+    _write(profile.recording.path, drawn_kernels, errors, notes, profile, stream)
 
 
 def _write(
     title: str,
-    shown: Sequence[Shown],
+    drawn_kernels: Sequence[DrawnKernel],
     errors: Sequence[ErrorRecord],
     notes: Sequence[str],
     profile: Profile | None,
@@ -54,16 +54,20 @@ def _write(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    anchors = {one.kernel.id: f"k{index}" for index, one in enumerate(shown[:MOST_IN_FULL])}
+    anchors = {
+        drawn.kernel.id: f"k{index}" for index, drawn in enumerate(drawn_kernels[:MOST_IN_FULL])
+    }
     page = environment.get_template("page.html.j2")
     stream.write(
         page.render(
             title=title,
             version=VERSION,
             style=environment.loader.get_source(environment, "style.css")[0],  # type: ignore[union-attr]
-            rows=[_row(one, anchors.get(one.kernel.id, "")) for one in shown],
-            kernels=[context(one, anchors[one.kernel.id]) for one in shown[:MOST_IN_FULL]],
-            left=max(0, len(shown) - MOST_IN_FULL),
+            rows=[_row(drawn, anchors.get(drawn.kernel.id, "")) for drawn in drawn_kernels],
+            kernels=[
+                context(drawn, anchors[drawn.kernel.id]) for drawn in drawn_kernels[:MOST_IN_FULL]
+            ],
+            left=max(0, len(drawn_kernels) - MOST_IN_FULL),
             errors=errors,
             notes=notes,
             run=_run(profile, anchors) if profile is not None else None,
@@ -71,8 +75,8 @@ def _write(
     )
 
 
-def _row(shown: Shown, anchor: str) -> dict[str, str]:
-    kernel = shown.kernel
+def _row(drawn: DrawnKernel, anchor: str) -> dict[str, str]:
+    kernel = drawn.kernel
     m = kernel.metrics
     main = view.main_loop(kernel)
     return {
@@ -90,13 +94,13 @@ def _row(shown: Shown, anchor: str) -> dict[str, str]:
 
 
 def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
-    found = []
+    kernels = []
     devices = words.devices(profile)
     for kernel in profile.kernels:
         on = devices.get(kernel.shape.agent or "", "")
         report = words.report_of(kernel, profile)
         part = words.share(kernel, profile)
-        found.append(
+        kernels.append(
             {
                 "name": kernel.name,
                 "short": words.short_name(kernel.name, MOST_NAME),
@@ -121,7 +125,7 @@ def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
         "command": " ".join(profile.recording.command),
         "agents": words.agents(profile),
         "parts": [words.part(part) for part in profile.recording.parts],
-        "kernels": found,
+        "kernels": kernels,
         "traces": [words.trace(trace) for trace in profile.recording.traces],
         "samples": words.sampled(profile, MOST_SAMPLES),
         "roofline": _roofline(profile),
@@ -143,5 +147,5 @@ def _roofline(profile: Profile) -> str:
             if peak is not None and bandwidth is not None:
                 roofs.add(svg.Roof(peak, bandwidth))
     # Kernels of other types have other roofs: the highest holds for all of them.
-    roof = max(roofs, key=lambda one: one.rate, default=None)
+    roof = max(roofs, key=lambda candidate: candidate.rate, default=None)
     return svg.roofline(points, roof)

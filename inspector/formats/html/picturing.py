@@ -10,22 +10,22 @@ from ...errors import KinspectError
 from ...metrics.occupancy import occupancy
 from ...model import KernelReport
 from ...pipeline.analysis import source_reader
-from .data import MOST_IN_FULL, Level, Shown
+from .data import MOST_IN_FULL, DrawnKernel, Level
 
 _MOST_BYTES = 64 << 20
 
 
-def shown(reports: Iterable[KernelReport]) -> list[Shown]:
+def shown(reports: Iterable[KernelReport]) -> list[DrawnKernel]:
     """The kernels with what is drawn of them; what has gone from the disk is left out.
 
     Only those that the page shows in full have code: a library's file may hold thousands of them.
     """
     read = source_reader()
-    found = []
+    drawn_kernels = []
     files: dict[Path, Mapping[int, str]] = {}  # many kernels stand in one
     for number, report in enumerate(reports):
         if number >= MOST_IN_FULL:
-            found.append(Shown(report))
+            drawn_kernels.append(DrawnKernel(report))
             continue
         places = {
             (line.source.file, line.source.line): line.source
@@ -33,15 +33,15 @@ def shown(reports: Iterable[KernelReport]) -> list[Shown]:
             if line.source is not None
         }
         texts = {key: read(place) for key, place in places.items()}
-        found.append(
-            Shown(
+        drawn_kernels.append(
+            DrawnKernel(
                 report,
                 levels(report),
                 _code(report, files),
                 {key: text for key, text in texts.items() if text is not None},
             )
         )
-    return found
+    return drawn_kernels
 
 
 def levels(report: KernelReport) -> tuple[Level, ...]:
@@ -49,10 +49,12 @@ def levels(report: KernelReport) -> tuple[Level, ...]:
     if report.demand is None or report.arch not in machines.names():
         return ()
     try:
-        found = occupancy(machines.load(report.arch), report.demand)
+        reachable = occupancy(machines.load(report.arch), report.demand)
     except KinspectError:
         return ()
-    return tuple(Level(one.waves_per_eu, one.vgprs, one.lds_bytes) for one in found.levels)
+    return tuple(
+        Level(level.waves_per_eu, level.vgprs, level.lds_bytes) for level in reachable.levels
+    )
 
 
 def _code(report: KernelReport, files: dict[Path, Mapping[int, str]]) -> Mapping[int, str]:

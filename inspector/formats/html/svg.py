@@ -59,7 +59,7 @@ def _open(title: str, width: float = _WIDTH, height: float = _HEIGHT) -> str:
 
 
 def steps(
-    title: str, unit: str, levels: Sequence[tuple[float, int]], now: tuple[float, float] | None
+    title: str, unit: str, levels: Sequence[tuple[float, int]], current: tuple[float, float] | None
 ) -> str:
     """Occupancy over the use of one resource.
 
@@ -67,12 +67,12 @@ def steps(
         title: for readers who cannot see it.
         unit: of the resource.
         levels: (waves/EU, the most that still reaches it), highest occupancy first.
-        now: where the kernel stands: (use, waves/EU); None: not known.
+        current: where the kernel stands: (use, waves/EU); None: not known.
     """
     if not levels:
         return ""
-    far = max([float(most) for _, most in levels] + ([now[0]] if now is not None else []))
-    top = max([waves for waves, _ in levels] + ([now[1]] if now is not None else []))
+    far = max([float(most) for _, most in levels] + ([current[0]] if current is not None else []))
+    top = max([waves for waves, _ in levels] + ([current[1]] if current is not None else []))
     if far <= 0 or top <= 0:
         return ""
 
@@ -87,10 +87,10 @@ def steps(
         y = at(0, waves)[1]
         out.append(f'<path class="grid" d="M{_LEFT:g} {y:.1f}H{_WIDTH - _RIGHT:g}"/>')
         out.append(f'<text x="{_LEFT - 6:g}" y="{y + 4:.1f}" class="end">{waves:g}</text>')
-    before = 0.0
+    previous_most = 0.0
     path = ""
     for waves, most in sorted(levels, key=lambda level: level[1]):
-        x0, y = at(before, waves)
+        x0, y = at(previous_most, waves)
         x1, _ = at(most, waves)
         path += f"{'L' if path else 'M'}{x0:.1f} {y:.1f}L{x1:.1f} {y:.1f}"
         out.append(
@@ -98,7 +98,7 @@ def steps(
             f'height="{max(_HEIGHT - _BOTTOM - y, 0):.1f}" class="under">'
             f"<title>up to {most:,} {escape(unit)}: {waves:g} waves/EU</title></rect>"
         )
-        before = float(most)
+        previous_most = float(most)
     out.append(f'<path class="line" d="{path}"/>')
     for _, most in _spaced(sorted(levels, key=lambda level: -level[1]), far):
         x = at(most, 0)[0]
@@ -110,11 +110,11 @@ def steps(
         f'<text x="{(_LEFT + _WIDTH - _RIGHT) / 2:.1f}" y="{_HEIGHT - 3:g}" class="mid soft">'
         f"{escape(unit)} → waves/EU</text>"
     )
-    if now is not None:
-        x, y = at(*now)
+    if current is not None:
+        x, y = at(*current)
         out.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="now">'
-            f"<title>this kernel: {now[0]:,.0f} {escape(unit)}, {now[1]:g} waves/EU</title>"
+            f"<title>this kernel: {current[0]:,.0f} {escape(unit)}, {current[1]:g} waves/EU</title>"
             "</circle>"
         )
     out.append("</svg>")
@@ -129,16 +129,16 @@ def _thinned(marks: Sequence[float]) -> list[float]:
 
 def _spaced(levels: Sequence[tuple[float, int]], far: float) -> list[tuple[float, int]]:
     """Those whose labels do not run into each other, from the right."""
-    kept: list[tuple[float, int]] = []
+    spaced: list[tuple[float, int]] = []
     for level in levels:
-        if not kept or (kept[-1][1] - level[1]) / far > 0.11:
-            kept.append(level)
-    return kept
+        if not spaced or (spaced[-1][1] - level[1]) / far > 0.11:
+            spaced.append(level)
+    return spaced
 
 
-def bars(title: str, found: Sequence[Bar]) -> str:
+def bars(title: str, stacks: Sequence[Bar]) -> str:
     """Stacked bars, each as wide as the whole: parts of it."""
-    rows = [bar for bar in found if bar.total]
+    rows = [bar for bar in stacks if bar.total]
     if not rows:
         return ""
     left, height = 120.0, 26.0
@@ -161,10 +161,10 @@ def bars(title: str, found: Sequence[Bar]) -> str:
         for piece in bar.pieces:
             part = piece.count / bar.total
             wide = (width - left - 4) * part
-            told = f"{piece.name}: {piece.count:,} ({100 * part:.0f} %)"
+            tooltip = f"{piece.name}: {piece.count:,} ({100 * part:.0f} %)"
             out.append(
                 f'<rect x="{x:.1f}" y="{y:g}" width="{max(wide, 0.5):.1f}" height="{height - 6:g}" '
-                f'class="c{piece.colour % COLOURS}"><title>{escape(told)}</title></rect>'
+                f'class="c{piece.colour % COLOURS}"><title>{escape(tooltip)}</title></rect>'
             )
             text = f"{piece.name} {piece.count:,}"
             if wide > 6.3 * len(text) + 8:
@@ -218,10 +218,10 @@ def roofline(points: Sequence[Point], roof: Roof | None) -> str:
         )
     for index, point in enumerate(points):
         x, y = at(log10(point.intensity), log10(point.rate))
-        told = f"{point.name}: {point.rate:.4g} operations/s at {point.intensity:.3g} per byte"
+        tooltip = f"{point.name}: {point.rate:.4g} operations/s at {point.intensity:.3g} per byte"
         out.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="c{index % COLOURS}">'
-            f"<title>{escape(told)}</title></circle>"
+            f"<title>{escape(tooltip)}</title></circle>"
         )
         out.append(f'<text x="{x + 8:.1f}" y="{y + 4:.1f}">{escape(point.name[:40])}</text>')
     out.append(
