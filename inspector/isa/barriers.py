@@ -45,7 +45,7 @@ _ACCESS: Mapping[str, int] = {
 _GENERIC = {_READ: _LDS_READ, _WRITE: _LDS_WRITE}
 """A generic address may lie in LDS."""
 
-_SEEN = frozenset(_ACCESS) | FLOW_CLASSES | {"barrier", "barrier_signal"}
+_RELEVANT = frozenset(_ACCESS) | FLOW_CLASSES | {"barrier", "barrier_signal"}
 """Classes that matter here; instructions of others may only end accesses."""
 _CALLS = (Flow.CALL, Flow.INDIRECT)
 _WHOLE_WORKGROUP = frozenset({"-1", "0xffff", "65535", ""})
@@ -78,18 +78,18 @@ def needless(
         return frozenset()
     if _is_special(function):
         return None
-    code = _Code.of(function, ends)
+    code = _Code.from_function(function, ends)
     if alone:
         return frozenset(code.indices)
     if any(name.startswith(_TAKES_TURNS) for name in {i.op.name for i in function.instructions}):
         return None
     gone: set[int] = set()
-    before, after = code.around(gone)
+    accesses_before, accesses_after = code.around(gone)
     for number in range(len(code.indices)):
         # Taking one away only adds to what lies around the others: no need to look back.
-        if not _collide(before.get(number, 0), after.get(number, 0)):
+        if not _collide(accesses_before.get(number, 0), accesses_after.get(number, 0)):
             gone.add(number)
-            before, after = code.around(gone)
+            accesses_before, accesses_after = code.around(gone)
     return frozenset(code.indices[number] for number in gone)
 
 
@@ -105,9 +105,10 @@ def _is_special(function: Function) -> bool:
     return False
 
 
-def _collide(before: int, after: int) -> bool:
+def _collide(accesses_before: int, accesses_after: int) -> bool:
     return any(
-        (before & write and after & (read | write)) or (before & read and after & write)
+        (accesses_before & write and accesses_after & (read | write))
+        or (accesses_before & read and accesses_after & write)
         for read, write in _SPACES
     )
 
@@ -125,11 +126,11 @@ def _accesses(inst: Instruction) -> int:
     """What an instruction may read and write that other waves see."""
     if inst.cls in FLOW_CLASSES and flow_of(inst.op, inst.operands) in _CALLS:
         return _EVERYTHING
-    found = _ACCESS.get(inst.cls, 0)
-    if found and "flat" in inst.op.traits:
+    accesses = _ACCESS.get(inst.cls, 0)
+    if accesses and "flat" in inst.op.traits:
         for bit, lds in _GENERIC.items():
-            found |= lds if found & bit else 0
-    return found
+            accesses |= lds if accesses & bit else 0
+    return accesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +148,14 @@ class _Code:
     indices: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, function: Function, ends: Mapping[int, Collection[int]]) -> _Code:
+    def from_function(cls, function: Function, ends: Mapping[int, Collection[int]]) -> _Code:
         code = cls(function.blocks)
         instructions = function.instructions
         for block in function.blocks:
             items: list[_Item] = []
             signalled: int | None = None  # where the signal of a split barrier would have to stand
             for inst in instructions[block.start : block.stop]:
-                if inst.cls not in _SEEN and inst.index not in ends:
+                if inst.cls not in _RELEVANT and inst.index not in ends:
                     continue
                 if inst.cls == "barrier_signal":
                     signalled = len(items)
@@ -167,11 +168,11 @@ class _Code:
                         items.insert(signalled, (_SIGNAL, number))
                         items.append((_WAIT, number))
                     signalled = None
-                found = _accesses(inst)
+                accesses = _accesses(inst)
                 for producer in ends.get(inst.index, ()):
-                    found |= _accesses(instructions[producer])
-                if found:
-                    items.append((_PASS, found))
+                    accesses |= _accesses(instructions[producer])
+                if accesses:
+                    items.append((_PASS, accesses))
             code.items.append(_merged(items))
         return code
 
@@ -181,9 +182,9 @@ class _Code:
         Args:
             gone: numbers of barriers that are not there.
         """
-        before = self._spread(_SIGNAL, gone, [b.predecessors for b in self.blocks], 1)
-        after = self._spread(_WAIT, gone, [b.successors for b in self.blocks], -1)
-        return before, after
+        accesses_before = self._spread(_SIGNAL, gone, [b.predecessors for b in self.blocks], 1)
+        accesses_after = self._spread(_WAIT, gone, [b.successors for b in self.blocks], -1)
+        return accesses_before, accesses_after
 
     def _spread(
         self, ending: int, gone: Collection[int], sources: Sequence[Sequence[int]], way: int
@@ -195,16 +196,16 @@ class _Code:
         while changed:
             changed = False
             for index in range(len(self.items))[::way]:
-                seen = 0
+                accesses = 0
                 for source in sources[index]:
-                    seen |= leaving[source]
+                    accesses |= leaving[source]
                 for kind, value in self.items[index][::way]:
                     if kind == _PASS:
-                        seen |= value
+                        accesses |= value
                     elif kind == ending and value not in gone:
-                        at[value] = seen
-                        seen = 0
-                if seen != leaving[index]:
-                    leaving[index] = seen
+                        at[value] = accesses
+                        accesses = 0
+                if accesses != leaving[index]:
+                    leaving[index] = accesses
                     changed = True
         return at

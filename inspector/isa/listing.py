@@ -50,17 +50,17 @@ def read_listing(text: str, name: str) -> Program | None:
     """Parses a listing; None if there is no AMDGCN instruction in it."""
     contents = _read(text)
     _merge_labels(contents)
-    kept = [(r, s) for r, s in zip(contents.functions, contents.starts, strict=True) if r.rows]
-    known = any(row[OP].cls != "unknown" for raw, _ in kept for row in raw.rows[:64])
-    if not known or (contents.other_format or "amdgpu").find("amdgpu") < 0:
+    nonempty = [(r, s) for r, s in zip(contents.functions, contents.starts, strict=True) if r.rows]
+    is_amdgcn = any(row[OP].cls != "unknown" for raw, _ in nonempty for row in raw.rows[:64])
+    if not is_amdgcn or (contents.other_format or "amdgpu").find("amdgpu") < 0:
         return None
-    entry_points = {start: raw.name for raw, start in kept if start >= 0}
-    functions = [_finish(raw, contents, entry_points) for raw, _ in kept]
+    entry_points = {start: raw.name for raw, start in nonempty if start >= 0}
+    functions = [_finish(raw, contents, entry_points) for raw, _ in nonempty]
     called = {symbol for function in functions for symbol in function.calls}
     if not called.isdisjoint(f.name for f in functions if f.is_kernel):
         functions = [
             _finish(raw, contents, entry_points, kernel=False) if raw.name in called else function
-            for (raw, _), function in zip(kept, functions, strict=True)
+            for (raw, _), function in zip(nonempty, functions, strict=True)
         ]
     return Program(
         name=name,
@@ -130,16 +130,16 @@ def _read(text: str) -> _Contents:
             continue
         if mnemonic[0] == "." and function is not None:
             function.undecoded += 1  # stays an instruction, of a kind that nobody knows
-        known = ops.get(mnemonic)
-        if known is None:
+        entry = ops.get(mnemonic)
+        if entry is None:
             op = lookup(mnemonic)
-            known = ops[mnemonic] = (op, op.cls in FLOW_CLASSES)
+            entry = ops[mnemonic] = (op, op.cls in FLOW_CLASSES)
         if function is None:
             function = RawFunction(f"<line {number}>", number)
             function.notes.append("no symbol stands before this code")
             out.functions.append(function)
             out.starts.append(-1 if address is None else address)
-        op, is_flow = known
+        op, is_flow = entry
         operands = parts[1].rstrip() if len(parts) > 1 else ""
         if is_flow:
             function.flow_rows.append(len(function.rows))
@@ -233,7 +233,7 @@ def _falls_into_next(raw: RawFunction, next_start: int) -> bool:
 
 
 def _destinations(raw: RawFunction) -> list[int]:
-    found = []
+    destinations = []
     for i in raw.flow_rows:
         row = raw.rows[i]
         address = row[ADDRESS]
@@ -246,8 +246,8 @@ def _destinations(raw: RawFunction) -> list[int]:
         elif flow is Flow.INDIRECT:
             destination = register_jump_destination(raw, i)
         if destination is not None:
-            found.append(destination)
-    return found
+            destinations.append(destination)
+    return destinations
 
 
 # --------------------------------------------------------------------------- functions
@@ -293,12 +293,12 @@ def _looks_like_kernel(raw: RawFunction, contents: _Contents) -> bool:
 def _add_target_labels(raw: RawFunction, targets: Iterable[int]) -> None:
     """Names branch targets as the listing does: `kernel+0x100`."""
     start = raw.rows[0][ADDRESS] if raw.rows else None
-    taken = set(raw.labels.values())
+    labelled_rows = set(raw.labels.values())
     if start is None:
         return
     for target in sorted(set(targets)):
         address = raw.rows[target][ADDRESS]
-        if target not in taken and address is not None:
+        if target not in labelled_rows and address is not None:
             raw.labels[f"{raw.name}+0x{address - start:x}"] = target
 
 

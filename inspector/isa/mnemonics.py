@@ -72,11 +72,11 @@ def _load() -> _Table:
     raw: dict[str, Any] = own_yaml(Path(__file__).with_name("mnemonics.yaml"))
     refinements: dict[str, tuple[_Refinement, ...]] = {}
     for r in raw["refine"]:
-        one = _Refinement(
+        refinement = _Refinement(
             r["class"], r.get("trait"), _optional(r.get("operands")), _optional(r.get("comment"))
         )
         for cls in r["when"]:
-            refinements[cls] = (*refinements.get(cls, ()), one)
+            refinements[cls] = (*refinements.get(cls, ()), refinement)
     return _Table(
         suffixes=tuple(sorted(raw["suffixes"], key=len, reverse=True)),
         classes=MappingProxyType({c["name"]: c["about"] for c in raw["classes"]}),

@@ -17,7 +17,7 @@ from ..model import Function, Instruction
 
 _CLASSES: Mapping[str, str] = {"global_load": "scratch_load", "global_store": "scratch_store"}
 _SCALAR = re.compile(r"(?<![\w.])s(?:(\d{1,3})\b|\[(\d{1,3}):(\d{1,3})\])")
-_GIVEN = 0
+_INITIAL = 0
 """The first of the four scalar registers that the resource is handed over in."""
 _WIDTH = 4
 
@@ -84,12 +84,12 @@ def _resources(instructions: Iterable[Instruction]) -> frozenset[int]:
 def _reached(copies: Mapping[int, set[int]], broken: set[int]) -> frozenset[int]:
     """Where the resource is found that came in s[0:3], by copies."""
     reached: set[int] = set()
-    more = [_GIVEN]
-    while more:
-        quadruple = more.pop()
+    waiting = [_INITIAL]
+    while waiting:
+        quadruple = waiting.pop()
         if quadruple not in reached and quadruple not in broken:
             reached.add(quadruple)
-            more.extend(copies.get(quadruple, ()))
+            waiting.extend(copies.get(quadruple, ()))
     return frozenset(reached)
 
 
@@ -119,13 +119,13 @@ def _copied(inst: Instruction, named: Sequence[int]) -> tuple[int, int] | None:
     """Quadruples that half of one is copied to and from, the same half of both."""
     if inst.op.name != "s_mov_b64" or len(named) != 4:
         return None
-    (to, at), (source, of) = (divmod(named[k], _WIDTH) for k in (0, 2))
-    return (to * _WIDTH, source * _WIDTH) if at == of and at in (0, 2) else None
+    (to, to_half), (source, source_half) = (divmod(named[k], _WIDTH) for k in (0, 2))
+    return (to * _WIDTH, source * _WIDTH) if to_half == source_half and to_half in (0, 2) else None
 
 
 def _named(operands: str) -> list[int]:
-    found: list[int] = []
+    registers: list[int] = []
     for single, first, last in _SCALAR.findall(operands):
         low = int(single or first)
-        found.extend(range(low, int(last or low) + 1))
-    return found
+        registers.extend(range(low, int(last or low) + 1))
+    return registers

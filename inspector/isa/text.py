@@ -39,10 +39,12 @@ def parse_text(text: str, name: str, includes: Includes = nothing) -> Program:
     """
     programs = parse_texts(text, name, includes)
     first = programs[0]
-    others = [p.arch or "an unknown target" for p in programs[1:]]
-    if not others:
+    other_archs = [p.arch or "an unknown target" for p in programs[1:]]
+    if not other_archs:
         return first
-    note = f"the file also holds code for {', '.join(others)}, which is not part of this result"
+    note = (
+        f"the file also holds code for {', '.join(other_archs)}, which is not part of this result"
+    )
     return Program(
         first.name,
         first.arch,
@@ -98,7 +100,7 @@ def _program(
     parts: Sequence[tuple[UnitContents, list[Function]]],
     notes: Sequence[str],
 ) -> Program:
-    told = [note for c, _ in parts for note in (*c.notes, *c.omissions.notes)]
+    part_notes = [note for c, _ in parts for note in (*c.notes, *c.omissions.notes)]
     versions = [c.code_object_version for c, _ in parts if c.code_object_version is not None]
     return Program(
         name=name,
@@ -107,7 +109,7 @@ def _program(
         form="asm",
         functions=tuple(function for _, functions in parts for function in functions),
         code_object_version=versions[0] if versions else None,
-        notes=tuple(dict.fromkeys([*notes, *told])),
+        notes=tuple(dict.fromkeys([*notes, *part_notes])),
     )
 
 
@@ -139,13 +141,13 @@ def _functions(contents: UnitContents) -> list[Function]:
         return symbol in labels or symbol in contents.symbols
 
     functions = []
-    seen: set[str] = set()
+    present: set[str] = set()
     for raw in raws:
         raw.is_kernel = raw.name in contents.kernels
         if not raw.rows and not raw.is_kernel and not raw.unrecognised:
             continue
         statements = contents.statements.get(raw.name, Statements())
-        seen.add(raw.name)
+        present.add(raw.name)
         functions.append(
             finish(
                 raw,
@@ -156,7 +158,7 @@ def _functions(contents: UnitContents) -> list[Function]:
                 defined=defined,
             )
         )
-    for kernel in sorted(contents.kernels - seen):
+    for kernel in sorted(contents.kernels - present):
         contents.notes.append(f"kernel {kernel} is described but its code is not in the text")
     return _with_notes_of_callees(with_stack_accesses(functions), defined)
 
@@ -177,11 +179,11 @@ def _decode_words(raws: Sequence[RawFunction], contents: UnitContents) -> None:
 
 def _tell_unread(raws: Sequence[RawFunction], unread: Sequence[Unread]) -> None:
     """Tells functions what was not read: the one that it stands in, else all of them."""
-    for one in unread:
-        (line,) = one.lines
+    for omission in unread:
+        (line,) = omission.lines
         owners = [raw for raw in raws if raw.line <= line <= raw.line_last]
         for raw in owners or raws:
-            raw.unread.append(one)
+            raw.unread.append(omission)
 
 
 def _with_notes_of_callees(

@@ -47,53 +47,55 @@ def read_dots(text: str, name: str) -> TtgirModule:
 
 def _ops(text: str, name: str) -> tuple[TtgirOp, ...] | None:
     """None where a line is not one statement by itself, or its location is not in the table."""
-    found: list[tuple[Statement, int]] = []
+    statements: list[tuple[Statement, int]] = []
     line, counted = 1, 0
     for match in _STATEMENT.finditer(text):
-        read = statement(match[0])
-        if read is None or "#" in read.form or "!" in read.form:
+        parsed = statement(match[0])
+        if parsed is None or "#" in parsed.form or "!" in parsed.form:
             return None
         line += text.count("\n", counted, match.start())
         counted = match.start()
-        found.append((read, line))
-    if sum(_DOT in one.form for one, _ in found) != text.count(_DOT):
+        statements.append((parsed, line))
+    if sum(_DOT in parsed.form for parsed, _ in statements) != text.count(_DOT):
         return None
-    places = _places(text, [one.loc for one, _ in found])
+    places = _places(text, [parsed.loc for parsed, _ in statements])
     if places is None:
         return None
     context, table = Context(name), LocTable({}, places)
-    return tuple(_op(k, one, line, context, table) for k, (one, line) in enumerate(found))
+    return tuple(
+        _op(k, parsed, line, context, table) for k, (parsed, line) in enumerate(statements)
+    )
 
 
-def _places(text: str, wanted: list[str]) -> dict[str | None, LocationLine] | None:
+def _places(text: str, aliases: list[str]) -> dict[str | None, LocationLine] | None:
     """The lines that define some locations, and those that these rest on."""
     lines = {match[1]: match[0] for match in _LOCATION.finditer(text)}
-    found: dict[str | None, LocationLine] = {}
-    todo = list(wanted)
+    places: dict[str | None, LocationLine] = {}
+    todo = list(aliases)
     while todo:
         alias = todo.pop()
-        if alias in found:
+        if alias in places:
             continue
         place = location(lines.get(alias, ""))
         if place is None:
             return None
-        found[alias] = place
-        todo += [other for other in place[4:] if other is not None]
-    return found
+        places[alias] = place
+        todo += [inner for inner in place[4:] if inner is not None]
+    return places
 
 
-def _op(index: int, one: Statement, line: int, context: Context, table: LocTable) -> TtgirOp:
-    form = read_form(one.form)
-    given = [context.shaped(text, line) for text in one.types]
-    printed = [given[t] if isinstance(t, int) else t for t in form.printed]
+def _op(index: int, parsed: Statement, line: int, context: Context, table: LocTable) -> TtgirOp:
+    form = read_form(parsed.form)
+    shaped_types = [context.shaped(text, line) for text in parsed.types]
+    printed = [shaped_types[t] if isinstance(t, int) else t for t in form.printed]
     arrow = None
     if form.arrow is not None:
-        arrow = [given[t] if isinstance(t, int) else t for t in form.arrow]
-    operands = tuple(one.names[k] for k in form.operands)
-    results = tuple(one.names[k] + part for k, part in form.results)
+        arrow = [shaped_types[t] if isinstance(t, int) else t for t in form.arrow]
+    operands = tuple(parsed.names[k] for k in form.operands)
+    results = tuple(parsed.names[k] + part for k, part in form.results)
     # A scaled dot prints its operands' types in another order; its elements are attributes.
-    known = () if form.name in OPERAND_ORDER else printed[: len(operands)]
-    unknown = (UNKNOWN_TYPE,) * (len(operands) - len(known))
+    stated_types = () if form.name in OPERAND_ORDER else printed[: len(operands)]
+    unknown = (UNKNOWN_TYPE,) * (len(operands) - len(stated_types))
     return TtgirOp(
         index=index,
         line=line,
@@ -101,9 +103,9 @@ def _op(index: int, one: Statement, line: int, context: Context, table: LocTable
         results=results,
         operands=operands,
         attributes=form.attributes,
-        operand_types=(*known, *unknown),
+        operand_types=(*stated_types, *unknown),
         result_types=result_types(form.name, len(results), printed, arrow, context),
-        loc=table.resolve(Alias(one.loc)),
+        loc=table.resolve(Alias(parsed.loc)),
         depth=0,
         parent=None,
     )

@@ -72,18 +72,18 @@ class Context:
 
     def shaped(self, text: str, line: int) -> TtgirType:
         """The type of a shaped-type token, from the cache where it was met before."""
-        known = self.types.get(text)
-        if known is None:
-            known = self._tensor(text, line)
-            if known is not None:
-                self.types[text] = known
-                return known
+        ttgir_type = self.types.get(text)
+        if ttgir_type is None:
+            ttgir_type = self._tensor(text, line)
+            if ttgir_type is not None:
+                self.types[text] = ttgir_type
+                return ttgir_type
             cursor = Cursor(text, self.name, atoms=True, line=line)
-            known = parse_type(cursor, self, 0)
+            ttgir_type = parse_type(cursor, self, 0)
             if cursor.peek():
                 cursor.fail(f"`{cursor.peek()}` after the type `{text[:60]}`")
-            self.types[text] = known
-        return known
+            self.types[text] = ttgir_type
+        return ttgir_type
 
     def _tensor(self, text: str, line: int) -> TtgirType | None:
         """A tensor's type, which nearly all are, without a look at single tokens."""
@@ -93,25 +93,25 @@ class Context:
         dims, element, layout = match.groups()
         if element[0] != "!" and _SCALAR_RE.match(element) is None:
             return None
-        of: Any = None
+        parsed_layout: Any = None
         if layout is not None:
-            of = self.layouts.get(layout) or self.inline.get(layout)
-            if of is None:
+            parsed_layout = self.layouts.get(layout) or self.inline.get(layout)
+            if parsed_layout is None:
                 cursor = Cursor(layout, self.name, atoms=True, line=line)
-                of = parse_attribute(cursor, self, 1, typed=False)
-                if cursor.peek() or not isinstance(of, Layout):
+                parsed_layout = parse_attribute(cursor, self, 1, typed=False)
+                if cursor.peek() or not isinstance(parsed_layout, Layout):
                     return None
-                self.inline[layout] = of
+                self.inline[layout] = parsed_layout
         shape = tuple([int(size) for size in dims[:-1].split("x")])
-        return TtgirType(text, "tensor", element, shape, of)
+        return TtgirType(text, "tensor", element, shape, parsed_layout)
 
     def layout(self, alias: str) -> Layout:
         """The layout behind an alias; one that the file does not define keeps its name alone."""
-        known = self.layouts.get(alias)
-        if known is None:
+        layout = self.layouts.get(alias)
+        if layout is None:
             self.missing[alias] = None
-            known = Layout(kind="unknown", params={}, text=alias, alias=alias)
-        return known
+            layout = Layout(kind="unknown", params={}, text=alias, alias=alias)
+        return layout
 
 
 def parse_attribute(cursor: Cursor, context: Context, depth: int, *, typed: bool = True) -> Any:
@@ -132,8 +132,8 @@ def parse_attribute(cursor: Cursor, context: Context, depth: int, *, typed: bool
         following = cursor.tokens[cursor.i + 1]
         if starts_type(following) or following == "(":
             cursor.i += 1
-            of = parse_type(cursor, context, depth + 1)
-            return float_bits(undense(value), of.element)
+            value_type = parse_type(cursor, context, depth + 1)
+            return float_bits(undense(value), value_type.element)
     return undense(value)
 
 
@@ -359,11 +359,11 @@ def make_layout(kind: str, params: dict[str, Any], items: list[Any], text: str) 
     """
     kind = _OLD_KINDS.get(kind, kind)
     parent = params.pop("parent", None)
-    rest = [plain(item) for item in items]
-    if kind == "padded_shared" and rest and isinstance(rest[0], tuple):
-        params["intervals"] = rest.pop(0)
-    if rest:
-        params["args"] = tuple(rest)
+    positional = [plain(item) for item in items]
+    if kind == "padded_shared" and positional and isinstance(positional[0], tuple):
+        params["intervals"] = positional.pop(0)
+    if positional:
+        params["args"] = tuple(positional)
     if not isinstance(parent, Layout):
         if parent is not None:
             params["parent"] = parent

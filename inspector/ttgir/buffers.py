@@ -46,19 +46,21 @@ def plain_accesses(flow: Flow) -> tuple[tuple[PlainAccess, ...], int]:
     Returns:
         Those accesses, and the number of all tiles that are read or written.
     """
-    found: list[PlainAccess] = []
+    accesses: list[PlainAccess] = []
     tiles = 0
     for op in flow.module.ops:
         if op.name not in LOADS and op.name not in STORES:
             continue
-        if not any(of.kind == "tensor" for of in (*op.operand_types, *op.result_types)):
+        if not any(
+            value_type.kind == "tensor" for value_type in (*op.operand_types, *op.result_types)
+        ):
             continue
         tiles += 1
         if op.name in _PLAIN:
             reason = _reason(flow, op)
             if reason is not None:
-                found.append(PlainAccess(op, reason))
-    return tuple(found), tiles
+                accesses.append(PlainAccess(op, reason))
+    return tuple(accesses), tiles
 
 
 def _reason(flow: Flow, access: TtgirOp) -> str | None:
@@ -86,9 +88,9 @@ def _base(flow: Flow, pointer: int) -> tuple[int, str]:
     `UNKNOWN` where they do not start from one scalar.
     """
     added = ""
-    seen: set[int] = set()
-    while pointer != UNKNOWN and pointer not in seen:
-        seen.add(pointer)
+    visited: set[int] = set()
+    while pointer != UNKNOWN and pointer not in visited:
+        visited.add(pointer)
         op = flow.op(pointer)
         if op is None or pointer in flow.carried:
             pointer = flow.carried.get(pointer, (UNKNOWN,))[0]
@@ -116,9 +118,9 @@ def _is_descriptor(flow: Flow, name: str) -> bool:
 
 def _argument(flow: Flow, value: int) -> tuple[str, Mapping[str, object]] | None:
     """Name and attributes of the kernel's argument that a value is; None for other values."""
-    seen: set[int] = set()
-    while value != UNKNOWN and value not in seen:
-        seen.add(value)
+    visited: set[int] = set()
+    while value != UNKNOWN and value not in visited:
+        visited.add(value)
         op = flow.op(value)
         if op is not None and op.name != "tt.addptr":
             return None

@@ -41,28 +41,28 @@ def movement(op: TtgirOp) -> Movement | None:
     source, target = op.operand_types[0], op.result_types[0]
     if source.layout == target.layout:
         return "registers"
-    held, wanted = type_to_linear(source), type_to_linear(target)
-    if held is None or wanted is None:
+    source_layout, target_layout = type_to_linear(source), type_to_linear(target)
+    if source_layout is None or target_layout is None:
         return None
-    return moved(held, wanted)
+    return moved(source_layout, target_layout)
 
 
-def moved(held: LinearLayout, wanted: LinearLayout) -> Movement:
+def moved(source: LinearLayout, target: LinearLayout) -> Movement:
     """How data of one layout gets to another.
 
-    Each index bit of the wanted layout adds the element's place that it stands for; the registers
-    and lanes of the held layout that stand for the same are where the data comes from. A bit that
+    Each index bit of the target layout adds the element's place that it stands for; the registers
+    and lanes of the source layout that stand for the same are where the data comes from. A bit that
     no registers and lanes of the same wave stand for needs LDS.
     """
-    bases = (*held.register, *held.lane)
-    registers = (1 << len(held.register)) - 1
-    waves = [solve(v, bases) for v in _differences(held.warp, wanted.warp)]
-    blocks = [solve(v, bases) for v in _differences(held.block, wanted.block)]
-    own = [solve(v, bases) for v in wanted.register]
-    if held.lane == wanted.lane:
-        lanes: list[int | None] = [(registers + 1) << bit for bit in range(len(wanted.lane))]
+    bases = (*source.register, *source.lane)
+    registers = (1 << len(source.register)) - 1
+    waves = [solve(v, bases) for v in _differences(source.warp, target.warp)]
+    blocks = [solve(v, bases) for v in _differences(source.block, target.block)]
+    own = [solve(v, bases) for v in target.register]
+    if source.lane == target.lane:
+        lanes: list[int | None] = [(registers + 1) << bit for bit in range(len(target.lane))]
     else:
-        lanes = [solve(v, bases) for v in wanted.lane]
+        lanes = [solve(v, bases) for v in target.lane]
     if None in (*waves, *blocks, *own, *lanes):
         return "lds"
     from_lanes = [index & ~registers for index in own if index is not None]
@@ -80,15 +80,15 @@ def _rank(indices: Sequence[int]) -> int:
     return rank([(index & 0xFFFFFFFF,) for index in indices])
 
 
-def _differences(held: Sequence[Basis], wanted: Sequence[Basis]) -> tuple[Basis, ...]:
+def _differences(source_bases: Sequence[Basis], target_bases: Sequence[Basis]) -> tuple[Basis, ...]:
     """What an index bit means in one layout, exclusive or with what it means in the other."""
-    longest = max(len(held), len(wanted))
-    none = (0,) * len((*held, *wanted)[0]) if longest else ()
-    left = (*held, *(none,) * (longest - len(held)))
-    right = (*wanted, *(none,) * (longest - len(wanted)))
+    longest = max(len(source_bases), len(target_bases))
+    none = (0,) * len((*source_bases, *target_bases)[0]) if longest else ()
+    left = (*source_bases, *(none,) * (longest - len(source_bases)))
+    right = (*target_bases, *(none,) * (longest - len(target_bases)))
     return tuple(
-        tuple(a ^ b for a, b in zip(one, other, strict=True))
-        for one, other in zip(left, right, strict=True)
+        tuple(a ^ b for a, b in zip(left_basis, right_basis, strict=True))
+        for left_basis, right_basis in zip(left, right, strict=True)
     )
 
 
@@ -121,7 +121,9 @@ def in_dot_loops(flow: Flow, moves: Movements) -> tuple[Conversion, ...]:
         Conversion(op, op.operand_types[0], op.result_types[0], moves[op.index])
         for op in _in_dot_loops(flow)
     ]
-    return tuple(sorted((*converted, *_exchanged(flow)), key=lambda its: its.op.index))
+    return tuple(
+        sorted((*converted, *_exchanged(flow)), key=lambda conversion: conversion.op.index)
+    )
 
 
 def _exchanged(flow: Flow) -> list[Conversion]:
@@ -152,9 +154,11 @@ def _in_dot_loops(flow: Flow) -> tuple[TtgirOp, ...]:
     for op in flow.module.ops:
         for value in flow.operands[op.index]:
             users.setdefault(value, []).append(op)
-    found = (op for op in flow.module.ops if op.name in CONVERSIONS and flow.in_dot_loop(op))
+    candidates = (op for op in flow.module.ops if op.name in CONVERSIONS and flow.in_dot_loop(op))
     return tuple(
-        op for op in found if not (_stages_operand(flow, users, op) or _is_stored(flow, users, op))
+        op
+        for op in candidates
+        if not (_stages_operand(flow, users, op) or _is_stored(flow, users, op))
     )
 
 
@@ -174,16 +178,16 @@ def _stages_operand(flow: Flow, users: Mapping[int, Sequence[TtgirOp]], op: Ttgi
 
 def _is_stored(flow: Flow, users: Mapping[int, Sequence[TtgirOp]], op: TtgirOp) -> bool:
     """Whether a conversion's result is only reshaped, cast and written to memory."""
-    ahead, written = [flow.results[op.index][0]], False
+    ahead, is_written = [flow.results[op.index][0]], False
     while ahead:
         for user in users.get(ahead.pop(), ()):
             if user.name in _SHAPES or user.name in _CASTS:
                 ahead += flow.results[user.index]
             elif user.name in STORES or user.name in _ATOMICS:
-                written = True
+                is_written = True
             else:
                 return False
-    return written
+    return is_written
 
 
 def rests_on_dot(flow: Flow, values: Sequence[int]) -> bool:
@@ -203,19 +207,19 @@ def dots_behind(flow: Flow, values: Sequence[int]) -> tuple[TtgirOp, ...]:
 def _dots_behind(
     flow: Flow, values: Sequence[int], carried: Mapping[int, Sequence[int]]
 ) -> tuple[TtgirOp, ...]:
-    ahead, seen = list(values), set[int]()
-    found: dict[int, TtgirOp] = {}
+    ahead, visited = list(values), set[int]()
+    dots_by_index: dict[int, TtgirOp] = {}
     while ahead:
         value = ahead.pop()
         maker = flow.op(value)
-        if value in seen or maker is None or maker.name in LOADS or not flow.in_dot_loop(maker):
+        if value in visited or maker is None or maker.name in LOADS or not flow.in_dot_loop(maker):
             continue
-        seen.add(value)
+        visited.add(value)
         if maker.name in DOTS:
-            found[maker.index] = maker
+            dots_by_index[maker.index] = maker
         else:
             ahead += (*flow.operands[maker.index], *carried.get(value, ()))
-    return tuple(found.values())
+    return tuple(dots_by_index.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,17 +247,17 @@ def before_stores(flow: Flow) -> tuple[Outgoing, ...]:
 
     Only of tiles: rows' sums and maxima are small beside an accumulator.
     """
-    found: dict[int, Outgoing] = {}
+    outgoing: dict[int, Outgoing] = {}
     for store in flow.module.ops:
         data = _stored(store) if store.name in STORES else None
         if data is None:
             continue
-        met, arrives = _back(flow, flow.operands[store.index][data])
+        conversions, arrives = _back(flow, flow.operands[store.index][data])
         stored = store.operand_types[data].element
-        for op in met if arrives else ():
+        for op in conversions if arrives else ():
             if sum(size > 1 for size in op.result_types[0].shape) > 1:
-                found.setdefault(op.index, Outgoing(op, stored))
-    return tuple(found[index] for index in sorted(found))
+                outgoing.setdefault(op.index, Outgoing(op, stored))
+    return tuple(outgoing[index] for index in sorted(outgoing))
 
 
 def _stored(store: TtgirOp) -> int | None:
@@ -266,15 +270,15 @@ def _stored(store: TtgirOp) -> int | None:
 
 def _back(flow: Flow, value: int) -> tuple[list[TtgirOp], bool]:
     """Conversions met on the way back from a value, and whether a dot or its loop is reached."""
-    met: list[TtgirOp] = []
+    conversions: list[TtgirOp] = []
     arrives = False
-    seen: set[int] = set()
+    visited: set[int] = set()
     ahead = [value]
     while ahead:
         at = ahead.pop()
-        if at in seen or at < 0:
+        if at in visited or at < 0:
             continue
-        seen.add(at)
+        visited.add(at)
         op = flow.op(at)
         if op is None:
             ahead += flow.carried.get(at, ())
@@ -284,18 +288,18 @@ def _back(flow: Flow, value: int) -> tuple[list[TtgirOp], bool]:
             ahead += flow.carried.get(at, ())
         elif op.result_types[0].kind == "tensor" and not flow.in_dot_loop(op):
             if op.name in CONVERSIONS:
-                met.append(op)
+                conversions.append(op)
             ahead += flow.operands[op.index]
-    return met, arrives
+    return conversions, arrives
 
 
-def tile_bytes(of: TtgirType) -> int | None:
+def tile_bytes(tensor_type: TtgirType) -> int | None:
     """Bytes of a tensor; None where its element type is odd."""
-    bits = element_bits(of.element)
+    bits = element_bits(tensor_type.element)
     if bits is None:
         return None
     count = 1
-    for size in of.shape:
+    for size in tensor_type.shape:
         count *= size
     return count * bits // 8
 

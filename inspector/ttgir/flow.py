@@ -84,12 +84,12 @@ class Flow:
 
 def rests_on_loads(flow: Flow, op: TtgirOp) -> bool:
     """Whether the operands of an operation are worked out from values that were loaded."""
-    ahead, seen = list(flow.operands[op.index]), set[int]()
+    ahead, visited = list(flow.operands[op.index]), set[int]()
     while ahead:
         value = ahead.pop()
-        if value in seen or value == UNKNOWN:
+        if value in visited or value == UNKNOWN:
             continue
-        seen.add(value)
+        visited.add(value)
         maker = flow.op(value)
         if maker is not None and maker.name in LOADS:
             return True
@@ -115,12 +115,12 @@ def distinct_program_axes(flow: Flow, values: Sequence[int]) -> frozenset[str]:
         values: numbers of some of them, addresses say.
     """
     apart, together = set[str](), set[str]()
-    ahead, seen = [(value, True) for value in values], set[tuple[int, bool]]()
+    ahead, visited = [(value, True) for value in values], set[tuple[int, bool]]()
     while ahead:
         value, keeps = ahead.pop()
-        if (value, keeps) in seen or value == UNKNOWN:
+        if (value, keeps) in visited or value == UNKNOWN:
             continue
-        seen.add((value, keeps))
+        visited.add((value, keeps))
         ahead += [(source, keeps) for source in flow.carried.get(value, ())]
         maker = flow.op(value)
         if maker is None or value in flow.carried:
@@ -224,8 +224,8 @@ class _Builder:
         return values
 
     def _hand_on(self, to: Sequence[int], values: Sequence[int]) -> None:
-        for one, value in zip(to, values, strict=False):
-            self.carried.setdefault(one, []).append(value)
+        for receiver, value in zip(to, values, strict=False):
+            self.carried.setdefault(receiver, []).append(value)
 
     def _enter_for(
         self, op: TtgirOp, operands: tuple[int, ...], arguments: tuple[int, ...]

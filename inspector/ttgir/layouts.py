@@ -45,9 +45,11 @@ def to_linear(layout: Layout | None, shape: Sequence[int]) -> LinearLayout | Non
         return None  # parameters that no Triton prints, e.g. of an edited file
 
 
-def type_to_linear(of: TtgirType) -> LinearLayout | None:
+def type_to_linear(tensor_type: TtgirType) -> LinearLayout | None:
     """The linear layout of a tensor type, None where it has none."""
-    return to_linear(of.layout, of.shape) if of.kind == "tensor" else None
+    return (
+        to_linear(tensor_type.layout, tensor_type.shape) if tensor_type.kind == "tensor" else None
+    )
 
 
 def elements_per_thread(layout: Layout | None, shape: Sequence[int]) -> int | None:

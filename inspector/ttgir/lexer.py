@@ -112,11 +112,11 @@ class Cursor:
                         self.between.add(len(self.tokens))
                         start += len(text) + 1
                         continue
-                found = statement(text)
+                parsed = statement(text)
             else:
-                found = None
-            if found is not None:
-                self.whole[len(self.tokens)] = found
+                parsed = None
+            if parsed is not None:
+                self.whole[len(self.tokens)] = parsed
                 self.tokens.append(text.lstrip())
                 self.starts.append(start + len(text) - len(self.tokens[-1]))
                 self.lines.append(line)
@@ -164,9 +164,9 @@ class Cursor:
 
     def expect(self, token: str) -> None:
         """Move over `token`; anything else is an error."""
-        found = self.tokens[self.i]
-        if found != token:
-            self.fail(f"expected `{token}`, found `{found[:40]}`" if found else f"no `{token}`")
+        actual = self.tokens[self.i]
+        if actual != token:
+            self.fail(f"expected `{token}`, found `{actual[:40]}`" if actual else f"no `{token}`")
         self.i += 1
 
     def spelling(self, first: int, stop: int) -> str:

@@ -98,8 +98,8 @@ first is there for the unknown location.
 
 def location(line: str) -> LocationLine | None:
     """What a line says, if it defines a location that nests nothing."""
-    found = _LOCATION_RE.fullmatch(line)
-    return found.groups() if found is not None else None
+    match = _LOCATION_RE.fullmatch(line)
+    return match.groups() if match is not None else None
 
 
 def statement(line: str) -> Statement | None:
@@ -138,9 +138,13 @@ def numbered(form: str) -> str:
     return _MARK_RE.sub(lambda m: f"{prefix[m[0]]}{next(numbers[m[0]])}", form)
 
 
-def number_of_type(of: TtgirType) -> TtgirType | int:
+def number_of_type(ttgir_type: TtgirType) -> TtgirType | int:
     """The number that `numbered` gave a type; another type is itself."""
-    return int(of.text[len(_TYPE_MARK) :]) if of.text.startswith(_TYPE_MARK) else of
+    return (
+        int(ttgir_type.text[len(_TYPE_MARK) :])
+        if ttgir_type.text.startswith(_TYPE_MARK)
+        else ttgir_type
+    )
 
 
 def number_of(name: str) -> tuple[int, str]:

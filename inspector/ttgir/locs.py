@@ -162,18 +162,18 @@ class LocTable:
         self._resolved[name] = None  # what a circular alias sees
         line = self._lines.get(name)
         if line is None:
-            found = self._resolve(self._aliases.get(name), depth + 1)
+            source_loc = self._resolve(self._aliases.get(name), depth + 1)
         else:
             _, file, number, column, child, callee, caller = line
-            found = None
+            source_loc = None
             if file is not None and number is not None and column is not None:
-                found = _position(file, int(number), int(column))
+                source_loc = _position(file, int(number), int(column))
             elif child is not None:
-                found = self._alias(child, depth + 1)
+                source_loc = self._alias(child, depth + 1)
             elif callee is not None and caller is not None and depth + 1 <= MAX_CHAIN:
-                found = _inline(self._alias(callee, depth + 2), self._alias(caller, depth + 2))
-        self._resolved[name] = found
-        return found
+                source_loc = _inline(self._alias(callee, depth + 2), self._alias(caller, depth + 2))
+        self._resolved[name] = source_loc
+        return source_loc
 
     def _resolve(self, loc: Any, depth: int) -> SourceLoc | None:
         if isinstance(loc, Alias):
@@ -188,9 +188,9 @@ class LocTable:
             return _inline(callee, caller)
         if isinstance(loc, Fused):
             for part in loc.parts:
-                found = self._resolve(part, depth + 1)
-                if found is not None:
-                    return found
+                source_loc = self._resolve(part, depth + 1)
+                if source_loc is not None:
+                    return source_loc
         return None
 
 

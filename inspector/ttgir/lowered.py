@@ -48,8 +48,8 @@ class DotFate:
     @property
     def widened(self) -> bool:
         """Whether the operands are multiplied in a wider type than asked for."""
-        asked, used = element_bits(self.asked), element_bits(self.used)
-        return asked is not None and used is not None and used > asked
+        asked_bits, used_bits = element_bits(self.asked), element_bits(self.used)
+        return asked_bits is not None and used_bits is not None and used_bits > asked_bits
 
 
 def fates(source: TtgirModule, lowered: TtgirModule) -> tuple[DotFate, ...]:
@@ -62,14 +62,14 @@ def fates(source: TtgirModule, lowered: TtgirModule) -> tuple[DotFate, ...]:
         source: the TTIR.
         lowered: the TTGIR that was made of it.
     """
-    asked: dict[SourceLoc | None, set[tuple[str, bool]]] = {}
+    kinds_by_loc: dict[SourceLoc | None, set[tuple[str, bool]]] = {}
     for op in dots(source):
-        one = (_asked(op, source), op.name == SCALED_DOT)
-        asked.setdefault(op.loc, set()).add(one)
-    every: set[tuple[str, bool]] = set().union(*asked.values())
-    found: dict[SourceLoc | int, DotFate] = {}
+        kind = (_source_element(op, source), op.name == SCALED_DOT)
+        kinds_by_loc.setdefault(op.loc, set()).add(kind)
+    every: set[tuple[str, bool]] = set().union(*kinds_by_loc.values())
+    fate_by_place: dict[SourceLoc | int, DotFate] = {}
     for op in dots(lowered):
-        kinds = asked.get(op.loc, every) if op.loc is not None else every
+        kinds = kinds_by_loc.get(op.loc, every) if op.loc is not None else every
         if len(kinds) != 1 or op.result_types[0].layout is None:
             continue
         ((element, scaled),) = kinds
@@ -82,8 +82,8 @@ def fates(source: TtgirModule, lowered: TtgirModule) -> tuple[DotFate, ...]:
             scaled,
         )
         key = op.index if op.loc is None else op.loc
-        found[key] = _worse(found.get(key), fate)
-    return tuple(found.values())
+        fate_by_place[key] = _worse(fate_by_place.get(key), fate)
+    return tuple(fate_by_place.values())
 
 
 def element_bits(element: str) -> int | None:
@@ -100,11 +100,11 @@ def widest(elements: Iterable[str]) -> str:
     return max(elements, key=lambda e: element_bits(e) or 0)
 
 
-def _worse(one: DotFate | None, other: DotFate) -> DotFate:
+def _worse(previous: DotFate | None, fate: DotFate) -> DotFate:
     """Of two copies of a dot the one off the matrix unit, else the one in the wider type."""
-    if one is None:
-        return other
-    pair = sorted((one, other), key=lambda f: (not f.on_matrix_unit, element_bits(f.used) or 0))
+    if previous is None:
+        return fate
+    pair = sorted((previous, fate), key=lambda f: (not f.on_matrix_unit, element_bits(f.used) or 0))
     return pair[-1]
 
 
@@ -120,7 +120,7 @@ def _elements(op: TtgirOp) -> tuple[str, str]:
     return op.operand_types[0].element, op.operand_types[1].element
 
 
-def _asked(op: TtgirOp, source: TtgirModule) -> str:
+def _source_element(op: TtgirOp, source: TtgirModule) -> str:
     """What a dot of TTIR asks for.
 
     Triton's front end converts operands of types that it calls deprecated for a target (fnuz
@@ -130,10 +130,10 @@ def _asked(op: TtgirOp, source: TtgirModule) -> str:
     if op.name == SCALED_DOT or op.loc is None:
         return widest(_elements(op))
     made_here = {
-        result: other.operand_types[0].element
-        for other in source.ops
-        if other.name in CONVERSIONS and other.loc == op.loc
-        for result in other.results
+        result: conversion.operand_types[0].element
+        for conversion in source.ops
+        if conversion.name in CONVERSIONS and conversion.loc == op.loc
+        for result in conversion.results
     }
     own = _elements(op)
     return widest(made_here.get(op.operands[i], own[i]) for i in (0, 1))

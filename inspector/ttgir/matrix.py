@@ -152,8 +152,8 @@ def _k_first(dims: int, k: int) -> tuple[int, ...]:
 
 def _wmma_instruction(layout: Layout) -> tuple[int, int, int] | None:
     instruction = instruction_shape(layout)
-    known = layout.params.get("version", 1) in (1, 2, 3)
-    if not known or instruction is None or instruction[2] is None:
+    is_known_version = layout.params.get("version", 1) in (1, 2, 3)
+    if not is_known_version or instruction is None or instruction[2] is None:
         return None
     return instruction[0], instruction[1], instruction[2]
 

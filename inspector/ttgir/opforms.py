@@ -116,4 +116,4 @@ def in_own_order(name: str, operands: Sequence[str], roles: Sequence[str]) -> li
         slots.setdefault(role or str(free), []).append(operand)
         free += not role
     placed = [operand for slot in OPERAND_ORDER[name] for operand in slots.pop(slot, ())]
-    return placed + [operand for rest in slots.values() for operand in rest]
+    return placed + [operand for slot_operands in slots.values() for operand in slot_operands]

@@ -122,7 +122,7 @@ def _without_modules(drafts: list[OpRead]) -> tuple[list[OpRead], dict[str, Any]
         return drafts, attributes
     new_index: dict[int, int | None] = {}
     removed_depth: dict[int, int] = {}
-    kept: list[OpRead] = []
+    kept_drafts: list[OpRead] = []
     for index, draft in enumerate(drafts):
         parent = draft.parent
         shift = removed_depth[parent] if parent is not None else 0
@@ -134,10 +134,10 @@ def _without_modules(drafts: list[OpRead]) -> tuple[list[OpRead], dict[str, Any]
             removed_depth[index] = shift + 1
             continue
         draft.depth -= shift
-        new_index[index] = len(kept)
+        new_index[index] = len(kept_drafts)
         removed_depth[index] = shift
-        kept.append(draft)
-    return kept, attributes
+        kept_drafts.append(draft)
+    return kept_drafts, attributes
 
 
 def _function_names(drafts: list[OpRead]) -> list[str]:

@@ -100,7 +100,7 @@ def loops(module: TtgirModule) -> tuple[TtgirLoop, ...]:
     headers: list[TtgirOp] = []
     parents: list[int | None] = []
     loop_of: dict[int, int] = {}
-    found: list[list[TtgirOp]] = []
+    loop_dots: list[list[TtgirOp]] = []
     for op in module.ops:
         around = None
         if op.parent is not None:
@@ -110,15 +110,15 @@ def loops(module: TtgirModule) -> tuple[TtgirLoop, ...]:
             loop_of[op.index] = len(headers)
             headers.append(op)
             parents.append(around)
-            found.append([])
+            loop_dots.append([])
         elif op.name in DOTS and around is not None:
-            found[around].append(op)
+            loop_dots[around].append(op)
     depths: list[int] = []
     for parent in parents:
         depths.append(0 if parent is None else depths[parent] + 1)
     return tuple(
         TtgirLoop(op, parent, depth, tuple(inside))
-        for op, parent, depth, inside in zip(headers, parents, depths, found, strict=True)
+        for op, parent, depth, inside in zip(headers, parents, depths, loop_dots, strict=True)
     )
 
 
@@ -203,8 +203,8 @@ def _repeats(layout: Layout, shape: tuple[int, ...], tile: tuple[int, ...]) -> i
     if "tilesPerWarp" in layout.params:
         tiles = sizes_of(layout, "tilesPerWarp", dims)
     repeats = 1
-    for size, one, count, per_wave in zip(shape, tile, waves, tiles, strict=True):
-        repeats *= max(1, -(-size // (one * count * per_wave))) * per_wave
+    for size, tile_size, count, per_wave in zip(shape, tile, waves, tiles, strict=True):
+        repeats *= max(1, -(-size // (tile_size * count * per_wave))) * per_wave
     return repeats
 
 

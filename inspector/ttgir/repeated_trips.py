@@ -8,7 +8,7 @@ from .flow import Flow
 from .trips import Staging, Way, is_tile
 
 
-def repeated(flow: Flow, found: Staging) -> tuple[Way, ...]:
+def repeated(flow: Flow, staging: Staging) -> tuple[Way, ...]:
     """The ways with more than one trip, one for each load of the source, the worst first.
 
     Only trips of tiles count, and only those inside of loops where the dot is in one: rows and
@@ -16,7 +16,7 @@ def repeated(flow: Flow, found: Staging) -> tuple[Way, ...]:
     the source.
     """
     worst: dict[object, Way] = {}
-    for way in found.ways:
+    for way in staging.ways:
         if flow.loop[way.dot.index] is None:
             if flow.dot_loops:  # a peeled copy of what is in a loop
                 continue
@@ -27,8 +27,8 @@ def repeated(flow: Flow, found: Staging) -> tuple[Way, ...]:
         if len(trips) < 2:
             continue
         key = way.load.loc if way.load.loc is not None else way.load.index
-        known = worst.get(key)
-        if known is None or len(trips) > len(known.trips):
+        worst_way = worst.get(key)
+        if worst_way is None or len(trips) > len(worst_way.trips):
             worst[key] = Way(way.load, way.dot, trips)
     return tuple(sorted(worst.values(), key=_cost, reverse=True))
 

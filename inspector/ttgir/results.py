@@ -35,18 +35,18 @@ def result_types(
         return ()
     is_async = name.partition(".")[2].startswith(ASYNC_PREFIX)
     rule = RESULT_RULES.get(name, "token" if is_async else "last")
-    found: Sequence[TtgirType]
+    types: Sequence[TtgirType]
     if arrow is not None and rule != "token":
-        found = arrow
+        types = arrow
     elif rule[0] == "!":
-        found = [_elided(rule, printed[-1], context)] if printed else []
+        types = [_elided(rule, printed[-1], context)] if printed else []
     else:
-        found = _RULES[rule](name, count, printed, context)
-    if len(found) == 1 and count > 1:  # `tt.split %x : A -> B` has two results of type B
-        return (found[0],) * count
-    if len(found) != count:
+        types = _RULES[rule](name, count, printed, context)
+    if len(types) == 1 and count > 1:  # `tt.split %x : A -> B` has two results of type B
+        return (types[0],) * count
+    if len(types) != count:
         return (UNKNOWN_TYPE,) * count
-    return tuple(found)
+    return tuple(types)
 
 
 def _last(name: str, count: int, printed: Sequence[TtgirType], context: Context) -> list[TtgirType]:
@@ -55,9 +55,13 @@ def _last(name: str, count: int, printed: Sequence[TtgirType], context: Context)
     return list(printed) if len(printed) == count else [printed[-1]]
 
 
-def _elided(prefix: str, of: TtgirType, context: Context) -> TtgirType:
+def _elided(prefix: str, printed_type: TtgirType, context: Context) -> TtgirType:
     """The type whose dialect name the form leaves out: `<64x64xf16>`."""
-    return context.shaped(prefix + of.text, 1) if of.text[0] == "<" else of
+    return (
+        context.shaped(prefix + printed_type.text, 1)
+        if printed_type.text[0] == "<"
+        else printed_type
+    )
 
 
 def _first(
@@ -118,12 +122,12 @@ def _without_address_space(inner: str) -> str:
     return head if comma and tail.strip().isdecimal() else inner
 
 
-def _with_element(of: TtgirType, element: str, context: Context) -> TtgirType:
+def _with_element(base_type: TtgirType, element: str, context: Context) -> TtgirType:
     """The type with another element: a scalar of it, or a tensor of the same shape and layout."""
-    if of.kind == "scalar":
+    if base_type.kind == "scalar":
         return TtgirType(element, "scalar", element)
-    dims = "x".join(str(size) if size >= 0 else "?" for size in of.shape)
-    old = f"<{dims}x{of.element}"
-    if old not in of.text:
+    dims = "x".join(str(size) if size >= 0 else "?" for size in base_type.shape)
+    old = f"<{dims}x{base_type.element}"
+    if old not in base_type.text:
         return UNKNOWN_TYPE
-    return context.shaped(of.text.replace(old, f"<{dims}x{element}", 1), 1)
+    return context.shaped(base_type.text.replace(old, f"<{dims}x{element}", 1), 1)

@@ -55,29 +55,44 @@ def shared_buffers(flow: Flow) -> tuple[SharedBuffer, ...]:
     users = _users(flow)
     last_in_loop = _last_in_loop(flow)
     through_lds = movements(flow)
-    found = []
+    buffers = []
     for op in flow.module.ops:
         in_loop = flow.loop[op.index] is not None
         if op.name in ALLOCATIONS and op.result_types:
-            of = op.result_types[0]
+            result_type = op.result_types[0]
             mutable = not flow.operands[op.index]
-            copies, tile = _copies(of) if mutable else (1, of.shape)
+            copies, tile = _copies(result_type) if mutable else (1, result_type.shape)
             last = _last_use(flow, op, users, last_in_loop)
             kind: Kind = "pipelined" if mutable else "operand"
-            found.append(
+            buffers.append(
                 SharedBuffer(
-                    op, kind, copies, tile, of.element, tile_bytes(of), op.index, last, in_loop
+                    op,
+                    kind,
+                    copies,
+                    tile,
+                    result_type.element,
+                    tile_bytes(result_type),
+                    op.index,
+                    last,
+                    in_loop,
                 )
             )
         elif through_lds.get(op.index) == "lds":
-            of = op.result_types[0]
-            found.append(
+            result_type = op.result_types[0]
+            buffers.append(
                 SharedBuffer(
-                    *(op, "exchange", 1, of.shape, of.element, tile_bytes(of)),
+                    *(
+                        op,
+                        "exchange",
+                        1,
+                        result_type.shape,
+                        result_type.element,
+                        tile_bytes(result_type),
+                    ),
                     *(op.index, op.index, in_loop),
                 )
             )
-    return tuple(found)
+    return tuple(buffers)
 
 
 def at_the_peak(buffers: Sequence[SharedBuffer], total: int | None) -> tuple[SharedBuffer, ...]:
@@ -91,22 +106,29 @@ def at_the_peak(buffers: Sequence[SharedBuffer], total: int | None) -> tuple[Sha
         total: the kernel's LDS in bytes, if known.
     """
     starts = {buffer.first for buffer in buffers}
-    alive = [[one for one in buffers if one.first <= index <= one.last] for index in sorted(starts)]
-    whole = [of for of in alive if _bytes(of) == total and all(b.kind != "exchange" for b in of)]
+    alive = [
+        [buffer for buffer in buffers if buffer.first <= index <= buffer.last]
+        for index in sorted(starts)
+    ]
+    whole = [
+        group
+        for group in alive
+        if _bytes(group) == total and all(b.kind != "exchange" for b in group)
+    ]
     most = max(whole or alive, key=_bytes, default=[])
-    return tuple(sorted(most, key=lambda one: (-(one.size or 0), one.first)))
+    return tuple(sorted(most, key=lambda buffer: (-(buffer.size or 0), buffer.first)))
 
 
 def _bytes(buffers: Iterable[SharedBuffer]) -> int:
-    return sum(one.size or 0 for one in buffers)
+    return sum(buffer.size or 0 for buffer in buffers)
 
 
-def _copies(of: TtgirType) -> tuple[int, tuple[int, ...]]:
+def _copies(memdesc: TtgirType) -> tuple[int, tuple[int, ...]]:
     """How many tiles an allocation without a value holds, and the shape of one."""
-    rank = len(of.layout.params.get("order", ())) if of.layout is not None else 0
-    if rank and len(of.shape) == rank + 1:
-        return of.shape[0], of.shape[1:]
-    return (of.shape[0], of.shape[1:]) if len(of.shape) > 2 else (1, of.shape)
+    rank = len(memdesc.layout.params.get("order", ())) if memdesc.layout is not None else 0
+    if rank and len(memdesc.shape) == rank + 1:
+        return memdesc.shape[0], memdesc.shape[1:]
+    return (memdesc.shape[0], memdesc.shape[1:]) if len(memdesc.shape) > 2 else (1, memdesc.shape)
 
 
 def _users(flow: Flow) -> dict[int, list[int]]:
@@ -130,14 +152,17 @@ def _last_in_loop(flow: Flow) -> dict[int, int]:
 
 
 def _last_use(
-    flow: Flow, made: TtgirOp, users: Mapping[int, Sequence[int]], last_in_loop: Mapping[int, int]
+    flow: Flow,
+    allocation: TtgirOp,
+    users: Mapping[int, Sequence[int]],
+    last_in_loop: Mapping[int, int],
 ) -> int:
     """The last operation that uses a buffer or a view of it; a loop that uses it, to its end."""
-    last = made.index
-    for index in _uses(flow, flow.results[made.index][0], users):
+    last = allocation.index
+    for index in _uses(flow, flow.results[allocation.index][0], users):
         if flow.module.ops[index].name in _FREES:
             return index
-        last = max(last, _end(flow, made, index, last_in_loop))
+        last = max(last, _end(flow, allocation, index, last_in_loop))
     return last
 
 
@@ -147,24 +172,24 @@ def _uses(flow: Flow, buffer: int, users: Mapping[int, Sequence[int]]) -> Iterat
     for to, sources in flow.carried.items():
         for source in sources:
             handed_to.setdefault(source, []).append(to)
-    ahead, seen = [buffer], set[int]()
+    ahead, visited = [buffer], set[int]()
     while ahead:
         value = ahead.pop()
-        if value in seen or value < 0:
+        if value in visited or value < 0:
             continue
-        seen.add(value)
+        visited.add(value)
         ahead += handed_to.get(value, ())
         for index in users.get(value, ()):
             yield index
             op = flow.module.ops[index]
             views = zip(flow.results[index], op.result_types, strict=False)
-            ahead += [result for result, of in views if of.kind == "memdesc"]
+            ahead += [result for result, result_type in views if result_type.kind == "memdesc"]
 
 
-def _end(flow: Flow, made: TtgirOp, index: int, last_in_loop: Mapping[int, int]) -> int:
+def _end(flow: Flow, allocation: TtgirOp, index: int, last_in_loop: Mapping[int, int]) -> int:
     """The use itself, or the end of the outermost loop around it that is not around the buffer."""
     end = index
-    own = flow.loop[made.index]
+    own = flow.loop[allocation.index]
     around = flow.loop[index]
     while around is not None and around != own:
         end = max(end, last_in_loop.get(around, end))

@@ -85,16 +85,16 @@ class StatementParser:
         names = line.names
         results = [names[k] + part for k, part in form.results]
         operands = [names[k] for k in form.operands]
-        known = tuple([values.get(name, UNKNOWN_TYPE) for name in operands])
+        operand_types = tuple([values.get(name, UNKNOWN_TYPE) for name in operands])
         shaped = self.context.shaped
-        given = [shaped(text, number) for text in line.types]
+        line_types = [shaped(text, number) for text in line.types]
         attributes = form.attributes
         types: tuple[TtgirType, ...] = ()
         if results:
-            printed = [given[t] if isinstance(t, int) else t for t in form.printed]
+            printed = [line_types[t] if isinstance(t, int) else t for t in form.printed]
             arrow = None
             if form.arrow is not None:
-                arrow = [given[t] if isinstance(t, int) else t for t in form.arrow]
+                arrow = [line_types[t] if isinstance(t, int) else t for t in form.arrow]
             types = result_types(form.name, len(results), printed, arrow, self.context)
             values.update(zip(results, types, strict=True))
             if form.name == "arith.constant" and "value" in attributes:
@@ -103,7 +103,18 @@ class StatementParser:
         loc = Alias(line.loc)
         name = form.name
         self.drafts.append(
-            OpRead(number, name, depth, parent, results, operands, attributes, known, types, loc)
+            OpRead(
+                number,
+                name,
+                depth,
+                parent,
+                results,
+                operands,
+                attributes,
+                operand_types,
+                types,
+                loc,
+            )
         )
 
     def _results(self) -> list[str]:
@@ -267,19 +278,19 @@ class StatementParser:
             cursor.i += 1
         elif following == ":" and brackets and not successor:  # `(%a: i32 {...} loc(...), ...)`
             cursor.i += 1
-            of = parse_type(cursor, self.context, 0)
-            draft.block_args.append((token, of, None))
+            argument_type = parse_type(cursor, self.context, 0)
+            draft.block_args.append((token, argument_type, None))
             if draft.name in FUNCTIONS:
                 has_attributes = cursor.peek() == "{"
                 attributes = parse_dict(cursor, self.context, 0) if has_attributes else {}
                 draft.arg_attrs.append(attributes)
         else:
-            before = cursor.tokens[cursor.i - 2]
-            if before == "=":
-                before = cursor.tokens[cursor.i - 3]
-            word = before[:1].isalpha() and "." not in before
+            previous = cursor.tokens[cursor.i - 2]
+            if previous == "=":
+                previous = cursor.tokens[cursor.i - 3]
+            word = previous[:1].isalpha() and "." not in previous
             draft.operands.append(token)
-            draft.roles.append(before if word else brackets[-1] if brackets else "")
+            draft.roles.append(previous if word else brackets[-1] if brackets else "")
 
     def _inline(self, draft: OpDraft, token: str) -> None:
         """A keyword or literal between the operands."""
@@ -316,15 +327,15 @@ class StatementParser:
     def _types(self, draft: OpDraft, into: list[TtgirType]) -> None:
         """Read a list of types in whatever punctuation; `->` and `to` lead to the results'."""
         cursor, context = self.cursor, self.context
-        tokens, lines, known = cursor.tokens, cursor.lines, context.types
+        tokens, lines, cache = cursor.tokens, cursor.lines, context.types
         parens = 0
         line = lines[cursor.i - 1]
         while lines[cursor.i] == line:
             token = tokens[cursor.i]
-            found = known.get(token)
-            if found is not None:
+            cached_type = cache.get(token)
+            if cached_type is not None:
                 cursor.i += 1
-                into.append(found)
+                into.append(cached_type)
             elif token in (",", "*", "[", "]"):
                 cursor.i += 1
             elif token == "(":
@@ -374,8 +385,8 @@ class StatementParser:
         cursor.expect("{")
         outer = dict(values) if draft.name in SHADOWING else None
         arguments = [name for name, _, _ in draft.block_args]
-        for name, of, initial in draft.block_args:
-            values[name] = of or values.get(initial or "", UNKNOWN_TYPE)
+        for name, argument_type, initial in draft.block_args:
+            values[name] = argument_type or values.get(initial or "", UNKNOWN_TYPE)
         draft.block_args.clear()
         depth = draft.depth + 1
         first = len(self.drafts)
@@ -422,10 +433,14 @@ def _read_form(form: str, context: Context) -> Form:
     reader.parse_op(None, 0)
     draft = reader.drafts[0]
     assert isinstance(draft, OpDraft)  # a form is not one itself
-    printed = [number_of_type(of) for of in draft.printed]
-    arrow = None if draft.arrow is None else [number_of_type(of) for of in draft.arrow]
-    found = [k for k in printed + (arrow or []) if isinstance(k, int)]
-    regular = found == list(range(form.count("~"))) and not draft.block_args
+    printed = [number_of_type(printed_type) for printed_type in draft.printed]
+    arrow = (
+        None
+        if draft.arrow is None
+        else [number_of_type(printed_type) for printed_type in draft.arrow]
+    )
+    type_numbers = [k for k in printed + (arrow or []) if isinstance(k, int)]
+    regular = type_numbers == list(range(form.count("~"))) and not draft.block_args
     if cursor.peek() or len(reader.drafts) > 1 or draft.entries or not regular:
         cursor.fail("more to it than one line tells")
     return Form(

@@ -194,14 +194,14 @@ class _Walk:
             self._visit(op, flow.operands[op.index], flow.results[op.index])
 
     def _carry(self, value: int, sources: Sequence[int]) -> None:
-        known = [source for source in sources if source != UNKNOWN]
-        self.states[value] = _merged([self.states[source] for source in known])
-        self.roots[value] = frozenset().union(*(self.roots[source] for source in known))
-        if not self.products.isdisjoint(known):
+        known_sources = [source for source in sources if source != UNKNOWN]
+        self.states[value] = _merged([self.states[source] for source in known_sources])
+        self.roots[value] = frozenset().union(*(self.roots[source] for source in known_sources))
+        if not self.products.isdisjoint(known_sources):
             self.products.add(value)
-        if not self.loaded.isdisjoint(known):
+        if not self.loaded.isdisjoint(known_sources):
             self.loaded.add(value)
-        for source in known:
+        for source in known_sources:
             if source in self.unchanged:
                 self.unchanged[value] = self.unchanged[source]
 
@@ -211,9 +211,9 @@ class _Walk:
             value: [source for source in sources if source != UNKNOWN]
             for value, sources in self.flow.carried.items()
         }
-        before = -1
-        while before != len(self.in_shape):
-            before = len(self.in_shape)
+        previous_size = -1
+        while previous_size != len(self.in_shape):
+            previous_size = len(self.in_shape)
             for value, sources in waiting.items():
                 if sources and self.in_shape.issuperset(sources):
                     self.in_shape.add(value)
@@ -224,8 +224,8 @@ class _Walk:
             self._arrive(op, operands)
             self.products.update(results)
         elif name in TO_LOCAL:
-            for value, of in zip(operands, op.operand_types, strict=True):
-                if of.kind == "memdesc":
+            for value, operand_type in zip(operands, op.operand_types, strict=True):
+                if operand_type.kind == "memdesc":
                     self._write(op, value, {op.index: ()})
         elif name in LOCAL_STORE:
             if len(operands) > 1:
@@ -294,10 +294,10 @@ class _Walk:
         if loaded and all(operands[k] in self.in_shape for k in loaded):
             self.in_shape.update(results)
         fitted = [k for k in loaded if operands[k] in self.fitted]
-        others = [k for k in loaded if k not in fitted and any(map(self._is_of_tile, states[k]))]
+        unfitted = [k for k in loaded if k not in fitted and any(map(self._is_of_tile, states[k]))]
         for k in fitted:
             conversion = self.fitted[operands[k]]
-            if any(states[k].keys() != states[other].keys() for other in others):
+            if any(states[k].keys() != states[operand_index].keys() for operand_index in unfitted):
                 step = (conversion, conversion)
                 states[k] = {
                     load: tuple(pair for pair in steps if pair != step)
@@ -325,12 +325,12 @@ class _Walk:
             self.holds.setdefault(root, {})[op.index] = state
 
     def _read(self, op: TtgirOp, source: int) -> _State:
-        found: list[_State] = []
+        states: list[_State] = []
         for root in self._roots(source):
             for writer, state in self.holds.get(root, {}).items():
                 step = (writer, op.index)
-                found.append({load: (*steps, step) for load, steps in state.items()})
-        return _merged(found)
+                states.append({load: (*steps, step) for load, steps in state.items()})
+        return _merged(states)
 
     def _note_stored(self, value: int, roots: frozenset[int]) -> None:
         if value in self.unchanged:
@@ -373,7 +373,7 @@ def _same_iteration(flow: Flow) -> set[int]:
             around = flow.loop[around]
     loads: dict[int, frozenset[int]] = {}
     places: dict[tuple[object, ...], frozenset[int]] = {}
-    found: set[int] = set()
+    reaching: set[int] = set()
     nothing: frozenset[int] = frozenset()
 
     def place(value: int) -> tuple[object, ...]:
@@ -392,11 +392,11 @@ def _same_iteration(flow: Flow) -> set[int]:
             through = nothing.union(
                 *(loads.get(v, nothing) for k, v in enumerate(operands) if k != 2)
             )
-            found |= through
+            reaching |= through
             continue
         if op.name in TO_LOCAL:
-            for value, of in zip(operands, op.operand_types, strict=True):
-                if of.kind == "memdesc":
+            for value, operand_type in zip(operands, op.operand_types, strict=True):
+                if operand_type.kind == "memdesc":
                     places[place(value)] = frozenset((op.index,))
         elif op.name in LOCAL_STORE and len(operands) > 1:
             places[place(operands[1])] = loads.get(operands[0], nothing)
@@ -406,7 +406,7 @@ def _same_iteration(flow: Flow) -> set[int]:
             through = frozenset((op.index,))
         if through:
             loads.update(dict.fromkeys(results, through))
-    return found
+    return reaching
 
 
 def is_tile(read: TtgirOp) -> bool:

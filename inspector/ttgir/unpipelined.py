@@ -29,14 +29,14 @@ class Cause(Enum):
     NARROW = "narrow"
 
 
-def cause(flow: Flow, found: Staging, load: TtgirOp, arch: str) -> Cause | None:
+def cause(flow: Flow, staging: Staging, load: TtgirOp, arch: str) -> Cause | None:
     """The first of the known causes that holds for a load; None if none of them does."""
     loop = flow.loop[load.index]
     if loop is None:
         return None
     if flow.module.ops[loop].name == "scf.while":
         return Cause.WHILE
-    dots = [way.dot for way in found.ways if way.load.index == load.index]
+    dots = [way.dot for way in staging.ways if way.load.index == load.index]
     if load.parent != loop or (dots and all(dot.parent != loop for dot in dots)):
         return Cause.CONDITIONAL
     if arch in KEEPS_NARROW and (_width(flow.module, load) or LEAST_BITS) < LEAST_BITS:
@@ -52,8 +52,8 @@ def _width(module: TtgirModule, load: TtgirOp) -> int | None:
                 tile = tile_of(op)
                 if tile is None:
                     return None
-                wanted = (tile.pointer, tile.offsets, tile.mask)
-                axes = analyze(graph, [name for name in wanted if name is not None])
+                addressing = (tile.pointer, tile.offsets, tile.mask)
+                axes = analyze(graph, [name for name in addressing if name is not None])
                 limits = limits_of(tile, axes, Layouts())
                 return None if limits is None else limits.width
     return None

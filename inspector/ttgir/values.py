@@ -67,11 +67,11 @@ def float_bits(value: Any, element: str) -> Any:
 def unquote(token: str) -> str:
     """The value of a string token, escapes resolved (`\\0A` is a byte in hex)."""
 
-    def one(match: re.Match[str]) -> str:
+    def unescape(match: re.Match[str]) -> str:
         code = match.group(1)
         return chr(int(code, 16)) if len(code) == 2 else _ESCAPES.get(code, code)
 
-    return _ESCAPE_RE.sub(one, token[1:-1]) if "\\" in token else token[1:-1]
+    return _ESCAPE_RE.sub(unescape, token[1:-1]) if "\\" in token else token[1:-1]
 
 
 def number(token: str) -> int | float | None:

@@ -16,7 +16,7 @@ _CHUNK = 1 << 20
 _DEBUG_LABEL = re.compile(r"\.L(?:tmp|func_begin|func_end|post_getpc|post_addpc|exception)\d*$")
 
 
-_TOLD = 3  # of a kind, one by one; the rest are counted
+_MOST_NOTED = 3  # of a kind, one by one; the rest are counted
 
 
 @dataclass(slots=True)
@@ -25,17 +25,17 @@ class Omissions:
 
     unread: list[Unread] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    seen: set[tuple[str, int]] = field(default_factory=set)
+    noted_lines: set[tuple[str, int]] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, kind: UnreadKind, line: int, text: str) -> None:
         """Notes one, once for each line."""
-        if (kind, line) in self.seen:
+        if (kind, line) in self.noted_lines:
             return
-        self.seen.add((kind, line))
+        self.noted_lines.add((kind, line))
         self.unread.append(Unread(kind, 1, (line,)))
         self.counts[kind] = self.counts.get(kind, 0) + 1
-        if self.counts[kind] <= _TOLD:
+        if self.counts[kind] <= _MOST_NOTED:
             self.notes.append(text)
 
 
@@ -55,15 +55,15 @@ class UnitContents:
     directives: int = 0  # AMDGPU directives seen: they tell an empty kernel from another text
 
 
-def lines_of(text: str, before: int) -> Iterator[tuple[int, str]]:
+def lines_of(text: str, lines_before: int) -> Iterator[tuple[int, str]]:
     """(line number, line) without ever holding all lines at once."""
-    number = before
+    number = lines_before
     position, size = 0, len(text)
     while position < size:
         stop = size
         if size - position > _CHUNK:
-            found = text.find("\n", position + _CHUNK)
-            stop = size if found < 0 else found
+            newline = text.find("\n", position + _CHUNK)
+            stop = size if newline < 0 else newline
         chunk = text[position:stop].split("\n")
         position = stop + 1
         yield from enumerate(chunk, number + 1)

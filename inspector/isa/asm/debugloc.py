@@ -61,9 +61,9 @@ class LocationTable:
         if self._files.get(number) == path:
             return
         self._files[number] = path
-        known = self._by_base.setdefault(path.rpartition("/")[2], [])
-        if path not in known:
-            known.append(path)
+        paths = self._by_base.setdefault(path.rpartition("/")[2], [])
+        if path not in paths:
+            paths.append(path)
         self._cache.clear()
 
     def loc(self, text: str) -> SourceLoc | None:
@@ -113,10 +113,10 @@ class LocationTable:
             inlined_at: the call site.
         """
         key = (file, line, column or None, inlined_at)
-        found = self._places.get(key)
-        if found is None:
-            found = self._places[key] = SourceLoc(*key)
-        return found
+        location = self._places.get(key)
+        if location is None:
+            location = self._places[key] = SourceLoc(*key)
+        return location
 
     def _full_path(self, name: str, callee: str) -> str:
         """The entry of the file table that a name in an inlined-at comment stands for.

@@ -194,21 +194,21 @@ def parse_int(text: str) -> int | None:
 def run(items: Sequence[Item], values: Mapping[str, int | None], target: Target) -> int | None:
     """Evaluates compiled steps. A symbol that `values` lacks or does not know makes it None."""
     stack: list[int] = []
-    for kind, what, count in items:
+    for kind, token, count in items:
         result: int | None
         if kind == "n":
-            result = int(what)
+            result = int(token)
         elif kind == "s":
-            result = values.get(str(what))
+            result = values.get(str(token))
         elif kind == "u":
-            result = _UNARY_OPS[str(what)](stack.pop())
+            result = _UNARY_OPS[str(token)](stack.pop())
         elif kind == "b":
             right = stack.pop()
-            result = _BINARY[str(what)](stack.pop(), right)
+            result = _BINARY[str(token)](stack.pop(), right)
         else:
             arguments = stack[len(stack) - count :]
             del stack[len(stack) - count :]
-            result = _call(str(what), arguments, target)
+            result = _call(str(token), arguments, target)
         if result is None:
             return None
         stack.append(_wrap(result))

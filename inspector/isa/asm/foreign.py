@@ -36,8 +36,8 @@ _AMDGPU = re.compile(
 
 # Tried in this order on the beginning of a text that holds no AMDGCN.
 _LOOKS = tuple(
-    (what, re.compile(pattern, re.MULTILINE))
-    for what, pattern in (
+    (description, re.compile(pattern, re.MULTILINE))
+    for description, pattern in (
         ("an ELF object", r"\A\x7fELF"),
         ("LLVM bitcode", r"\ABC\xc0\xde"),
         ("a zip archive", r"\APK\x03\x04"),
@@ -139,8 +139,8 @@ def _by_target(text: str, start: int, stop: int) -> list[tuple[int, int]]:
     # A cheap search first: nearly every file has at most one directive.
     if text.count(".amdgcn_target", start, stop) < 2:
         return [(start, stop)]
-    found = [m.start() for m in _TARGET_LINE.finditer(text, start, stop)]
-    cuts = [start, *found[1:], stop]
+    directive_starts = [m.start() for m in _TARGET_LINE.finditer(text, start, stop)]
+    cuts = [start, *directive_starts[1:], stop]
     return list(pairwise(cuts))
 
 
@@ -150,9 +150,9 @@ def not_amdgcn(text: str, name: str) -> KinspectError:
     sample = text[:_SAMPLE]
     if not sample.strip():
         return KinspectError(f"{name}: the file is empty", hint)
-    for what, pattern in _LOOKS:
+    for description, pattern in _LOOKS:
         if pattern.search(sample):
-            return KinspectError(f"{name}: no AMDGCN in it, it looks like {what}", hint)
+            return KinspectError(f"{name}: no AMDGCN in it, it looks like {description}", hint)
     controls = sum(c < " " and c not in "\t\n\r\f\v" for c in sample) + sample.count("�")
     kind = "binary data" if controls * 10 > len(sample) else "some other text"
     return KinspectError(f"{name}: no AMDGCN in it, it looks like {kind}", hint)

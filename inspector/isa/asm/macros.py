@@ -232,8 +232,10 @@ class Expander:
         return tuple(body), False
 
     def _define(self, operands: str, body: tuple[tuple[int, str], ...]) -> None:
-        name, _, rest = operands.replace(",", " ", 1).partition(" ")
-        formals = tuple((m[1], m[2] or "", (m[3] or "").strip('"')) for m in _FORMAL.finditer(rest))
+        name, _, formals_text = operands.replace(",", " ", 1).partition(" ")
+        formals = tuple(
+            (m[1], m[2] or "", (m[3] or "").strip('"')) for m in _FORMAL.finditer(formals_text)
+        )
         if name:
             self._macros[name] = _Macro(formals, body)
 
@@ -273,8 +275,8 @@ class Expander:
             count = min(max(times, 0), MAX_LINES // max(len(body), 1) + 1)
             lines = (entry for _ in range(count) for entry in body)
         else:
-            name, _, rest = operands.partition(",")
-            values = list(rest.strip()) if word == ".irpc" else _arguments(rest)
+            name, _, values_text = operands.partition(",")
+            values = list(values_text.strip()) if word == ".irpc" else _arguments(values_text)
             key = name.strip()
             lines = ((n, _fill(text, {key: value}, 0)) for value in values for n, text in body)
         self._push(lines, None, macro=False, number=number)
@@ -293,20 +295,20 @@ class Expander:
         return text
 
     def _invoke(self, macro: _Macro, number: int, operands: str) -> None:
-        given = _arguments(operands, alternate=self._alternate)
+        arguments = _arguments(operands, alternate=self._alternate)
         if self._alternate:
-            given = [self._alternate_argument(argument, number) for argument in given]
+            arguments = [self._alternate_argument(argument, number) for argument in arguments]
         values = {name: default for name, _, default in macro.parameters}
         names = [name for name, _, _ in macro.parameters]
         position = 0
-        for argument in given:
+        for argument in arguments:
             named = _NAMED.match(argument)
             if named is not None and named[1] in values:
                 values[named[1]] = named[2].strip()
             elif position < len(names):
                 name, kind, _ = macro.parameters[position]
                 if kind == "vararg":
-                    values[name] = ", ".join(given[given.index(argument) :])
+                    values[name] = ", ".join(arguments[arguments.index(argument) :])
                     break
                 values[name] = argument
                 position += 1

@@ -116,8 +116,8 @@ def _without_arguments(text: str) -> str:
                 break
             position = stop
         dynamic = _DYNAMIC_LDS.search(text, start, position)
-        kept = f"[{{{dynamic[1]}: {dynamic[2]}}}]" if dynamic is not None else "null"
-        parts.append(f"{lead}.args: {kept}\n")
+        arguments = f"[{{{dynamic[1]}: {dynamic[2]}}}]" if dynamic is not None else "null"
+        parts.append(f"{lead}.args: {arguments}\n")
     parts.append(text[position:])
     return "".join(parts)
 

@@ -109,7 +109,7 @@ class RawFunction:
         Returns:
             The function, and for each old row number the new one.
         """
-        wanted = set(targets)
+        branch_targets = set(targets)
         count = len(self.rows)
         dropped: list[tuple[int, int]] = []
         for i in self.flow_rows:
@@ -117,12 +117,18 @@ class RawFunction:
             if flow_of(row[OP], row[OPERANDS]).falls_through:
                 continue
             stop = i + 1
-            while stop < count and stop not in wanted and self.rows[stop][MNEMONIC] in FILLER:
+            while (
+                stop < count and stop not in branch_targets and self.rows[stop][MNEMONIC] in FILLER
+            ):
                 stop += 1
             if stop > i + 1:
                 dropped.append((i + 1, stop))
         tail = count
-        while tail and tail - 1 not in wanted and self.rows[tail - 1][MNEMONIC] == "s_code_end":
+        while (
+            tail
+            and tail - 1 not in branch_targets
+            and self.rows[tail - 1][MNEMONIC] == "s_code_end"
+        ):
             tail -= 1
         covered = dropped[-1][1] if dropped else 0
         if max(tail, covered) < count:
@@ -139,11 +145,13 @@ class RawFunction:
             position = stop
         moved.extend(range(len(rows), len(rows) + count - position + 1))
         rows.extend(self.rows[position:])
-        kept = [i for i in self.flow_rows if self.rows[i] is rows[min(moved[i], len(rows) - 1)]]
+        flow_rows = [
+            i for i in self.flow_rows if self.rows[i] is rows[min(moved[i], len(rows) - 1)]
+        ]
         result = replace(
             self,
             rows=rows,
-            flow_rows=[moved[i] for i in kept],
+            flow_rows=[moved[i] for i in flow_rows],
             real_entry=moved[self.real_entry],
             labels={label: moved[i] for label, i in self.labels.items()},
             numbered={k: [moved[i] for i in v] for k, v in self.numbered.items()},

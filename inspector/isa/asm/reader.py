@@ -35,7 +35,7 @@ _FUNCTION_TYPE = re.compile(
     r'\s*([^\s,]+|"[^"]*")\s*,\s*[@%#"]?(?:function|STT_FUNC|gnu_indirect_function)\b'
 )
 _KERNELS = re.compile(r"\.amdhsa_kernel[ \t]+([^\s;]+)")
-_INFO = re.compile(r";\s*([A-Za-z_]\w*)\s*[:=]\s*(.*)$")
+_INFO_COMMENT = re.compile(r";\s*([A-Za-z_]\w*)\s*[:=]\s*(.*)$")
 _INFO_HEADERS = frozenset({"Kernel info:", "Function info:"})
 _ISA_VERSION = re.compile(r"\s*(\d{1,2})\s*,\s*(\d{1,2})\s*,\s*(\d{1,2})")
 _KEY_VALUE = re.compile(r"\s*(\w+)\s*=\s*(\S+)")
@@ -159,8 +159,8 @@ class _Reader:
                     self._comment(line)
                 continue
             parts = line.split(None, 1)
-            known = ops.get(parts[0])
-            if known is None:
+            entry = ops.get(parts[0])
+            if entry is None:
                 self._statement(line, number)
                 continue
             operands = parts[1] if len(parts) > 1 else ""
@@ -170,7 +170,7 @@ class _Reader:
             if slashes and "//" in operands:
                 operands, _, tail = operands.partition("//")
                 comment = comment or tail
-            self._instruction(known, parts[0], operands.rstrip(), comment, number)
+            self._instruction(entry, parts[0], operands.rstrip(), comment, number)
         if self._capture is not None:
             self._end_capture()
             self._note("the text breaks off within its metadata")
@@ -191,7 +191,7 @@ class _Reader:
 
     def _instruction(
         self,
-        known: tuple[OpInfo, bool, bool],
+        entry: tuple[OpInfo, bool, bool],
         mnemonic: str,
         operands: str,
         comment: str,
@@ -202,7 +202,7 @@ class _Reader:
             if mnemonic in FILLER:  # what follows a function up to the next one's alignment
                 return
             function = self._open_unnamed(number)
-        op, is_flow, is_refined = known
+        op, is_flow, is_refined = entry
         if self._named or ("[" in operands and COMPUTED.search(operands)):
             operands = substitute(operands, self._out.symbols, names=self._named)
         if self._named or " " in operands.partition(",")[0]:
@@ -259,19 +259,19 @@ class _Reader:
             return
         if lookup(mnemonic).cls == "unknown" and lookup(mnemonic.lower()).cls != "unknown":
             mnemonic = mnemonic.lower()  # the assembler does not mind `s_getpc_B64`
-        known = self._ops.get(mnemonic)
-        if known is None:
+        entry = self._ops.get(mnemonic)
+        if entry is None:
             op = lookup(mnemonic)
             if op.cls == "unknown" and not _MNEMONIC.match(mnemonic):
                 self._unrecognised(number)
                 return
-            known = self._ops[mnemonic] = (
+            entry = self._ops[mnemonic] = (
                 op,
                 op.cls in FLOW_CLASSES,
                 op.cls in REFINED,
             )
         comment = line[len(code) :].strip().removeprefix(";").removeprefix("//")
-        self._instruction(known, mnemonic, operands, comment, number)
+        self._instruction(entry, mnemonic, operands, comment, number)
 
     def _unrecognised(self, number: int) -> None:
         if self._function is not None:
@@ -283,7 +283,7 @@ class _Reader:
 
     def _comment(self, line: str) -> None:
         if self._info is not None:
-            match = _INFO.match(line)
+            match = _INFO_COMMENT.match(line)
             if match is not None and match[1] in INFO_KEYS:
                 self._info.setdefault(match[1], match[2].strip())
                 return
@@ -333,14 +333,14 @@ class _Reader:
 
     # ---- directives
 
-    def _loc(self, rest: str, number: int) -> None:
-        self._location = self._places.loc(rest)
+    def _loc(self, operands: str, number: int) -> None:
+        self._location = self._places.loc(operands)
 
-    def _file(self, rest: str, number: int) -> None:
-        self._places.file(rest)
+    def _file(self, operands: str, number: int) -> None:
+        self._places.file(operands)
 
-    def _set(self, rest: str, number: int) -> None:
-        name, comma, value = strip_comment(rest).partition(",")
+    def _set(self, operands: str, number: int) -> None:
+        name, comma, value = strip_comment(operands).partition(",")
         if comma:
             self._define(name.strip(), value.strip())
 
@@ -355,25 +355,25 @@ class _Reader:
         # Symbols for operands bear plain names; the compiler's own all have dots.
         self._named = self._named or "." not in name
 
-    def _type(self, rest: str, number: int) -> None:
-        match = _FUNCTION_TYPE.match(rest)
+    def _type(self, operands: str, number: int) -> None:
+        match = _FUNCTION_TYPE.match(operands)
         if match is not None:
             self._declared.add(match[1].strip('"'))
         else:  # `.globl` came first, and it is a variable
-            self._declared.discard(rest.partition(",")[0].strip().strip('"'))
+            self._declared.discard(operands.partition(",")[0].strip().strip('"'))
 
-    def _global(self, rest: str, number: int) -> None:
-        for name in strip_comment(rest).split(","):
+    def _global(self, operands: str, number: int) -> None:
+        for name in strip_comment(operands).split(","):
             self._declared.add(name.strip().strip('"'))
 
-    def _size(self, rest: str, number: int) -> None:
-        name = rest.partition(",")[0].strip().strip('"')
+    def _size(self, operands: str, number: int) -> None:
+        name = operands.partition(",")[0].strip().strip('"')
         if self._function is not None and self._function.name == name:
             self._finish_function(number)
 
-    def _target(self, rest: str, number: int) -> None:
+    def _target(self, operands: str, number: int) -> None:
         self._out.directives += 1
-        self._adopt(Target.parse(rest))
+        self._adopt(Target.parse(operands))
 
     def _adopt(self, target: Target) -> None:
         if target.arch is not None and (self._out.target.arch in (None, target.arch)):
@@ -381,54 +381,54 @@ class _Reader:
             for name, value in target.symbols.items():
                 self._out.symbols.define(name, str(value))
 
-    def _isa_version(self, rest: str, number: int) -> None:
-        match = _ISA_VERSION.match(rest)
+    def _isa_version(self, operands: str, number: int) -> None:
+        match = _ISA_VERSION.match(operands)
         self._out.directives += 1
         if match is not None:
             self._adopt(Target.from_isa_version(int(match[1]), int(match[2]), int(match[3])))
 
-    def _v2(self, rest: str, number: int) -> None:
+    def _v2(self, operands: str, number: int) -> None:
         self._out.directives += 1
         self._out.code_object_version = 2
 
-    def _version(self, rest: str, number: int) -> None:
+    def _version(self, operands: str, number: int) -> None:
         self._out.directives += 1
-        value = parse_int(strip_comment(rest))
+        value = parse_int(strip_comment(operands))
         if value is not None:
             self._out.code_object_version = value
 
-    def _amdhsa_kernel(self, rest: str, number: int) -> None:
-        name = strip_comment(rest).strip('"')
+    def _amdhsa_kernel(self, operands: str, number: int) -> None:
+        name = strip_comment(operands).strip('"')
         self._out.directives += 1
         if name:
             self._out.kernels.add(name)
             self._kernel = self._statements(name)
 
-    def _end_amdhsa_kernel(self, rest: str, number: int) -> None:
+    def _end_amdhsa_kernel(self, operands: str, number: int) -> None:
         self._kernel = None
 
-    def _hsa_kernel(self, rest: str, number: int) -> None:
-        name = strip_comment(rest).strip('"')
+    def _hsa_kernel(self, operands: str, number: int) -> None:
+        name = strip_comment(operands).strip('"')
         self._out.directives += 1
         self._out.kernels.add(name)
         self._declared.add(name)
 
-    def _incbin(self, rest: str, number: int) -> None:
+    def _incbin(self, operands: str, number: int) -> None:
         if self._function is not None and self._section.is_code:
-            text = f"line {number} includes {strip_comment(rest)}, which is not read"
+            text = f"line {number} includes {strip_comment(operands)}, which is not read"
             self._out.omissions.add("include", number, text)
 
     # ---- sections and data
 
-    def _switch_section(self, rest: str, number: int) -> None:
-        self._section.switch(self._word, strip_comment(rest))
+    def _switch_section(self, operands: str, number: int) -> None:
+        self._section.switch(self._word, strip_comment(operands))
 
-    def _data(self, rest: str, number: int) -> None:
+    def _data(self, operands: str, number: int) -> None:
         """Machine words in the code: instructions that some assembler did not know."""
         function = self._function
         if function is None or not self._section.is_code:
             return
-        words = words_of(self._word, strip_comment(rest), self._out.symbols)
+        words = words_of(self._word, strip_comment(operands), self._out.symbols)
         self._words += len(words or ())
         if words is None or self._words > MAX_WORDS + number:
             if is_reachable(function):
@@ -442,7 +442,7 @@ class _Reader:
 
     # ---- raw text inside directives
 
-    def _begin_capture(self, rest: str, number: int) -> None:
+    def _begin_capture(self, operands: str, number: int) -> None:
         self._out.directives += 1
         self._capture = (self._word, [])
 
@@ -471,9 +471,9 @@ class _Reader:
         for name, figures in metadata.kernels.items():
             self._out.kernels.add(name)
             self._statements(name).metadata = figures
-            shown = figures.get(".name")
-            if isinstance(shown, str) and shown and shown != name:
-                self._out.display_names[name] = shown
+            display_name = figures.get(".name")
+            if isinstance(display_name, str) and display_name and display_name != name:
+                self._out.display_names[name] = display_name
         if metadata.target is not None:
             self._adopt(Target.parse(metadata.target))
         if self._out.code_object_version is None:

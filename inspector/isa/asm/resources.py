@@ -221,15 +221,15 @@ def read_resources(name: str, statements: Statements, symbols: SymbolTable) -> R
             continue
         source, value = stated
         values[f.name] = bool(value) if f in _FLAGS else value
-        told = set()
+        compared = set()
         for check in f.checks:
-            other = _read(check, name, statements, symbols)
-            if other is None or check == source or other in told:
+            checked_value = _read(check, name, statements, symbols)
+            if checked_value is None or check == source or checked_value in compared:
                 continue
-            told.add(other)
-            if values[f.name] != (bool(other) if f in _FLAGS else other):
+            compared.add(checked_value)
+            if values[f.name] != (bool(checked_value) if f in _FLAGS else checked_value):
                 disagreements.append(
-                    f"{f.name}: {source.label} says {value}, {check.label} says {other}"
+                    f"{f.name}: {source.label} says {value}, {check.label} says {checked_value}"
                 )
     if "agpr_count" not in values and "accum_offset" in values and "next_free_vgpr" in values:
         # One register file: AGPRs are what is asked for past the offset they start at.

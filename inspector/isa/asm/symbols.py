@@ -47,9 +47,9 @@ class SymbolTable:
         items = compile_expression(text)
         if items is None:
             return None
-        for kind, what, _ in items:
+        for kind, token, _ in items:
             if kind == "s":
-                self._resolve(str(what))
+                self._resolve(str(token))
         return run(items, self._resolved, self.target)
 
     def value(self, name: str) -> int | None:
@@ -57,10 +57,10 @@ class SymbolTable:
         self._resolve(name)
         return self._resolved[name]
 
-    def _resolve(self, wanted: str) -> None:
+    def _resolve(self, symbol: str) -> None:
         # Without recursion: call chains of thousands of device functions occur.
         resolved = self._resolved
-        stack = [wanted]
+        stack = [symbol]
         opened: set[str] = set()
         while stack:
             name = stack[-1]

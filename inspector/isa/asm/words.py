@@ -61,13 +61,13 @@ def words_of(directive: str, operands: str, symbols: SymbolTable) -> list[int] |
     size = _SIZES.get(directive)
     if size is None:
         return None
-    found: list[int] = []
+    words: list[int] = []
     for part in operands.split(","):
         value = symbols.evaluate(part.strip())
         if value is None:
             return None
-        found.extend(value >> shift & _MASK for shift in range(0, 8 * size, 32))
-    return found
+        words.extend(value >> shift & _MASK for shift in range(0, 8 * size, 32))
+    return words
 
 
 def _filled(operands: str, symbols: SymbolTable) -> list[int] | None:
@@ -124,8 +124,10 @@ def decode(functions: Sequence[RawFunction], decoder: Decode) -> None:
     aimed_at = {id(function): _referenced(function) for function, _ in work}
     reached = [_is_reached(function, run, aimed_at[id(function)]) for function, run in work]
     texts = [
-        [int(row[OPERANDS], 16) for row in function.rows[run.start : run.stop]] if wanted else []
-        for (function, run), wanted in zip(work, reached, strict=True)
+        [int(row[OPERANDS], 16) for row in function.rows[run.start : run.stop]]
+        if is_reached
+        else []
+        for (function, run), is_reached in zip(work, reached, strict=True)
     ]
     unknown = [text for text in texts if not FILLER_WORDS.keys() >= set(text)]
     answers = decoder(unknown) if unknown else None
@@ -134,8 +136,8 @@ def decode(functions: Sequence[RawFunction], decoder: Decode) -> None:
     decoded: dict[int, list[tuple[_Run, Sequence[tuple[int, str]] | None]]] = {}
     for (function, run), text in zip(work, texts, strict=True):
         is_filler = FILLER_WORDS.keys() >= set(text)
-        found = [(1, FILLER_WORDS[word]) for word in text] if is_filler else next(results)
-        decoded.setdefault(id(function), []).append((run, found))
+        instructions = [(1, FILLER_WORDS[word]) for word in text] if is_filler else next(results)
+        decoded.setdefault(id(function), []).append((run, instructions))
     for function in functions:
         if id(function) in decoded:
             _splice(function, decoded[id(function)])
@@ -178,18 +180,18 @@ def _splice(
 
 
 def _runs(function: RawFunction) -> list[_Run]:
-    found: list[_Run] = []
+    runs: list[_Run] = []
     start: int | None = None
     for i, row in enumerate(function.rows):
         is_word = row[MNEMONIC] == WORD
         if is_word and start is None:
             start = i
         elif not is_word and start is not None:
-            found.append(_Run(start, i))
+            runs.append(_Run(start, i))
             start = None
     if start is not None:
-        found.append(_Run(start, len(function.rows)))
-    return found
+        runs.append(_Run(start, len(function.rows)))
+    return runs
 
 
 def _referenced(function: RawFunction) -> list[int]:
@@ -205,8 +207,8 @@ def _referenced(function: RawFunction) -> list[int]:
 def _is_reached(function: RawFunction, run: _Run, aimed_at: Sequence[int]) -> bool:
     if run.start == 0 or run.start == function.real_entry:
         return True
-    before = function.rows[run.start - 1]
-    if flow_of(before[OP], before[OPERANDS]).falls_through:
+    previous_row = function.rows[run.start - 1]
+    if flow_of(previous_row[OP], previous_row[OPERANDS]).falls_through:
         return True
     k = bisect.bisect_left(aimed_at, run.start)
     return k < len(aimed_at) and aimed_at[k] < run.stop
@@ -241,7 +243,7 @@ def _targets(name: str, rows: list[Row], first: int) -> dict[int, int]:
     """Branches within one run: row -> row, both counted in the whole function."""
     run = RawFunction(name, 0, rows)
     row_at = {row[ADDRESS]: i for i, row in enumerate(rows)}
-    found: dict[int, int] = {}
+    targets: dict[int, int] = {}
     for i, row in enumerate(rows):
         if row[OP].cls not in FLOW_CLASSES:
             continue
@@ -253,12 +255,12 @@ def _targets(name: str, rows: list[Row], first: int) -> dict[int, int]:
             destination = branch_destination(address, row[OPERANDS], row[3])
         target = row_at.get(destination) if destination is not None else None
         if target is not None:
-            found[first + i] = first + target
-    return found
+            targets[first + i] = first + target
+    return targets
 
 
 def _label(function: RawFunction, targets: Iterable[int]) -> None:
     """Names branch targets by their line, where no label stands there."""
-    taken = set(function.labels.values())
-    for target in sorted(set(targets) - taken):
+    labelled_rows = set(function.labels.values())
+    for target in sorted(set(targets) - labelled_rows):
         function.labels[f"line{function.rows[target][LINE]}"] = target

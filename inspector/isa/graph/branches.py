@@ -69,37 +69,37 @@ class Branches:
 
 def resolve_labels(function: RawFunction) -> Branches:
     """Resolves the branches of an assembly text by its labels."""
-    found = Branches()
+    branches = Branches()
     for i in function.flow_rows:
         row = function.rows[i]
         operands = row[OPERANDS]
         if i in function.targets:
-            found.targets[i] = function.targets[i]
+            branches.targets[i] = function.targets[i]
             continue
         flow = flow_of(row[OP], operands)
         if flow is Flow.INDIRECT:
-            _resolve_register_jump(function, i, found)
+            _resolve_register_jump(function, i, branches)
             continue
         if flow not in (Flow.JUMP, Flow.CONDITIONAL, Flow.CALL):
             continue
         last = _LAST_OPERAND.search(operands)
         if last is None or _PAIR.match(last[1]) or _SINGLE.match(last[1]):
             if flow is not Flow.CALL:
-                found.unknown.append(i)
+                branches.unknown.append(i)
             continue
         name = last[1].strip('"')
         target = function.labels.get(name)
         if target is None:
             target = _numbered_target(function, name, i)
         if flow is Flow.CALL:
-            found.calls[i] = name
+            branches.calls[i] = name
         elif target is not None and target < len(function.rows):
-            found.targets[i] = target
+            branches.targets[i] = target
         elif target is None and not _SYMBOL.match(name):
-            found.numeric.append(i)
+            branches.numeric.append(i)
         elif target is None:
-            found.leaves[i] = name
-    return found
+            branches.leaves[i] = name
+    return branches
 
 
 def _numbered_target(function: RawFunction, name: str, at: int) -> int | None:
@@ -113,7 +113,7 @@ def _numbered_target(function: RawFunction, name: str, at: int) -> int | None:
     return positions[k] if k < len(positions) else None
 
 
-def _resolve_register_jump(function: RawFunction, at: int, found: Branches) -> None:
+def _resolve_register_jump(function: RawFunction, at: int, branches: Branches) -> None:
     """Finds the label that `s_getpc_b64; s_add_u32 ..., label...; s_setpc_b64` computes."""
     row = function.rows[at]
     names: list[str] = []
@@ -127,7 +127,7 @@ def _resolve_register_jump(function: RawFunction, at: int, found: Branches) -> N
                 names.extend(_SYMBOL.findall(between[OPERANDS].partition(",")[2]))
     if base is None:
         if not row[OPERANDS].strip().startswith(RETURN_REGISTERS):
-            found.unknown.append(at)
+            branches.unknown.append(at)
         return
     local = {
         function.labels[n]
@@ -137,14 +137,14 @@ def _resolve_register_jump(function: RawFunction, at: int, found: Branches) -> N
     }
     local.discard(len(function.rows))
     if len(local) == 1:
-        found.targets[at] = local.pop()
+        branches.targets[at] = local.pop()
         return
     outside = [n for n in names if n not in function.labels and not _NOT_A_LABEL.match(n)]
     outside = [n for n in outside if n not in ("rel32", "gotpcrel32", "lo", "hi")]
     if not local and len(set(outside)) == 1:
-        found.leaves[at] = outside[0]
+        branches.leaves[at] = outside[0]
     else:
-        found.unknown.append(at)
+        branches.unknown.append(at)
 
 
 def _getpc(function: RawFunction, at: int) -> int | None:
@@ -186,8 +186,8 @@ def register_jump_destination(function: RawFunction, at: int) -> int | None:
     rows = function.rows
     if _PAIR.search(rows[at][OPERANDS]) is None:
         distance = _literal(rows[at][OPERANDS].strip())
-        after = _address_after(function, at)
-        return None if distance is None or after is None else after + distance
+        next_address = _address_after(function, at)
+        return None if distance is None or next_address is None else next_address + distance
     base = _getpc(function, at)
     if base is None:
         return None
@@ -207,15 +207,15 @@ def register_jump_destination(function: RawFunction, at: int) -> int | None:
 def _follow_constant(constants: dict[int, int], mnemonic: str, operands: str) -> None:
     """Keeps what is known of single scalar registers: Tensile adds up a distance in one."""
     parts = [part.strip() for part in operands.split(",")]
-    written = _SINGLE.match(parts[0])
-    if written is None:
+    single = _SINGLE.match(parts[0])
+    if single is None:
         pair = _PAIR.match(parts[0])
         if pair is not None:
             for register in range(int(pair[1]), int(pair[2]) + 1):
                 constants.pop(register, None)
         return
-    register = int(written[1] or written[2])
-    values = [_known(part, constants) for part in parts[1:]]
+    register = int(single[1] or single[2])
+    values = [_constant_value(part, constants) for part in parts[1:]]
     compute = _CONSTANTS.get(mnemonic)
     if compute is None or None in values or len(values) != compute[0]:
         constants.pop(register, None)
@@ -223,7 +223,7 @@ def _follow_constant(constants: dict[int, int], mnemonic: str, operands: str) ->
         constants[register] = compute[1](*(v or 0 for v in values)) & 0xFFFFFFFF
 
 
-def _known(text: str, constants: Mapping[int, int]) -> int | None:
+def _constant_value(text: str, constants: Mapping[int, int]) -> int | None:
     register = _SINGLE.match(text)
     return constants.get(int(register[1] or register[2])) if register else _literal(text)
 
@@ -264,17 +264,17 @@ def add_to_pair(
         something else to it.
     """
     parts = [part.strip() for part in operands.split(",")]
-    written = _PAIR.match(parts[0]) or _SINGLE.match(parts[0])
-    if written is None:
+    match = _PAIR.match(parts[0]) or _SINGLE.match(parts[0])
+    if match is None:
         return value
-    first = int(next(g for g in written.groups() if g is not None))
-    last = int(written[2]) if _PAIR.match(parts[0]) else first
+    first = int(next(g for g in match.groups() if g is not None))
+    last = int(match[2]) if _PAIR.match(parts[0]) else first
     if last < low_register or first > low_register + 1:
         return value
     if mnemonic.startswith("s_sext_i32_i16"):
         return value  # gfx12 sign-extends what s_getpc_b64 leaves in the high half
     addition = _ADDITIONS.get(mnemonic)
-    literal = _known(parts[2], constants) if len(parts) > 2 else None
+    literal = _constant_value(parts[2], constants) if len(parts) > 2 else None
     if addition is None or literal is None or parts[1] != parts[0]:
         return None
     sign, half = addition
@@ -306,7 +306,7 @@ def resolve_addresses(function: RawFunction, row_at: Mapping[int, int]) -> Branc
         function: the rows.
         row_at: address -> row, for the rows of this function.
     """
-    found = Branches()
+    branches = Branches()
     first, last = min(row_at, default=None), max(row_at, default=0)
     for i in function.flow_rows:
         row = function.rows[i]
@@ -317,31 +317,31 @@ def resolve_addresses(function: RawFunction, row_at: Mapping[int, int]) -> Branc
             destination = register_jump_destination(function, i)
             if destination is None:
                 if not row[OPERANDS].strip().startswith(RETURN_REGISTERS):
-                    found.unknown.append(i)
+                    branches.unknown.append(i)
                 continue
         elif flow in (Flow.JUMP, Flow.CONDITIONAL):
             label = _LAST_OPERAND.search(row[OPERANDS])
             if label is not None and label[1] in function.labels:  # --symbolize-operands
-                found.targets[i] = function.labels[label[1]]
+                branches.targets[i] = function.labels[label[1]]
                 continue
             if address is not None and not _PAIR.search(row[OPERANDS]):
                 destination = branch_destination(address, row[OPERANDS], row[COMMENT])
             if destination is None:
-                found.unknown.append(i)
+                branches.unknown.append(i)
                 continue
         elif flow is Flow.CALL:
             if address is not None and len(_PAIR.findall(row[OPERANDS])) == 1:
                 destination = branch_destination(address, row[OPERANDS], row[COMMENT])
             if destination is not None:
-                found.calls[i] = f"0x{destination:x}"
+                branches.calls[i] = f"0x{destination:x}"
             continue
         else:
             continue
         target = row_at.get(destination)
         if target is not None:
-            found.targets[i] = target
+            branches.targets[i] = target
         elif first is not None and first <= destination <= last:
-            found.unknown.append(i)  # into the middle of something that was decoded wrongly
+            branches.unknown.append(i)  # into the middle of something that was decoded wrongly
         else:
-            found.leaves[i] = f"0x{destination:x}"
-    return found
+            branches.leaves[i] = f"0x{destination:x}"
+    return branches

@@ -16,7 +16,7 @@ from ...model import Block, Instruction
 from ..flow import FLOW_CLASSES, Flow, flow_of
 from .branches import add_to_pair
 
-_WRITTEN = re.compile(r"s(?:\[(\d{1,9}):(\d{1,9})\]|(\d{1,9})\b)")
+_DESTINATION = re.compile(r"s(?:\[(\d{1,9}):(\d{1,9})\]|(\d{1,9})\b)")
 _PAIRS = re.compile(r"s\[(\d{1,9}):(\d{1,9})\]")
 _RELOCATED = re.compile(r"([\w.$]+)@(gotpcrel32|rel32|gotpcrel|rel64)(@(?:lo|hi))?")
 _LOADS = frozenset({"s_load_dwordx2", "s_load_b64"})
@@ -69,7 +69,7 @@ def find_calls(
         and instruction.index not in direct
         and flow_of(instruction.op, instruction.operands) is Flow.CALL
     }
-    found: dict[int, list[str]] = {i: [symbol] for i, symbol in direct.items()}
+    targets: dict[int, list[str]] = {i: [symbol] for i, symbol in direct.items()}
     unresolved: set[int] = set()
     if indirect:
         states = _states(instructions, blocks)
@@ -80,13 +80,13 @@ def find_calls(
                 if i in indirect:
                     symbols = _targets(instruction, state, entry_points)
                     if symbols:
-                        found[i] = symbols
+                        targets[i] = symbols
                     else:
                         unresolved.add(instruction.line)
                 _step(state, instructions, i)
     sites: dict[str, tuple[int, ...]] = {}
-    for i in sorted(found):
-        for symbol in found[i]:
+    for i in sorted(targets):
+        for symbol in targets[i]:
             sites[symbol] = (*sites.get(symbol, ()), instructions[i].line)
     return Calls(MappingProxyType(sites), tuple(sorted(unresolved)))
 
@@ -102,13 +102,13 @@ def _states(instructions: Sequence[Instruction], blocks: Sequence[Block]) -> dic
         for i in range(blocks[index].start, blocks[index].stop):
             _step(state, instructions, i)
         for following in blocks[index].successors:
-            known = states.get(following)
-            merged = state if known is None else _merge(known, state)
-            if known is None or merged != known:
+            known_state = states.get(following)
+            merged = state if known_state is None else _merge(known_state, state)
+            if known_state is None or merged != known_state:
                 # Past the limit nothing is claimed rather than something half computed.
                 over = visits[following] >= _MAX_VISITS
                 states[following] = {} if over else dict(merged)
-                if not over or known:
+                if not over or known_state:
                     work.append(following)
     return states
 
@@ -121,24 +121,24 @@ def _step(state: _State, instructions: Sequence[Instruction], i: int) -> None:
     """Applies one instruction to what the register pairs hold."""
     instruction = instructions[i]
     mnemonic, operands = instruction.mnemonic, instruction.operands
-    first, _, rest = operands.partition(",")
+    first, _, source_operands = operands.partition(",")
     if mnemonic.startswith(("s_getpc", "s_get_pc")):
         pair = _PAIRS.match(first)
         if pair is not None:
-            after = instructions[i + 1].address if i + 1 < len(instructions) else None
+            next_address = instructions[i + 1].address if i + 1 < len(instructions) else None
             _forget(state, int(pair[1]), int(pair[2]))
-            state[int(pair[1])] = frozenset({("pc", -1 if after is None else after)})
+            state[int(pair[1])] = frozenset({("pc", -1 if next_address is None else next_address)})
         return
-    written = _WRITTEN.match(first)
-    if written is None or (not state and mnemonic not in _MOVES):
+    destination = _DESTINATION.match(first)
+    if destination is None or (not state and mnemonic not in _MOVES):
         return
-    low = int(written[1] or written[3])
-    high = int(written[2] or written[3])
+    low = int(destination[1] or destination[3])
+    high = int(destination[2] or destination[3])
     if mnemonic in _MOVES or mnemonic in _LOADS:
-        source = _PAIRS.search(rest)
+        source = _PAIRS.search(source_operands)
         held = state.get(int(source[1])) if source is not None else None
         if held is not None and mnemonic in _LOADS:
-            held = frozenset(("address", what) for kind, what in held if kind == "slot")
+            held = frozenset(("address", value) for kind, value in held if kind == "slot")
         _forget(state, low, high)
         if held:
             state[low] = held
@@ -148,7 +148,7 @@ def _step(state: _State, instructions: Sequence[Instruction], i: int) -> None:
     # An address is built in place: the low half's entry stands for the pair.
     base = low if low in state else low - 1 if low == high else low
     held = state.get(base)
-    symbol = _RELOCATED.search(rest)
+    symbol = _RELOCATED.search(source_operands)
     if held is not None and symbol is not None and any(kind == "pc" for kind, _ in held):
         kind = "slot" if symbol[2].startswith("gotpcrel") else "address"
         state[base] = frozenset({(kind, symbol[1])})
@@ -159,11 +159,11 @@ def _step(state: _State, instructions: Sequence[Instruction], i: int) -> None:
         moved = {
             (
                 "number",
-                add_to_pair(int(what), base, mnemonic, operands)
-                if kind in ("pc", "number") and what != -1
+                add_to_pair(int(value), base, mnemonic, operands)
+                if kind in ("pc", "number") and value != -1
                 else None,
             )
-            for kind, what in held
+            for kind, value in held
         }
         if all(value is not None for _, value in moved):
             state[base] = frozenset((kind, value) for kind, value in moved if value is not None)
@@ -183,11 +183,11 @@ def _targets(instruction: Instruction, state: _State, entry_points: Mapping[int,
     if not held:
         return []
     symbols = []
-    for kind, what in held:
+    for kind, value in held:
         if kind == "address":
-            symbols.append(str(what))
-        elif kind == "number" and what in entry_points:
-            symbols.append(entry_points[int(what)])
+            symbols.append(str(value))
+        elif kind == "number" and value in entry_points:
+            symbols.append(entry_points[int(value)])
         else:
             return []
     return sorted(symbols)

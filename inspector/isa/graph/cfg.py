@@ -136,18 +136,18 @@ def _entries(
     outside of it enters it, if anything does.
     """
     entries: list[int] = []
-    seen = [False] * len(successors)
-    rootless = [i for i, before in enumerate(predecessors) if not before]
+    visited = [False] * len(successors)
+    rootless = [i for i, block_predecessors in enumerate(predecessors) if not block_predecessors]
     for candidate in (0, *rootless, *range(len(successors))):
-        if seen[candidate]:
+        if visited[candidate]:
             continue
         entries.append(candidate)
-        seen[candidate] = True
+        visited[candidate] = True
         work = [candidate]
         while work:
             for block in successors[work.pop()]:
-                if not seen[block]:
-                    seen[block] = True
+                if not visited[block]:
+                    visited[block] = True
                     work.append(block)
     return tuple(entries)
 

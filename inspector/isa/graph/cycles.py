@@ -34,13 +34,13 @@ def all_loops(
     for node in tree.order:
         for following in successors[node]:
             predecessors[following].append(node)
-    found = [
+    irreducible = [
         _irreducible(component, tree, predecessors)
         for region, edges in _regions(natural, tree)
         for component in _components(successors, region)
         if any(a in component and b in component for a, b in edges)
     ]
-    return _nested((*natural, *found)), too_deep
+    return _nested((*natural, *irreducible)), too_deep
 
 
 def _regions(
@@ -95,8 +95,8 @@ def _components(
         on_stack.add(root)
         work = [(root, iter(successors[root]))]
         while work:
-            node, rest = work[-1]
-            for following in rest:
+            node, remaining = work[-1]
+            for following in remaining:
                 if following not in region:
                     continue
                 if following not in number:
@@ -125,13 +125,13 @@ def _components(
 
 def _nested(loops: Sequence[LoopShape]) -> tuple[LoopShape, ...]:
     """Depths and parents anew: any two of the loops lie one in the other, or apart."""
-    kept = sorted(loops, key=lambda loop: (loop.header, -len(loop.nodes)))
+    ordered = sorted(loops, key=lambda loop: (loop.header, -len(loop.nodes)))
     innermost: dict[int, int] = {}
-    depth = [1] * len(kept)
-    parent: list[int | None] = [None] * len(kept)
-    for i in sorted(range(len(kept)), key=lambda i: len(kept[i].nodes), reverse=True):
-        above = innermost.get(kept[i].nodes[0])
+    depth = [1] * len(ordered)
+    parent: list[int | None] = [None] * len(ordered)
+    for i in sorted(range(len(ordered)), key=lambda i: len(ordered[i].nodes), reverse=True):
+        above = innermost.get(ordered[i].nodes[0])
         if above is not None:
             parent[i], depth[i] = above, depth[above] + 1
-        innermost.update(dict.fromkeys(kept[i].nodes, i))
-    return tuple(replace(loop, depth=depth[i], parent=parent[i]) for i, loop in enumerate(kept))
+        innermost.update(dict.fromkeys(ordered[i].nodes, i))
+    return tuple(replace(loop, depth=depth[i], parent=parent[i]) for i, loop in enumerate(ordered))

@@ -108,8 +108,8 @@ def finish(
                 f"the call on line {_few(lines)} goes to an unknown function ({symbol}): {LEFT_OUT}"
             )
     if not instructions:
-        seen = "no instruction of it was read" if unread else "no instructions: the kernel is empty"
-        notes.append(seen)
+        note = "no instruction of it was read" if unread else "no instructions: the kernel is empty"
+        notes.append(note)
     if resources.code_bytes is None and raw.code_bytes is not None:
         resources = replace(resources, code_bytes=raw.code_bytes)
     name = printable_line(shown_name or raw.name)

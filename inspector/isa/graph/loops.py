@@ -69,8 +69,8 @@ def _search(successors: Sequence[Sequence[int]], root: int) -> _Search:
     done = 0
     stack = [(root, iter(successors[root]))]
     while stack:
-        node, rest = stack[-1]
-        for following in rest:
+        node, remaining = stack[-1]
+        for following in remaining:
             if number[following] < 0:
                 number[following] = len(vertex)
                 vertex.append(following)
@@ -228,23 +228,23 @@ def natural_loops(
             work.extend(representative(p) for p in predecessors[node])
 
     depth: dict[int, int] = {}
-    shown: dict[int, int] = {}  # the innermost loop around a header that is not too deep
+    shallow_header: dict[int, int] = {}  # the innermost loop around a header that is not too deep
     for header in sorted(latches, key=lambda h: tree.entered[h]):
         above = outer[header]
         depth[header] = 1 if above is None else depth[above] + 1
         too_deep = above is not None and depth[header] > MAX_DEPTH
-        shown[header] = shown[above] if too_deep and above is not None else header
-    kept = [header for header in sorted(latches) if depth[header] <= MAX_DEPTH]
-    index = {header: i for i, header in enumerate(kept)}
-    members: list[list[int]] = [[] for _ in kept]
+        shallow_header[header] = shallow_header[above] if too_deep and above is not None else header
+    headers = [header for header in sorted(latches) if depth[header] <= MAX_DEPTH]
+    index = {header: i for i, header in enumerate(headers)}
+    members: list[list[int]] = [[] for _ in headers]
     for node in range(size):
         nearest = innermost[node]
-        loop = None if nearest is None else shown[nearest]
+        loop = None if nearest is None else shallow_header[nearest]
         while loop is not None:
             members[index[loop]].append(node)
             loop = outer[loop]
     shapes = []
-    for i, header in enumerate(kept):
+    for i, header in enumerate(headers):
         above = outer[header]
         shapes.append(
             LoopShape(
@@ -255,4 +255,4 @@ def natural_loops(
                 parent=None if above is None else index[above],
             )
         )
-    return tuple(shapes), len(latches) - len(kept)
+    return tuple(shapes), len(latches) - len(headers)

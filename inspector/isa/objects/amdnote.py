@@ -110,9 +110,9 @@ def _decode(data: bytes, name: str) -> ObjectNote:
     )
 
 
-def _damaged(name: str, what: str) -> KinspectError:
+def _damaged(name: str, problem: str) -> KinspectError:
     return KinspectError(
-        f"{name}: damaged code object: its metadata note {what}", "build or copy the file again"
+        f"{name}: damaged code object: its metadata note {problem}", "build or copy the file again"
     )
 
 

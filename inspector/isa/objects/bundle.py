@@ -64,9 +64,9 @@ def extract_code_objects(data: bytes, name: str) -> list[tuple[str, bytes]]:
         images = list(_from_bundles(data, name))
     else:
         raise _unknown(data, name)
-    found = [(triple, image) for triple, image in images if image.startswith(_ELF)]
-    if found:
-        return found
+    code_objects = [(triple, image) for triple, image in images if image.startswith(_ELF)]
+    if code_objects:
+        return code_objects
     if any(image.startswith(_BITCODE) for _, image in images):
         raise KinspectError(
             f"{name}: holds LLVM bitcode for the GPU (relocatable device code), no code objects",
@@ -254,10 +254,12 @@ def _read_zstd(body: bytes, limit: int) -> bytes:
         raise _MissingZstdError from error
     with zstandard.ZstdDecompressor().stream_reader(body) as stream:
         # In pieces: read(limit) would allocate what a hostile header announces.
-        found = bytearray()
-        while len(found) < limit and (piece := stream.read(min(_PIECE, limit - len(found)))):
-            found += piece
-    return bytes(found)
+        decompressed = bytearray()
+        while len(decompressed) < limit and (
+            piece := stream.read(min(_PIECE, limit - len(decompressed)))
+        ):
+            decompressed += piece
+    return bytes(decompressed)
 
 
 # Method numbers of llvm::compression::Format.
@@ -266,7 +268,7 @@ _METHODS: Mapping[int, Callable[[bytes, int], bytes]] = MappingProxyType(
 )
 
 
-def _damaged(name: str, what: str) -> KinspectError:
+def _damaged(name: str, problem: str) -> KinspectError:
     return KinspectError(
-        f"{name}: damaged offload bundle: it {what}", "build or copy the file again"
+        f"{name}: damaged offload bundle: it {problem}", "build or copy the file again"
     )

@@ -145,7 +145,7 @@ def trim_listing(text: str, code: CodeObject) -> str:
     """
     linked = len({s.address for s in code.elf.sections if s.executable}) == 1
     named = {f.address: f.name for f in code.functions if f.name in code.kernels and linked}
-    kept: list[str] = []
+    trimmed: list[str] = []
     extents: _Extents | None = None
     inside = True
     for line in text.splitlines():
@@ -161,8 +161,8 @@ def trim_listing(text: str, code: CodeObject) -> str:
             inside = extents.hold(int(match[1], 16))
         # A run of zeros has no address: it belongs where the instruction before it does.
         if inside or not line.startswith("\t"):
-            kept.append(_GLUED.sub(r"\1 // ", line) if match else line)
-    return "\n".join(kept) + "\n"
+            trimmed.append(_GLUED.sub(r"\1 // ", line) if match else line)
+    return "\n".join(trimmed) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +181,11 @@ def _extents(code: CodeObject, name: str) -> _Extents | None:
     sections = {s.index for s in code.elf.sections if s.name == name}
     if len(sections) != 1:
         return None  # objects that are not linked yet have several, all at address 0
-    found = [f for f in code.functions if f.section in sections]
-    if not found or any(not f.size for f in found):
+    functions = [f for f in code.functions if f.section in sections]
+    if not functions or any(not f.size for f in functions):
         return None
     reach: list[int] = []
-    for function in found:
+    for function in functions:
         end = function.address + function.size
         reach.append(max(end, reach[-1]) if reach else end)
-    return _Extents(tuple(f.address for f in found), tuple(reach))
+    return _Extents(tuple(f.address for f in functions), tuple(reach))

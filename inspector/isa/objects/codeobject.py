@@ -160,9 +160,11 @@ def _descriptors(
 
 def _functions(elf: Elf, kernels: list[str]) -> Iterator[CodeSymbol]:
     # Hand-written assembly may leave out .type; a kernel is known by its descriptor all the same.
-    known = frozenset(kernels)
+    kernel_names = frozenset(kernels)
     for symbol in elf.symbols:
-        if symbol.type != _STT_FUNC and (symbol.type != _STT_NOTYPE or symbol.name not in known):
+        if symbol.type != _STT_FUNC and (
+            symbol.type != _STT_NOTYPE or symbol.name not in kernel_names
+        ):
             continue
         place = elf.place_of(symbol)
         if place is None or not place[0].executable:

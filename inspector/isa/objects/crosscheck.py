@@ -47,22 +47,24 @@ def compare(text_resources: Resources, binary_resources: Resources) -> tuple[str
     Returns:
         One line per contradiction, `FIELD: the assembly text says X, the code object Y`.
     """
-    found = []
+    contradictions = []
     for name in _COMPARED:
         text, binary = getattr(text_resources, name), getattr(binary_resources, name)
         if text is not None and binary is not None and text != binary:
-            found.append(f"{name}: the assembly text says {text}, the code object {binary}")
-    asked, given = text_resources.next_free_vgpr, binary_resources.vgprs_allocated
-    if asked is not None and given is not None and not _rounds_to(asked, given):
-        found.append(
-            f"next_free_vgpr: the assembly text says {asked}, "
-            f"the code object's descriptor allocates {given}"
+            contradictions.append(
+                f"{name}: the assembly text says {text}, the code object {binary}"
+            )
+    next_free, allocated = text_resources.next_free_vgpr, binary_resources.vgprs_allocated
+    if next_free is not None and allocated is not None and not _rounds_to(next_free, allocated):
+        contradictions.append(
+            f"next_free_vgpr: the assembly text says {next_free}, "
+            f"the code object's descriptor allocates {allocated}"
         )
-    return tuple(found)
+    return tuple(contradictions)
 
 
-def _rounds_to(asked: int, given: int) -> bool:
-    return any(_round_up(max(asked, 1), granule) == given for granule in _GRANULES)
+def _rounds_to(next_free: int, allocated: int) -> bool:
+    return any(_round_up(max(next_free, 1), granule) == allocated for granule in _GRANULES)
 
 
 def join(
@@ -86,14 +88,14 @@ def join(
     """
     n = note or KernelNote()
     d = descriptor
-    found = [*n.problems, *problems]
+    disagreements = [*n.problems, *problems]
     if note is None:
-        found.append("the kernel has a descriptor but is missing from the metadata")
+        disagreements.append("the kernel has a descriptor but is missing from the metadata")
     if d is None:
-        found.append("the kernel is in the metadata but has no descriptor")
+        disagreements.append("the kernel is in the metadata but has no descriptor")
     else:
-        found.extend(_contradictions(n, d))
-        found.extend(_register_contradictions(n, d, encoding))
+        disagreements.extend(_contradictions(n, d))
+        disagreements.extend(_register_contradictions(n, d, encoding))
     return Resources(
         vgpr_count=n.vgpr_count,
         agpr_count=n.agpr_count,
@@ -113,7 +115,7 @@ def join(
         wgp_mode=_first(d.wgp_mode if d else None, n.wgp_mode),
         private_segment_buffer=d.private_segment_buffer if d else None,
         uses_dynamic_stack=_first(d.uses_dynamic_stack if d else None, n.uses_dynamic_stack),
-        disagreements=tuple(found),
+        disagreements=tuple(disagreements),
     )
 
 
@@ -134,9 +136,9 @@ def _contradictions(n: KernelNote, d: KernelDescriptor) -> Iterator[str]:
         ("wgp_mode", n.wgp_mode, d.wgp_mode),
         ("uses_dynamic_stack", n.uses_dynamic_stack, d.uses_dynamic_stack),
     )
-    for name, stated, given in pairs:
-        if stated is not None and given is not None and stated != given:
-            yield f"{name}: the metadata says {stated}, the descriptor {given}"
+    for name, in_note, in_descriptor in pairs:
+        if in_note is not None and in_descriptor is not None and in_note != in_descriptor:
+            yield f"{name}: the metadata says {in_note}, the descriptor {in_descriptor}"
 
 
 def _register_contradictions(

@@ -68,14 +68,14 @@ class NoDisassemblerError(KinspectError):
 
 def find_disassemblers() -> tuple[Disassembler, ...]:
     """The disassemblers on this machine, in the order in which they are tried."""
-    found = [Disassembler("rocm-llvm-python")] if _wheel_installed() else []
-    seen: set[Path] = set()
+    disassemblers = [Disassembler("rocm-llvm-python")] if _wheel_installed() else []
+    real_paths: set[Path] = set()
     for path in _objdumps():
         real = path.resolve()
-        if real not in seen:
-            seen.add(real)
-            found.append(Disassembler(str(path), path))
-    return tuple(found)
+        if real not in real_paths:
+            real_paths.add(real)
+            disassemblers.append(Disassembler(str(path), path))
+    return tuple(disassemblers)
 
 
 def _wheel_installed() -> bool:
@@ -160,12 +160,12 @@ def disassemble_object(
     failures = []
     for tool in tools:
         try:
-            found = _run(tool, code, arch, timeout)
+            disassembly = _run(tool, code, arch, timeout)
         except _ToolError as error:
             failures.append(f"{tool.label}: {error}")
             continue
-        if best is None or found.undecoded < best.undecoded:
-            best = found
+        if best is None or disassembly.undecoded < best.undecoded:
+            best = disassembly
         if not best.undecoded:
             break
     if best is None:

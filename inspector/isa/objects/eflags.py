@@ -147,8 +147,8 @@ def features_of_flags(e_flags: int, version: int | None) -> tuple[str, ...]:
         return ()
     if version == 3:
         return tuple(f"{name}+" for name, bit in _V3_SETTINGS if e_flags & bit)
-    found = ((name, _SIGN.get(e_flags >> shift & 3)) for name, shift in _SETTINGS)
-    return tuple(f"{name}{sign}" for name, sign in found if sign is not None)
+    signs = ((name, _SIGN.get(e_flags >> shift & 3)) for name, shift in _SETTINGS)
+    return tuple(f"{name}{sign}" for name, sign in signs if sign is not None)
 
 
 def generic_version_of_flags(e_flags: int, version: int | None) -> int | None:

@@ -174,9 +174,9 @@ class Elf:
                 yield Note(owner, kind, raw[data_at : data_at + data_size])
                 at = data_at + data_size + -data_size % 4
 
-    def damaged(self, what: str) -> KinspectError:
+    def damaged(self, problem: str) -> KinspectError:
         """The error for a file that contradicts itself."""
-        return _error(self.name, f"damaged ELF file: {what}")
+        return _error(self.name, f"damaged ELF file: {problem}")
 
 
 def read_elf(data: bytes, name: str) -> Elf:
@@ -200,9 +200,9 @@ def read_elf(data: bytes, name: str) -> Elf:
     if wide not in (_CLASS_32, _CLASS_64) or order not in (_LITTLE, _BIG):
         raise truncated
     if (wide, order) != (_CLASS_64, _LITTLE):
-        what = "32-bit" if wide == _CLASS_32 else "big-endian"
+        unsupported = "32-bit" if wide == _CLASS_32 else "big-endian"
         raise KinspectError(
-            f"{name}: {what} ELF file; AMDGPU code objects are 64-bit and little-endian",
+            f"{name}: {unsupported} ELF file; AMDGPU code objects are 64-bit and little-endian",
             _NOT_ELF_HINT,
         )
     elf = Elf(name, data, _TYPES.get(kind, kind), machine, osabi, abi, flags)
@@ -221,8 +221,8 @@ def _pyelftools(failure: KinspectError) -> Iterator[None]:
         raise failure from error
 
 
-def _error(name: str, what: str, hint: str = "build or copy the file again") -> KinspectError:
-    return KinspectError(f"{name}: {what:.300}", hint)  # names in files can be of any length
+def _error(name: str, problem: str, hint: str = "build or copy the file again") -> KinspectError:
+    return KinspectError(f"{name}: {problem:.300}", hint)  # names in files can be of any length
 
 
 def _sections(elf: Elf, table: int, size: int, count: int, strings: int) -> tuple[Section, ...]:
@@ -241,15 +241,15 @@ def _sections(elf: Elf, table: int, size: int, count: int, strings: int) -> tupl
         strings = first[6]
     if count > _SECTIONS_LIMIT:
         raise elf.damaged(f"it holds {count} sections")
-    found = list(_SECTION.iter_unpack(elf.data[table : table + size * count]))
+    headers = list(_SECTION.iter_unpack(elf.data[table : table + size * count]))
     names = b""
     if strings < count:
-        _, _, _, _, offset, length, *_ = found[strings]
+        _, _, _, _, offset, length, *_ = headers[strings]
         names = elf.data[offset : offset + length]
-    read = zip(_names(elf, names, (header[0] for header in found)), found, strict=True)
+    read = zip(_names(elf, names, (header[0] for header in headers)), headers, strict=True)
     return tuple(
-        Section(i, name, _SECTION_TYPES.get(kind, kind), *rest)
-        for i, (name, (_, kind, *rest)) in enumerate(read)
+        Section(i, name, _SECTION_TYPES.get(kind, kind), *fields)
+        for i, (name, (_, kind, *fields)) in enumerate(read)
     )
 
 

@@ -33,7 +33,7 @@ def read_abbreviations(section: bytes, offset: int, budget: Budget) -> Mapping[i
         DwarfError: the table is damaged.
     """
     cursor = Cursor(section, offset)
-    found: dict[int, Abbreviation] = {}
+    abbreviations: dict[int, Abbreviation] = {}
     while code := cursor.uleb():
         tag, children = cursor.uleb(), bool(cursor.uint(1))
         attributes = []
@@ -44,10 +44,10 @@ def read_abbreviations(section: bytes, offset: int, budget: Budget) -> Mapping[i
             if not attribute and not form:
                 break
             attributes.append((attribute, form, constant))
-        found[code] = Abbreviation(tag, children, tuple(attributes))
-        if len(found) > _KINDS_LIMIT:
+        abbreviations[code] = Abbreviation(tag, children, tuple(attributes))
+        if len(abbreviations) > _KINDS_LIMIT:
             raise DwarfError("more kinds of entries than compilers write")
-    return found
+    return abbreviations
 
 
 def read_form(cursor: Cursor, form: int, offset_size: int) -> int:

@@ -40,7 +40,7 @@ _TAG_INLINED = 0x1D
 _AT_STMT_LIST, _AT_LOW_PC, _AT_HIGH_PC, _AT_COMP_DIR = 0x10, 0x11, 0x12, 0x1B
 _AT_RANGES, _AT_CALL_COLUMN, _AT_CALL_FILE, _AT_CALL_LINE = 0x55, 0x57, 0x58, 0x59
 _AT_ADDR_BASE, _AT_RNGLISTS_BASE = 0x73, 0x74
-_WANTED = frozenset(
+_READ_ATTRIBUTES = frozenset(
     {
         _AT_STMT_LIST,
         _AT_LOW_PC,
@@ -114,9 +114,9 @@ def read_units(sections: Sections, budget: Budget) -> tuple[Unit, ...]:
     tables: dict[int, Mapping[int, Abbreviation]] = {}
     while cursor.at < cursor.end:
         unit, offset_size = cursor.unit()
-        found = _unit(unit, offset_size, sections, tables, budget)
-        if found is not None:
-            units.append(found)
+        parsed = _unit(unit, offset_size, sections, tables, budget)
+        if parsed is not None:
+            units.append(parsed)
     return tuple(units)
 
 
@@ -191,7 +191,7 @@ def _entries(
 
 
 def _attributes(cursor: Cursor, kind: Abbreviation, context: _Context) -> _Entry:
-    found: dict[int, _Value] = {}
+    values: dict[int, _Value] = {}
     for attribute, form, constant in kind.attributes:
         if form == FORM_INDIRECT:
             form = cursor.uleb()
@@ -199,9 +199,9 @@ def _attributes(cursor: Cursor, kind: Abbreviation, context: _Context) -> _Entry
             value = _Value(form, constant or 0)
         else:
             value = _Value(form, read_form(cursor, form, context.offset_size))
-        if attribute in _WANTED:
-            found[attribute] = value
-    return found if found else _EMPTY
+        if attribute in _READ_ATTRIBUTES:
+            values[attribute] = value
+    return values if values else _EMPTY
 
 
 def _with_bases(context: _Context, entry: _Entry) -> _Context:

@@ -73,8 +73,8 @@ def read_line_map(elf: Elf) -> LineMap:
 
 
 def _sections(elf: Elf) -> Sections:
-    found = {n: elf.section(f".debug_{n}") for n in _SECTION_NAMES}
-    return Sections(**{n: elf.bytes_of(s) for n, s in found.items() if s is not None})
+    sections = {n: elf.section(f".debug_{n}") for n in _SECTION_NAMES}
+    return Sections(**{n: elf.bytes_of(s) for n, s in sections.items() if s is not None})
 
 
 def _line_map(sections: Sections) -> LineMap:
@@ -84,12 +84,12 @@ def _line_map(sections: Sections) -> LineMap:
         units = list(_units_of_lines(sections))
     rows: list[tuple[Row, int]] = []
     calls: list[_UnitCalls] = []
-    seen: set[int] = set()
+    offsets_read: set[int] = set()
     for unit in units:
         offset = unit.line_offset or 0
-        if offset in seen:
+        if offset in offsets_read:
             continue  # partial units share the table of the whole one
-        seen.add(offset)
+        offsets_read.add(offset)
         program = read_line_program(sections, offset, unit.compile_dir, budget)
         rows.extend((row, len(calls)) for row in _with_extent(program.rows))
         calls.append(_unit_calls(unit, program))
@@ -102,14 +102,14 @@ def _line_map(sections: Sections) -> LineMap:
 def _with_extent(rows: tuple[Row, ...]) -> Iterator[Row]:
     """The rows that cover code: not those at the very end of their sequence."""
     ends: int | None = None
-    kept = []
+    covering = []
     for row in reversed(rows):
         if row.file is None:
             ends = row.address
         elif ends is None or row.address >= ends:
             continue
-        kept.append(row)
-    return reversed(kept)
+        covering.append(row)
+    return reversed(covering)
 
 
 def _units_of_lines(sections: Sections) -> list[Unit]:

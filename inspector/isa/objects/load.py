@@ -120,11 +120,11 @@ def _choose(
 ) -> list[tuple[str, bytes]]:
     if arch is None:
         return images
-    found = [i for i in images if arch in (_target_id(i[0]), split_target(i[0])[0])]
-    if not found:
-        there = ", ".join(dict.fromkeys(_target_id(t) for t, _ in images))
-        raise KinspectError(f"{name}: holds no code for {arch}", f"choose one of {there}")
-    return found
+    matching = [i for i in images if arch in (_target_id(i[0]), split_target(i[0])[0])]
+    if not matching:
+        targets = ", ".join(dict.fromkeys(_target_id(t) for t, _ in images))
+        raise KinspectError(f"{name}: holds no code for {arch}", f"choose one of {targets}")
+    return matching
 
 
 def _target_id(triple: str) -> str:
@@ -134,8 +134,8 @@ def _target_id(triple: str) -> str:
 
 def _load(triple: str, image: bytes, name: str) -> LoadedImage:
     code = read_code_object(image, name)
-    found = disassemble_object(code)
-    text = trim_listing(found.text, code)
+    disassembly = disassemble_object(code)
+    text = trim_listing(disassembly.text, code)
     parsed = parse_text(text, name)
     lines = read_line_map(code.elf)
     sizes = {f.name: f for f in code.functions}
@@ -151,18 +151,18 @@ def _load(triple: str, image: bytes, name: str) -> LoadedImage:
         functions=tuple(functions),
         code_object_version=code.version,
         # The parser's own notes say what a listing alone leaves open; the object answers that.
-        notes=(*code.notes, *_notes(found, text, lines)),
+        notes=(*code.notes, *_notes(disassembly, text, lines)),
     )
     return LoadedImage(triple, text, program, code)
 
 
-def _notes(found: Disassembly, text: str, lines: LineMap) -> list[str]:
+def _notes(disassembly: Disassembly, text: str, lines: LineMap) -> list[str]:
     notes = [lines.problem] if lines.problem else []
     unknown = count_data(text)
     if unknown:
         notes.append(
-            f"{unknown} words of code are unknown to {found.tool}, which may be too old for this "
-            "compiler: what follows them may be wrong; install a newer LLVM"
+            f"{unknown} words of code are unknown to {disassembly.tool}, which may be too old for "
+            "this compiler: what follows them may be wrong; install a newer LLVM"
         )
     return notes
 
@@ -201,10 +201,10 @@ def _empty_function(name: str, code: CodeObject, symbol: CodeSymbol | None) -> F
     resources = code.kernels.get(name) or Resources(
         code_bytes=symbol.size or None if symbol else None
     )
-    shown = printable_line(name)
+    display_name = printable_line(name)
     return Function(
-        name=shown,
-        symbol=name if shown != name else None,
+        name=display_name,
+        symbol=name if display_name != name else None,
         is_kernel=name in code.kernels,
         line_first=0,
         line_last=0,

@@ -59,21 +59,21 @@ def _decode(runs: Sequence[Sequence[int]], code: CodeObject) -> Sequence[Sequenc
     text = disassemble_object(code).text
     start_of: dict[int, tuple[int, str]] = {}
     for match in _ROW.finditer(text):
-        known = "" if match[1].startswith(".") else match[1]
-        start_of[int(match[2], 16)] = (len(match[3].split()), known)
-    found = []
+        row_text = "" if match[1].startswith(".") else match[1]
+        start_of[int(match[2], 16)] = (len(match[3].split()), row_text)
+    decoded = []
     at = 0
     for run in runs:
         rows: list[tuple[int, str]] = []
-        taken = 0
-        while taken < len(run):
+        words_read = 0
+        while words_read < len(run):
             # A run of zeros is left out of a listing.
-            size, instruction = start_of.get(at + _WORD * taken, (1, ""))
-            rows.append((size, instruction) if taken + size <= len(run) else (1, ""))
-            taken += rows[-1][0]
-        found.append(rows)
+            size, instruction = start_of.get(at + _WORD * words_read, (1, ""))
+            rows.append((size, instruction) if words_read + size <= len(run) else (1, ""))
+            words_read += rows[-1][0]
+        decoded.append(rows)
         at += _WORD * (len(run) + _GAP)
-    return found
+    return decoded
 
 
 def _code_object(

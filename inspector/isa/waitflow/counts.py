@@ -74,22 +74,24 @@ class _Walk:
         blocks = self._function.blocks
         inside = [self._inside(block) for block in blocks]
         effects = [self._effect(changing) for changing in inside]
-        before: dict[int, Count] = {0: (0,) * len(self._names)} if blocks else {}
+        entry_counts: dict[int, Count] = {0: (0,) * len(self._names)} if blocks else {}
         waiting = [0] if blocks else []
         while waiting:
             index = heappop(waiting)
-            after = tuple(
+            exit_count = tuple(
                 min(count + add, most)
-                for count, (add, most) in zip(before[index], effects[index], strict=True)
+                for count, (add, most) in zip(entry_counts[index], effects[index], strict=True)
             )
             for successor in blocks[index].successors:
-                known = before.get(successor)
-                joined = after if known is None else tuple(map(max, known, after))
-                if joined != known:
-                    before[successor] = joined
+                entry_count = entry_counts.get(successor)
+                joined = (
+                    exit_count if entry_count is None else tuple(map(max, entry_count, exit_count))
+                )
+                if joined != entry_count:
+                    entry_counts[successor] = joined
                     if successor not in waiting:
                         heappush(waiting, successor)
-        return self._written_out(before, inside)
+        return self._written_out(entry_counts, inside)
 
     def _inside(self, block: Block) -> Sequence[int]:
         """The instructions of a block that change a count."""
@@ -109,16 +111,16 @@ class _Walk:
         return tuple(zip(adds, mosts, strict=True))
 
     def _written_out(
-        self, before: Mapping[int, Count], inside: Sequence[Sequence[int]]
+        self, entry_counts: Mapping[int, Count], inside: Sequence[Sequence[int]]
     ) -> tuple[Mapping[str, int] | None, ...]:
-        shown: dict[Count, Mapping[str, int]] = {}
+        count_maps: dict[Count, Mapping[str, int]] = {}
         result: list[Mapping[str, int] | None] = [None] * len(self._function.instructions)
-        for index, count in before.items():
+        for index, count in entry_counts.items():
             block = self._function.blocks[index]
             at = block.start
             for changing in (*inside[index], block.stop):
-                same = shown.setdefault(count, dict(zip(self._names, count, strict=True)))
-                result[at:changing] = [same] * (changing - at)
+                count_map = count_maps.setdefault(count, dict(zip(self._names, count, strict=True)))
+                result[at:changing] = [count_map] * (changing - at)
                 if changing < block.stop:
                     count = self._step(changing, count)
                 at = changing

@@ -59,67 +59,72 @@ class _Ending:
 
 
 def confirmed(
-    function: Function, steps: Steps, maxima: Mapping[str, int], found: Outstanding
+    function: Function, steps: Steps, maxima: Mapping[str, int], pending: Outstanding
 ) -> set[tuple[int, int]]:
-    """Those of `found.early` that remain where contradictions are left out.
+    """Those of `pending.early` that remain where contradictions are left out.
 
     Args:
         function: the code.
         steps: the same for the dataflow.
         maxima: the machine's counters -> largest value.
-        found: what the dataflow over all paths says.
+        pending: what the dataflow over all paths says.
     """
-    near = _near(function, steps, found)
+    near = _near(function, steps, pending)
     endings = _endings(function)
     if not endings or not near:
         return near
-    kept = {ending.condition for ending in endings.values()}
+    conditions = {ending.condition for ending in endings.values()}
     code = [function.instructions[b.start : b.stop] for b in function.blocks]
-    lost = [_lost(one, kept) for one in code]
+    lost = [_lost(block_code, conditions) for block_code in code]
     compared = {ending.among[0] for ending in endings.values() if ending.among is not None}
     effects = ranges.effects(code, compared)
     at = {index: ending.among[0] for index, ending in endings.items() if ending.among is not None}
     live = ranges.live(effects, at, [block.successors for block in function.blocks])
     most = ceilings(steps, maxima)
     start: Assumed = (frozenset(), frozenset())
-    before: dict[tuple[int, Assumed], Ages] = {(0, start): {}}
+    entry_ages: dict[tuple[int, Assumed], Ages] = {(0, start): {}}
     states: dict[int, set[Assumed]] = {0: {start}}
     early: dict[tuple[int, Assumed], Outstanding] = {}
     visits: dict[tuple[int, Assumed], int] = {}
     waiting = [(0, start)]
     while waiting:
-        here = waiting.pop()
-        index, assumed = here
-        visits[here] = visits.get(here, 0) + 1
-        early[here] = Outstanding()
-        after = through(steps, steps.blocks[index], before[here], most, early[here])
+        node = waiting.pop()
+        index, assumed = node
+        visits[node] = visits.get(node, 0) + 1
+        early[node] = Outstanding()
+        exit_ages = through(steps, steps.blocks[index], entry_ages[node], most, early[node])
         still = (
-            frozenset(one for one in assumed[0] if one[0] not in lost[index]),
+            frozenset(pair for pair in assumed[0] if pair[0] not in lost[index]),
             ranges.after(effects[index], assumed[1]),
         )
-        for successor, then in _onwards(
+        for successor, assumption in _onwards(
             function.blocks[index].successors, endings.get(index), still
         ):
-            then = (then[0], frozenset(one for one in then[1] if one[0] in live[successor]))
-            known = states.setdefault(successor, set())
-            if then not in known and len(known) >= MOST_STATES:
-                then = start
-            known.add(then)
-            there = (successor, then)
-            joined = join(before.get(there), after, visits.get(there, 0) > _PATIENCE)
-            if joined != before.get(there):
-                before[there] = joined
-                if there not in waiting:
-                    waiting.append(there)
-    return {place for one in early.values() for place in one.early} & near
+            assumption = (
+                assumption[0],
+                frozenset(pair for pair in assumption[1] if pair[0] in live[successor]),
+            )
+            assumptions = states.setdefault(successor, set())
+            if assumption not in assumptions and len(assumptions) >= MOST_STATES:
+                assumption = start
+            assumptions.add(assumption)
+            next_node = (successor, assumption)
+            joined = join(
+                entry_ages.get(next_node), exit_ages, visits.get(next_node, 0) > _PATIENCE
+            )
+            if joined != entry_ages.get(next_node):
+                entry_ages[next_node] = joined
+                if next_node not in waiting:
+                    waiting.append(next_node)
+    return {place for record in early.values() for place in record.early} & near
 
 
-def _near(function: Function, steps: Steps, found: Outstanding) -> set[tuple[int, int]]:
+def _near(function: Function, steps: Steps, pending: Outstanding) -> set[tuple[int, int]]:
     """What is touched too early within MOST_BLOCKS of the operation."""
     block_of = {i: b.index for b in function.blocks for i in range(b.start, b.stop)}
     reached: dict[int, set[int]] = {}
-    kept = set()
-    for index, number in found.early:
+    near = set()
+    for index, number in pending.early:
         start = block_of[steps.producers[number]]
         if start not in reached:
             reached[start] = edge = {start}
@@ -127,8 +132,8 @@ def _near(function: Function, steps: Steps, found: Outstanding) -> set[tuple[int
                 edge = {n for b in edge for n in function.blocks[b].successors} - reached[start]
                 reached[start] |= edge
         if block_of[index] in reached[start]:
-            kept.add((index, number))
-    return kept
+            near.add((index, number))
+    return near
 
 
 def _onwards(
@@ -137,37 +142,37 @@ def _onwards(
     if ending is None:
         return [(successor, assumed) for successor in successors]
     conditions, values = assumed
-    found: list[tuple[int, Assumed]] = []
+    exits: list[tuple[int, Assumed]] = []
     for outcome, successor in ((True, ending.when_true), (False, ending.when_false)):
         if ending.among is not None:
             left = ranges.narrowed(values, *ending.among, outcome)
             if left is not None:
-                found.append((successor, (conditions, left)))
+                exits.append((successor, (conditions, left)))
         elif dict(conditions).get(ending.condition, outcome) == outcome:
-            found.append((successor, (conditions | {(ending.condition, outcome)}, values)))
-    return found
+            exits.append((successor, (conditions | {(ending.condition, outcome)}, values)))
+    return exits
 
 
 def _endings(function: Function) -> dict[int, _Ending]:
     """Blocks that end in a branch on a comparison with a number, or one that another ends in."""
-    found: dict[int, _Ending] = {}
+    endings: dict[int, _Ending] = {}
     for block in function.blocks:
         code = function.instructions[block.start : block.stop]
         ending = _ending(code, block.index, block.successors)
         if ending is not None:
-            found[block.index] = ending
-    times = Counter(ending.condition for ending in found.values())
+            endings[block.index] = ending
+    times = Counter(ending.condition for ending in endings.values())
     return {
         i: ending
-        for i, ending in found.items()
+        for i, ending in endings.items()
         if ending.among is not None or times[ending.condition] > 1
     }
 
 
 def _ending(code: Sequence[Instruction], index: int, successors: Sequence[int]) -> _Ending | None:
-    taken = _BRANCHES.get(code[-1].op.name) if code else None
-    others = [one for one in successors if one != index + 1]
-    if taken is None or len(others) != 1 or index + 1 not in successors:
+    taken_when = _BRANCHES.get(code[-1].op.name) if code else None
+    targets = [successor for successor in successors if successor != index + 1]
+    if taken_when is None or len(targets) != 1 or index + 1 not in successors:
         return None
     for inst in reversed(code[:-1]):
         name = inst.op.name
@@ -175,12 +180,14 @@ def _ending(code: Sequence[Instruction], index: int, successors: Sequence[int]) 
         if match is not None:
             kind = _OPPOSITE.get(match[1], match[1])
             operands = " ".join(inst.operands.replace(",", ", ").split())
-            after = code[inst.index - code[0].index + 1 :]
-            if not _written(after).isdisjoint(named(operands)) or not named(operands):
+            later_code = code[inst.index - code[0].index + 1 :]
+            if not _written_registers(later_code).isdisjoint(named(operands)) or not named(
+                operands
+            ):
                 return None
             typed = kind if kind == "eq" and match[2][0] != "f" else f"{kind}_{match[2]}"
-            holds = taken == (kind == match[1])  # the branch is taken where `kind` holds
-            target, next_ = others[0], index + 1
+            holds = taken_when == (kind == match[1])  # the branch is taken where `kind` holds
+            target, next_ = targets[0], index + 1
             return _Ending(
                 (typed, operands),
                 *((target, next_) if holds else (next_, target)),
@@ -191,15 +198,17 @@ def _ending(code: Sequence[Instruction], index: int, successors: Sequence[int]) 
     return None
 
 
-def _lost(code: Sequence[Instruction], kept: set[Condition]) -> frozenset[Condition]:
+def _lost(code: Sequence[Instruction], conditions: set[Condition]) -> frozenset[Condition]:
     """The conditions of which nothing is known any more behind some code."""
     if any(flow_of(inst.op, inst.operands) is Flow.CALL for inst in code):
-        return frozenset(kept)
-    written = _written(code)
-    return frozenset(one for one in kept if not written.isdisjoint(named(one[1])))
+        return frozenset(conditions)
+    registers = _written_registers(code)
+    return frozenset(
+        condition for condition in conditions if not registers.isdisjoint(named(condition[1]))
+    )
 
 
-def _written(code: Sequence[Instruction]) -> frozenset[int]:
+def _written_registers(code: Sequence[Instruction]) -> frozenset[int]:
     """Registers that instructions may write."""
     writing = (inst for inst in code if not _COMPARE.match(inst.op.name))
-    return frozenset(register for inst in writing for register in ranges.written(inst))
+    return frozenset(register for inst in writing for register in ranges.written_registers(inst))

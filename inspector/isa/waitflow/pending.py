@@ -50,26 +50,26 @@ def outstanding(steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]
             without any wait; LLVM relies on that.
     """
     most = ceilings(steps, maxima)
-    before: dict[int, Ages] = {0: {}} if blocks else {}
-    seen: dict[int, Outstanding] = {}  # what the last visit found: nothing changes after it
+    entry_ages: dict[int, Ages] = {0: {}} if blocks else {}
+    records: dict[int, Outstanding] = {}  # what the last visit found: nothing changes after it
     visits = dict.fromkeys(range(len(blocks)), 0)
     waiting = [0] if blocks else []
     while waiting:
         index = heappop(waiting)  # blocks stand in program order: loops settle before what follows
         visits[index] += 1
-        seen[index] = Outstanding()
-        after = through(steps, steps.blocks[index], before[index], most, seen[index])
+        records[index] = Outstanding()
+        exit_ages = through(steps, steps.blocks[index], entry_ages[index], most, records[index])
         for successor in blocks[index].successors:
-            known = before.get(successor)
-            joined = join(known, after, visits[successor] > _PATIENCE)
-            if joined != known:
-                before[successor] = joined
+            previous_ages = entry_ages.get(successor)
+            joined = join(previous_ages, exit_ages, visits[successor] > _PATIENCE)
+            if joined != previous_ages:
+                entry_ages[successor] = joined
                 if successor not in waiting:
                     heappush(waiting, successor)
     result = Outstanding()
-    for index in sorted(seen):
-        result.at_wait.update(seen[index].at_wait)
-        result.early.update(seen[index].early)
+    for index in sorted(records):
+        result.at_wait.update(records[index].at_wait)
+        result.early.update(records[index].early)
     return result
 
 
@@ -78,14 +78,14 @@ def ceilings(steps: Steps, maxima: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(maxima.get(event.counter, CAP) for event in steps.events)
 
 
-def join(known: Ages | None, new: Ages, hurry: bool) -> Ages:
+def join(old: Ages | None, new: Ages, hurry: bool) -> Ages:
     """What may be outstanding where two paths meet; `hurry`: rising ages go to CAP at once."""
-    if known is None:
+    if old is None:
         return new
-    joined = dict(known)
+    joined = dict(old)
     for number, (least, most) in new.items():
-        if number in known:
-            old_least, old_most = known[number]
+        if number in old:
+            old_least, old_most = old[number]
             most = CAP if hurry and most > old_most else max(most, old_most)
             least = min(least, old_least)
         joined[number] = (least, most)
@@ -117,14 +117,14 @@ def through(
             continue
         if step.touches & alive:
             for index, touches in step.run or ((step.index, step.touches),):
-                met = touches & alive
-                if not met:
+                touched = touches & alive
+                if not touched:
                     continue
-                alive &= ~met
-                for number in members(met):
+                alive &= ~touched
+                for number in members(touched):
                     newest, _ = live.pop(number)
-                    if (now := age(number, newest)) < most[number]:
-                        record.early[index, number] = now
+                    if (current_age := age(number, newest)) < most[number]:
+                        record.early[index, number] = current_age
         if step.clears:
             live.clear()
             alive = 0

@@ -67,10 +67,10 @@ def compared(kind: str, type_: str, operands: str) -> tuple[int, Values] | None:
     return register, _shifted(((first, last),), -base) if first <= last else ()
 
 
-def narrowed(known: Ranges, register: int, among: Values, holds: bool) -> Ranges | None:
+def narrowed(assumed: Ranges, register: int, among: Values, holds: bool) -> Ranges | None:
     """What is known behind a comparison; None where it cannot come out so."""
-    values = dict(known)
-    left = _both(values.get(register, ALL), among if holds else _without(among))
+    values = dict(assumed)
+    left = _intersection(values.get(register, ALL), among if holds else _without(among))
     if not left:
         return None
     values[register] = left
@@ -80,27 +80,27 @@ def narrowed(known: Ranges, register: int, among: Values, holds: bool) -> Ranges
 def effects(blocks: Sequence[Sequence[Instruction]], compared_: set[int]) -> list[list[Effect]]:
     """Per block what its instructions do to registers that are compared, or are copied to such."""
     copies = [
-        (made.register, made.source)
+        (change.register, change.source)
         for code in blocks
         for inst in code
-        if (made := _made(inst)) is not None and made.source is not None
+        if (change := _copy_or_sum(inst)) is not None and change.source is not None
     ]
-    wanted = set(compared_)
-    while more := {s for r, s in copies if r in wanted and s not in wanted}:
-        wanted |= more
-    return [_effects(code, wanted) for code in blocks]
+    tracked = set(compared_)
+    while sources := {s for r, s in copies if r in tracked and s not in tracked}:
+        tracked |= sources
+    return [_effects(code, tracked) for code in blocks]
 
 
-def after(effects_: Sequence[Effect], known: Ranges) -> Ranges:
+def after(effects_: Sequence[Effect], assumed: Ranges) -> Ranges:
     """What is known behind a block."""
-    if not known or not effects_:
-        return known
-    before, values = dict(known), dict(known)
-    for one in effects_:
-        values.pop(one.register, None)
-        source = before.get(one.source) if one.source is not None else None
+    if not assumed or not effects_:
+        return assumed
+    old_values, values = dict(assumed), dict(assumed)
+    for effect in effects_:
+        values.pop(effect.register, None)
+        source = old_values.get(effect.source) if effect.source is not None else None
         if source is not None:
-            values[one.register] = _shifted(source, one.plus)
+            values[effect.register] = _shifted(source, effect.plus)
     return frozenset(values.items())
 
 
@@ -116,51 +116,59 @@ def live(
         compared_at: block -> the register that its ending compares.
         successors: per block.
     """
-    sources_of = [{one.register: one.source for one in block} for block in effects_]
-    before: list[frozenset[int]] = [frozenset() for _ in effects_]
+    sources_of = [{effect.register: effect.source for effect in block} for block in effects_]
+    live_in: list[frozenset[int]] = [frozenset() for _ in effects_]
     changed = True
     while changed:
         changed = False
         for index in reversed(range(len(effects_))):
-            after_ = {r for successor in successors[index] for r in before[successor]}
+            live_out = {r for successor in successors[index] for r in live_in[successor]}
             if index in compared_at:
-                after_.add(compared_at[index])
-            sources = (sources_of[index].get(register, register) for register in after_)
-            found = frozenset(register for register in sources if register is not None)
-            if found != before[index]:
-                before[index], changed = found, True
-    return before
+                live_out.add(compared_at[index])
+            sources = (sources_of[index].get(register, register) for register in live_out)
+            registers = frozenset(register for register in sources if register is not None)
+            if registers != live_in[index]:
+                live_in[index], changed = registers, True
+    return live_in
 
 
-def written(inst: Instruction) -> set[int]:
+def written_registers(inst: Instruction) -> set[int]:
     """Registers that an instruction may write: of a vector one the first two operands'."""
-    first, rest = split(inst.operands)
-    found = set(named(first))
-    return found if inst.op.name.startswith("s_") else found | set(named(split(rest)[0]))
+    first, other_operands = split(inst.operands)
+    registers = set(named(first))
+    return (
+        registers
+        if inst.op.name.startswith("s_")
+        else registers | set(named(split(other_operands)[0]))
+    )
 
 
-def _effects(code: Sequence[Instruction], wanted: set[int]) -> list[Effect]:
-    found: dict[int, Effect] = {}
+def _effects(code: Sequence[Instruction], tracked: set[int]) -> list[Effect]:
+    effect_of: dict[int, Effect] = {}
     for inst in code:
         if flow_of(inst.op, inst.operands) is Flow.CALL:
-            found.update((register, Effect(register)) for register in wanted)
+            effect_of.update((register, Effect(register)) for register in tracked)
             continue
         if inst.op.name.startswith(("s_cmp", "s_bitcmp")):
             continue
-        made = _made(inst)
-        if made is not None and made.register in wanted and made.source is not None:
-            earlier = found.get(made.source, Effect(made.source, made.source))
-            found[made.register] = Effect(made.register, earlier.source, earlier.plus + made.plus)
+        change = _copy_or_sum(inst)
+        if change is not None and change.register in tracked and change.source is not None:
+            earlier = effect_of.get(change.source, Effect(change.source, change.source))
+            effect_of[change.register] = Effect(
+                change.register, earlier.source, earlier.plus + change.plus
+            )
             continue
-        found.update((register, Effect(register)) for register in written(inst) & wanted)
+        effect_of.update(
+            (register, Effect(register)) for register in written_registers(inst) & tracked
+        )
     # A register that counts would be known anew in each iteration, and never the same.
     return [
-        Effect(one.register) if one.source == one.register and one.plus else one
-        for one in found.values()
+        Effect(effect.register) if effect.source == effect.register and effect.plus else effect
+        for effect in effect_of.values()
     ]
 
 
-def _made(inst: Instruction) -> Effect | None:
+def _copy_or_sum(inst: Instruction) -> Effect | None:
     """What a copy or a sum with a number makes of which register; None for anything else."""
     name = inst.op.name
     if name not in _COPIES and name not in _SUMS:
@@ -192,32 +200,32 @@ def _number(text: str) -> int | None:
 
 
 def _shifted(values: Values, plus: int) -> Values:
-    found: list[tuple[int, int]] = []
+    shifted: list[tuple[int, int]] = []
     for first, last in values:
         low, high = (first + plus) % _SIZE, (last + plus) % _SIZE
-        found += [(low, high)] if low <= high else [(low, _SIZE - 1), (0, high)]
-    return _joined(found)
+        shifted += [(low, high)] if low <= high else [(low, _SIZE - 1), (0, high)]
+    return _joined(shifted)
 
 
-def _both(one: Values, other: Values) -> Values:
-    found = [(max(a, c), min(b, d)) for a, b in one for c, d in other]
-    return _joined([(first, last) for first, last in found if first <= last])
+def _intersection(left: Values, right: Values) -> Values:
+    overlaps = [(max(a, c), min(b, d)) for a, b in left for c, d in right]
+    return _joined([(first, last) for first, last in overlaps if first <= last])
 
 
 def _without(values: Values) -> Values:
-    found, at = [], 0
+    gaps, at = [], 0
     for first, last in values:
         if at < first:
-            found.append((at, first - 1))
+            gaps.append((at, first - 1))
         at = last + 1
-    return (*found, (at, _SIZE - 1)) if at < _SIZE else tuple(found)
+    return (*gaps, (at, _SIZE - 1)) if at < _SIZE else tuple(gaps)
 
 
 def _joined(values: Sequence[tuple[int, int]]) -> Values:
-    found: list[tuple[int, int]] = []
+    joined: list[tuple[int, int]] = []
     for first, last in sorted(values):
-        if found and first <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(found[-1][1], last))
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
         else:
-            found.append((first, last))
-    return tuple(found)
+            joined.append((first, last))
+    return tuple(joined)

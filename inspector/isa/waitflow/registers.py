@@ -31,17 +31,17 @@ def named(text: str) -> tuple[int, ...]:
     >>> named("v[2:3], v1, s[0:1] offset:16")
     (2, 3, 1, 8192, 8193)
     """
-    found: list[int] = []
+    numbers: list[int] = []
     for vcc, kind, single, first, last in _REGISTER.findall(text):
         if vcc:
-            found.extend(_VCC_HALVES[vcc])
+            numbers.extend(_VCC_HALVES[vcc])
         elif single:
-            found.append(_BASE[kind] + int(single))
+            numbers.append(_BASE[kind] + int(single))
         else:
             low = int(first)
             high = min(int(last or low), low + _WIDEST - 1)
-            found.extend(range(_BASE[kind] + low, _BASE[kind] + high + 1))
-    return tuple(found)
+            numbers.extend(range(_BASE[kind] + low, _BASE[kind] + high + 1))
+    return tuple(numbers)
 
 
 def low(register: int) -> int:
@@ -65,14 +65,14 @@ def overlapping(register: int) -> tuple[int, ...]:
 
 def named_halves(text: str) -> tuple[int, ...]:
     """As `named`, with halves of VGPRs told apart: `v1.l`, `v1.h` (true 16-bit code, gfx11 on)."""
-    found: list[int] = []
+    numbers: list[int] = []
     for word in text.replace(",", " ").split():
         half = _HALF.search(word)
         registers = named(word)
         if half is not None and len(registers) == 1:
             registers = ((low if half[1] == "l" else high)(registers[0]),)
-        found.extend(registers)
-    return tuple(found)
+        numbers.extend(registers)
+    return tuple(numbers)
 
 
 def unnamed_of(name: str, wave: int | None = None) -> tuple[int, ...]:
@@ -87,5 +87,5 @@ def unnamed_of(name: str, wave: int | None = None) -> tuple[int, ...]:
 
 def split(operands: str) -> tuple[str, str]:
     """The first operand and the rest: what a load writes, and what it reads."""
-    first, _, rest = operands.partition(",")
-    return first, rest
+    first, _, other_operands = operands.partition(",")
+    return first, other_operands

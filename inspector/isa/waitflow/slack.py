@@ -56,7 +56,7 @@ def slacks(
         judged: the verdicts.
     """
     search = _Search(steps, blocks, cycles)
-    return [search.slack(one) if one.waits_for else None for one in judged]
+    return [search.slack(verdict) if verdict.waits_for else None for verdict in judged]
 
 
 class _Search:
@@ -72,45 +72,45 @@ class _Search:
         self._matrix = sorted(cycles)
         figures = [cycles[index] for index in self._matrix]
         self._unknown = list(accumulate((f is None for f in figures), initial=0))
-        self._known = list(accumulate((f or 0 for f in figures), initial=0))
+        self._known_cycles = list(accumulate((f or 0 for f in figures), initial=0))
         self._marks = _marks(steps)
 
-    def slack(self, one: Judged) -> Slack | None:
+    def slack(self, wait: Judged) -> Slack | None:
         """The least over the operations that the wait is there for."""
         targets: dict[int, set[int]] = {}
-        for producer in one.waits_for:
+        for producer in wait.waits_for:
             for number in self._raised.get(producer, ()):
-                if self._steps.events[number].counter == one.counter:
+                if self._steps.events[number].counter == wait.counter:
                     channel = self._steps.channels[number]
                     targets.setdefault(channel, set()).add(number)
-        found = [self._nearest(one, channel, wanted) for channel, wanted in targets.items()]
-        best = min((cost for cost in found if cost is not None), default=None)
+        costs = [self._nearest(wait, channel, event_ids) for channel, event_ids in targets.items()]
+        best = min((cost for cost in costs if cost is not None), default=None)
         if best is None:
             return None
         instructions, unknown, cycles = best
         return Slack(instructions, None if unknown else cycles)
 
-    def _nearest(self, wait: Judged, channel: int, wanted: set[int]) -> Cost | None:
+    def _nearest(self, wait: Judged, channel: int, event_ids: set[int]) -> Cost | None:
         """Dijkstra over (block, younger ones still to pass, older ones that no wait has ended)."""
         marks = self._marks[wait.counter, channel]
         start = bisect_right(self._starts, wait.index) - 1
         todo = [(_FREE, start, wait.index, wait.n if channel >= 0 else 0, CAP)]
         best: Cost | None = None
-        seen: set[tuple[int, int, int, int]] = set()
+        visited: set[tuple[int, int, int, int]] = set()
         while todo:
             cost, block, stop, to_pass, left = heappop(todo)
             if best is not None and cost >= best:
                 break
-            if (block, stop, to_pass, left) in seen:
+            if (block, stop, to_pass, left) in visited:
                 continue
-            seen.add((block, stop, to_pass, left))
+            visited.add((block, stop, to_pass, left))
             passed = marks[block]
             for place in range(bisect_left(passed, (stop,)) - 1, -1, -1):
                 index, kind, value = passed[place]
                 if kind == _RAISE:
-                    if to_pass <= 0 and value in wanted:
-                        here = self._plus(cost, index + 1, stop)
-                        best = here if best is None else min(best, here)
+                    if to_pass <= 0 and value in event_ids:
+                        total = self._plus(cost, index + 1, stop)
+                        best = total if best is None else min(best, total)
                         left = 0
                     elif channel >= 0:
                         to_pass -= 1
@@ -126,21 +126,21 @@ class _Search:
             else:
                 to_pass = max(to_pass, 0)
                 at = self._blocks[block]
-                before = self._plus(cost, at.start, stop)
+                entry_cost = self._plus(cost, at.start, stop)
                 for previous in at.predecessors:
                     end = self._blocks[previous].stop
-                    heappush(todo, (before, previous, end, to_pass, left))
+                    heappush(todo, (entry_cost, previous, end, to_pass, left))
         return best
 
     def _plus(self, cost: Cost, start: int, stop: int) -> Cost:
         """The cost of going through instructions start to stop as well."""
-        instructions, unknown, known = cost
+        instructions, unknown, known_cycles = cost
         first = bisect_left(self._matrix, start)
         last = bisect_left(self._matrix, stop, first)
         return (
             instructions + stop - start,
             unknown + self._unknown[last] - self._unknown[first],
-            known + self._known[last] - self._known[first],
+            known_cycles + self._known_cycles[last] - self._known_cycles[first],
         )
 
 
@@ -148,9 +148,9 @@ def _marks(steps: Steps) -> dict[tuple[str, int], list[list[Mark]]]:
     """(Counter, channel) -> block -> what happens to the counter there, as far as it is seen."""
     empty = range(len(steps.blocks))
     keys = [(event.counter, at) for event, at in zip(steps.events, steps.channels, strict=True)]
-    found: dict[tuple[str, int], list[list[Mark]]] = {k: [[] for _ in empty] for k in set(keys)}
+    by_key: dict[tuple[str, int], list[list[Mark]]] = {k: [[] for _ in empty] for k in set(keys)}
     of_counter: dict[str, list[list[list[Mark]]]] = {}
-    for (counter, _), marks in found.items():
+    for (counter, _), marks in by_key.items():
         of_counter.setdefault(counter, []).append(marks)
     for index, block in enumerate(steps.blocks):
         for step in block:
@@ -160,8 +160,8 @@ def _marks(steps: Steps) -> dict[tuple[str, int], list[list[Mark]]]:
                         marks[index].append((step.index, _WAIT, n))
                 continue
             if step.clears:
-                for marks in found.values():
+                for marks in by_key.values():
                     marks[index].append((step.index, _CLEAR, 0))
             for number in step.raises:
-                found[keys[number]][index].append((step.index, _RAISE, number))
-    return found
+                by_key[keys[number]][index].append((step.index, _RAISE, number))
+    return by_key

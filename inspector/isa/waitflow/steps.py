@@ -57,12 +57,12 @@ class Step:
 
 def members(ids: int) -> list[int]:
     """The event ids in a set, ascending."""
-    found = []
+    numbers = []
     while ids:
         lowest = ids & -ids
-        found.append(lowest.bit_length() - 1)
+        numbers.append(lowest.bit_length() - 1)
         ids ^= lowest
-    return found
+    return numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +105,17 @@ def steps_of(
     for inst in function.instructions:
         if inst.cls not in RAISING:
             continue
-        found = events_of(inst, counters)
-        if not found:
+        inst_events = events_of(inst, counters)
+        if not inst_events:
             continue
         if halves and "_d16" in inst.op.name:
             half = high if "_d16_hi" in inst.op.name else low
-            found = tuple(replace(its, writes=tuple(map(half, its.writes))) for its in found)
-        ids = tuple(range(len(events), len(events) + len(found)))
+            inst_events = tuple(
+                replace(event, writes=tuple(map(half, event.writes))) for event in inst_events
+            )
+        ids = tuple(range(len(events), len(events) + len(inst_events)))
         raised[inst.index] = ids
-        for number, event in zip(ids, found, strict=True):
+        for number, event in zip(ids, inst_events, strict=True):
             events.append(event)
             producers.append(inst.index)
             for register in event.writes:
@@ -149,8 +151,8 @@ class _Memo(dict[str, int]):
         self._make = make
 
     def __missing__(self, text: str) -> int:
-        found = self[text] = self._make(text)
-        return found
+        value = self[text] = self._make(text)
+        return value
 
 
 class _Maker:
@@ -189,21 +191,21 @@ class _Maker:
             self._of_channel[channel] = self._of_channel.get(channel, 0) | bit
             self._of_effect[event.effect] = self._of_effect.get(event.effect, 0) | bit
         # Few different words make up all operands, and no register's name goes over two of them.
-        self._of_word = _Memo(lambda word: self._written(named_halves(word)))
+        self._of_word = _Memo(lambda word: self._writers_of(named_halves(word)))
         # What an instruction touches without naming it.
-        self._of_op = _Memo(lambda name: self._written(unnamed_of(name, wave)))
+        self._of_op = _Memo(lambda name: self._writers_of(unnamed_of(name, wave)))
 
     def steps(self, instructions: Sequence[Instruction]) -> list[Step]:
-        found: list[Step] = []
+        steps: list[Step] = []
         run: list[tuple[int, int]] = []
         for place, inst in enumerate(instructions):
             cls, index = inst.cls, inst.index
             if cls == "wait":
                 waits = self._waits_of(inst)
                 if waits:
-                    _end(run, found)
+                    _end(run, steps)
                     fence = _is_fence(instructions, place + 1)
-                    found.append(Step(index, waits=waits, fence=fence))
+                    steps.append(Step(index, waits=waits, fence=fence))
                 continue
             raises = self._raised.get(index)
             if raises is None and cls not in _ORDERING:
@@ -212,21 +214,21 @@ class _Maker:
                     if touches:
                         run.append((index, touches))
                 continue
-            _end(run, found)
+            _end(run, steps)
             effects, clears = _orders(inst)
             orders = 0
             for effect in effects:
                 orders |= self._of_effect.get(effect, 0)
             touches = self._touches(inst, raises or ())
             if raises or touches or orders or clears:
-                found.append(Step(index, raises or (), touches, None, orders, False, clears))
-        _end(run, found)
-        return found
+                steps.append(Step(index, raises or (), touches, None, orders, False, clears))
+        _end(run, steps)
+        return steps
 
-    def _named(self, text: str, others: int = 0) -> int:
-        """Events that write the registers that a text names, added to others."""
+    def _named(self, text: str, initial_ids: int = 0) -> int:
+        """Events that write the registers that a text names, added to `initial_ids`."""
         words = text.replace(",", " ").split()
-        return functools.reduce(operator.or_, map(self._of_word.__getitem__, words), others)
+        return functools.reduce(operator.or_, map(self._of_word.__getitem__, words), initial_ids)
 
     def _operands(self, inst: Instruction) -> str:
         """The operands, with the half that a store of 16 bits and less reads."""
@@ -241,40 +243,40 @@ class _Maker:
             words[data] = f" {words[data].split()[0]}{'.h' if 'd16_hi' in inst.op.name else '.l'}"
         return ",".join(words)
 
-    def _written(self, registers: Iterable[int]) -> int:
-        found = 0
+    def _writers_of(self, registers: Iterable[int]) -> int:
+        ids = 0
         for register in registers:
-            for its in overlapping(register):
-                found |= self._writers.get(its, 0)
-        return found
+            for overlapped in overlapping(register):
+                ids |= self._writers.get(overlapped, 0)
+        return ids
 
     def _touches(self, inst: Instruction, raises: tuple[int, ...]) -> int:
         if not self._writers:
             return 0
-        written = 0
+        touched = 0
         for number in raises:
-            written |= self._written(self._events[number].writes)
-        if not written:
+            touched |= self._writers_of(self._events[number].writes)
+        if not touched:
             return self._named(self._operands(inst), self._of_op[inst.op.name])
         # What it only writes may still be on its way to the same register, so long as the two
         # come back in the order of issue.
         for channel in {self._channels[number] for number in raises} - {-1}:
-            written &= ~self._of_channel[channel]
+            touched &= ~self._of_channel[channel]
         # A 16-bit load into half a register keeps the other half. Before gfx10 that counts as a
         # read of it, as LLVM has it; gfx11's halves are registers of their own.
         merges = "_d16" in inst.op.name and not self._halves
         text = inst.operands if merges else split(inst.operands)[1]
-        return written | self._named(text)
+        return touched | self._named(text)
 
 
-def _end(run: list[tuple[int, int]], found: list[Step]) -> None:
+def _end(run: list[tuple[int, int]], steps: list[Step]) -> None:
     """Makes one step of a run."""
     if not run:
         return
     touches = 0
     for _, ids in run:
         touches |= ids
-    found.append(Step(run[0][0], (), touches, run=tuple(run)))
+    steps.append(Step(run[0][0], (), touches, run=tuple(run)))
     run.clear()
 
 

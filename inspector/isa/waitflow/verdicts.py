@@ -88,41 +88,41 @@ def judge(steps: Steps, function: Function, maxima: Mapping[str, int]) -> Verdic
         maxima: the machine's counters -> largest value, which means "do not wait".
     """
     blocks = function.blocks
-    found = outstanding(steps, blocks, maxima)
-    uses = _Uses(steps, found, maxima)
+    pending = outstanding(steps, blocks, maxima)
+    uses = _Uses(steps, pending, maxima)
     uses.run(blocks)
     judged = [
         uses.judged(step, counter, n)
         for block in steps.blocks
         for step in block
-        if step.index in found.at_wait
+        if step.index in pending.at_wait
         for counter, n in (step.waits or {}).items()
     ]
     missing = dict.fromkeys(
-        Missing(index, steps.producers[number], steps.events[number].counter, found.early[place])
-        for place in _too_early(steps, function, maxima, found)
+        Missing(index, steps.producers[number], steps.events[number].counter, pending.early[place])
+        for place in _too_early(steps, function, maxima, pending)
         for index, number in (place,)
     )
     ends = {
         index: frozenset(
             steps.producers[number] for numbers in ended.values() for number in numbers
         )
-        for index, ended in found.at_wait.items()
+        for index, ended in pending.at_wait.items()
     }
     return Verdicts(tuple(judged), tuple(missing), ends)
 
 
 def _too_early(
-    steps: Steps, function: Function, maxima: Mapping[str, int], found: Outstanding
+    steps: Steps, function: Function, maxima: Mapping[str, int], pending: Outstanding
 ) -> list[tuple[int, int]]:
     """Where a register is touched too early for certain: (instruction's index, event id).
 
     A flat load counts as one of memory and as one of LDS. Who writes assembly knows where the
     address lies, so that a wait for memory alone may do.
     """
-    if not found.early:
+    if not pending.early:
         return []
-    places = confirmed(function, steps, maxima, found)
+    places = confirmed(function, steps, maxima, pending)
     fetched = {
         (index, steps.producers[number])
         for index, number in places
@@ -131,7 +131,7 @@ def _too_early(
     flat = Counter(steps.producers)
     return [
         (index, number)
-        for index, number in found.early
+        for index, number in pending.early
         if (index, number) in places
         and (flat[steps.producers[number]] == 1 or (index, steps.producers[number]) in fetched)
     ]
@@ -140,24 +140,24 @@ def _too_early(
 class _Uses:
     """The second dataflow: who needed what a wait has ended."""
 
-    def __init__(self, steps: Steps, found: Outstanding, maxima: Mapping[str, int]) -> None:
+    def __init__(self, steps: Steps, pending: Outstanding, maxima: Mapping[str, int]) -> None:
         self._steps = steps
         self._maxima = maxima
-        self._ended = found.at_wait
+        self._ended = pending.at_wait
         self._needed: dict[int, set[int]] = {}  # wait's index -> event ids, for a register
         self._ordered: dict[int, set[int]] = {}
 
     def run(self, blocks: Sequence[Block]) -> None:
-        before: dict[int, Debts] = {0: {}} if blocks else {}
+        entry_debts: dict[int, Debts] = {0: {}} if blocks else {}
         waiting = [0] if blocks else []
         while waiting:
             index = heappop(waiting)
-            after = self._through(self._steps.blocks[index], before[index])
+            exit_debts = self._through(self._steps.blocks[index], entry_debts[index])
             for successor in blocks[index].successors:
-                known = before.get(successor)
-                if known is None:
-                    before[successor] = {number: dict(by) for number, by in after.items()}
-                elif not _merge(known, after):
+                previous = entry_debts.get(successor)
+                if previous is None:
+                    entry_debts[successor] = {number: dict(by) for number, by in exit_debts.items()}
+                elif not _merge(previous, exit_debts):
                     continue
                 if successor not in waiting:
                     heappush(waiting, successor)
@@ -165,21 +165,21 @@ class _Uses:
     def judged(self, step: Step, counter: str, n: int) -> Judged:
         """The verdict on one counter of one wait."""
         ended = self._ended[step.index].get(counter, {})
-        needed = self._needed.get(step.index, set()) & ended.keys()
-        ordered = self._ordered.get(step.index, set()) & ended.keys()
+        needed_ids = self._needed.get(step.index, set()) & ended.keys()
+        ordered_ids = self._ordered.get(step.index, set()) & ended.keys()
         if not ended:
             return Judged(step.index, counter, n, "idle", None, ())
-        most = min((ended[number] for number in needed | ordered), default=None)
+        most = min((ended[number] for number in needed_ids | ordered_ids), default=None)
         if most is not None:  # beyond that nothing can be asked for
             most = min(most, self._maxima.get(counter, CAP) - 1)
-        serves = needed or ordered
+        serves = needed_ids or ordered_ids
         producers = tuple(sorted({self._steps.producers[number] for number in serves}))
         if most is None and any(not self._steps.events[number].writes for number in ended):
             # No register tells when a store is over: whoever waits for one wants order.
             return Judged(step.index, counter, n, "ordering", None, ())
         if most is None or most > n:
             return Judged(step.index, counter, n, "over-strict", most, producers)
-        for_register = any(ended[number] <= n for number in needed) or not ordered
+        for_register = any(ended[number] <= n for number in needed_ids) or not ordered_ids
         verdict: Verdict = "needed" if for_register else "ordering"
         return Judged(step.index, counter, n, verdict, None, producers)
 
@@ -195,12 +195,12 @@ class _Uses:
             if step.waits is not None:
                 owed = self._wait(step, step.waits, debts, owed, clocks)
                 continue
-            if met := step.touches & owed:
-                owed ^= met
-                self._settle(debts, met, self._needed)
-            if met := step.orders & owed:
-                owed ^= met
-                self._settle(debts, met, self._ordered)
+            if touched := step.touches & owed:
+                owed ^= touched
+                self._settle(debts, touched, self._needed)
+            if ordered := step.orders & owed:
+                owed ^= ordered
+                self._settle(debts, ordered, self._ordered)
             if step.clears:
                 debts.clear()
                 owed = 0
@@ -216,9 +216,9 @@ class _Uses:
         }
 
     @staticmethod
-    def _settle(debts: Debts, met: int, noted: dict[int, set[int]]) -> None:
+    def _settle(debts: Debts, settled: int, noted: dict[int, set[int]]) -> None:
         """Notes what some debts were for."""
-        for number in members(met):
+        for number in members(settled):
             for wait in debts.pop(number):
                 noted.setdefault(wait, set()).add(number)
 
@@ -239,15 +239,15 @@ class _Uses:
             if not by:
                 del debts[number]
                 owed ^= 1 << number
-        for found in self._ended.get(own, {}).values():
-            for number, age in found.items():
+        for ended in self._ended.get(own, {}).values():
+            for number, age in ended.items():
                 owed |= 1 << number
                 channel = channels[number]
-                now = clocks[channel] if channel >= 0 else 0
+                clock = clocks[channel] if channel >= 0 else 0
                 by = debts.setdefault(number, {})
-                by[own] = max(by.get(own, -CAP), now - age)
-            if step.fence and found:
-                self._ordered.setdefault(own, set()).update(found)
+                by[own] = max(by.get(own, -CAP), clock - age)
+            if step.fence and ended:
+                self._ordered.setdefault(own, set()).update(ended)
         return owed
 
     def _age(self, number: int, since: int, clocks: Sequence[int]) -> int:
@@ -255,11 +255,11 @@ class _Uses:
         return min(clocks[channel] - since, CAP) if channel >= 0 else 0
 
 
-def _merge(known: Debts, new: Debts) -> bool:
+def _merge(into: Debts, new: Debts) -> bool:
     """Adds what is new; whether anything was."""
     changed = False
     for number, by in new.items():
-        have = known.setdefault(number, {})
+        have = into.setdefault(number, {})
         for wait, age in by.items():
             if wait not in have or age < have[wait]:
                 have[wait] = age

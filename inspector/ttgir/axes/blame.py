@@ -30,11 +30,11 @@ _AFTER_MULTIPLES = frozenset(("sgt", "ugt", "sle", "ule"))
 
 def not_contiguous(axes: Axes, value: str, dim: int, need: int) -> Blame:
     """Why fewer than `need` neighbours along a dimension are neighbours in memory."""
-    found = _Walk(axes).contiguity(value, dim, need)
-    if found.kind not in ("constant", "value"):
-        return found
-    load = loaded_tile(axes, found.value)
-    return found if load is None else Blame("loaded", load.results[0], load)
+    blame = _Walk(axes).contiguity(value, dim, need)
+    if blame.kind not in ("constant", "value"):
+        return blame
+    load = loaded_tile(axes, blame.value)
+    return blame if load is None else Blame("loaded", load.results[0], load)
 
 
 def not_divisible(axes: Axes, value: str, dim: int, need: int) -> Blame:
@@ -60,7 +60,7 @@ class _Walk:
         self.axes = axes
         self.seen: set[str] = set()
 
-    def _of(self, name: str, dim: int) -> Facts:
+    def _facts(self, name: str, dim: int) -> Facts:
         return self.axes.of(name, dim + 1)
 
     def _end(self, name: str) -> Blame:
@@ -96,7 +96,7 @@ class _Walk:
     # ------------------------------------------------------------------ contiguity
 
     def contiguity(self, name: str, dim: int, need: int) -> Blame:
-        source = self._source(name, lambda s: self._of(s, dim).contiguity[dim] < need)
+        source = self._source(name, lambda s: self._facts(s, dim).contiguity[dim] < need)
         op = self._next(name)
         if source is not None:
             self.seen.add(name)
@@ -130,15 +130,15 @@ class _Walk:
     def sum_contiguity(self, op: TtgirOp, dim: int, need: int) -> Blame:
         """A sum: the operand that neither stays the same nor steps by one."""
         for name in op.operands[:2]:
-            facts = self._of(name, dim)
+            facts = self._facts(name, dim)
             if facts.contiguity[dim] < need and facts.constancy[dim] < need:
-                others = [n for n in op.operands[:2] if n != name]
-                alone = all(self.is_uniform(op, other, dim) for other in others)
+                other_operands = [n for n in op.operands[:2] if n != name]
+                alone = all(self.is_uniform(op, operand, dim) for operand in other_operands)
                 return self.of_operand(op, name, dim, need, alone=alone)
         moving = [n for n in op.operands[:2] if not self.is_uniform(op, n, dim)]
         if not moving:
             return Blame("repeated", op.results[0], op)
-        if all(self._of(n, dim).constancy[dim] >= need for n in moving):
+        if all(self._facts(n, dim).constancy[dim] >= need for n in moving):
             alone = len(moving) == 1  # neighbours are equal in groups
             return self.of_operand(op, moving[0], dim, need, alone=alone)
         if op.name == "arith.subi" and moving == [op.operands[1]]:
@@ -161,13 +161,13 @@ class _Walk:
     def is_uniform(self, op: TtgirOp, name: str, dim: int) -> bool:
         """Whether an operand of an elementwise operation is the same along a whole dimension."""
         shape = op.result_types[0].shape
-        return not shape or self._of(name, dim).constancy[dim] >= shape[dim]
+        return not shape or self._facts(name, dim).constancy[dim] >= shape[dim]
 
     def product_contiguity(self, op: TtgirOp, dim: int, need: int) -> Blame:
         """A product: the factor that is the same for all neighbours and not known to be 1."""
         a, b = op.operands[:2]
         for moving, factor in ((a, b), (b, a)):
-            facts, steps = self._of(factor, dim), self._of(moving, dim)
+            facts, steps = self._facts(factor, dim), self._facts(moving, dim)
             if facts.constancy[dim] >= need and steps.constancy[dim] < facts.constancy[dim]:
                 if facts.constant == 1:
                     return self.contiguity(moving, dim, need)
@@ -199,15 +199,17 @@ class _Walk:
     def wrapped(self, op: TtgirOp, dim: int, need: int) -> Blame:
         """A remainder or quotient: the range, where it starts, or where it wraps around."""
         a, b = op.operands[:2]
-        ranged, by = self._of(a, dim), self._of(b, dim)
+        ranged, by = self._facts(a, dim), self._facts(b, dim)
         if ranged.contiguity[dim] < need and by.constant != 1:
             return self.of_operand(op, a, dim, need)
         if "div" in op.name:
-            known = by.constant is not None or self._of(op.results[0], dim).constancy[dim] > 1
-            return Blame("shared" if known else "divided", self.scalar(b), op, by.constant)
+            is_shared = (
+                by.constant is not None or self._facts(op.results[0], dim).constancy[dim] > 1
+            )
+            return Blame("shared" if is_shared else "divided", self.scalar(b), op, by.constant)
         if by.constancy[dim] >= need and by.divisibility[dim] < need:
-            found = self.scalar(b)
-            return Blame("wrap", found, op, by.constant)
+            divisor = self.scalar(b)
+            return Blame("wrap", divisor, op, by.constant)
         if ranged.divisibility[dim] < need:
             return self.divisibility(a, dim, need)
         return self._end(op.results[0])
@@ -215,10 +217,10 @@ class _Walk:
     def shifted(self, op: TtgirOp, dim: int, need: int) -> Blame:
         """A shift to the right divides, one to the left multiplies."""
         a, b = op.operands[:2]
-        amount = self._of(b, dim).constant
+        amount = self._facts(b, dim).constant
         if amount is None or not 0 < amount < _LONGEST_SHIFT:
             return self._end(op.results[0])
-        if self._of(a, dim).contiguity[dim] < need:
+        if self._facts(a, dim).contiguity[dim] < need:
             return self.of_operand(op, a, dim, need)
         kind: Kind = "factor" if op.name == "arith.shli" else "shared"
         return Blame(kind, self.scalar(b), op, 1 << amount)
@@ -226,17 +228,17 @@ class _Walk:
     def cleared(self, op: TtgirOp, dim: int, need: int) -> Blame:
         """Bits that are set to zero: the last ones, so that a group of neighbours is one."""
         a, b = op.operands[:2]
-        kept = self._of(b, dim).constant
-        if kept is None or kept >= -1 or -kept & (-kept - 1):
+        mask = self._facts(b, dim).constant
+        if mask is None or mask >= -1 or -mask & (-mask - 1):
             return self._end(op.results[0])
-        if self._of(a, dim).contiguity[dim] < need:
+        if self._facts(a, dim).contiguity[dim] < need:
             return self.of_operand(op, a, dim, need)
-        return Blame("shared", self.scalar(b), op, -kept, factor=self.scalar(b))
+        return Blame("shared", self.scalar(b), op, -mask, factor=self.scalar(b))
 
     def choice(self, op: TtgirOp, dim: int, need: int) -> Blame:
         first = 1 if op.name == "arith.select" else 0
         for name in op.operands[first:]:
-            if self._of(name, dim).contiguity[dim] < need:
+            if self._facts(name, dim).contiguity[dim] < need:
                 return self.of_operand(op, name, dim, need)
         return self._end(op.results[0])
 
@@ -244,7 +246,7 @@ class _Walk:
 
     def divisibility(self, name: str, dim: int, need: int) -> Blame:
         def lacks(s: str) -> bool:
-            return self._of(s, dim).divisibility[dim] < need
+            return self._facts(s, dim).divisibility[dim] < need
 
         source = self._source(name, lacks)
         op = self._next(name)
@@ -264,45 +266,47 @@ class _Walk:
         lacking: list[tuple[int, str, int]] = []
         for k, name in enumerate(op.operands[:2]):
             by = scale if k else 1
-            found = self._of(name, dim).divisibility[dim] * by
-            if found < need:
-                lacking.append((found, name, max(1, need // by)))
-        lacking.sort(key=lambda one: one[0])
+            divisibility = self._facts(name, dim).divisibility[dim] * by
+            if divisibility < need:
+                lacking.append((divisibility, name, max(1, need // by)))
+        lacking.sort(key=lambda operand: operand[0])
         causes: list[Blame] = []
-        for _, name, wanted in lacking:
+        for _, name, operand_need in lacking:
             constant = self.axes.of(name).constant
             if constant is not None:
                 return Blame("shift", name, op, constant)
-            causes.append(self.divisibility(name, dim, wanted))
+            causes.append(self.divisibility(name, dim, operand_need))
         if causes:  # where a number is added, nothing else helps
             return next((cause for cause in causes if cause.kind == "shift"), causes[0])
         # The sum's runs are shorter than asked for: what cuts them cuts the multiples too.
         for name in op.operands[:2]:
-            if 1 < self._of(name, dim).contiguity[dim] < need:
+            if 1 < self._facts(name, dim).contiguity[dim] < need:
                 return self.contiguity(name, dim, need)
         return self._end(op.results[0])
 
     def product_divisibility(self, op: TtgirOp, dim: int, need: int) -> Blame:
         """A product: the factor with the least, where the other does not make up for it."""
         a, b = op.operands[:2]
-        fa, fb = self._of(a, dim), self._of(b, dim)
-        known = {
+        fa, fb = self._facts(a, dim), self._facts(b, dim)
+        divisibilities = {
             name: facts.divisibility[dim] if facts.contiguity[dim] == 1 else 1
             for name, facts in ((a, fa), (b, fb))
         }
         # An argument is easier to change than what it is multiplied with, and so is a number.
-        movable = [n for n in (a, b) if self._of(n, dim).constant is None]
+        movable = [n for n in (a, b) if self._facts(n, dim).constant is None]
         stated = [n for n in movable if is_argument(self.axes, self.scalar(n))]
-        numbers = [n for n in (a, b) if n not in movable and self._of(n, dim).constant != 1]
+        numbers = [n for n in (a, b) if n not in movable and self._facts(n, dim).constant != 1]
         candidates = stated or numbers or movable or [a]
-        worst = min(candidates, key=lambda n: known[n])
-        other = b if worst == a else a
-        return self.divisibility(worst, dim, max(1, need // max(1, min(known[other], need))))
+        worst = min(candidates, key=lambda n: divisibilities[n])
+        other_factor = b if worst == a else a
+        return self.divisibility(
+            worst, dim, max(1, need // max(1, min(divisibilities[other_factor], need)))
+        )
 
     # ------------------------------------------------------------------ constancy
 
     def constancy(self, name: str, dim: int, need: int) -> Blame:
-        source = self._source(name, lambda s: self._of(s, dim).constancy[dim] < need)
+        source = self._source(name, lambda s: self._facts(s, dim).constancy[dim] < need)
         op = self._next(name)
         if source is not None:
             self.seen.add(name)
@@ -317,30 +321,30 @@ class _Walk:
 
     def bits_constancy(self, op: TtgirOp, dim: int, need: int) -> Blame:
         for name in op.operands:
-            if self._of(name, dim).constancy[dim] < need:
+            if self._facts(name, dim).constancy[dim] < need:
                 return self.constancy(name, dim, need)
         return self._end(op.results[0])
 
     def comparison(self, op: TtgirOp, dim: int, need: int) -> Blame:
         """A comparison of a range with a bound: what keeps them from crossing in steps."""
         a, b = op.operands[:2]
-        ranged, bound = (a, b) if self._of(b, dim).constancy[dim] >= need else (b, a)
+        ranged, bound = (a, b) if self._facts(b, dim).constancy[dim] >= need else (b, a)
         steps = _BEFORE_MULTIPLES if ranged == a else _AFTER_MULTIPLES
         if op.attributes.get("predicate") not in steps:
             return Blame("predicate", op.results[0], op)
-        facts = self._of(ranged, dim)
+        facts = self._facts(ranged, dim)
         if facts.contiguity[dim] < need:
             return self.contiguity(ranged, dim, need)
         for name in (bound, ranged):
-            if self._of(name, dim).divisibility[dim] < need:
+            if self._facts(name, dim).divisibility[dim] < need:
                 return self.divisibility(name, dim, need)
         return self._end(op.results[0])
 
 
 def loaded_tile(axes: Axes, value: str) -> TtgirOp | None:
     """The load of a tile that a value rests on, if there is one."""
-    graph, seen, ahead = axes.graph, {value}, [value]
-    while ahead and len(seen) <= _MOST_STEPS:
+    graph, visited, ahead = axes.graph, {value}, [value]
+    while ahead and len(visited) <= _MOST_STEPS:
         name = ahead.pop()
         op = graph.made.get(name)
         if op is not None and name not in graph.merged:
@@ -349,8 +353,8 @@ def loaded_tile(axes: Axes, value: str) -> TtgirOp | None:
             sources = op.operands
         else:
             sources = tuple(graph.sources(name))
-        new = [s for s in sources if s not in seen]
-        seen.update(new)
+        new = [s for s in sources if s not in visited]
+        visited.update(new)
         ahead += new
     return None
 

@@ -45,7 +45,7 @@ _FOLDS: Mapping[str, _Fold] = {
     "arith.minsi": min,
     "arith.maxsi": max,
 }
-_SAME = frozenset(("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast"))
+_INTEGER_CASTS = frozenset(("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast"))
 _LARGEST = 1 << 31  # beyond it a sum may wrap, in what width the file alone knows
 
 
@@ -58,7 +58,7 @@ def folded(op: TtgirOp, operands: Sequence[Facts]) -> int | None:
     if op.name == "arith.constant":
         value = op.attributes.get("value")
         return int(value) if isinstance(value, int) else None
-    if op.name in _SAME:
+    if op.name in _INTEGER_CASTS:
         value = operands[0].constant
         return value if value is not None and 0 <= value < _LARGEST else None
     fold = _FOLDS.get(op.name)

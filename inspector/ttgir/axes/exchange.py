@@ -24,7 +24,7 @@ def rests_on_load(graph: Graph, value: str) -> bool:
 def written_to(graph: Graph, buffer: str) -> list[str]:
     """The tiles in registers that are written to a buffer, or to one that it is a part of."""
     allocated = {op.results[0] for op in _allocations(graph, buffer)}
-    written = [
+    tiles = [
         op.operands[0]
         for op in graph.ops
         if _short(op) == "local_alloc" and op.operands and op.results[0] in allocated
@@ -33,8 +33,8 @@ def written_to(graph: Graph, buffer: str) -> list[str]:
         if _short(op) == "local_store" and len(op.operands) > 1:
             roots = {root.results[0] for root in _allocations(graph, op.operands[1])}
             if not roots.isdisjoint(allocated):
-                written.append(op.operands[0])
-    return written
+                tiles.append(op.operands[0])
+    return tiles
 
 
 def reads_of(graph: Graph, buffer: str) -> list[TtgirOp]:
@@ -73,8 +73,8 @@ def _makers(
     graph: Graph, ahead: Sequence[str], inside: Callable[[TtgirOp], bool] = _is_computation
 ) -> Iterator[TtgirOp]:
     """The operations that values are made by, going back through those that `inside` accepts."""
-    waiting, seen = list(ahead), set(ahead)
-    while waiting and len(seen) <= _MOST_STEPS:
+    waiting, visited = list(ahead), set(ahead)
+    while waiting and len(visited) <= _MOST_STEPS:
         name = waiting.pop()
         op = graph.made.get(name)
         if op is not None and name not in graph.merged:
@@ -82,6 +82,6 @@ def _makers(
             sources = op.operands if inside(op) else ()
         else:
             sources = tuple(graph.sources(name))
-        new = [source for source in sources if source not in seen]
-        seen.update(new)
+        new = [source for source in sources if source not in visited]
+        visited.update(new)
         waiting += new

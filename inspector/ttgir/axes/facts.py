@@ -48,8 +48,8 @@ def product(a: int, b: int) -> int:
 
 def nothing(rank: int) -> Facts:
     """The facts of a value of which nothing is known."""
-    ones = (1,) * max(1, rank)
-    return Facts(ones, ones, ones)
+    all_ones = (1,) * max(1, rank)
+    return Facts(all_ones, all_ones, all_ones)
 
 
 def of_constant(value: int, shape: Sequence[int]) -> Facts:

@@ -66,9 +66,9 @@ class Graph:
         argument = self.carried.get(name)
         if argument is not None:
             return argument.sources
-        found = self.merged.get(name)
-        if found is not None:
-            return found
+        merged_values = self.merged.get(name)
+        if merged_values is not None:
+            return merged_values
         op = self.made.get(name)
         return op.operands if op is not None and op.name in RULES else ()
 
@@ -82,8 +82,8 @@ class Axes:
 
     def of(self, name: str, rank: int = 1) -> Facts:
         """The facts of a value of some rank; of one that was not asked for nothing is known."""
-        found = self.facts.get(name)
-        return found if found is not None and len(found.contiguity) >= rank else nothing(rank)
+        facts = self.facts.get(name)
+        return facts if facts is not None and len(facts.contiguity) >= rank else nothing(rank)
 
 
 def functions(module: TtgirModule) -> list[Graph]:
@@ -100,10 +100,10 @@ def functions(module: TtgirModule) -> list[Graph]:
     return graphs
 
 
-def analyze(graph: Graph, wanted: Iterable[str]) -> Axes:
+def analyze(graph: Graph, names: Iterable[str]) -> Axes:
     """The facts of some values of a function and of all that they rest on."""
-    needed = _needed(graph, wanted)
-    return Axes(graph, _solve(graph, needed))
+    needed_names = _needed_names(graph, names)
+    return Axes(graph, _solve(graph, needed_names))
 
 
 # --------------------------------------------------------------------------- where values come from
@@ -194,10 +194,10 @@ def _while(
 ) -> None:
     passed = next((end.operands[1:] for end in ends if end.name == "scf.condition"), ())
     yields = next((end.operands for end in ends if end.name == "scf.yield"), ())
-    after = [(name,) for name in passed]
-    graph.merged.update(zip(op.results, after, strict=False))
-    before = list(zip(op.operands, yields, strict=False))
-    entries: tuple[Sequence[tuple[str, ...]], ...] = (before, after)
+    after_sources = [(name,) for name in passed]
+    graph.merged.update(zip(op.results, after_sources, strict=False))
+    before_sources = list(zip(op.operands, yields, strict=False))
+    entries: tuple[Sequence[tuple[str, ...]], ...] = (before_sources, after_sources)
     for names, sources in zip(regions, entries, strict=False):
         _enter(graph, op, names, sources)
 
@@ -205,23 +205,23 @@ def _while(
 def _if(
     graph: Graph, op: TtgirOp, regions: Sequence[Sequence[str]], ends: Sequence[TtgirOp]
 ) -> None:
-    either = zip(*(end.operands for end in ends), strict=False)
-    graph.merged.update(zip(op.results, either, strict=False))
+    branch_values = zip(*(end.operands for end in ends), strict=False)
+    graph.merged.update(zip(op.results, branch_values, strict=False))
 
 
 _Connect = Callable[[Graph, TtgirOp, Sequence[Sequence[str]], Sequence[TtgirOp]], None]
 _CONNECT: Mapping[str, _Connect] = {_FOR: _for, _WHILE: _while, _IF: _if}
 
 
-def _needed(graph: Graph, wanted: Iterable[str]) -> set[str]:
-    needed: set[str] = set()
-    waiting = list(wanted)
+def _needed_names(graph: Graph, names: Iterable[str]) -> set[str]:
+    needed_names: set[str] = set()
+    waiting = list(names)
     while waiting:
         name = waiting.pop()
-        if name not in needed:
-            needed.add(name)
+        if name not in needed_names:
+            needed_names.add(name)
             waiting.extend(graph.sources(name))
-    return needed
+    return needed_names
 
 
 # --------------------------------------------------------------------------- solving
@@ -239,12 +239,12 @@ class _Merge:
 _Step = TtgirOp | _Merge
 
 
-def _solve(graph: Graph, needed: set[str]) -> dict[str, Facts]:
+def _solve(graph: Graph, needed_names: set[str]) -> dict[str, Facts]:
     facts: dict[str, Facts] = {}
     for name, argument in graph.carried.items():
-        if name in needed and not argument.sources:
+        if name in needed_names and not argument.sources:
             facts[name] = _entry(argument)
-    steps, loops = _schedule(graph, needed)
+    steps, loops = _schedule(graph, needed_names)
     changed = True
     while changed:
         for step in steps:
@@ -259,12 +259,12 @@ def _solve(graph: Graph, needed: set[str]) -> dict[str, Facts]:
     return facts
 
 
-def _schedule(graph: Graph, needed: set[str]) -> tuple[list[_Step], list[_Merge]]:
+def _schedule(graph: Graph, needed_names: set[str]) -> tuple[list[_Step], list[_Merge]]:
     """Everything to compute in an order in which it can be, and what loops feed back."""
     entering: dict[int, list[_Merge]] = {}
     loops: list[_Merge] = []
     for name, argument in graph.carried.items():
-        if name in needed and argument.sources:
+        if name in needed_names and argument.sources:
             is_index = argument.owner.name == _FOR and argument.index == 0
             merge = _Merge(name, argument.sources, is_index)
             entering.setdefault(argument.owner.index, []).append(merge)
@@ -274,11 +274,11 @@ def _schedule(graph: Graph, needed: set[str]) -> tuple[list[_Step], list[_Merge]
     for op in graph.ops:
         while open_regions and op.depth <= open_regions[-1][0]:
             steps.extend(open_regions.pop()[1])
-        if not needed.isdisjoint(op.results):
+        if not needed_names.isdisjoint(op.results):
             leaving = [
                 _Merge(name, graph.merged[name])
                 for name in op.results
-                if name in needed and name in graph.merged
+                if name in needed_names and name in graph.merged
             ]
             if leaving:
                 open_regions.append((op.depth, leaving))
@@ -304,9 +304,9 @@ def _merge(facts: dict[str, Facts], merge: _Merge) -> bool:
     old = facts.get(merge.name)
     new = old
     for name in merge.sources:
-        found = facts.get(name)
-        if found is not None:
-            new = found if new is None else meet(new, found)
+        source_facts = facts.get(name)
+        if source_facts is not None:
+            new = source_facts if new is None else meet(new, source_facts)
     if new is not None and merge.is_index:
         new = Facts((1,), new.divisibility[:1], (1,))
     if new is None or new == old:
@@ -319,10 +319,10 @@ def _apply(facts: dict[str, Facts], op: TtgirOp) -> None:
     operands: list[Facts] = []
     if op.name in RULES:
         for name in op.operands:
-            found = facts.get(name)
-            if found is None:
+            operand_facts = facts.get(name)
+            if operand_facts is None:
                 return  # computed in a loop that was not gone through yet
-            operands.append(found)
+            operands.append(operand_facts)
     facts[op.results[0]] = facts_after(op, operands)
-    for name, of in zip(op.results[1:], op.result_types[1:], strict=False):
-        facts[name] = nothing(len(of.shape))
+    for name, result_type in zip(op.results[1:], op.result_types[1:], strict=False):
+        facts[name] = nothing(len(result_type.shape))

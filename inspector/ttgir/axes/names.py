@@ -16,7 +16,7 @@ from .blame import is_argument
 from .flow import Axes
 from .variables import delayed_source, is_loop_index, variable
 
-MORE = "…"
+ELLIPSIS = "…"
 LOOP_INDEX = "loop index"
 _ARGUMENT = re.compile(r"%arg(\d+)\Z")
 _DEEPEST = 3
@@ -87,13 +87,13 @@ def _words(axes: Axes, value: str, at: SourceLoc | None, depth: int) -> str:
         if is_loop_index(graph, value):
             return LOOP_INDEX
         source = delayed_source(graph, value)
-        return _words(axes, source, at, depth) if source is not None else MORE
+        return _words(axes, source, at, depth) if source is not None else ELLIPSIS
     if op.name.rpartition(".")[2] in _SHAPES and op.operands:
         return _words(axes, op.operands[0], at, depth)
     if name is not None and _elsewhere(op, at):
         return name
     if depth >= _DEEPEST:
-        return MORE
+        return ELLIPSIS
     return _expression(axes, op, at, depth)
 
 
@@ -104,15 +104,15 @@ def _expression(axes: Axes, op: TtgirOp, at: SourceLoc | None, depth: int) -> st
         text = f"{left} {sign} {right}"
         return f"({text})" if depth else text
     if op.name == "tt.get_program_id":
-        return f"program_id({op.attributes.get('axis', MORE)})"
+        return f"program_id({op.attributes.get('axis', ELLIPSIS)})"
     if op.name == "tt.make_range":
         return f"arange({op.attributes.get('start')}, {op.attributes.get('end')})"
-    return MORE
+    return ELLIPSIS
 
 
 def _elsewhere(op: TtgirOp, at: SourceLoc | None) -> bool:
     """Whether another line of the source than that at `at` makes a value."""
     if op.loc is None or at is None:
         return True
-    here, there = op.loc.in_user_code, at.in_user_code
-    return (here.file, here.line) != (there.file, there.line)
+    own_place, other_place = op.loc.in_user_code, at.in_user_code
+    return (own_place.file, own_place.line) != (other_place.file, other_place.line)

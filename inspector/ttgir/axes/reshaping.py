@@ -5,7 +5,9 @@ from __future__ import annotations
 from ...model import TtgirOp
 
 SPREADS = frozenset(("splat", "broadcast", "expand_dims", "convert_layout", "extsi", "extui"))
-_SAME = frozenset(("convert_layout", "extsi", "extui", "trunci", "broadcast", "index_cast"))
+_DIMENSION_KEEPING = frozenset(
+    ("convert_layout", "extsi", "extui", "trunci", "broadcast", "index_cast")
+)
 
 
 def dimension_before(op: TtgirOp, dim: int) -> int | None:
@@ -13,14 +15,14 @@ def dimension_before(op: TtgirOp, dim: int) -> int | None:
 
     None for other operations, and where the operand has fewer dimensions than that (edited text).
     """
-    through = _before(op, dim)
+    through = _operand_dimension(op, dim)
     rank = len(op.operand_types[0].shape) if op.operand_types else 0
     return None if through is not None and through >= max(rank, 1) else through
 
 
-def _before(op: TtgirOp, dim: int) -> int | None:
+def _operand_dimension(op: TtgirOp, dim: int) -> int | None:
     short = op.name.rpartition(".")[2]
-    if short in _SAME:
+    if short in _DIMENSION_KEEPING:
         return dim
     if short == "splat":
         return -1

@@ -50,24 +50,24 @@ def shift_of(axes: Axes, value: str, depth: int = 0) -> int:
     return shift_of(axes, op.operands[0], depth + 1)
 
 
-def _start(axes: Axes, name: str, dim: int, need: int, seen: set[str]) -> Blame | None:
-    if name in seen:
+def _start(axes: Axes, name: str, dim: int, need: int, visited: set[str]) -> Blame | None:
+    if name in visited:
         return None
-    seen.add(name)
+    visited.add(name)
     graph = axes.graph
     argument = graph.carried.get(name)
     sources = argument.sources if argument is not None else graph.merged.get(name, ())
     op = graph.made.get(name)
     if sources:
-        return _first(axes, [(source, need) for source in sources], dim, seen)
+        return _first(axes, [(source, need) for source in sources], dim, visited)
     if op is None or not op.operands:
         return None
     through = dimension_before(op, dim)
     if through is not None:
-        of = op.operand_types[0]
-        if not of.shape or through < 0 or of.shape[through] == 1:
+        source_type = op.operand_types[0]
+        if not source_type.shape or through < 0 or source_type.shape[through] == 1:
             return _uniform(axes, op.operands[0], need)
-        return _start(axes, op.operands[0], through, need, seen)
+        return _start(axes, op.operands[0], through, need, visited)
     if op.name not in _SUMS:
         return None
     scale = pointee_bytes(op.operand_types[0]) if op.name == "tt.addptr" else 1
@@ -76,20 +76,20 @@ def _start(axes: Axes, name: str, dim: int, need: int, seen: set[str]) -> Blame 
     if not shape:
         return _uniform(axes, name, need)
     parts = list(zip(op.operands[:2], needs, strict=True))
-    for part, wanted in parts:
+    for part, part_need in parts:
         if axes.of(part, dim + 1).constancy[dim] >= shape[dim]:
-            found = _uniform(axes, part, wanted)
-            if found is not None:
-                return found
+            blame = _uniform(axes, part, part_need)
+            if blame is not None:
+                return blame
     moving = [p for p in parts if axes.of(p[0], dim + 1).constancy[dim] < shape[dim]]
-    return _first(axes, moving, dim, seen)
+    return _first(axes, moving, dim, visited)
 
 
-def _first(axes: Axes, values: list[tuple[str, int]], dim: int, seen: set[str]) -> Blame | None:
+def _first(axes: Axes, values: list[tuple[str, int]], dim: int, visited: set[str]) -> Blame | None:
     for name, need in values:
-        found = _start(axes, name, dim, need, seen)
-        if found is not None:
-            return found
+        blame = _start(axes, name, dim, need, visited)
+        if blame is not None:
+            return blame
     return None
 
 

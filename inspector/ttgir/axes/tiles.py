@@ -140,7 +140,7 @@ def tile_of(op: TtgirOp) -> Tile | None:
 def _global_tile(op: TtgirOp, form: _Form) -> Tile | None:
     try:
         where = form.pointer if form.offsets is None else form.offsets
-        of = (
+        tile_type = (
             op.operand_types[where]
             if form.cls == "lds_direct"
             else (op.result_types[0] if form.value is None else op.operand_types[form.value])
@@ -152,24 +152,26 @@ def _global_tile(op: TtgirOp, form: _Form) -> Tile | None:
     if addresses.kind != "tensor" or not addresses.shape:
         return None  # a scalar, or a descriptor
     places = [form.pointer, form.offsets, form.value]
-    after = max(place for place in places if place is not None) + 1
+    mask_start = max(place for place in places if place is not None) + 1
     mask = next(
         (
             name
-            for name, its in zip(op.operands[after:], op.operand_types[after:], strict=False)
-            if its.kind == "tensor" and its.element == "i1"
+            for name, operand_type in zip(
+                op.operands[mask_start:], op.operand_types[mask_start:], strict=False
+            )
+            if operand_type.kind == "tensor" and operand_type.element == "i1"
         ),
         None,
     )
     offsets = None if form.offsets is None else op.operands[form.offsets]
-    element = _pointee(pointer) if form.cls == "lds_direct" else of.element
-    of = TtgirType(of.text, "tensor", element, addresses.shape, addresses.layout)
-    return Tile(op, form.cls, of, element, op.operands[form.pointer], offsets, mask)
+    element = _pointee(pointer) if form.cls == "lds_direct" else tile_type.element
+    tile_type = TtgirType(tile_type.text, "tensor", element, addresses.shape, addresses.layout)
+    return Tile(op, form.cls, tile_type, element, op.operands[form.pointer], offsets, mask)
 
 
-def _pointee(of: TtgirType) -> str:
-    text = of.element if of.kind == "tensor" else of.text
-    return text.partition("<")[2].rpartition(">")[0].partition(",")[0] or of.element
+def _pointee(pointer_type: TtgirType) -> str:
+    text = pointer_type.element if pointer_type.kind == "tensor" else pointer_type.text
+    return text.partition("<")[2].rpartition(">")[0].partition(",")[0] or pointer_type.element
 
 
 def _lds_tile(op: TtgirOp, short: str) -> Tile | None:
@@ -271,7 +273,8 @@ def _global_limits(tile: Tile, axes: Axes, linear: LinearLayout, bits: int) -> L
 def distinct_addresses(facts: Facts, shape: Sequence[int]) -> tuple[int, ...]:
     """How many different addresses lie along each dimension of a tile, at most."""
     return tuple(
-        max(1, size // max(1, same)) for size, same in zip(shape, facts.constancy, strict=False)
+        max(1, size // max(1, constancy))
+        for size, constancy in zip(shape, facts.constancy, strict=False)
     )
 
 

@@ -39,45 +39,45 @@ def facts_after(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     """
     shape = op.result_types[0].shape
     rule = RULES.get(op.name)
-    found = None
+    facts = None
     constant = folded(op, operands)
     if constant is not None:
-        found = of_constant(constant, shape)
+        facts = of_constant(constant, shape)
     elif rule is not None:
         try:
-            found = rule(op, operands)
+            facts = rule(op, operands)
         except (IndexError, ValueError):
-            found = None  # operands of different ranks, e.g. of an edited file
-    if found is None or len(found.contiguity) != max(1, len(shape)):
-        found = nothing(len(shape))
+            facts = None  # operands of different ranks, e.g. of an edited file
+    if facts is None or len(facts.contiguity) != max(1, len(shape)):
+        facts = nothing(len(shape))
     if any(name in op.attributes for name in HINTS):
-        found = _hinted(op, found)
-    return found
+        facts = _hinted(op, facts)
+    return facts
 
 
-def pointee_bytes(of: TtgirType) -> int:
+def pointee_bytes(pointer_type: TtgirType) -> int:
     """Bytes of what a pointer, or each of a tensor of pointers, points to; at least 1."""
-    text = of.element if of.kind == "tensor" else of.text
-    inner = text.partition("<")[2].rpartition(">")[0] or of.element
+    text = pointer_type.element if pointer_type.kind == "tensor" else pointer_type.text
+    inner = text.partition("<")[2].rpartition(">")[0] or pointer_type.element
     bits = element_bits(inner.partition(",")[0])
     return max(1, (bits or 8) // 8)
 
 
-def _hinted(op: TtgirOp, found: Facts) -> Facts:
-    rank = len(found.contiguity)
-    parts = (found.contiguity, found.divisibility, found.constancy)
+def _hinted(op: TtgirOp, facts: Facts) -> Facts:
+    rank = len(facts.contiguity)
+    parts = (facts.contiguity, facts.divisibility, facts.constancy)
     contiguity, divisibility, constancy = (
         _hint(op.attributes.get(name), part, rank) for name, part in zip(HINTS, parts, strict=True)
     )
-    return settled(contiguity, divisibility, constancy, found.constant)
+    return settled(contiguity, divisibility, constancy, facts.constant)
 
 
-def _hint(stated: object, known: tuple[int, ...], rank: int) -> tuple[int, ...]:
+def _hint(stated: object, derived: tuple[int, ...], rank: int) -> tuple[int, ...]:
     if isinstance(stated, int) and stated > 0:
         return (stated,) * rank
     if isinstance(stated, tuple) and len(stated) == rank:
         return tuple(n if isinstance(n, int) and n > 0 else 1 for n in stated)
-    return known
+    return derived
 
 
 # --------------------------------------------------------------------------- arithmetic
@@ -102,8 +102,8 @@ def _add(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
             run = max(run, gcd(a.constancy[d], cb))
         da, db = a.divisibility[d], product(b.divisibility[d], scale)
         if ca > 1 and cb > 1:
-            same = _is_sub(op) and ca == cb  # the differences within a group cancel out
-            by = gcd(da, db) if same else gcd(da, db, 2)
+            cancels = _is_sub(op) and ca == cb  # the differences within a group cancel out
+            by = gcd(da, db) if cancels else gcd(da, db, 2)
         elif ca > 1 or cb > 1:
             by = gcd(da, db, product(run, scale))
         else:
@@ -178,8 +178,8 @@ def _rem(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
 
 
 def _bits(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
-    ones = (1,) * len(operands[0].contiguity)
-    return Facts(ones, ones, tuple(_constancy(operands[0], operands[1])))
+    all_ones = (1,) * len(operands[0].contiguity)
+    return Facts(all_ones, all_ones, tuple(_constancy(operands[0], operands[1])))
 
 
 def _shift_left(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
@@ -200,7 +200,7 @@ def _shift_right(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     return settled((1,) * len(divisibility), divisibility, _constancy(a, b))
 
 
-def _either(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+def _meet_operands(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     return meet(operands[0], operands[1])
 
 
@@ -224,31 +224,31 @@ def _compare(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
         else:
             continue
         constancy[d] = max(constancy[d], run)
-    ones = (1,) * len(shape)
-    return Facts(ones, ones, tuple(constancy))
+    all_ones = (1,) * len(shape)
+    return Facts(all_ones, all_ones, tuple(constancy))
 
 
 def _select(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
-    which, a, b = operands[0], operands[1], operands[2]
-    if which.constant is not None:
-        return a if which.constant else b
+    condition, a, b = operands[0], operands[1], operands[2]
+    if condition.constant is not None:
+        return a if condition.constant else b
     if not op.operand_types[0].shape:
         return meet(a, b)
     contiguity, divisibility, constancy = [], [], []
     for d in range(len(a.contiguity)):
-        run = gcd(a.contiguity[d], b.contiguity[d], which.constancy[d])
+        run = gcd(a.contiguity[d], b.contiguity[d], condition.constancy[d])
         whole = a.contiguity[d] == run and b.contiguity[d] == run
         by = shared_divisibility(a, b, d)
         contiguity.append(run)
         divisibility.append(by if whole else gcd(by, run))
-        constancy.append(gcd(a.constancy[d], b.constancy[d], which.constancy[d]))
+        constancy.append(gcd(a.constancy[d], b.constancy[d], condition.constancy[d]))
     return settled(contiguity, divisibility, constancy)
 
 
 # --------------------------------------------------------------------------- shapes
 
 
-def _same(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+def _first_operand(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     return operands[0]
 
 
@@ -275,8 +275,8 @@ def _expand(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
     # A row of a new dimension is one element: only what divides every element divides it.
     new = min(_each(source, d) for d in range(len(source.contiguity)))
 
-    def with_new(values: tuple[int, ...], one: int) -> tuple[int, ...]:
-        return (*values[:axis], one, *values[axis:])
+    def with_new(values: tuple[int, ...], new_value: int) -> tuple[int, ...]:
+        return (*values[:axis], new_value, *values[axis:])
 
     return settled(
         with_new(source.contiguity, 1),
@@ -334,21 +334,21 @@ def _reshape(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
 
 def _loaded(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     # The same address and the same mask bit give the same value.
-    ones = (1,) * len(operands[0].contiguity)
-    masked = len(operands) > 1 and len(operands[1].constancy) == len(ones)
+    all_ones = (1,) * len(operands[0].contiguity)
+    masked = len(operands) > 1 and len(operands[1].constancy) == len(all_ones)
     constancy = _constancy(operands[0], operands[1]) if masked else operands[0].constancy
-    return Facts(ones, ones, tuple(constancy))
+    return Facts(all_ones, all_ones, tuple(constancy))
 
 
 def _bitcast(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     a = operands[0]
     if op.operand_types[0].kind != "ptr" and "ptr" not in op.operand_types[0].element:
         return a
-    before = pointee_bytes(op.operand_types[0])
-    if before == pointee_bytes(op.result_types[0]):
+    source_bytes = pointee_bytes(op.operand_types[0])
+    if source_bytes == pointee_bytes(op.result_types[0]):
         return a
     divisibility = [
-        by if run == 1 else gcd(by, before)
+        by if run == 1 else gcd(by, source_bytes)
         for by, run in zip(a.divisibility, a.contiguity, strict=True)
     ]
     return settled((1,) * len(divisibility), divisibility, a.constancy, a.constant)
@@ -366,13 +366,13 @@ RULES: Mapping[str, _Rule] = {
     "arith.cmpi": _compare,
     "arith.divsi": _div,
     "arith.divui": _div,
-    "arith.extsi": _same,
-    "arith.extui": _same,
-    "arith.index_cast": _same,
-    "arith.maxsi": _either,
-    "arith.maxui": _either,
-    "arith.minsi": _either,
-    "arith.minui": _either,
+    "arith.extsi": _first_operand,
+    "arith.extui": _first_operand,
+    "arith.index_cast": _first_operand,
+    "arith.maxsi": _meet_operands,
+    "arith.maxui": _meet_operands,
+    "arith.minsi": _meet_operands,
+    "arith.minui": _meet_operands,
     "arith.muli": _mul,
     "arith.ori": _bits,
     "arith.remsi": _rem,
@@ -382,7 +382,7 @@ RULES: Mapping[str, _Rule] = {
     "arith.shrsi": _shift_right,
     "arith.shrui": _shift_right,
     "arith.subi": _add,
-    "arith.trunci": _same,
+    "arith.trunci": _first_operand,
     "arith.xori": _bits,
     "tt.addptr": _add,
     "tt.bitcast": _bitcast,
@@ -393,7 +393,7 @@ RULES: Mapping[str, _Rule] = {
     "tt.reshape": _reshape,
     "tt.splat": _splat,
     "tt.trans": _transpose,
-    "ttg.convert_layout": _same,
-    "triton_gpu.convert_layout": _same,
+    "ttg.convert_layout": _first_operand,
+    "triton_gpu.convert_layout": _first_operand,
     "ub.poison": _poison,
 }

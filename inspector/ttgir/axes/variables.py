@@ -50,9 +50,9 @@ def variable(graph: Graph, value: str) -> str | None:
     """
     if graph.variables is None:
         graph.variables = _variables(graph)
-    known = graph.variables.get(value)
-    if known is not None:
-        return known
+    variable_name = graph.variables.get(value)
+    if variable_name is not None:
+        return variable_name
     carried = graph.carried.get(value)
     if carried is not None and carried.owner.name == "scf.while":
         return _stem(value, _stems(graph))  # Triton names these itself
@@ -97,18 +97,18 @@ def _argument_of(graph: Graph, result: str) -> str:
     return str(regions[0][place]) if place < len(regions[0]) else ""
 
 
-def _rests_on(graph: Graph, value: str, other: str) -> bool:
-    seen, ahead = {value}, [value]
-    while ahead and len(seen) <= _MOST_STEPS:
+def _rests_on(graph: Graph, value: str, root: str) -> bool:
+    visited, ahead = {value}, [value]
+    while ahead and len(visited) <= _MOST_STEPS:
         name = ahead.pop()
         op = graph.made.get(name)
         inputs = op.operands if op is not None and name not in graph.merged else graph.sources(name)
-        if other in inputs:
+        if root in inputs:
             return True
-        new = [source for source in inputs if source not in seen]
-        seen.update(new)
+        new = [source for source in inputs if source not in visited]
+        visited.update(new)
         ahead += new
-    return len(seen) > _MOST_STEPS
+    return len(visited) > _MOST_STEPS
 
 
 # --------------------------------------------------------------------------- positions
@@ -121,7 +121,9 @@ def _variables(graph: Graph) -> Mapping[str, str]:
         module = parse_ttgir(graph.before, "TTIR")
     except KinspectError:
         return {}  # an edited file
-    wholes = {whole for before in functions(module) for whole in _outermost(before).values()}
+    wholes = {
+        whole for ttir_graph in functions(module) for whole in _outermost(ttir_graph).values()
+    }
     return {value: whole[0][0] for value, whole in _outermost(graph).items() if whole in wholes}
 
 
@@ -172,10 +174,16 @@ def _parts(graph: Graph, of_loops: set[SourceLoc]) -> frozenset[str]:
 
 def _is_inside(maker: TtgirOp, user: TtgirOp) -> bool:
     """Whether a value begins no earlier than its user, in the function that both stand in."""
-    for own in _frames(maker.loc):
-        for other in _frames(user.loc):
-            if own.file == other.file and own.inlined_at == other.inlined_at:
-                return (own.line, own.column or 0) >= (other.line, other.column or 0)
+    for maker_frame in _frames(maker.loc):
+        for user_frame in _frames(user.loc):
+            if (
+                maker_frame.file == user_frame.file
+                and maker_frame.inlined_at == user_frame.inlined_at
+            ):
+                return (maker_frame.line, maker_frame.column or 0) >= (
+                    user_frame.line,
+                    user_frame.column or 0,
+                )
     return False
 
 
