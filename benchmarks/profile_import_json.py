@@ -14,9 +14,10 @@ import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
+
+from msgspec.structs import replace
 
 ROOT = Path(__file__).parent.parent
 AIM_SECONDS = 120.0  # for a gigabyte, on one core

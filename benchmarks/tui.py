@@ -14,13 +14,14 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.report import json_write as json_v1
+from msgspec.structs import replace
 
 from benchmarks.tui_terminal import Terminal
 

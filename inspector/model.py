@@ -1,7 +1,8 @@
 """The vocabulary: every value that passes from one room to the next.
 
-Frozen, slotted dataclasses and nothing else. No behaviour beyond trivial derived properties, no
-imports from the rest of the project. `None` always means *unknown*, never zero.
+Frozen structs, whose classes are made in a fiftieth of the time that dataclasses take, and nothing
+else. No behaviour beyond trivial derived properties, no imports from the rest of the project.
+`None` always means *unknown*, never zero.
 
 Line numbers count from 1. Sizes are bytes, widths of memory accesses are bits per lane, register
 counts are 32-bit registers per lane (VGPR, AGPR) or per wave (SGPR).
@@ -10,9 +11,10 @@ counts are 32-bit registers per lane (VGPR, AGPR) or per wave (SGPR).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 Origin = Literal["compiler", "derived", "estimated", "measured"]
 """Where a figure comes from: read off the compiler's output, computed from what was read, resting
@@ -28,8 +30,7 @@ LIBRARY_CODE = ("/triton/language/", "/triton/experimental/", "/include/hip/", "
 """Parts of paths that mark library code, which users read but do not write."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLoc:
+class SourceLoc(Struct, frozen=True):
     """A position in the user's source; `inlined_at` is the call site it was inlined into."""
 
     file: str
@@ -66,8 +67,7 @@ class SourceLoc:
 # --------------------------------------------------------------------------- what to compile
 
 
-@dataclass(frozen=True, slots=True)
-class Assumption:
+class Assumption(Struct, frozen=True):
     """An answer that a script got to what nobody knows, before it launched a kernel.
 
     Args:
@@ -83,8 +83,7 @@ class Assumption:
     explored: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """One specialisation of one kernel for one target: TTIR + options + target.
 
     `ttir` is the whole input of the compile: nothing of the user's code is needed after capture.
@@ -128,8 +127,7 @@ class Variant:
     stage: str = "ttir"  # of the text in `ttir`: "ttgir" where only that was saved
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(Struct, frozen=True):
     """One file the compiler made. `kind` is ttir, ttgir, llir, amdgcn, hsaco, metadata, passes or
     stderr.
     """
@@ -143,8 +141,7 @@ class Artifact:
 # --------------------------------------------------------------------------- ISA
 
 
-@dataclass(frozen=True, slots=True)
-class OpInfo:
+class OpInfo(Struct, frozen=True):
     """What the mnemonic table says of one mnemonic.
 
     Args:
@@ -160,8 +157,7 @@ class OpInfo:
     traits: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(Struct, frozen=True):
     """One machine instruction as it stands in the file.
 
     `cls` is `op.cls` unless the operands or comment say more (a `buffer_load ... lds` is
@@ -179,8 +175,7 @@ class Instruction:
     address: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """A basic block: instructions `start:stop` of its function."""
 
     index: int
@@ -191,8 +186,7 @@ class Block:
     predecessors: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """A cycle of the control flow. Its blocks include those of the loops nested in it.
 
     A natural loop as a rule. An `irreducible` one can be entered at several blocks: `header` is the
@@ -213,8 +207,7 @@ class Loop:
 UnreadKind = Literal["words", "lines", "include", "condition", "expansion", "preprocessor", "jump"]
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
+class Unread(Struct, frozen=True):
     """A part of the code that was not read, or where the flow could not be followed.
 
     Where there is one, nothing may be concluded from what was *not* seen: counts of instructions
@@ -236,8 +229,7 @@ class Unread:
     lines: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
+class Resources(Struct, frozen=True):
     """What a file states of one kernel, unaltered, each field named for where it stands.
 
     Every field is None where the file does not say. `disagreements` names figures that two places
@@ -271,8 +263,7 @@ class Resources:
     disagreements: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(Struct, frozen=True):
     """The code of one symbol: a kernel (`is_kernel`) or a device function it calls."""
 
     name: str
@@ -294,8 +285,7 @@ class Function:
         return all(one.kind == "jump" for one in self.unread)
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """One assembly text, disassembly or code object.
 
     `arch` is the gfx name, `features` its suffixes (`xnack+`, `sramecc-`). `form` is `asm` for
@@ -318,8 +308,7 @@ class Program:
 # --------------------------------------------------------------------------- TTGIR
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """A layout attribute, structured. `kind` drops the dialect: `blocked`, `linear`, `slice`,
     `dot_op`, `amd_mfma`, `amd_wmma`, `swizzled_shared`, `padded_shared`, `amd_rotating_shared`,
     ... `parent` is set for slice and dot_op. Unknown kinds keep their text and parsed params.
@@ -332,8 +321,7 @@ class Layout:
     parent: Layout | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TtgirType:
+class TtgirType(Struct, frozen=True):
     """A type. `kind` is tensor, memdesc, ptr, scalar, token, tensordesc, function or unknown."""
 
     text: str
@@ -343,8 +331,7 @@ class TtgirType:
     layout: Layout | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TtgirOp:
+class TtgirOp(Struct, frozen=True):
     """One operation. `depth` counts enclosing regions; `parent` is the index of the op that owns
     the enclosing region, in `TtgirModule.ops`.
     """
@@ -362,8 +349,7 @@ class TtgirOp:
     parent: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TtgirModule:
+class TtgirModule(Struct, frozen=True):
     """A TTIR or TTGIR file: module attributes with the dialect prefix dropped (`num-warps`)."""
 
     attributes: Mapping[str, Any]
@@ -376,8 +362,7 @@ class TtgirModule:
 # --------------------------------------------------------------------------- figures
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """A figure with its unit and origin. `note` says why a value is None or what it rests on."""
 
     name: str
@@ -411,8 +396,7 @@ def text_of(metrics: Mapping[str, Metric], name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-@dataclass(frozen=True, slots=True)
-class MetricSpec:
+class MetricSpec(Struct, frozen=True):
     """One entry of the metrics catalogue. `name` may end in `.*` for a family."""
 
     name: str
@@ -422,8 +406,7 @@ class MetricSpec:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryOp:
+class MemoryOp(Struct, frozen=True):
     """One memory access of the kernel: `bits` per lane, None where it has no fixed width."""
 
     line: int
@@ -436,8 +419,7 @@ class MemoryOp:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """One operation of the TTGIR that moves a tile to or from memory, and why it is that wide.
 
     Widths are bits per lane. Everything that the TTGIR does not tell is None.
@@ -485,8 +467,7 @@ class Access:
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LdsBuffer:
+class LdsBuffer(Struct, frozen=True):
     """A buffer that the TTGIR puts into LDS.
 
     Args:
@@ -515,8 +496,7 @@ class LdsBuffer:
     at_peak: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SpillSlot:
+class SpillSlot(Struct, frozen=True):
     """A place in scratch memory where the compiler parks a value.
 
     Args:
@@ -536,8 +516,7 @@ class SpillSlot:
     source: tuple[SourceLoc, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WaitOp:
+class WaitOp(Struct, frozen=True):
     """One counter of one wait instruction: it waits until `counter` <= `n`.
 
     The verdict and what follows it are None where the target is unknown. `missing` stands at an
@@ -559,8 +538,7 @@ class WaitOp:
     slack_cycles: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredLine:
+class MeasuredLine(Struct, frozen=True):
     """What a profiler measured of one instruction, on its line of the assembly (1-based).
 
     Cycles are shader clocks summed over the traced waves (thread trace); samples are counts of PC
@@ -582,8 +560,7 @@ class MeasuredLine:
     reasons: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class LoopReport:
+class LoopReport(Struct, frozen=True):
     """A loop with its per-iteration metrics."""
 
     id: str
@@ -599,8 +576,7 @@ class LoopReport:
     irreducible: bool = False  # it can be entered at several places
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(Struct, frozen=True):
     """Where a finding points: a line of an artifact (`amdgcn`, `ttgir`) or of the source."""
 
     kind: str
@@ -609,8 +585,7 @@ class Location:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Trials:
+class Trials(Struct, frozen=True):
     """What came of a rule's fix on real kernels that were changed and compiled again.
 
     Args:
@@ -637,8 +612,7 @@ class Trials:
         return f"tried: helped {self.helped} of {self.count}{worse}"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """What a rule has to say of a kernel, with its evidence.
 
     `tried` is what came of the fix on other kernels; None where the rule's author does not say.
@@ -662,8 +636,7 @@ class Finding:
         return f"{self.fix.rstrip()} ({self.tried.summary})"
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """One gfx target's limits, from `machines/<arch>.yaml`.
 
     Register totals are 32-bit registers per SIMD and lane for the given wave size. LDS figures are
@@ -713,8 +686,7 @@ class Machine:
 # --------------------------------------------------------------------------- reports
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorRecord:
+class ErrorRecord(Struct, frozen=True):
     """A kernel or file that could not be reported, and at which stage it failed.
 
     `output` is the end of what the user's own code printed, where that may explain it. `unlike` is
@@ -738,8 +710,7 @@ LaunchOrigin = Literal["typed", "triton", "file", "largest"]
 `largest` is the most that the kernel allows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(Struct, frozen=True):
     """What one kernel asks of a CU.
 
     Args:
@@ -784,8 +755,7 @@ class Demand:
         return "typed" in (self.lds_from, self.waves_from)
 
 
-@dataclass(frozen=True, slots=True)
-class KernelReport:
+class KernelReport(Struct, frozen=True):
     """Everything known of one kernel variant."""
 
     id: str
@@ -814,8 +784,7 @@ class KernelReport:
         return all(one.kind == "jump" for one in self.unread)
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """The result of one run: what the renderers take.
 
     `notes` are about the run as a whole: configurations left out, modules stood in for.

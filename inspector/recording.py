@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from .model import ErrorRecord, KernelReport, MeasuredLine, Metric
 
@@ -21,8 +22,7 @@ NONE = -1
 """Stands for "not recorded" in columns of integers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(Struct, frozen=True):
     """A device as the profiler describes it. `key` is how dispatches name it: its node id."""
 
     key: str
@@ -40,8 +40,7 @@ class Agent:
     memory_bytes_per_s: float | None = None  # peak, only where the recording itself states it
 
 
-@dataclass(frozen=True, slots=True)
-class KernelShape:
+class KernelShape(Struct, frozen=True):
     """What tells one kernel's dispatches from another's, as recorded: quirks are still in it.
 
     `process` and `kernel_id` hold within one process of one pass alone.
@@ -64,8 +63,7 @@ class KernelShape:
     wave_size: int | None = None
 
 
-@dataclass(slots=True)
-class Dispatches:
+class Dispatches(Struct):
     """Dispatches as columns; the row number is a dispatch's identity in the recording."""
 
     shape: array[int] = field(default_factory=lambda: array("i"))  # into Recording.shapes
@@ -79,8 +77,7 @@ class Dispatches:
         return len(self.shape)
 
 
-@dataclass(slots=True)
-class CounterValues:
+class CounterValues(Struct):
     """Counter values as columns: of which dispatch (row), which counter, how much."""
 
     dispatch: array[int] = field(default_factory=lambda: array("i"))
@@ -91,8 +88,7 @@ class CounterValues:
         return len(self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class CodeObject:
+class CodeObject(Struct, frozen=True):
     """A code object that a process loaded; `path` where its bytes lie, if they were saved."""
 
     id: int
@@ -103,8 +99,7 @@ class CodeObject:
     path: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where samples or traced cycles fell: by address in a code object, or by text alone.
 
     `offset` is the address in the code object's file (its virtual address, not the loaded one).
@@ -118,8 +113,7 @@ class Place:
     comment: str | None = None  # "file:line" where the profiler had line information
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(Struct, frozen=True):
     """PC samples at one place. `reasons` are why it was not issued, by the profiler's words."""
 
     place: Place
@@ -130,8 +124,7 @@ class Samples:
     lanes: float | None = None  # mean number of active lanes
 
 
-@dataclass(frozen=True, slots=True)
-class Traced:
+class Traced(Struct, frozen=True):
     """What a thread trace (ATT) says of one instruction, summed over traced waves; shader clocks.
 
     `latency` is stall and issue time (gfx9), or stall and execution time (gfx10 and newer); `stall`
@@ -146,8 +139,7 @@ class Traced:
     idle: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class WaveSpan:
+class WaveSpan(Struct, frozen=True):
     """A traced wave: where it ran and from when to when, shader clocks."""
 
     engine: int
@@ -158,8 +150,7 @@ class WaveSpan:
     end: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadTrace:
+class ThreadTrace(Struct, frozen=True):
     """A thread trace of one dispatch."""
 
     path: str
@@ -172,8 +163,7 @@ class ThreadTrace:
     peak_waves_per_cu: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One reading of the program: a pass of counters, a trace; or an imported folder or file."""
 
     name: str
@@ -184,8 +174,7 @@ class Part:
     status: Literal["complete", "failed", "killed", "timeout", "imported"] = "imported"
 
 
-@dataclass(frozen=True, slots=True)
-class TopKernel:
+class TopKernel(Struct, frozen=True):
     """A line of a profiler's own summary, where it kept no dispatches."""
 
     name: str
@@ -197,8 +186,7 @@ class TopKernel:
     agent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(Struct, frozen=True):
     """Copies or fills of memory of one kind: no kernels, and in none of their times."""
 
     name: str  # such as "host to device", or as the profiler calls it
@@ -206,8 +194,7 @@ class Transfer:
     total_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """Everything that was read of a run. `errors` name what could not be read of it."""
 
     path: str
@@ -231,8 +218,7 @@ class Recording:
 # --------------------------------------------------------------------------- results
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """How a figure is distributed over dispatches."""
 
     count: int
@@ -246,8 +232,7 @@ class Spread:
 Verdict = Literal["exact", "likely", "ambiguous", "none"]
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """Which analysed kernels a measured one may be.
 
     `exact`: its code object is known to be the same; `likely`: one kernel agrees in everything that
@@ -259,8 +244,7 @@ class Match:
     reasons: tuple[str, ...]  # what agreed, or what kept each candidate out
 
 
-@dataclass(frozen=True, slots=True)
-class KernelProfile:
+class KernelProfile(Struct, frozen=True):
     """One kernel in one specialisation, as measured.
 
     Figures are over the dispatches that are neither warm-up nor left out (`counted`).
@@ -286,8 +270,7 @@ class KernelProfile:
     passes: int = 1  # runs of the program that its counters took
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """A run, read, grouped and joined: what the renderers take.
 
     `reports` are the static reports it was joined to, measured metrics and lines added where the

@@ -8,10 +8,11 @@ the rules are known.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct, field
 
 from .errors import KinspectError
 
@@ -23,8 +24,7 @@ Limit = int | float | str
 """A budget: a number is the most that is allowed; a text is a comparison, `>= 2`."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelSettings:
+class KernelSettings(Struct, frozen=True):
     """One `[[tool.kinspect.kernel]]`: what holds for the kernels that it matches.
 
     Args:
@@ -48,8 +48,7 @@ class KernelSettings:
     budget: Mapping[str, Limit] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """What a project has settled; None where it says nothing.
 
     Args:

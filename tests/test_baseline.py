@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from kinspect.inspector.lint import baseline as baselines
 from kinspect.inspector.lint.baseline import EMPTY, Baseline, Entry, compare, updated
 from kinspect.inspector.lint.results import CheckedKernel
 from kinspect.inspector.model import Finding
+from msgspec.structs import replace
 
 RULES = frozenset({"R1", "R2"})
 

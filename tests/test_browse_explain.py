@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from kinspect.inspector.model import (
     SpillSlot,
 )
 from kinspect.inspector.pipeline.analysis import Context, analyze_text, catalogue, recommended_pack
+from msgspec.structs import replace
 
 DATA = Path(__file__).parent / "data" / "isa"
 ATTEND = DATA / "attend.triton39.gfx90a.amdgcn"

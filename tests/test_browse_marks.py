@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from kinspect.inspector.isa.waitflow.counts import outstanding_counts
 from kinspect.inspector.isa.waits import decode
 from kinspect.inspector.model import Finding, Function, Instruction, KernelReport, Location
 from kinspect.inspector.pipeline.analysis import Context, analyze_text, recommended_pack
+from msgspec.structs import replace
 
 DATA = Path(__file__).parent / "data" / "isa"
 COMPILED = sorted(p for p in DATA.glob("*.[as]*") if "handwritten" not in p.name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.explain.code.texts import TEXTS, lines_of, texts_of, texts_of_file
 from kinspect.inspector.model import Artifact, KernelReport, SourceLoc, Variant
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from msgspec.structs import replace
 
 DATA = Path(__file__).parent / "data"
 ISA = DATA / "isa" / "attend.triton39.gfx950.amdgcn"

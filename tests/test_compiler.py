@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from kinspect.inspector.compile.pool import (
 from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Variant
+from msgspec.structs import replace
 
 # One worker: what the fixtures compile would else be compiled by each.
 pytestmark = pytest.mark.xdist_group("compiler")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,6 +30,7 @@ from kinspect.inspector.model import (
     SourceLoc,
     Variant,
 )
+from msgspec.structs import replace
 
 NONE = Tolerances({})
 MIRRORED = {"regression": "improvement", "improvement": "regression"}

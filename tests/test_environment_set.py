@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -19,6 +18,7 @@ from kinspect.inspector.host.env.changing import Outcome, Step, apply, planned_r
 from kinspect.inspector.host.env.host import Host, User
 from kinspect.inspector.host.env.ledger import Ledger, ledger
 from kinspect.inspector.host.env.settings import command, plan
+from msgspec.structs import replace
 
 Tool = Callable[..., "CompletedProcess[str]"]
 
@@ -28,8 +28,7 @@ NUMA = "/proc/sys/kernel/numa_balancing"
 BOOT = "/proc/sys/kernel/random/boot_id"
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel(Host):
+class Kernel(Host, frozen=True):
     """A host whose kernel behaves as amdgpu does: clocks are entered, then committed."""
 
     refused: tuple[str, ...] = ()
@@ -124,8 +123,7 @@ def test_set_and_reset(kernel: Kernel, book: Ledger) -> None:
 def test_what_was_there_is_kept_before_anything_is_changed(kernel: Kernel, book: Ledger) -> None:
     seen: list[bool] = []
 
-    @dataclass(frozen=True, slots=True)
-    class Watching(Kernel):
+    class Watching(Kernel, frozen=True):
         def write(self, place: str, text: str) -> None:
             seen.append(book.path.exists() and kernel.text(NUMA) == "1")
             Kernel.write(self, place, text)

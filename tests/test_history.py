@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from kinspect.inspector.bench.history.store import (
 )
 from kinspect.inspector.bench.suite.results import Bench, Gpu, Other, Timed
 from kinspect.inspector.errors import KinspectError
+from msgspec.structs import replace
 
 CASE = {"name": "small", "M": 64, "N": 64, "K": 128, "atol": 0.1}
 TIMED = Timed(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import lxml.html
@@ -17,6 +16,7 @@ from kinspect.inspector.formats.stalls import stalls
 from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Report, SourceLoc
 from kinspect.inspector.pipeline import analysis
 from kinspect.inspector.pipeline.analysis import Context, Overrides
+from msgspec.structs import replace
 from profiles import kernel, measured, profile
 
 ISA = Path(__file__).parent / "data" / "isa" / "attend.triton39.gfx950.amdgcn"

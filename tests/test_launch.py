@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.metrics import launch, registers
 from kinspect.inspector.metrics.subject import Facts, Subject
 from kinspect.inspector.model import Function, Metric
+from msgspec.structs import replace
 
 LLC, MC = shutil.which("llc-22"), shutil.which("llvm-mc-22")
 ARCHES = ("gfx906", "gfx942", "gfx1100", "gfx1201")

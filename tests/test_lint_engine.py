@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec.structs
 import pytest
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.lint.catalogue import Catalogue
@@ -266,7 +266,7 @@ def test_other_kernel_rules_point_at_the_kernel() -> None:
     rules = pack(rule(scope="kernel", require="vgpr_count < 100", message="many"))
     found = one(evaluate(rules, kernel({"vgpr_count": 130})))
     assert [(at.kind, at.line, at.file) for at in found.locations] == [("source", 8, "k.py")]
-    nowhere = dataclasses.replace(kernel({"vgpr_count": 130}), source=None)
+    nowhere = msgspec.structs.replace(kernel({"vgpr_count": 130}), source=None)
     assert one(evaluate(rules, nowhere)).locations == ()
 
 
@@ -455,7 +455,7 @@ def test_files(tmp_path: Path) -> None:
 def test_importing_the_engine_stays_cheap() -> None:
     code = (
         "import sys; import kinspect.inspector.lint.engine; "
-        "print(sorted({'msgspec', 'difflib', 'importlib.resources', 'torch', 'triton', 'rich'}"
+        "print(sorted({'difflib', 'importlib.resources', 'torch', 'triton', 'rich'}"
         " & set(sys.modules)))"
     )
     done = subprocess.run(
@@ -515,7 +515,7 @@ def test_of_waits_only_the_same_lines_are_superseded() -> None:
     closer = named("T2", scope="wait", require="wait.slack >= 4", message='"{matches} waits"')
     close = close.replace("  fix:", "  superseded_by: [T2]\n  fix:")
     waits = (wait(110, 2), wait(120, 3), wait(130, 6))
-    report = dataclasses.replace(kernel(loops=[loop(count__mfma=1)]), waits=waits)
+    report = msgspec.structs.replace(kernel(loops=[loop(count__mfma=1)]), waits=waits)
     found = evaluate(parse_pack(close + closer, "t.yaml", WAITS), report)
     lines = {f.rule: [at.line for at in f.locations if at.kind == "amdgcn"] for f in found}
     assert lines == {"T1": [130], "T2": [110, 120]}

@@ -11,7 +11,6 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType
@@ -34,6 +33,7 @@ from kinspect.inspector.lint.results import CheckedKernel, LintReport, Suppresse
 from kinspect.inspector.model import ErrorRecord, Finding, Location, SourceLoc
 from kinspect.inspector.printable import printable_columns
 from lxml import etree
+from msgspec.structs import replace
 
 HERE = Path(__file__).parent
 DATA = HERE / "data"

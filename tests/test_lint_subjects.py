@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,6 +30,7 @@ from kinspect.inspector.model import (
     SpillSlot,
     WaitOp,
 )
+from msgspec.structs import replace
 
 CATALOGUE = Catalogue.of(specs(), [*CLASSES, *COUNTERS])
 
@@ -140,7 +140,7 @@ def access(lines: tuple[int, ...], **changes: object) -> Access:
         reason="stride_ak is not known to be 1",
         fix="make stride_ak a constexpr",
     )
-    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+    return replace(made, **changes)  # type: ignore[arg-type]
 
 
 def one(found: tuple[Finding, ...]) -> Finding:
@@ -215,7 +215,7 @@ def test_waits_outside_of_hot_loops_are_left_out_unless_asked_for() -> None:
 
 
 def test_one_mnemonic_of_two_widths() -> None:
-    ops = [dataclasses.replace(op(110 + i, bits), mnemonic="x") for i, bits in enumerate((128, 8))]
+    ops = [replace(op(110 + i, bits), mnemonic="x") for i, bits in enumerate((128, 8))]
     assert isa_lines(one(evaluate(pack(), kernel([loop("L0")], ops)))) == [111]
 
 
@@ -269,7 +269,7 @@ def test_of_two_accesses_at_one_line_the_one_of_the_instructions_class() -> None
 def test_the_users_line_not_the_librarys() -> None:
     call = SourceLoc("k.py", 30)
     inlined = SourceLoc("/lib/triton/language/standard.py", 43, 1, inlined_at=call)
-    ops = [dataclasses.replace(op(110, 16), source=inlined)]
+    ops = [replace(op(110, 16), source=inlined)]
     found = one(evaluate(pack(), kernel([loop("L0")], ops)))
     assert [(at.file, at.line) for at in found.locations if at.kind == "source"] == [("k.py", 30)]
 

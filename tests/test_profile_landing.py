@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from kinspect.inspector.recording import (
     ThreadTrace,
     Traced,
 )
+from msgspec.structs import replace
 
 ASM = Path(__file__).parent / "data" / "small_gfx942.s"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import lxml.html
@@ -20,6 +19,7 @@ from kinspect.inspector.profile.builder import Builder
 from kinspect.inspector.profile.profile import analyse, is_impossible
 from kinspect.inspector.recording import KernelShape, Part, Profile, Recording, TopKernel
 from kinspect.tui.screens.profile.lines import columns, of_profile
+from msgspec.structs import replace
 from profiles import ATTEND, kernel, profile, spread
 
 LONG = "void scale<" + "float, " * 40 + "int>(float*)"

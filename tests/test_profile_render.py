@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -13,6 +12,7 @@ from kinspect.inspector.compare.profiles import compare
 from kinspect.inspector.explain import profile_view
 from kinspect.inspector.formats import profile_diff, profile_json, profile_text, timeline
 from kinspect.inspector.recording import Match, TopKernel
+from msgspec.structs import replace
 from profiles import ATTEND, COPY, MI300X, TRIED, kernel, measured, profile, spread
 
 SCHEMA = Path(__file__).parent.parent / "inspector" / "formats" / "profile.schema.json"

@@ -7,7 +7,6 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from kinspect.inspector.profile.running import run as profile_run
 from kinspect.inspector.profile.running.manifest import Manifest
 from kinspect.inspector.profile.running.run import Request, run_recording
 from kinspect.inspector.recording import Recording
+from msgspec.structs import replace
 
 STAND_IN = Path(__file__).parent / "fake_rocprofv3.py"
 GEMM = "import fake_rocprofv3 as gpu\ngpu.launch('matmul_kernel', 5, vgpr=128)\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from kinspect.inspector.profile.builder import Builder
 from kinspect.inspector.profile.join import bare_name, hashes, match
 from kinspect.inspector.profile.profile import joined, profile
 from kinspect.inspector.recording import Agent, CodeObject, KernelProfile, KernelShape, Match, Part
+from msgspec.structs import replace
 
 MI300X = Agent("4", arch="gfx942", product="AMD Instinct MI300X")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +41,7 @@ from kinspect.inspector.profile.placing.loop_costs import (
 from kinspect.inspector.profile.placing.sums import position
 from kinspect.inspector.profile.reading import read
 from kinspect.inspector.recording import Place, Samples, Traced
+from msgspec.structs import replace
 
 # One worker: what the fixtures compile would else be compiled by each.
 pytestmark = pytest.mark.xdist_group("rocprof_lines")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import catalogue as rule_catalogue
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from msgspec.structs import replace
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "rules" / "fixtures"

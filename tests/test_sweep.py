@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from kinspect.inspector.compare.sweep.table import Sweep
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.pipeline.jobs import Request
+from msgspec.structs import replace
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.xdist_group("sweep")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from kinspect.inspector.compare.sweep.pareto import front, objectives_of
 from kinspect.inspector.compare.sweep.table import Point, Row, sort_key, sorted_lines, tables_of
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Variant
+from msgspec.structs import replace
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ from kinspect.inspector.model import ErrorRecord, SourceLoc, Variant
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.capturing import variants_of
 from kinspect.inspector.pipeline.jobs import Request
+from msgspec.structs import replace
 
 pytest.importorskip("triton")
 KERNELS = Path(__file__).parent / "data" / "guest_kernels.py"

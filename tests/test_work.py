@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from kinspect.inspector.compare.diff.tolerances import Tolerances
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from msgspec.structs import replace
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.xdist_group("work")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from kinspect.inspector.model import (
@@ -15,6 +14,7 @@ from kinspect.inspector.model import (
     SourceLoc,
     Variant,
 )
+from msgspec.structs import replace
 
 FILE = "/src/gemm.py"
 BROKEN = ErrorRecord(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from msgspec import Struct
 from textual._context import active_message_pump
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
@@ -38,8 +38,7 @@ _FIRST_LOOK = 0.15
 """Seconds that the first page has for itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(Struct, frozen=True):
     """What the application begins with.
 
     Attributes:

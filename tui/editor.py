@@ -10,10 +10,10 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from msgspec import Struct
 from textual.app import App, SuspendNotSupported
 
 from ..inspector.errors import KinspectError
@@ -38,8 +38,7 @@ def _option(file: str, line: int) -> list[str]:
     return ["--line", str(line), file]
 
 
-@dataclass(frozen=True, slots=True)
-class _Style:
+class _Style(Struct, frozen=True):
     """How a kind of editors wants the line, and whether it has a window of its own."""
 
     arguments: Callable[[str, int], list[str]]
@@ -72,8 +71,7 @@ _STYLE_OF: Mapping[str, _Style] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """What is to be run.
 
     Attributes:

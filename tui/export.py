@@ -8,10 +8,11 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
@@ -35,8 +36,7 @@ FORMATS: Mapping[str, str] = {
 PICTURES = frozenset({".svg", ".html"})
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """A screen as it was at one moment.
 
     Attributes:

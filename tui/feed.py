@@ -16,9 +16,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+from msgspec import Struct
 
 from ..inspector.model import ErrorRecord
 from ..inspector.pipeline.events import Failed, Happening
@@ -30,8 +31,7 @@ GRACE_SECONDS = 8.0
 _TAIL_BYTES = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """Nothing more will come."""
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pickle
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ..inspector.errors import KinspectError
 from ..inspector.model import ErrorRecord

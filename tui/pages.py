@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from msgspec import Struct
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """A page that the application has."""
 
     key: str

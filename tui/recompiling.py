@@ -7,8 +7,10 @@ the file is captured again with the kernel launched with the values asked for, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..inspector.capture.axes import BACKEND_ONLY, Axis, Value, values_of
 from ..inspector.capture.resolving import resolve
@@ -25,8 +27,7 @@ DEFAULTS: Mapping[str, Value] = {"waves_per_eu": 0, "matrix_instr_nonkdim": 0}
 """What these are where a launch does not state them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """Something that can be changed: its name, its value, and what it is."""
 
     name: str

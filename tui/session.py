@@ -10,9 +10,10 @@ replaces it, and can be asked for as what there was before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from ..inspector.model import ErrorRecord, Finding, KernelReport, MetricValue, Report
 from ..inspector.pipeline.events import Captured, Compiled, Failed, Happening, Profiled, Reported
@@ -24,8 +25,7 @@ if TYPE_CHECKING:  # it imports the whole pipeline, which the first page does no
 SEVERITIES = ("error", "warning", "info")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A kernel of the session: its report and its place in the run.
 
     Attributes:
@@ -70,8 +70,7 @@ class Entry:
         return sum(finding.severity == severity for finding in self.report.findings)
 
 
-@dataclass(slots=True)
-class Progress:
+class Progress(Struct):
     """How far the run is: `expected` grows while scripts are captured."""
 
     expected: int = 0
@@ -81,8 +80,7 @@ class Progress:
     interrupted: bool = False
 
 
-@dataclass(slots=True)
-class Session:
+class Session(Struct):
     """Everything that is open.
 
     Attributes:

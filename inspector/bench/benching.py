@@ -11,9 +11,11 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..compile.environment import guest_environment
 from ..compile.worker import Worker, WorkerLostError
@@ -29,8 +31,7 @@ TIME_LIMIT = 600.0
 MODES = ("time", "once", "profile")
 
 
-@dataclass(frozen=True, slots=True)
-class BenchRequest:
+class BenchRequest(Struct, frozen=True):
     """One run over the cases of a kernel.
 
     Args:
@@ -58,23 +59,20 @@ class BenchRequest:
     time_limit: float = TIME_LIMIT
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """The cases to come, and the file's name for itself."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OnGpu:
+class OnGpu(Struct, frozen=True):
     """What the cases run on."""
 
     gpu: Gpu
     versions: Mapping[str, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """One case."""
 
     case: Timed
@@ -83,8 +81,7 @@ class Done:
 Event = Planned | OnGpu | Done
 
 
-@dataclass(slots=True)
-class Gathered:
+class Gathered(Struct):
     """What has been measured so far."""
 
     request: BenchRequest

@@ -13,10 +13,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..compile.environment import guest_environment
 from ..compile.worker import Worker, WorkerLostError
@@ -33,8 +35,7 @@ DEVICES = ("cpu", "cuda")
 JOIN_SECONDS = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRequest:
+class CheckRequest(Struct, frozen=True):
     """One run of checks.
 
     Args:
@@ -56,24 +57,21 @@ class CheckRequest:
     time_limit: float = TIME_LIMIT
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """A file is being checked, on this device."""
 
     kernel: KernelFile
     device: Device
 
 
-@dataclass(frozen=True, slots=True)
-class CaseDone:
+class CaseDone(Struct, frozen=True):
     """A case is done."""
 
     kernel: KernelFile
     result: CaseCheck
 
 
-@dataclass(frozen=True, slots=True)
-class KernelDone:
+class KernelDone(Struct, frozen=True):
     """A file is done: everything about it."""
 
     index: int
@@ -83,8 +81,7 @@ class KernelDone:
 Event = Started | CaseDone | KernelDone
 
 
-@dataclass(slots=True)
-class Gathered:
+class Gathered(Struct):
     """What has been checked so far."""
 
     device: Device | None = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..errors import KinspectError
 
@@ -42,8 +43,7 @@ _INTEGER = re.compile(r"[-+]?\d+|0[xX][0-9a-fA-F]+")
 _WORDS: dict[str, bool] = {"true": True, "false": False}
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """One name and the values it takes."""
 
     name: str

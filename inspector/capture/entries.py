@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..errors import KinspectError
 from .targets import CODE_OBJECT, STAGES, Kind, Target, triton_metadata
@@ -31,8 +33,7 @@ _TTGIR_WARPS = re.compile(r"\"(?:ttg|triton_gpu)\.num-warps\" = (\d+)")
 _HEAD_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class MadeFor:
+class MadeFor(Struct, frozen=True):
     """What an entry was compiled for: `hip` and `gfx942`, or `cuda` and `90`."""
 
     backend: str

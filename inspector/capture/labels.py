@@ -7,8 +7,9 @@ single specialisation it needs no label. Specialisations that the file names its
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ..model import Variant
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 TIME_LIMIT = 120.0
 """Seconds that one run of a script may take, the front end over its kernels included."""
@@ -26,8 +27,7 @@ def physical_memory() -> int:
     return max(size, LEAST_MEMORY)
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureOptions:
+class CaptureOptions(Struct, frozen=True):
     """How to find out what a script launches.
 
     Args:

@@ -12,9 +12,11 @@ import ast
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..documents import python_tree
 from ..errors import KinspectError
@@ -50,8 +52,7 @@ class Guest(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """One file to capture, and for what.
 
     Args:
@@ -79,15 +80,13 @@ class Plan:
     generated: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """One specialisation, as soon as it is known. Its label and launches come with `Ended`."""
 
     variant: Variant
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """All there was: the variants in the order of their `Found`, and what else is to be said."""
 
     variants: tuple[Variant, ...]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,7 +41,7 @@ def list_arches(form: str, output: Path | None) -> None:
 def show_arch(name: str, form: str, output: Path | None) -> None:
     """One target: every figure and where it comes from."""
     machine = machines.load(name)
-    figures = {f.name: getattr(machine, f.name) for f in dataclasses.fields(machine)}
+    figures = {name: getattr(machine, name) for name in machine.__struct_fields__}
     sources = figures.pop("sources")
     with result_stream(output) as stream:
         if form == "json":

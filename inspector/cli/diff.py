@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..capture.resolving import resolve
 from ..compare.diff.pairing import ARCH
@@ -152,8 +153,7 @@ def _form(
     return chosen[0]
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(Struct, frozen=True):
     request: Request
     options: Options
     tritons: Sequence[str]

@@ -12,11 +12,11 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, TextIO
 
 import click
+from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..host.fault import agent as debug_agent

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
@@ -12,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, TextIO, get_args
 
 import click
+from msgspec.structs import replace
 
 from .. import settings
 from ..capture.resolving import resolve

@@ -6,12 +6,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
 from click.core import ParameterSource
+from msgspec.structs import replace
 
 from ..capture.axes import axes_of
 from ..compare.sweep.running import (

@@ -6,11 +6,11 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec import Struct
 
 from ..capture.options import MOST_CONFIGS, MOST_SETS, TIME_LIMIT, CaptureOptions
 from ..errors import KinspectError
@@ -36,8 +36,7 @@ class ScriptCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-@dataclass(frozen=True, slots=True)
-class TargetOptions:
+class TargetOptions(Struct, frozen=True):
     """What the command line says of the targets; see `Request`."""
 
     targets: tuple[str, ...]

@@ -10,8 +10,9 @@ import difflib
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from ..compile.codetext import normal_mlir, older_spelling, spells_older
 from ..compile.ircontent import Content, changed_lines, content_of
@@ -30,8 +31,7 @@ _LEVELS: dict[Kind | None, int] = {None: 0, "order": 1, "attributes": 2, "operat
 attribute (`loop.stage`) that a later one acts on."""
 
 
-@dataclass(frozen=True, slots=True)
-class PassDifference:
+class PassDifference(Struct, frozen=True):
     """A place in two dumps where the modules begin to differ.
 
     Args:
@@ -93,8 +93,7 @@ _ALONE: dict[Kind, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PassStep:
+class PassStep(Struct, frozen=True):
     """The state of two modules after a pass that both run.
 
     Args:

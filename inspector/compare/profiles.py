@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from ..model import Metric
 from ..recording import KernelProfile, Profile
@@ -22,8 +23,7 @@ FEWEST = 3
 """With fewer dispatches on a side their scatter is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A figure on both sides. `ratio` is right over left; None where it is not defined."""
 
     name: str
@@ -38,8 +38,7 @@ class Change:
         return self.right / self.left
 
 
-@dataclass(frozen=True, slots=True)
-class KernelChange:
+class KernelChange(Struct, frozen=True):
     """A kernel of both profiles. `total` is how much time a run gained (+) or saved (-), ns."""
 
     name: str
@@ -62,8 +61,7 @@ class KernelChange:
         return left, right
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileDiff:
+class ProfileDiff(Struct, frozen=True):
     """What two profiles have in common and what only one has."""
 
     left: Profile

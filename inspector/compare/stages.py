@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from ..compile import codetext
 from ..compile.ircontent import content_of
@@ -22,8 +23,7 @@ from .passdiff import Dumps, Kind, PassDifference, PassStep, kind_of, unified_di
 MOST_EXCERPT_LINES = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """One of the two compiles.
 
     Args:
@@ -39,8 +39,7 @@ class Side:
     report: KernelReport | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StageDifference:
+class StageDifference(Struct, frozen=True):
     """One stage: whether its texts say the same; None where a side lacks it.
 
     Args:
@@ -68,8 +67,7 @@ class StageDifference:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """One figure on both sides. `scope` is the kernel or its main loop, per ISA iteration."""
 
     name: str
@@ -83,8 +81,7 @@ class Figure:
         return self.left == self.right
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """What two compiles have in common and where they part.
 
     Args:
@@ -116,8 +113,7 @@ class Comparison:
         return self.stage is None and all(figure.same for figure in self.figures)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
+class _Stage(Struct, frozen=True):
     name: str
     plain: Callable[[str], str]
     normal: Callable[[str], str]

@@ -7,7 +7,8 @@ dropped with an `error:` on descriptor 2, and the compile "succeeds". So stderr 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 ERROR = re.compile(r"(?:^|[\s:])(?:fatal )?error: ?(?P<text>.*)$")
 WARNING = re.compile(r"(?:^|[\s:])warning: ?(?P<text>.*)$")
@@ -19,8 +20,7 @@ TRACE = re.compile(r"^\s*(#\d+ |\d+\.\s|Stack dump|PLEASE submit|Aborted|\S+\(\+
 MAX_NOTES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostics:
+class Diagnostics(Struct, frozen=True):
     """Lines of the compiler's stderr; each once, in order of their first appearance.
 
     `summary` is the line that best says why a compile died, "" where stderr is empty. `quoted` are

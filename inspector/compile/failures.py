@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..model import ErrorRecord, SourceLoc, TtgirOp, Variant
@@ -160,8 +162,7 @@ _ABOUT_ASSEMBLY = re.compile(
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A piece of inline assembly: its text in one line, and where the user called it."""
 
     text: str

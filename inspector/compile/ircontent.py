@@ -12,7 +12,8 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from .irtext import ALIAS, ALIAS_LINE, strip_locations
 
@@ -28,8 +29,7 @@ _KEYWORDS_ARE_ATTRIBUTES = "rocdl."
 """A dialect whose operations have nothing but operands and attributes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """A line of the text.
 
     Args:
@@ -43,8 +43,7 @@ class Statement:
     bare: str
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(Struct, frozen=True):
     """A text's statements.
 
     Args:

@@ -10,8 +10,10 @@ import hashlib
 import mmap
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..errors import KinspectError
 from .irtext import canonical, strip_locations, unified_diff
@@ -44,8 +46,7 @@ PAGE = 4096
 """By how much the noted length of a dump may fall short: its stream's buffer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(Struct, frozen=True):
     """One pass of a dump.
 
     Args:
@@ -78,8 +79,7 @@ class Pass:
     changed: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PassDump:
+class PassDump(Struct, frozen=True):
     """A dump file and its passes. Texts are read from the file when asked for."""
 
     path: Path

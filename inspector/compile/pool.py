@@ -15,10 +15,12 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..model import Artifact, ErrorRecord, Variant
 from . import diagnostics
@@ -40,8 +42,7 @@ MOST_EARLY = 2
 that compiles what comes first. A run that the store answers needs none, whatever `--jobs` says."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompileSettings:
+class CompileSettings(Struct, frozen=True):
     """How to compile.
 
     Args:
@@ -62,8 +63,7 @@ class CompileSettings:
     read_store: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class StageRecord:
+class StageRecord(Struct, frozen=True):
     """One stage of a compile.
 
     Args:
@@ -78,8 +78,7 @@ class StageRecord:
     dump_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class CompileResult:
+class CompileResult(Struct, frozen=True):
     """What became of one variant.
 
     Args:

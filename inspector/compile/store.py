@@ -21,11 +21,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import platformdirs
+from msgspec import Struct
 
 from ..errors import KinspectError
 from ..model import Artifact
@@ -46,8 +46,7 @@ CHUNK = 1 << 20
 _DIGEST_BYTES = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One stored compile: its artifacts by kind, and what was noted when it was put there."""
 
     key: str

@@ -13,9 +13,10 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ..errors import KinspectError
 from .store import Store
@@ -27,8 +28,7 @@ PATH_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONUSERBAS
 """Variables that decide where an interpreter finds Triton."""
 
 
-@dataclass(frozen=True, slots=True)
-class Toolchain:
+class Toolchain(Struct, frozen=True):
     """An interpreter and its Triton.
 
     Args:

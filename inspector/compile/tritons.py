@@ -12,9 +12,10 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+
+from msgspec import Struct
 
 from ..errors import KinspectError
 
@@ -25,8 +26,7 @@ DISTRIBUTIONS = ("triton", "pytorch-triton-rocm", "triton-rocm", "pytorch-triton
 _VERSION = re.compile(r"\d+(\.\d+)*")
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
+class Interpreter(Struct, frozen=True):
     """A Python that has a Triton.
 
     Args:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TextIO
 from xml.sax.saxutils import escape
+
+from msgspec import Struct
 
 from ..printable import one_line
 from .view import plural
@@ -24,8 +25,7 @@ _TICKS = 5
 _COLOURS = ("#0b62a4", "#c1440e", "#2a7f3f", "#7a3e9d", "#8a6d00", "#4d4d4d")
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Struct, frozen=True):
     """A run on the axis below: its number, when it was and what it is called."""
 
     run: int
@@ -33,8 +33,7 @@ class Tick:
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     """One specialisation's values, one for each run; None where it is not known."""
 
     name: str
@@ -52,8 +51,7 @@ class Series:
         return (max(known) - min(known)) / most if most else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Struct, frozen=True):
     """A metric of a kernel over runs, the oldest first."""
 
     kernel: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..model import KernelReport, Metric, MetricValue
 from ..recording import Agent, KernelProfile, KernelShape, Part, Profile, Spread, ThreadTrace
@@ -26,8 +27,7 @@ _BESIDE: Sequence[tuple[str, str]] = (
 """A measured metric and the static one that it stands beside."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A measured figure in words, with the static one beside it and where it comes from."""
 
     name: str
@@ -37,8 +37,7 @@ class Row:
     note: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
+class Sampled(Struct, frozen=True):
     """Samples at one instruction of no analysed kernel. `share` is of all such samples, %."""
 
     kernel: str

@@ -7,7 +7,8 @@ in the report.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..model import (
     Access,
@@ -128,8 +129,7 @@ def _first_assumption(kernel: KernelReport) -> tuple[Assumption | None, int]:
 # --------------------------------------------------------------------------- occupancy
 
 
-@dataclass(frozen=True, slots=True)
-class OccupancyWords:
+class OccupancyWords(Struct, frozen=True):
     """Occupancy in plain words; empty where there is nothing to say.
 
     Args:
@@ -320,8 +320,7 @@ def scorecard(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
 # --------------------------------------------------------------------------- memory
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryRow:
+class MemoryRow(Struct, frozen=True):
     """Accesses of one mnemonic and width in one loop."""
 
     count: int

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, TextIO
+
+from msgspec import to_builtins
 
 from ..bench.suite.checks import (
     ERROR,
@@ -67,7 +68,7 @@ def write_json(
     result = {
         "schema_version": SCHEMA_VERSION,
         "tool": dict(tool),
-        "device": asdict(device) if device is not None else None,
+        "device": to_builtins(device) if device is not None else None,
         "summary": {**_count(kernels), "seconds": round(seconds, 3)},
         "notes": [UPCAST] if upcast else [],
         "kernels": [

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TextIO
+
+from msgspec import Struct
 
 from ..bench.suite.catalogue import KernelFile
 from ..bench.suite.checks import Description
@@ -16,8 +17,7 @@ FIGURES = ("name", "atol", "rtol", "slow", "needs")
 UNKNOWN = "–"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A line of the list; counts are None where they are not known."""
 
     kernel: KernelFile

@@ -6,8 +6,9 @@ Nothing is merged or left out: whatever the report holds is in it.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Any, TextIO
+
+from msgspec import to_builtins
 
 from ..lint.results import SEVERITIES, CheckedKernel, LintReport, Suppressed, Suppression
 from ..lint.rule import Rule
@@ -69,7 +70,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "message": text.message,
         "explain": text.explain,
         "fix": text.fix,
-        "fix_tried": None if text.tried is None else asdict(text.tried),
+        "fix_tried": None if text.tried is None else to_builtins(text.tried),
         "superseded_by": list(text.superseded_by),
         "prevents_launch": text.prevents_launch,
         "tags": list(text.tags),
@@ -106,7 +107,7 @@ def finding_fields(finding: Finding) -> dict[str, Any]:
             for at in finding.locations
         ],
         "fix": finding.fix,
-        "fix_tried": None if finding.tried is None else asdict(finding.tried),
+        "fix_tried": None if finding.tried is None else to_builtins(finding.tried),
         "fingerprint": finding.fingerprint,
     }
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
+
+from msgspec import Struct
 
 from ..explain.view import plural
 from ..lint.results import SEVERITIES, CheckedKernel, LintReport, Severity, Suppression
@@ -29,8 +30,7 @@ _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _FIELD = re.compile(r"\{[^{}]*\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a finding points; `line` is None where only the file is known.
 
     `text` is what stands there: the whole line if `whole`, else a part of it.
@@ -42,16 +42,14 @@ class Place:
     whole: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(Struct, frozen=True):
     """A finding and the kernel it is of."""
 
     kernel: CheckedKernel
     finding: Finding
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """What one rule says at one place, with everything that it says it of.
 
     Args:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict
 from typing import Any, TextIO
+
+from msgspec import to_builtins
 
 from ..compare.profiles import Change, KernelChange, ProfileDiff
 from ..explain import profile_view as words
@@ -159,4 +160,4 @@ def write_json(diff: ProfileDiff, stream: TextIO) -> None:
 
 
 def _change(change: Change) -> dict[str, Any]:
-    return {**asdict(change), "ratio": change.ratio}
+    return {**to_builtins(change), "ratio": change.ratio}

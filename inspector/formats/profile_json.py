@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Any, TextIO
+
+from msgspec import to_builtins
 
 from ..explain import profile_view as words
 from ..recording import KernelProfile, Profile, Spread
@@ -30,13 +31,13 @@ def to_dict(profile: Profile) -> dict[str, Any]:
             "path": run.path,
             "profiler": dict(run.tool),
             "command": list(run.command),
-            "parts": [asdict(part) for part in run.parts],
-            "agents": [asdict(agent) for agent in run.agents],
+            "parts": [to_builtins(part) for part in run.parts],
+            "agents": [to_builtins(agent) for agent in run.agents],
             "dispatches": len(run.dispatches),
             "counter_values": len(run.values),
             "total_ns": profile.total_ns,
-            "summary": [asdict(top) for top in run.summary],
-            "transfers": [asdict(transfer) for transfer in run.transfers],
+            "summary": [to_builtins(top) for top in run.summary],
+            "transfers": [to_builtins(transfer) for transfer in run.transfers],
             "samples": [
                 {
                     "kernel": run.shapes[sample.place.shape].name
@@ -78,7 +79,7 @@ def _kernel(kernel: KernelProfile) -> dict[str, Any]:
         "id": kernel.id,
         "name": kernel.name,
         "role": kernel.role,
-        "launch": asdict(kernel.shape),
+        "launch": to_builtins(kernel.shape),
         "agent": kernel.agent.key if kernel.agent is not None else None,
         "dispatches": kernel.dispatches,
         "counted": kernel.counted,
@@ -104,4 +105,4 @@ def _duration(kernel: KernelProfile) -> dict[str, Any] | None:
 
 
 def _spread(spread: Spread | None) -> dict[str, Any] | None:
-    return asdict(spread) if spread is not None else None
+    return to_builtins(spread) if spread is not None else None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, TextIO
+
+from msgspec import Struct, to_builtins
 
 from ..explain.view import plural
 from ..lint.catalogue import Catalogue
@@ -31,8 +32,7 @@ _LOOKS_AT: Mapping[tuple[str, bool], str] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """A rule as its own pack has it, and the severity that each pack gives it."""
 
     rule: Rule
@@ -44,8 +44,7 @@ class Listed:
         return {name: s for name, s in self.packs.items() if name != self.rule.pack}
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """A pack's file after checking: the pack, or what is wrong."""
 
     file: str
@@ -240,7 +239,7 @@ def _fields(listed: Listed) -> dict[str, Any]:
         "message": text.message,
         "explain": text.explain,
         "fix": text.fix,
-        "fix_tried": None if text.tried is None else asdict(text.tried),
+        "fix_tried": None if text.tried is None else to_builtins(text.tried),
         "superseded_by": list(text.superseded_by),
         "prevents_launch": text.prevents_launch,
         "tags": list(text.tags),

@@ -6,7 +6,8 @@ A load's latency shows at the wait that waits for it, so a wait names its loads.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..explain import view
 from ..model import KernelReport, MeasuredLine, SourceLoc, WaitOp
@@ -15,8 +16,7 @@ from ..profile.placing.loop_costs import Beside, amount, beside, measure_of
 MOST_LOADS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Stall:
+class Stall(Struct, frozen=True):
     """A line of the assembly that cost something. `share` is of all the kernel's, %."""
 
     line: int

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import asdict
 from typing import Any, TextIO
+
+from msgspec import to_builtins
 
 from ..compare.sweep.figures import COLUMNS, as_dict
 from ..compare.sweep.table import Line, Sweep, Table, everything
@@ -32,7 +33,7 @@ def to_dict(sweep: Sweep) -> dict[str, Any]:
         "targets": list(sweep.targets),
         "axes": [{"name": a.name, "values": list(a.values)} for a in sweep.axes],
         "columns": [{"name": c.name, "unit": c.unit, "meaning": c.meaning} for c in COLUMNS],
-        "points": asdict(sweep.counts),
+        "points": to_builtins(sweep.counts),
         "seconds": {"capture": round(sweep.capture_seconds, 3), "total": round(sweep.seconds, 3)},
         "tables": [_table(table) for table in sweep.tables],
         "errors": [error_fields(error) for error in sweep.errors],

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Column:
+
+class Column(Struct, frozen=True):
     """A column: its heading, how to get a row's text, and its alignment."""
 
     title: str

@@ -16,7 +16,8 @@ priorities (waves that take turns), names its barriers or splits them across blo
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ..model import Block, Function, Instruction
 from .flow import FLOW_CLASSES, Flow, flow_of
@@ -133,8 +134,7 @@ def _accesses(inst: Instruction) -> int:
     return accesses
 
 
-@dataclass(frozen=True, slots=True)
-class _Code:
+class _Code(Struct, frozen=True):
     """A function as accesses and barriers, by block.
 
     Args:

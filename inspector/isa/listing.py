@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
+
+from msgspec import Struct, field
 
 from ..model import Function, OpInfo, Program, Resources, SourceLoc
 from .asm.contents import lines_of
@@ -37,8 +38,7 @@ _SYMBOLIZED = re.compile(r"L\d+$")
 _ALIGNMENT = 256
 
 
-@dataclass(slots=True)
-class _Contents:
+class _Contents(Struct):
     functions: list[RawFunction] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)  # address of each function's symbol
     kernels: set[str] = field(default_factory=set)  # named by a kernel descriptor

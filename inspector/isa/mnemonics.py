@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from ..documents import own_yaml
 from ..model import OpInfo
@@ -23,8 +24,7 @@ _RETURNS = re.compile(r"(?<![\w:])(?:glc|sc0)(?![\w:])|\bth:\w+_RETURN\b")
 _FIRST_REGISTER = re.compile(r"\s*[va](?:\[(\d+):(\d+)\]|\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Pattern:
+class _Pattern(Struct, frozen=True):
     regex: re.Pattern[str]
     cls: str
     bits: int | None
@@ -33,22 +33,19 @@ class _Pattern:
     traits: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Refinement:
+class _Refinement(Struct, frozen=True):
     cls: str
     trait: str | None
     operands: re.Pattern[str] | None
     comment: re.Pattern[str] | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Family:
+class _Family(Struct, frozen=True):
     patterns: tuple[_Pattern, ...]
     traits: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
+class _Table(Struct, frozen=True):
     suffixes: tuple[str, ...]
     classes: Mapping[str, str]
     widths: Mapping[str, int]

@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..documents import json_value
 from ..errors import KinspectError
@@ -29,8 +31,7 @@ _TYPES: Mapping[str, type] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """Findings of one fingerprint: `count` of them are known."""
 
     kernel: str
@@ -40,8 +41,7 @@ class Entry:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """The known findings, by fingerprint."""
 
     entries: Mapping[str, Entry]
@@ -50,8 +50,7 @@ class Baseline:
 EMPTY = Baseline(MappingProxyType({}))
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """A run held against a baseline.
 
     Args:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..model import MetricSpec
 from .names import CHOICES, ENGINE_VALUES, MATCHES, WORD_NAMES
@@ -56,8 +58,7 @@ def kind_of(spec: MetricSpec) -> Kind:
             return "number"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A name resolved.
 
     Args:
@@ -77,8 +78,7 @@ class Entry:
         return None if self.known in _READABLE[scope] else _PLURAL[self.known]
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalogue(Struct, frozen=True):
     """Metric names, exact and by family.
 
     Args:

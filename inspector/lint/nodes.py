@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from ..errors import KinspectError
 from ..model import MetricValue
@@ -20,8 +21,7 @@ from .catalogue import Kind
 Source = Literal["kernel", "loop", "subject"]
 
 
-@dataclass(frozen=True, slots=True)
-class Values:
+class Values(Struct, frozen=True):
     """What names stand for.
 
     Args:
@@ -36,8 +36,7 @@ class Values:
     subject: Mapping[str, MetricValue] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Struct, frozen=True):
     """A number, text, true, false, none, or the choices of an `in`."""
 
     value: Any
@@ -46,8 +45,7 @@ class Constant:
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
-class MetricName:
+class MetricName(Struct, frozen=True):
     """A metric, or one field of a metric that is a mapping; `name` is how the rule calls it."""
 
     name: str
@@ -62,8 +60,7 @@ class MetricName:
         return found.get(self.field) if isinstance(found, Mapping) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Apply:
+class Apply(Struct, frozen=True):
     """A function on its operands; unknown if one of them is."""
 
     function: Callable[..., Any]
@@ -83,8 +80,7 @@ class Apply:
         return self.function(*operands)
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+class Join(Struct, frozen=True):
     """`and` (`decisive` is False) or `or` (True): the first decisive operand ends it."""
 
     decisive: bool
@@ -101,8 +97,7 @@ class Join:
         return None if open_ else not self.decisive
 
 
-@dataclass(frozen=True, slots=True)
-class IsNone:
+class IsNone(Struct, frozen=True):
     """Whether a value is unknown, or (`wanted` False) known."""
 
     operand: Node
@@ -115,8 +110,7 @@ class IsNone:
 Node = Constant | MetricName | Apply | Join | IsNone
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """A checked condition or figure; `names` are the metrics it reads, in order."""
 
     text: str

@@ -1,8 +1,7 @@
-"""The JSON Schema of a pack, for editors; made from the dataclasses that packs are read into."""
+"""The JSON Schema of a pack, for editors; made from what packs are read into."""
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import re
 import types
@@ -10,6 +9,8 @@ import typing
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import structs
 
 from ..model import Trials
 from .reader import ID, TAG
@@ -52,7 +53,7 @@ def _object(shape: type[Any]) -> dict[str, Any]:
     documentation = inspect.getdoc(shape) or ""
     meanings = {name: " ".join(text.split()) for name, text in _ARGUMENT.findall(documentation)}
     properties = {}
-    for field in dataclasses.fields(shape):
+    for field in structs.fields(shape):
         entry = _type(hints[field.name])
         if (shape, field.name) in _PATTERNS:
             entry["pattern"] = _PATTERNS[shape, field.name]
@@ -63,11 +64,7 @@ def _object(shape: type[Any]) -> dict[str, Any]:
         if isinstance(field.default, str | bool) and field.default != "":
             entry["default"] = field.default
         properties[field.name] = entry
-    required = [
-        f.name
-        for f in dataclasses.fields(shape)
-        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-    ]
+    required = [f.name for f in structs.fields(shape) if f.required]
     found: dict[str, Any] = {
         "type": "object",
         "description": documentation.split("\n\n")[0].replace("\n", " "),

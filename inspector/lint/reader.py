@@ -6,12 +6,12 @@ import functools
 import re
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from ..model import Trials
 from . import document
@@ -44,8 +44,7 @@ _COMPILERS: Mapping[str, Callable[[str, Catalogue, Scope], Expression | Template
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """A pack as its own file has it; numbers are characters of the text, for faults.
 
     Args:
@@ -199,7 +198,8 @@ class Reader:
             return None
         hints = self._types[shape]
         nodes = self._keys(node, tuple(hints))
-        missing = [f.name for f in fields(shape) if f.default is MISSING and f.name not in nodes]
+        required = shape.__struct_fields__[: -len(shape.__struct_defaults__) or None]
+        missing = [name for name in required if name not in nodes]
         if missing:
             self._fault(node, f"{', '.join(missing)} missing")
         values = {}

@@ -7,8 +7,9 @@ findings and what names it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from ..model import ErrorRecord, Finding, SourceLoc
 from .rule import Rule
@@ -20,8 +21,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 FailOn = Literal["error", "warning", "info", "never"]
 
 
-@dataclass(frozen=True, slots=True)
-class Suppression:
+class Suppression(Struct, frozen=True):
     """A comment that asks for findings to be left out, where it stands.
 
     Args:
@@ -42,16 +42,14 @@ class Suppression:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Suppressed:
+class Suppressed(Struct, frozen=True):
     """A finding that is left out, and the comment or setting that asked for it."""
 
     finding: Finding
     by: Suppression | str  # text: the setting, e.g. "pyproject.toml: [[tool.kinspect.kernel]] 2"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedKernel:
+class CheckedKernel(Struct, frozen=True):
     """One kernel as lint saw it.
 
     Args:
@@ -82,8 +80,7 @@ class CheckedKernel:
     all_read: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class LintReport:
+class LintReport(Struct, frozen=True):
     """The result of one run.
 
     Args:

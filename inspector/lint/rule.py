@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from ..model import Trials
 from .catalogue import Scope
@@ -12,16 +13,14 @@ from .nodes import Expression, MetricName
 from .template import Template
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class Reference(Struct, frozen=True, kw_only=True):
     """A public document that a rule rests on."""
 
     title: str
     url: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleText:
+class RuleText(Struct, frozen=True, kw_only=True):
     """A rule as written: the keys of its YAML mapping, their types and defaults.
 
     A finding is made where `when` holds and `require` does not.
@@ -69,8 +68,7 @@ class RuleText:
     prevents_launch: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Override:
+class Override(Struct, frozen=True, kw_only=True):
     """What a pack changes of a rule that it takes over from another.
 
     Args:
@@ -84,8 +82,7 @@ class Override:
     enabled: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackText:
+class PackText(Struct, frozen=True, kw_only=True):
     """A pack as written: the keys of its YAML mapping, their types and defaults.
 
     Args:
@@ -104,8 +101,7 @@ class PackText:
     rules: tuple[RuleText, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """A rule ready to be applied.
 
     Args:
@@ -135,8 +131,7 @@ class Rule:
         return tuple(dict.fromkeys((*self.require.names, *when, *self.message.names)))
 
 
-@dataclass(frozen=True, slots=True)
-class Pack:
+class Pack(Struct, frozen=True):
     """The rules of one file, those of the packs that it extends first."""
 
     name: str

@@ -9,8 +9,10 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..model import MetricSpec
@@ -96,8 +98,7 @@ def bundled_packs() -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: name != DEFAULT_PACK))
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """A pack's file, and what errors call it."""
 
     path: Path

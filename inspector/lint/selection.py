@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from .catalogue import nearest
 from .faults import FaultsError
@@ -41,8 +42,7 @@ def union(packs: Sequence[Pack]) -> Pack:
     return Pack(name, "; ".join(p.description for p in packs), tuple(rules.values()), file)
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(Struct, frozen=True):
     """The words that may name rules: ids, names, prefixes of ids, tags.
 
     Args:

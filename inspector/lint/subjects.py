@@ -7,8 +7,9 @@ are judged once, for all rules: that keeps the cost of a rule at the number of k
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ..model import Access, KernelReport, LoopReport, MemoryOp, MetricValue, SourceLoc, WaitOp
 from .catalogue import Scope
@@ -17,8 +18,7 @@ _LAST = float("inf")
 _ORDER_OF_VERDICTS = ("missing", "over-strict")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A line of the assembly, what stands there, and where the compiler says it comes from."""
 
     line: int
@@ -26,8 +26,7 @@ class Place:
     source: SourceLoc | None
 
 
-@dataclass(frozen=True, slots=True)
-class Alike:
+class Alike(Struct, frozen=True):
     """Accesses or waits of one loop that no rule can tell apart, in the order of their lines.
 
     Args:
@@ -42,8 +41,7 @@ class Alike:
     places: tuple[Place, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """What stands in one loop, the worst first. `loop` is None for what stands in none."""
 
     ordinal: int  # of the loop among the kernel's, -1 for none

@@ -16,8 +16,10 @@ import io
 import re
 import tokenize
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import PurePath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..documents import python_tree
 from .results import Suppression
@@ -34,8 +36,7 @@ _CODE = re.compile(r'(?:"(?:[^"\\]|\\.)*"|/(?![/*])|[^";/])*')
 _LABEL = re.compile(r"\s*(?P<name>[\w.$@]+|\"[^\"]+\"):")
 
 
-@dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(Struct, frozen=True):
     """A suppression and the lines `first` to `last` that it speaks of."""
 
     suppression: Suppression
@@ -56,8 +57,7 @@ class Comment:
         return tuple(name for name in self.suppression.rules if name in rule)
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A function of a source file, or a label of an assembly: lines `first` to `last`.
 
     `header` is the last line of what a kernel as a whole is called by: its decorators and `def`.
@@ -72,8 +72,7 @@ class Span:
         return self.first <= line <= self.last
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+class Marks(Struct, frozen=True):
     """What a file says of suppressions.
 
     Args:
@@ -305,8 +304,7 @@ def match(
     return first
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
+class Looked(Struct, frozen=True):
     """How much of a file a run has looked at.
 
     Args:

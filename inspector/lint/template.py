@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..model import MetricValue
 from .catalogue import Catalogue, Scope
@@ -19,8 +20,7 @@ _BRACED = re.compile(r"\{([^{}]*)\}")
 _OPTIONAL = re.compile(r"\[\[([^\[\]]*\{[^\[\]]*)\]\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(Struct, frozen=True):
     """Text and figures in turn; a template among them is left out where a figure is unknown."""
 
     parts: tuple[str | Expression | Template, ...]

@@ -10,12 +10,12 @@ from __future__ import annotations
 import functools
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
+from msgspec import Struct
 
 from ..documents import own_yaml
 from ..errors import KinspectError
@@ -29,8 +29,7 @@ _IDENTITY = frozenset({"arch", "name", "family", "sources"})
 _UNKNOWN = "not published"
 
 
-@dataclass(frozen=True, slots=True)
-class _Description:
+class _Description(Struct, frozen=True):
     """One file with what it inherits merged in: figure -> (value, source)."""
 
     name: str
@@ -74,7 +73,7 @@ def _load(arch: str, folder: Path) -> Machine:
         raise KinspectError(f"unknown target '{arch}'", hint)
     found = _describe(arch, folder, ())
     hints = typing.get_type_hints(Machine)
-    wanted = [f.name for f in fields(Machine) if f.name not in _IDENTITY]
+    wanted = [name for name in Machine.__struct_fields__ if name not in _IDENTITY]
     values: dict[str, Any] = {}
     for key in wanted:
         if key not in found.figures:
@@ -111,7 +110,7 @@ def _describe(arch: str, folder: Path, heirs: tuple[str, ...]) -> _Description:
     own = raw.get("figures", {})
     if not isinstance(own, dict):
         raise _fault(arch, "figures", "must be a mapping of figures")
-    allowed = frozenset(f.name for f in fields(Machine)) - _IDENTITY
+    allowed = frozenset(Machine.__struct_fields__) - _IDENTITY
     documents = _documents(folder)
     for key, entry in own.items():
         if key not in allowed:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from ..documents import own_yaml
 from .loader import base_arch
@@ -20,8 +20,7 @@ from .loader import base_arch
 _FILE = Path(__file__).with_name("products.yaml")
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(Struct, frozen=True):
     """Peak figures of one agent of a product."""
 
     name: str  # what it was found by

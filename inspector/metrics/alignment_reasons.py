@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import gcd
+
+from msgspec.structs import replace
 
 from ..model import SourceLoc
 from ..ttgir.axes.blame import not_divisible

@@ -5,14 +5,13 @@ Formulas: LLVM 22.1.8 AMDGPUBaseInfo.cpp (IsaInfo) and GCNSubtarget.cpp (getOccu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ..errors import KinspectError
 from ..model import Machine
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(Struct, frozen=True):
     """One unit that holds workgroups, for one wave size, mode and LLVM occupancy model.
 
     `waves` are per EU (SIMD) throughout. `is_wgp`: the unit is a WGP and not a CU.

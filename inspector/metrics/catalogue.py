@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..model import Instruction, Metric, MetricSpec
 from . import (
@@ -35,8 +36,7 @@ from . import (
 from .subject import Subject, Tally, tally
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """Metrics of one subject: `kernel` computes those of a whole kernel from its facts, `region`
     those that exist for a kernel and for each of its loops.
     """

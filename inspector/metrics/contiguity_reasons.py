@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ..ttgir.axes.blame import not_contiguous
 from ..ttgir.axes.cause import Blame, Kind

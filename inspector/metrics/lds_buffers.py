@@ -7,7 +7,8 @@ fewer stages free nothing where a tile that was put there before the loop takes 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ..model import LdsBuffer, Metric, MetricSpec, Scalar, SourceLoc, TtgirModule
 from .places import named, variable

@@ -12,7 +12,8 @@ it is most of an iteration of the outer one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ..model import Function, Instruction, Loop, LoopReport, Metric, SourceLoc, int_of
 from . import scratch_use, work

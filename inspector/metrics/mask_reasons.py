@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ..model import TtgirOp
 from ..ttgir.axes.blame import loaded_tile, not_constant

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ..model import Access, LoopReport, Metric, MetricSpec, Scalar
 from .staging import NARROW_OPERANDS

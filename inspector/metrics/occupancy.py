@@ -12,8 +12,10 @@ AMDGPUSubtarget.cpp (getOccupancyWithWorkGroupSizes), checked point by point aga
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..model import Demand, Machine, Metric, MetricSpec
@@ -48,8 +50,7 @@ SPECS = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NextStep:
+class NextStep(Struct, frozen=True):
     """The smallest reduction that raises the resident occupancy.
 
     `reduce_by` is in registers or bytes, `gives` in waves/EU. `resource` is `waves_per_eu` or
@@ -64,8 +65,7 @@ class NextStep:
     also: tuple[tuple[Resource, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Struct, frozen=True):
     """One reachable occupancy at this workgroup size, and the most one may use to reach it.
 
     `vgprs` counts registers of the file per lane (AGPRs included where the file is unified),
@@ -80,8 +80,7 @@ class Level:
     lds_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Occupancy:
+class Occupancy(Struct, frozen=True):
     """The answer. Waves are per EU (SIMD); None means unknown, `note` says why.
 
     `unit` is what holds the workgroups: CU, or WGP in WGP mode. `cannot_launch` is the reason why

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..model import SourceLoc
 from ..ttgir.axes.blame import is_argument
@@ -16,8 +17,7 @@ ALIGNED = 16
 """Triton notes of an argument whether it is divisible by this; 16 bytes are the widest access."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Why an access is narrow: `limited_by` as in `Access`, a sentence, and what to change.
 
     `fix` is empty where the access is what the kernel is about and nothing is to be changed.
@@ -47,8 +47,7 @@ def name_of(axes: Axes, blame: Blame, at: SourceLoc | None) -> str:
     return words(axes, blame.value, at)
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(Struct, frozen=True):
     """What is known of an argument because Triton would have noted it at the launch.
 
     Attributes:

@@ -7,7 +7,8 @@ Accesses that overlap are one slot.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..model import Function, Instruction, Loop, Metric, MetricSpec, SourceLoc, SpillSlot
 from .scratch_use import Use, place, scratch_accesses
@@ -22,8 +23,7 @@ SPECS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Access:
+class _Access(Struct, frozen=True):
     inst: Instruction
     base: str  # the register that the offset is added to; empty where there is none
     offset: int

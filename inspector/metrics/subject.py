@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ..isa.mnemonics import access_bits
 from ..isa.waits import decode
@@ -28,8 +29,7 @@ NOT_ALL_READ = "not all of the code was read"
 """Why a figure that rests on what the code does not hold is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """What is known of a kernel besides its own code.
 
     Args:
@@ -63,8 +63,7 @@ class Facts:
     dynamic_sizes: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Synchronisation:
+class Synchronisation(Struct, frozen=True):
     """What the waits and barriers of a kernel are there for.
 
     Args:
@@ -79,8 +78,7 @@ class Synchronisation:
     needless: frozenset[int] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """One kernel with everything the metrics may look at.
 
     `ttir` is what the kernel asks for, `ttgir` what the compiler made of it before LLVM. `sync` is
@@ -97,8 +95,7 @@ class Subject:
     ttir_text: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True):
     """One pass over a region's instructions.
 
     Args:

@@ -6,8 +6,9 @@ Worked out once for a kernel: the report lists the waits, and the metrics count 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from ..isa.barriers import needless
 from ..isa.waitflow.slack import slacks

@@ -9,10 +9,12 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from .. import machines
 from ..errors import KinspectError
@@ -44,8 +46,7 @@ ANALYSIS_VERSION = 21
 """Raised whenever a figure of an unchanged input would change."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overrides:
+class Overrides(Struct, frozen=True):
     """What the user states about a launch where the files cannot say it."""
 
     lds_bytes: int | None = None
@@ -54,8 +55,7 @@ class Overrides:
     cu_mode: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """What is known of an assembly or code object besides its own contents.
 
     Args:

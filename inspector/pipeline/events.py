@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ..model import ErrorRecord, KernelReport, Variant
 from ..recording import Profile
 
 
-@dataclass(frozen=True, slots=True)
-class Captured:
+class Captured(Struct, frozen=True):
     """All of a target's specialisations are known; their compiles are under way."""
 
     target: str
@@ -17,8 +16,7 @@ class Captured:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Struct, frozen=True):
     """A variant has been compiled (or found in the store)."""
 
     variant: Variant
@@ -26,16 +24,14 @@ class Compiled:
     from_store: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Reported:
+class Reported(Struct, frozen=True):
     """A kernel's report; `order` is its place in the run."""
 
     order: tuple[int, int]
     report: KernelReport
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """Something could not be reported; everything else still is."""
 
     order: tuple[int, int]
@@ -46,8 +42,7 @@ Event = Captured | Compiled | Reported | Failed
 """What a run of the pipeline yields."""
 
 
-@dataclass(frozen=True, slots=True)
-class Profiled:
+class Profiled(Struct, frozen=True):
     """A profiler's recording was read and joined; the kernels it was joined to follow."""
 
     profile: Profile

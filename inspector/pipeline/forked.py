@@ -15,9 +15,10 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
+
+from msgspec import Struct, field
 
 from ..capture.targets import Target
 from ..errors import KinspectError, unforeseen
@@ -127,8 +128,7 @@ def _died(at: Indexed, process: ForkProcess) -> Failed:
 # --------------------------------------------------------------------------- a worker
 
 
-@dataclass(slots=True)
-class _Worker:
+class _Worker(Struct):
     """A worker as its parent sees it; `pending` are the targets that it has not answered for."""
 
     process: ForkProcess

@@ -9,9 +9,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..capture.options import CaptureOptions
 from ..capture.targets import Target
@@ -34,8 +36,7 @@ MOST_NAMED = 8
 """How many names an error lists before it breaks off."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """One run: what to look at, how to compile, and what the user states about launches.
 
     `kernel` names kernels to keep, by name or by case, with shell wildcards. `rules` are what is
@@ -54,8 +55,7 @@ class Request:
     rules: Pack | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """A variant to compile and report on, with everything that takes."""
 
     order: tuple[int, int]
@@ -66,8 +66,7 @@ class Job:
     rules: Pack | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What one compile job gives back: plain values, so that any Executor can carry it."""
 
     reports: tuple[KernelReport, ...]

@@ -6,8 +6,10 @@ It may be made in another process than the one that gathers it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..lint.budget import over_budget, unknown_metrics
 from ..lint.engine import SourceText, evaluate
@@ -17,8 +19,7 @@ from . import analysis
 from .lint_plan import Plan
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedFinding:
+class PlacedFinding(Struct, frozen=True):
     """A finding, with the places at which a comment may speak of it.
 
     Args:
@@ -34,8 +35,7 @@ class PlacedFinding:
     setting: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """What is kept of a report.
 
     Args:

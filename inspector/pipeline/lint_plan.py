@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .. import machines
 from ..errors import KinspectError
@@ -25,8 +27,7 @@ if TYPE_CHECKING:
     from ..lint.baseline import Baseline
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What the command line says of a lint run; None or empty where it is silent.
 
     Args:
@@ -46,8 +47,7 @@ class Asked:
     update: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Override:
+class Override(Struct, frozen=True):
     """One `[[tool.kinspect.kernel]]` with its words resolved.
 
     Args:
@@ -93,8 +93,7 @@ def _names(file: str, folder: Path) -> tuple[str, ...]:
         return (file,)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a run is to ask.
 
     Args:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from .. import limits
 from ..capture.targets import Target, triton_metadata
@@ -26,16 +27,14 @@ reads the import of all that captures.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Struct, frozen=True):
     """What was made of a kernel's report by who asked for it; `order` is its place in the run."""
 
     order: tuple[int, int]
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """What to do with each target.
 
     Args:

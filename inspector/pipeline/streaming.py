@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from ..capture.labels import labelled
 from ..capture.script import Found

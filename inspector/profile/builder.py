@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..model import ErrorRecord
@@ -29,8 +31,7 @@ _MOST_COUNTERS = 2**15 - 1
 """What the column of their numbers holds."""
 
 
-@dataclass(slots=True)
-class Builder:
+class Builder(Struct):
     """A recording while it is read. Shapes and counter names are kept once each.
 
     `begin` opens a part; dispatches, counters and shapes added after it belong to that part.

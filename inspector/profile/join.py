@@ -10,8 +10,9 @@ import functools
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ..machines import load, names
 from ..machines.loader import base_arch
@@ -29,8 +30,7 @@ _ROUND_LDS = (512, 1024)
 Hashes = Mapping[tuple[int | None, int], str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Check:
+class _Check(Struct, frozen=True):
     """How one figure compares. `agrees` is None where it cannot be told."""
 
     figure: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..model import KernelReport
 from ..recording import KernelProfile, Place, Recording, Samples, Traced
@@ -18,8 +20,7 @@ _SHARED = (
 )
 
 
-@dataclass(slots=True)
-class _Own:
+class _Own(Struct):
     """What is of one kernel; `shared`: something is that may as well be of another one."""
 
     samples: list[Samples] = field(default_factory=list)

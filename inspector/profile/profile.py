@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..model import KernelReport, Metric
@@ -26,8 +28,7 @@ _MOST_PERCENT = 101.0
 _AGENT = re.compile(r"^(?:agent\s+)?(?=\d)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Analysis:
+class Analysis(Struct, frozen=True):
     """The kernels of a recording. `total_ns` is of all of them, those left out included."""
 
     kernels: tuple[KernelProfile, ...]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from .. import limits
 from ..errors import KinspectError, unforeseen
@@ -32,8 +33,7 @@ READERS: tuple[str, ...] = (
 """Modules of `readers`, in the order in which they are asked: each file goes to the first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Files that one reader reads together: those of one process, pass or trace."""
 
     name: str  # of the part that it becomes, such as "pass_1/1234"

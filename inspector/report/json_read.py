@@ -7,9 +7,10 @@ kernels first, and each is read when it is asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ..documents import json_value
 from ..errors import KinspectError
@@ -55,8 +56,7 @@ def read(text: str | bytes, name: str, artifact_folder: Path | None = None) -> R
     return SavedReport.open(text, name, artifact_folder).report()
 
 
-@dataclass(frozen=True, slots=True)
-class SavedReport:
+class SavedReport(Struct, frozen=True):
     """A saved report whose kernels are read one by one.
 
     Args:

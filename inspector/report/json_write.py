@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, TextIO
+
+from msgspec import to_builtins
 
 from ..model import (
     Access,
@@ -141,7 +142,7 @@ def kernel_dict(k: KernelReport) -> dict[str, Any]:
             if k.unread
             else {}
         ),
-        "demand": None if k.demand is None else asdict(k.demand),
+        "demand": None if k.demand is None else to_builtins(k.demand),
         "findings": [_finding(f) for f in k.findings],
         "notes": list(k.notes),
     }
@@ -286,6 +287,6 @@ def _finding(f: Finding) -> dict[str, Any]:
             for at in f.locations
         ],
         "fix": f.fix,
-        "fix_tried": None if f.tried is None else asdict(f.tried),
+        "fix_tried": None if f.tried is None else to_builtins(f.tried),
         "fingerprint": f.fingerprint,
     }

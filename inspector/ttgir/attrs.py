@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..model import Layout, TtgirType
@@ -35,8 +37,7 @@ _LONGEST_SHAPE = 200
 UNKNOWN_TYPE = TtgirType(text="?", kind="unknown", element="?")
 
 
-@dataclass(slots=True)
-class _Body:
+class _Body(Struct):
     """What stands between `<` and `>` of a type or dialect attribute."""
 
     shape: tuple[int, ...] | None = None

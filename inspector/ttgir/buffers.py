@@ -11,7 +11,8 @@ or the offsets are 32 bits and proved to lie between 0 and 2 GiB.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..model import TtgirOp
 from .flow import UNKNOWN, Flow
@@ -29,8 +30,7 @@ CARRIED = "the pointers themselves are carried through the loop"
 SWITCHED_OFF = "buffer operations are switched off, or this Triton has none"
 
 
-@dataclass(frozen=True, slots=True)
-class PlainAccess:
+class PlainAccess(Struct, frozen=True):
     """A `tt.load` or `tt.store` of a tile that could be a buffer operation."""
 
     op: TtgirOp

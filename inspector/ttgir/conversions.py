@@ -9,8 +9,9 @@ a lane bit. The tests compare the outcome with the LDS that Triton allocates.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from ..model import Layout, TtgirOp, TtgirType
 from .flow import Flow
@@ -92,8 +93,7 @@ def _differences(source_bases: Sequence[Basis], target_bases: Sequence[Basis]) -
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Conversion:
+class Conversion(Struct, frozen=True):
     """A tile that changes its layout.
 
     Attributes:
@@ -222,8 +222,7 @@ def _dots_behind(
     return tuple(dots_by_index.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(Struct, frozen=True):
     """A conversion between a dot and the store of its result.
 
     Attributes:

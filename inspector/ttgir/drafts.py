@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ..model import TtgirType
 from .locs import Loc
 
 
-@dataclass(slots=True)
-class OpRead:
+class OpRead(Struct):
     """An operation that was read; see `model.TtgirOp` for the fields."""
 
     line: int
@@ -25,7 +25,6 @@ class OpRead:
     loc: Loc = None
 
 
-@dataclass(slots=True)
 class OpDraft(OpRead):
     """An operation while it is being read."""
 

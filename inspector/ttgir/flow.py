@@ -7,7 +7,8 @@ definition before a use is the visible one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..model import SourceLoc, TtgirModule, TtgirOp
 from .opforms import FUNCTIONS
@@ -38,8 +39,7 @@ _KEEPS_APART = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
+class Flow(Struct, frozen=True):
     """The values of a module, numbered, and how they are connected.
 
     Attributes:

@@ -8,7 +8,8 @@ Triton's distributed layouts are special cases; `layouts.to_linear` converts the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 Basis = tuple[int, ...]
 Bases = tuple[Basis, ...]
@@ -16,8 +17,7 @@ Bases = tuple[Basis, ...]
 IN_DIMS = ("register", "lane", "warp", "block")
 
 
-@dataclass(frozen=True, slots=True)
-class LinearLayout:
+class LinearLayout(Struct, frozen=True):
     """Basis vectors of each hardware dimension, lowest bit first, in elements of a tensor.
 
     A zero basis means that the bit does not matter: several indices hold the same element.

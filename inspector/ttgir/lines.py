@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..model import TtgirType
 
@@ -53,8 +54,7 @@ _LOCATION_RE = re.compile(
 )
 
 
-@dataclass(slots=True)
-class Statement:
+class Statement(Struct):
     """A line that is one statement with a location.
 
     Attributes:
@@ -69,8 +69,7 @@ class Statement:
     loc: str
 
 
-@dataclass(slots=True)
-class Form:
+class Form(Struct):
     """What all statements of one form have in common.
 
     Attributes:

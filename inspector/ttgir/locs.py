@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ..model import SourceLoc
 from .lexer import MAX_DEPTH, Cursor
@@ -22,8 +23,7 @@ MAX_CHAIN = 200
 _NOT_SOURCE_RE = re.compile(r"(?:\.(?:ttir|ttgir|mlir|llir|ll|gluon)|<[^>]*>|-)\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class FileLoc:
+class FileLoc(Struct, frozen=True):
     """`loc("file":line:column)`."""
 
     file: str
@@ -31,23 +31,20 @@ class FileLoc:
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class CallSite:
+class CallSite(Struct, frozen=True):
     """`loc(callsite(callee at caller))`."""
 
     callee: Loc
     caller: Loc
 
 
-@dataclass(frozen=True, slots=True)
-class Fused:
+class Fused(Struct, frozen=True):
     """`loc(fused[a, b])`."""
 
     parts: tuple[Loc, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Alias:
+class Alias(Struct, frozen=True):
     """`#loc12`, to be looked up once the whole table is read."""
 
     name: str

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..model import SourceLoc, TtgirModule, TtgirOp
 from .queries import dots
@@ -25,8 +26,7 @@ _SIZED = re.compile(r"[a-z]*?(\d+)")  # f16, bf16, i8, f8E4M3FN
 _SCALED_ELEMENTS = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "bf16", "f16")
 
 
-@dataclass(frozen=True, slots=True)
-class DotFate:
+class DotFate(Struct, frozen=True):
     """One dot of the source and how it is computed.
 
     Attributes:

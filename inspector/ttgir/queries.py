@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ..model import Layout, TtgirModule, TtgirOp
 from .matrix import MFMA_WAVE, instruction_shape, sizes_of
@@ -36,8 +36,7 @@ LONGEST_ASSEMBLY = 60
 _FP4_PER_BYTE = 2
 
 
-@dataclass(frozen=True, slots=True)
-class TtgirLoop:
+class TtgirLoop(Struct, frozen=True):
     """A structured loop of the source as TTGIR has it.
 
     Attributes:
@@ -53,8 +52,7 @@ class TtgirLoop:
     dots: tuple[TtgirOp, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DotTile:
+class DotTile(Struct, frozen=True):
     """Extents of one dot over the whole workgroup, in elements (not packed bytes)."""
 
     m: int

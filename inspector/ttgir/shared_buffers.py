@@ -10,8 +10,9 @@ small exchanges of reductions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from ..model import TtgirOp, TtgirType
 from .conversions import movements, tile_bytes
@@ -22,8 +23,7 @@ _FREES = frozenset(("ttg.local_dealloc", "triton_gpu.local_dealloc"))
 Kind = Literal["pipelined", "operand", "exchange"]
 
 
-@dataclass(frozen=True, slots=True)
-class SharedBuffer:
+class SharedBuffer(Struct, frozen=True):
     """A buffer in LDS.
 
     Args:

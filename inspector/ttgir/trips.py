@@ -10,7 +10,8 @@ has passed LDS no more often for it. `conversions.py` speaks of those.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..model import TtgirOp
 from .conversions import CONVERSIONS, Movements
@@ -68,8 +69,7 @@ _SAME_ELEMENTS = _UNCHANGED | frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """One way of a loaded value to a dot.
 
     Attributes:
@@ -83,8 +83,7 @@ class Way:
     trips: tuple[tuple[TtgirOp, TtgirOp], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Staging:
+class Staging(Struct, frozen=True):
     """How the operands of the dots in loops get there.
 
     Attributes:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 _NUMBER_RE = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+)(\.\d*(?:[eE][+-]?\d+)?)?\Z")
 _ESCAPE_RE = re.compile(r"\\([0-9A-Fa-f]{2}|.)")
 _ESCAPES: Mapping[str, str] = {"n": "\n", "t": "\t"}
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """A bare keyword in an attribute, e.g. `mutable`; kept apart from quoted strings."""
 
     text: str
@@ -24,8 +24,7 @@ def plain(value: Any) -> Any:
     return value.text if isinstance(value, Word) else value
 
 
-@dataclass(frozen=True, slots=True)
-class Dense:
+class Dense(Struct, frozen=True):
     """The elements of `dense<...>`: one number for a splat, else nested tuples."""
 
     value: Any

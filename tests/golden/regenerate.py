@@ -10,7 +10,6 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from kinspect.inspector.pipeline.analysis import catalogue
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.report import json_write as json_v1
+from msgspec.structs import replace
 
 HERE = Path(__file__).parent
 INPUT = HERE.parent / "data" / "small_gfx942.s"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from kinspect.inspector.pipeline.events import Reported
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.session import Progress
+from msgspec.structs import replace
 from textual.pilot import Pilot
 
 DATA = Path(__file__).parent.parent / "data" / "isa"

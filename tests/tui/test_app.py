@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.pages import PAGES, Page, page_class
 from kinspect.tui.themes import THEMES
+from msgspec.structs import replace
 from textual.color import Color
 from textual.pilot import Pilot
 from textual.theme import Theme

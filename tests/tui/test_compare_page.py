@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from kinspect.tui.screens.compare.chooser import Chooser
 from kinspect.tui.screens.compare.page import ComparePage
 from kinspect.tui.screens.compare.views import SideBySide
 from kinspect.tui.widgets.filtering import RowList
+from msgspec.structs import replace
 from textual.widgets import ContentSwitcher
 from tui_screens import SIZES, snapshot, text_of
 

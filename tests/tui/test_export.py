@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -21,6 +20,7 @@ from kinspect.tui.export import FORMATS, Picture, write
 from kinspect.tui.pages import Page
 from kinspect.tui.screens.export import ExportScreen
 from kinspect.tui.state import State
+from msgspec.structs import replace
 from textual.widgets import Input, Static
 from tui_screens import snapshot, text_of
 

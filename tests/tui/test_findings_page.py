@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from kinspect.tui import pages
 from kinspect.tui.screens.findings import page as module
 from kinspect.tui.screens.findings.page import FindingsPage
 from kinspect.tui.widgets.filtering import FilterLine, RowList
+from msgspec.structs import replace
 from tui_kernels import tuned
 from tui_screens import SIZES, snapshot, text_of
 

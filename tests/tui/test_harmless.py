@@ -5,12 +5,12 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from kinspect.inspector.model import ErrorRecord, Report
 from kinspect.tui.screens.kernel.explain import ExplainScreen
+from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_screens import text_of
 

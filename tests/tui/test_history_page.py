@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from kinspect.tui.screens.history.data import history_at, look, number, overview
 from kinspect.tui.screens.history.page import HistoryPage
 from kinspect.tui.screens.history.plot import RunPlot, drawn, legend, picture, scale_of
 from kinspect.tui.widgets.filtering import RowList
+from msgspec.structs import replace
 from test_history import BENCH
 from textual.geometry import Size
 from tui_screens import SIZES, snapshot, text_of

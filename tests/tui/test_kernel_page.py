@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.screens.kernel.explain import ExplainScreen
 from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.kernel.pane import Pane
+from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_screens import SIZES, snapshot, text_of
 

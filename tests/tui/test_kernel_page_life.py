@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from kinspect.tui.screens.kernel.find import Search, Trail, place, step
 from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.kernel.pane import Pane
 from kinspect.tui.widgets.code_text import Rows, Text, merged
+from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_screens import text_of
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from kinspect.tui.screens.kernel.explain import ExplainScreen
 from kinspect.tui.screens.kernel.page import NOT_MEASURED, KernelPage
 from kinspect.tui.screens.kernel.text import WIDTH, cell
 from kinspect.tui.screens.profile.page import ProfilePage
+from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_screens import SIZES, snapshot, text_of
 

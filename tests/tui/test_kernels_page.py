@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from kinspect.tui.screens.kernels.page import KernelsPage
 from kinspect.tui.session import Progress
 from kinspect.tui.state import State
 from kinspect.tui.widgets.table import Table
+from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Input
 from tui_kernels import BROKEN, many, tuned, waves

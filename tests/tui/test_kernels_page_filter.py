@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from kinspect.tui.screens.kernels.filter import FilterError, Sets, parse
 from kinspect.tui.screens.kernels.page import KernelsPage
 from kinspect.tui.screens.kernels.rows import Leaf, Leaves, downwards, ordered, tree
 from kinspect.tui.session import Session
+from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_kernels import many, tuned, waves
 

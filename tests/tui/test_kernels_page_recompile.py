@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from kinspect.tui.screens.compare.page import ComparePage
 from kinspect.tui.screens.kernels.page import KernelsPage
 from kinspect.tui.screens.recompile import RecompileScreen
 from kinspect.tui.widgets.table import Table
+from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Input
 from tui_kernels import descendants, tuned, waves

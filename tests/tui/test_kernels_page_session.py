@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from kinspect.inspector.model import ErrorRecord, KernelReport, Metric, Report
 from kinspect.inspector.pipeline.events import Captured, Compiled, Failed, Reported
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.session import Session
+from msgspec.structs import replace
 
 REQUEST = Request(("gemm.py",))
 

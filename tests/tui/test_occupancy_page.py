@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +18,7 @@ from kinspect.tui.screens.occupancy.fields import FIELDS, Asked, filled, underst
 from kinspect.tui.screens.occupancy.page import Figure, OccupancyPage
 from kinspect.tui.screens.passes.choose import KernelChooser
 from kinspect.tui.widgets.plot import StepPlot, Steps
+from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Static
 from tui_screens import SIZES, snapshot, text_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import lzma
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from kinspect.tui.screens.passes.line import PassLine
 from kinspect.tui.screens.passes.page import PassesPage
 from kinspect.tui.screens.passes.views import DiffView, PassList
 from kinspect.tui.widgets.filtering import FilterLine
+from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_screens import SIZES, snapshot, text_of
 

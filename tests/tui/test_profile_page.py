@@ -6,7 +6,6 @@ import time
 from array import array
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import profiles
@@ -26,6 +25,7 @@ from kinspect.tui.session import Progress
 from kinspect.tui.widgets.filtering import FilterLine
 from kinspect.tui.widgets.roofline import Roofline
 from kinspect.tui.widgets.table import Table
+from msgspec.structs import replace
 from profiles import measured
 from textual.pilot import Pilot
 from tui_screens import SIZES, snapshot, text_of

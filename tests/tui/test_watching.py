@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.screens.kernels.page import KernelsPage
 from kinspect.tui.watching import Watcher, files_of
 from kinspect.tui.widgets.table import Table
+from msgspec.structs import replace
 from tui_screens import text_of
 
 SMALL = Path(__file__).parent.parent / "data" / "small_gfx942.s"

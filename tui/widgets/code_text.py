@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 Span = tuple[int, int, str]
 """Columns `start` to `stop` of a line in the style of that name (`code--NAME`)."""
@@ -19,8 +20,7 @@ Hits = Mapping[int, Sequence[Hit]] | Callable[[int], Sequence[Hit]]
 _CONTROLS = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], "·")
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """What a view shows.
 
     Attributes:

@@ -6,9 +6,9 @@ make that the dearest part of a key press.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.text import Text
 from textual.app import RenderResult
 from textual.binding import Binding
@@ -19,8 +19,7 @@ from textual.widget import Widget
 from .styles import part_style
 
 
-@dataclass(frozen=True, slots=True)
-class _Hint:
+class _Hint(Struct, frozen=True):
     keys: tuple[tuple[str, str], ...]  # as shown, and as pressed
     what: str
 

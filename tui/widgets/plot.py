@@ -6,10 +6,10 @@ Drawn by ourselves: a plotting library takes as long to import as the whole page
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.segment import Segment
 from rich.style import Style
 from textual.events import Click
@@ -22,8 +22,7 @@ from .styles import part_style
 Point = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Struct, frozen=True):
     """A step function and what is marked on it.
 
     Attributes:

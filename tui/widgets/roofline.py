@@ -6,11 +6,11 @@ Drawn by ourselves: a plotting library takes as long to import as the whole page
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from math import ceil, floor, log10
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
@@ -34,16 +34,14 @@ Cell = tuple[str, str]
 """A character and the name of its style."""
 
 
-@dataclass(frozen=True, slots=True)
-class Roof:
+class Roof(Struct, frozen=True):
     """What a device can do at most: operations and bytes per second."""
 
     rate: float
     bandwidth: float
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """A kernel: operations per byte, operations per second, and the roof over it if known."""
 
     name: str

@@ -6,9 +6,9 @@ It is drawn as the room allows: a column at the side, a strip of three columns, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -20,8 +20,7 @@ from textual.widget import Widget
 from .styles import part_style
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """A label, what is to be said under it, and how grave that is (`error`, `dim`, ...)."""
 
     label: str
@@ -29,16 +28,14 @@ class Fact:
     style: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """Facts under a title."""
 
     title: str
     facts: tuple[Fact, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Struct, frozen=True):
     """A loop, or a kernel.
 
     Attributes:

@@ -7,9 +7,9 @@ sideways where they do not fit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual.binding import Binding, BindingType
@@ -26,8 +26,7 @@ LEAST_FIRST = 26
 _GAP = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """A column: what it is called, and how wide it is at least (0: what is left)."""
 
     name: str
@@ -36,8 +35,7 @@ class Head:
     right: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One row as it is drawn.
 
     Attributes:

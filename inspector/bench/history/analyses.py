@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ...model import KernelReport
 
@@ -51,8 +52,7 @@ FINDINGS = "findings."
 """Prefix of the numbers of findings by severity."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysedKernel:
+class AnalysedKernel(Struct, frozen=True):
     """A kernel's specialisation with its figures.
 
     Args:
@@ -74,8 +74,7 @@ class AnalysedKernel:
     findings: Mapping[str, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Analysis:
+class Analysis(Struct, frozen=True):
     """One run of `analyze` or `lint`, to be kept.
 
     Args:
@@ -97,8 +96,7 @@ class Analysis:
     kernels: Sequence[AnalysedKernel]
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysisRun:
+class AnalysisRun(Struct, frozen=True):
     """A run as it was kept, without its kernels: `kernels` is how many."""
 
     id: int
@@ -111,8 +109,7 @@ class AnalysisRun:
     kernels: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(Struct, frozen=True):
     """A kernel in one of the runs that were kept; `units` are those of its figures."""
 
     run: int
@@ -213,7 +210,7 @@ def typed(kind: Any, value: Any) -> Any:
     """A value or row of the file as what it should be: SQLite keeps any value in any column.
 
     Args:
-        kind: a type, or a dataclass.
+        kind: a type, or a struct.
         value: of that type, or the fields in order.
 
     Raises:
@@ -221,8 +218,8 @@ def typed(kind: Any, value: Any) -> Any:
     """
     from msgspec import ValidationError, convert
 
-    if is_dataclass(kind):
-        value = dict(zip((one.name for one in fields(kind)), value, strict=True))
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        value = dict(zip(kind.__struct_fields__, value, strict=True))
     try:
         return convert(value, kind)
     except (ValidationError, UnicodeError) as error:  # a text with half a surrogate

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ...lint.results import SEVERITIES, LintReport
 from ...model import Finding, KernelReport, Report
@@ -21,8 +23,7 @@ E = TypeVar("E")
 GIT_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(Struct, frozen=True):
     """What is kept of one report, beside what somebody else made of it."""
 
     made: Any
@@ -32,8 +33,7 @@ class Noted:
     triton: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Noting:
+class Noting(Struct, frozen=True):
     """Notes a report's figures before it is let go; for `pipeline.each`, in any process."""
 
     then: Callable[[KernelReport], Any]

@@ -11,9 +11,10 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ... import limits
 from ...errors import KinspectError
@@ -39,8 +40,7 @@ SELECT coalesce(max(id), 0) + 1 FROM (SELECT id FROM run UNION ALL SELECT id FRO
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """A run as it was kept.
 
     Args:
@@ -62,8 +62,7 @@ class Run:
     cases: int
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """One case of a run as it was kept; times in µs."""
 
     name: str

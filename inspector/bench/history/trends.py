@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from ...errors import KinspectError
 from ...explain.plot import Chart, Series, Tick
@@ -29,8 +30,7 @@ COMPILED_FIRST, MEASURED_FIRST = "vgpr_count", "mean_us"
 MOST_NAMED = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What to show.
 
     Args:
@@ -48,8 +48,7 @@ class Wanted:
     most: int = 50
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
+class _Point(Struct, frozen=True):
     """One value: whose it is, and of which run."""
 
     key: str

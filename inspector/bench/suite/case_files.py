@@ -11,9 +11,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
+
+from msgspec import Struct, field
 
 from ... import limits
 from ...documents import yaml_loader, yaml_value
@@ -22,8 +23,7 @@ from ...errors import KinspectError
 Value = int | float | bool | str
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """A case that the user gave.
 
     Args:

@@ -6,10 +6,11 @@ import ast
 import importlib.util
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct
 
 from ...errors import KinspectError
 
@@ -19,8 +20,7 @@ NEEDED = ("CASES", "launch", "reference", "make_inputs")
 ANSWERS = re.compile(r"^Answers to:\s*(.+(?:\n[ \t]*\S.*)*)", re.M)
 
 
-@dataclass(frozen=True)
-class KernelFile:
+class KernelFile(Struct, frozen=True, dict=True):
     """One kernel file.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 PASSED, FAILED, ERROR, CRASHED, SKIPPED = "passed", "failed", "error", "crashed", "skipped"
 STATUSES = (PASSED, FAILED, ERROR, CRASHED, SKIPPED)
@@ -12,8 +13,7 @@ STATUSES = (PASSED, FAILED, ERROR, CRASHED, SKIPPED)
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """What the kernels ran on.
 
     Args:
@@ -33,8 +33,7 @@ class Device:
     triton: str
 
 
-@dataclass(frozen=True, slots=True)
-class CaseCheck:
+class CaseCheck(Struct, frozen=True):
     """One case.
 
     Args:
@@ -64,8 +63,7 @@ class CaseCheck:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelCheck:
+class KernelCheck(Struct, frozen=True):
     """One kernel file.
 
     Args:
@@ -94,8 +92,7 @@ class KernelCheck:
         return len(self.cases) - self.count(PASSED) - self.count(SKIPPED)
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(Struct, frozen=True):
     """What a kernel file holds beyond its text.
 
     Args:

@@ -6,9 +6,10 @@ They are shown beside a run on the same device only: a time on another GPU says 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ...documents import own_yaml
 from ...errors import KinspectError
@@ -19,8 +20,7 @@ _BESIDE = frozenset({"name", "atol", "rtol", "seed", "config"})
 """Keys that do not make a case another one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(Struct, frozen=True):
     """One figure and the case it is for.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from .statistics import Summary, geometric_mean, summarize
 
@@ -13,8 +14,7 @@ OK, WRONG, ERROR, CRASHED, SKIPPED = "ok", "wrong", "error", "crashed", "skipped
 GIB = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(Struct, frozen=True):
     """What was measured on.
 
     Args:
@@ -32,8 +32,7 @@ class Gpu:
     memory_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Other:
+class Other(Struct, frozen=True):
     """Another operator on the same inputs.
 
     Args:
@@ -51,8 +50,7 @@ class Other:
         return summarize(self.times)
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A figure that others published for this case on this device.
 
     Args:
@@ -68,8 +66,7 @@ class Figure:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
+class Before(Struct, frozen=True):
     """The last result of the same case on the same device.
 
     Args:
@@ -81,8 +78,7 @@ class Before:
     date: str
 
 
-@dataclass(frozen=True, slots=True)
-class Timed:
+class Timed(Struct, frozen=True):
     """One case.
 
     Args:
@@ -134,8 +130,7 @@ class Timed:
         return None if self.bytes is None else self.bytes / us * 1e6 / GIB
 
 
-@dataclass(frozen=True, slots=True)
-class Bench:
+class Bench(Struct, frozen=True):
     """One run over the cases of a kernel.
 
     Args:

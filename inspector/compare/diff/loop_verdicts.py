@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ...model import KernelReport, LoopReport, Metric, value_of
 from .loops import basis, waves_of
@@ -21,8 +22,7 @@ _PER_ITERATION = ("count.", "cycles.")
 """Prefixes of figures that grow with the work of an iteration; the others are shares and widths."""
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(Struct, frozen=True):
     """The code of one loop on both sides, or of the whole kernel where neither has a loop.
 
     Args:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ...model import KernelReport, Metric
 
@@ -18,8 +19,7 @@ ARCH = "arch"
 """Name of the target among what may be varied; all others are names of options."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """Two reports of one kernel. `matched_by` is empty where all of its identity is equal."""
 
     left: KernelReport
@@ -27,8 +27,7 @@ class Pair:
     matched_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pairing:
+class Pairing(Struct, frozen=True):
     """All pairs, and who is left over."""
 
     pairs: tuple[Pair, ...]
@@ -36,8 +35,7 @@ class Pairing:
     only_right: tuple[KernelReport, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(Struct, frozen=True):
     without: frozenset[str]
     words: str
 

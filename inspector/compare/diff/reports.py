@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ... import machines
 from ...errors import KinspectError
@@ -36,8 +38,7 @@ Text = Callable[[KernelReport], str | None]
 """Gives the assembly text of a kernel's report, None where it is not at hand."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """How to compare.
 
     Args:
@@ -51,8 +52,7 @@ class Options:
     most_isa: int | None = MOST_ISA
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """One side: a report and what to call it."""
 
     label: str

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from ...model import ErrorRecord, KernelReport, LoopReport, MetricValue
 from ..stages import Comparison
@@ -31,8 +32,7 @@ VERDICTS: tuple[Verdict, ...] = (
 """Worst first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One figure on both sides, and what to think of it.
 
     Args:
@@ -56,8 +56,7 @@ class Change:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class LoopPair:
+class LoopPair(Struct, frozen=True):
     """Loops of the two sides that do the same work.
 
     Args:
@@ -75,8 +74,7 @@ class LoopPair:
     basis: str
 
 
-@dataclass(frozen=True, slots=True)
-class LineDifference:
+class LineDifference(Struct, frozen=True):
     """The instructions of one source line that differ.
 
     Args:
@@ -90,8 +88,7 @@ class LineDifference:
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class IsaDifference:
+class IsaDifference(Struct, frozen=True):
     """How the code of a loop, or of a kernel without loops, differs, by source line.
 
     Args:
@@ -118,8 +115,7 @@ _OF_CODE: Mapping[CodeSeen, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class KernelDiff:
+class KernelDiff(Struct, frozen=True):
     """Two reports of a kernel that belong together.
 
     Args:
@@ -161,8 +157,7 @@ class KernelDiff:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Alone:
+class Alone(Struct, frozen=True):
     """A kernel that one side alone has, and why the other has not, where that is known."""
 
     label: str
@@ -171,8 +166,7 @@ class Alone:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DiffReport:
+class DiffReport(Struct, frozen=True):
     """The result of one comparison.
 
     Args:

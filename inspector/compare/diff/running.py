@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ... import machines
 from ...capture.axes import Axis, Value, axes_of
@@ -32,8 +34,7 @@ Progress = Callable[[int, int], None]
 AS_IT_IS = "as it is"
 
 
-@dataclass(frozen=True, slots=True)
-class OptionSet:
+class OptionSet(Struct, frozen=True):
     """Options of one side, laid over those that a kernel was captured with."""
 
     values: Mapping[str, Value]

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Literal
 
+from msgspec import Struct
+
 from ...errors import KinspectError
 
 
-@dataclass(frozen=True, slots=True)
-class Tolerance:
+class Tolerance(Struct, frozen=True):
     """How much worse a figure may get: a share of the better value, or an absolute amount."""
 
     amount: float
@@ -36,8 +36,7 @@ class Tolerance:
 NONE = Tolerance(0.0, relative=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """How one figure is judged.
 
     Args:
@@ -98,8 +97,7 @@ JUDGED: Mapping[str, Judged] = MappingProxyType(
 _TYPED = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
 
 
-@dataclass(frozen=True, slots=True)
-class Tolerances:
+class Tolerances(Struct, frozen=True):
     """The user's, and by default those of `JUDGED`."""
 
     stated: Mapping[str, Tolerance]

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from ...model import KernelReport, Metric, MetricValue, value_of
 from .results import Change, Judgement, Verdict
@@ -43,8 +44,7 @@ _SPILLS = ("vgpr_spill_count", "sgpr_spill_count", "scratch_bytes")
 _ELSEWHERE = "another target: limits and instructions differ"
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """What a judgement rests on besides the two reports.
 
     Args:

@@ -11,9 +11,11 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ...errors import KinspectError
 from ...pipeline.jobs import Job
@@ -26,8 +28,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(Struct, frozen=True):
     """What a worker must have for its results to be those of this machine.
 
     `host` is the machine that asks; `own_python` lets a worker compile with the interpreter that
@@ -40,8 +41,7 @@ class Expected:
     own_python: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Struct, frozen=True):
     """A connected cluster: where tasks go, and how many can run at a time."""
 
     executor: Executor

@@ -9,10 +9,10 @@ where the kernel has no dot.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct
 
 from ...model import KernelReport, LoopReport, Metric, int_of, number_of, text_of
 
@@ -25,8 +25,7 @@ PORTION: Mapping[Work, int] = {"mac": 1_000_000, "element": 1_000}
 """How much of it the figures `…_per_work` are for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """None is unknown, or does not exist: what happens in the main loop of a kernel without one.
 
     `cannot_launch` says why not even one workgroup fits; None where one does, or that is unknown.
@@ -57,8 +56,7 @@ class Figures:
     isa_sha256: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A figure as the renderers show it: `name` is its field, `title` the heading for people."""
 
     name: str
@@ -211,7 +209,7 @@ def decode(data: bytes) -> Figures | None:
 
 def as_dict(figures: Figures) -> dict[str, Any]:
     """Field -> value."""
-    return {field.name: getattr(figures, field.name) for field in fields(figures)}
+    return {name: getattr(figures, name) for name in figures.__struct_fields__}
 
 
 def _cannot_launch(metrics: Mapping[str, Metric]) -> str | None:

@@ -12,10 +12,12 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ... import machines
 from ...capture.axes import BACKEND_ONLY, Axis, count
@@ -45,8 +47,7 @@ NOTE = f"figures-v{figures_room.FORMAT}-{ANALYSIS_VERSION}-{VERSION}.json"
 """The store's note beside a compile; its name says what the figures depend on besides that."""
 
 
-@dataclass(frozen=True, slots=True)
-class SweepRequest:
+class SweepRequest(Struct, frozen=True):
     """One sweep.
 
     Args:
@@ -62,8 +63,7 @@ class SweepRequest:
     most_points: int = MOST_POINTS
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What one point's job gives back: plain values, so that any Executor can carry it."""
 
     figures: Figures | None
@@ -73,8 +73,7 @@ class Outcome:
     host: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """So many points are known by now; `complete`: there will be no more."""
 
     points: int
@@ -82,22 +81,19 @@ class Planned:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """A point is done, or has failed."""
 
     row: Row
 
 
-@dataclass(frozen=True, slots=True)
-class NotCaptured:
+class NotCaptured(Struct, frozen=True):
     """Something could not be captured; everything else still is."""
 
     error: ErrorRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(Struct, frozen=True):
     """Something about the run as a whole."""
 
     text: str

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ...capture.axes import Axis
 from ...errors import KinspectError
@@ -14,8 +16,7 @@ from .figures import COLUMNS, Figures
 from .pareto import Objective, front, objectives_of, unknown
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """One point of the product, before it is compiled.
 
     Args:
@@ -31,8 +32,7 @@ class Point:
     values: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """What became of a point.
 
     Args:
@@ -52,8 +52,7 @@ class Row:
     host: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A row of a table: `number` counts from 1 in the order of the product, however sorted.
 
     `same_as` is the number of the first row with the same code, None where there is none before.
@@ -69,8 +68,7 @@ class Line:
     unknown: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """All points of one kernel (one case, one set of argument types) on one target.
 
     `names` are the columns of the points' values.
@@ -86,8 +84,7 @@ class Table:
     objectives: tuple[Objective, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """What became of the points, those left out of the tables included.
 
     Args:
@@ -103,8 +100,7 @@ class Counts:
     missing: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Struct, frozen=True):
     """The result, whole or interrupted.
 
     Args:
@@ -277,8 +273,7 @@ def everything(row: Row) -> dict[str, Any]:
     return {**point.variant.options, **point.variant.constexprs, **point.values}
 
 
-@dataclass(slots=True)
-class Gathering:
+class Gathering(Struct):
     """Takes rows as they come and gives the result so far."""
 
     targets: tuple[str, ...]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ...model import ErrorRecord, KernelReport, SourceLoc, Variant
 from ..stages import Comparison
 
 
-@dataclass(frozen=True, slots=True)
-class Build:
+class Build(Struct, frozen=True):
     """One Triton of the run: what the user called it, and what it is."""
 
     label: str
@@ -19,8 +19,7 @@ class Build:
     triton_key: str
 
 
-@dataclass(frozen=True, slots=True)
-class KernelComparison:
+class KernelComparison(Struct, frozen=True):
     """One kernel compiled by two of the builds.
 
     Args:
@@ -53,8 +52,7 @@ class KernelComparison:
     reports: tuple[KernelReport | None, KernelReport | None] = (None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class BuildsReport:
+class BuildsReport(Struct, frozen=True):
     """The result of one run.
 
     Args:

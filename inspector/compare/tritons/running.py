@@ -11,7 +11,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ... import machines
 from ...capture.resolving import resolve_all
@@ -104,8 +106,7 @@ def _build(triton: Interpreter, compiler: Compiler) -> Build:
     return Build(label, toolchain.python, toolchain.triton_version, toolchain.triton_key)
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(Struct):
     """Captures and compiles; results come in the order of the variants."""
 
     request: Request

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ... import machines
 from ...errors import KinspectError
@@ -18,8 +20,7 @@ from .marks import Marks
 from .texts import Texts, lines_of
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What a reader of one kernel needs.
 
     Attributes:
@@ -37,8 +38,7 @@ class Reading:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class _Parsed:
+class _Parsed(Struct):
     functions: Sequence[Function] = ()
     positions: dict[str, Mapping[int, SourceLoc]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -94,8 +94,7 @@ def kernel_of(functions: Sequence[Function], report: KernelReport | None) -> Fun
     return kernels[0] if kernels else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Code:
+class _Code(Struct, frozen=True):
     program: Program
     listing: str | None = None
 

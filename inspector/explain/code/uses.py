@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ...isa.mnemonics import returns_value
 from ...isa.waitflow.registers import named, unnamed_of
@@ -84,8 +85,7 @@ _WRITES_SCC = re.compile(
 _PAIRED = "::"  # gfx11's dual issue: two operations in one instruction
 
 
-@dataclass(frozen=True, slots=True)
-class Uses:
+class Uses(Struct, frozen=True):
     """Where a register is touched. Lines count from 0 and ascend.
 
     Attributes:

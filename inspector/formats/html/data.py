@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ...model import KernelReport
 
@@ -11,8 +12,7 @@ MOST_IN_FULL = 60
 """Kernels beyond this are in the table alone: a page of thousands opens in no browser."""
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Struct, frozen=True):
     """A reachable occupancy, waves/EU, and the most VGPRs and LDS bytes that still reach it.
 
     None: the resource does not limit here.
@@ -23,8 +23,7 @@ class Level:
     lds_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnKernel:
+class DrawnKernel(Struct, frozen=True):
     """A kernel with what is drawn of it: its occupancy levels, highest first, and code.
 
     `code` holds lines of the assembly by number (1-based); `source` those of the user's files by

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
+
+from msgspec import Struct
 
 _WIDTH, _HEIGHT = 460.0, 190.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 12.0, 12.0, 34.0
@@ -13,8 +14,7 @@ COLOURS = 8
 """Classes c0 … c7 of the style sheet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A part of a stacked bar."""
 
     name: str
@@ -22,8 +22,7 @@ class Piece:
     colour: int
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """A stacked bar with its label."""
 
     label: str
@@ -34,8 +33,7 @@ class Bar:
         return sum(piece.count for piece in self.pieces)
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """A kernel under a roof: operations per byte, operations per second."""
 
     name: str
@@ -43,8 +41,7 @@ class Point:
     rate: float
 
 
-@dataclass(frozen=True, slots=True)
-class Roof:
+class Roof(Struct, frozen=True):
     """What a device can do at most: operations and bytes per second."""
 
     rate: float

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .host import Host
 from .ledger import Ledger, Saved
@@ -22,8 +24,7 @@ class Outcome(str, Enum):
     GONE = "not there any more"
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """A change and what became of it. `said` is the next step where it was not done."""
 
     change: Change

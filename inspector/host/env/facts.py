@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 
 class Verdict(str, Enum):
@@ -20,8 +21,7 @@ class Verdict(str, Enum):
     ABSENT = "not here"
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """One line of the table.
 
     Args:
@@ -45,8 +45,7 @@ class Fact:
     settable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(Struct, frozen=True):
     """A GPU of the driver's topology: node, target and, where it is known, its card's folder."""
 
     node: int
@@ -55,8 +54,7 @@ class Gpu:
     card: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """All facts, in the order of their groups."""
 
     facts: tuple[Fact, ...]

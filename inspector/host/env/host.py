@@ -10,8 +10,9 @@ import os
 import platform
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 _PATIENCE = 20.0
 """Seconds that a program may take to answer."""
@@ -20,16 +21,14 @@ Run = Callable[[Sequence[str]], "str | None"]
 """A program's standard output; None where it is not there, fails or takes too long."""
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(Struct, frozen=True):
     """Who asks."""
 
     uid: int
     groups: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     """A machine.
 
     Args:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import yaml
+from msgspec import Struct
 
 from ...errors import KinspectError
 from .facts import Fact, Verdict
@@ -18,8 +18,7 @@ _KINDS = ("want", "choice", "off", "code")
 _OFF = ("", "0", "off", "false", "no")
 
 
-@dataclass(frozen=True, slots=True)
-class Knob:
+class Knob(Struct, frozen=True):
     """One variable, as the file states it."""
 
     name: str

@@ -12,8 +12,9 @@ import os
 import re
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ...documents import json_value
 from ...errors import KinspectError
@@ -24,16 +25,14 @@ VERSION = 1
 OVERRIDE = "KINSPECT_STATE_DIR"
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(Struct, frozen=True):
     """One setting as it was, what it was set to, and in which boot."""
 
     change: Change
     boot: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
+class Ledger(Struct, frozen=True):
     """The file of one machine."""
 
     path: Path

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ...errors import KinspectError
 from .facts import Verdict
@@ -22,8 +23,7 @@ _LEVELS, _CLOCKS = (f"{_CARD}/{name}" for name in (LEVEL, CLOCK))
 _VALUE = re.compile("[a-z0-9_]{1,40}")
 
 
-@dataclass(frozen=True, slots=True)
-class Codec:
+class Codec(Struct, frozen=True):
     """How a kind of setting is read and written.
 
     Args:
@@ -46,8 +46,7 @@ CODECS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One setting to be changed.
 
     Args:

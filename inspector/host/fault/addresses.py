@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ...model import Instruction
 
@@ -27,8 +28,7 @@ _OFFSET = re.compile(r"\boffset:(-?(?:0x[0-9a-fA-F]+|\d+))")
 _SWIZZLED = 1 << 31  # the descriptor's second word, bit 31: swizzle enable
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """The address that each active lane asked for."""
 
     lanes: Mapping[int, int]

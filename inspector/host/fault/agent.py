@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ...errors import KinspectError
 
@@ -23,8 +24,7 @@ FAILED = 125
 _UNSAFE = re.compile(r"[\s%]")  # the agent splits its options at blanks and expands %
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(Struct, frozen=True):
     """The library, and where it was looked for."""
 
     path: Path

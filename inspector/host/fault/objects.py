@@ -5,9 +5,11 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ...errors import KinspectError
 from ...isa.objects.bundle import extract_code_objects
@@ -21,8 +23,7 @@ CODE_LIMIT = 8 << 20
 """Bytes of code that are disassembled; libraries of kernels have more, and that takes minutes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """A code object that was read: disassembled, or its line table alone; and from which file."""
 
     images: tuple[LoadedImage, ...] = ()
@@ -34,8 +35,7 @@ class Held:
         return next((i for i in self.images if find(i, offset)), None)
 
 
-@dataclass(slots=True)
-class Objects:
+class Objects(Struct):
     """The code objects of a report.
 
     Args:
@@ -115,8 +115,7 @@ _MOST = 1 << 30
 """Bytes of a code object that are read at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Uri:
+class Uri(Struct, frozen=True):
     """A parsed URI; `size` 0 stands for the rest of the file."""
 
     protocol: str

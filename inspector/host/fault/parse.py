@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from .values import AgentReport, Excerpt, Loaded, Message, Wave
 
@@ -73,8 +74,7 @@ def parse_report(lines: Iterable[str]) -> AgentReport:
     return reader.result()
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A disassembly that is being read."""
 
     function: str

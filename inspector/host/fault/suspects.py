@@ -10,8 +10,9 @@ rocr-debug-agent's help text of --precise-memory.)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from ...isa.waitflow.events import RAISING
 from ...isa.waitflow.pending import outstanding

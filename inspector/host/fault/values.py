@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ...model import SourceLoc
 
 # --------------------------------------------------------------------------- as reported
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """What the runtime said of the fault.
 
     Args:
@@ -30,8 +30,7 @@ class Message:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """A code object of the process: where it came from, and its addresses `first:last`."""
 
     uri: str
@@ -39,8 +38,7 @@ class Loaded:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(Struct, frozen=True):
     """The report's own disassembly around a pc.
 
     Args:
@@ -58,8 +56,7 @@ class Excerpt:
     source: tuple[tuple[str, int, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Wave:
+class Wave(Struct, frozen=True):
     """One wave. `registers` is empty for all but the first wave at its pc."""
 
     id: str
@@ -70,8 +67,7 @@ class Wave:
     registers: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class AgentReport:
+class AgentReport(Struct, frozen=True):
     """A report of the ROCm debug agent, or what the runtime alone said.
 
     Args:
@@ -92,8 +88,7 @@ class AgentReport:
 # --------------------------------------------------------------------------- as found out
 
 
-@dataclass(frozen=True, slots=True)
-class CodeLine:
+class CodeLine(Struct, frozen=True):
     """One instruction.
 
     Args:
@@ -111,8 +106,7 @@ class CodeLine:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Suspect:
+class Suspect(Struct, frozen=True):
     """A memory operation that may have caused a fault which was reported later.
 
     Args:
@@ -129,8 +123,7 @@ class Suspect:
     address: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """All waves that stopped at one pc for the same reasons.
 
     Args:
@@ -166,8 +159,7 @@ class Stop:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FaultReport:
+class FaultReport(Struct, frozen=True):
     """What happened, by pc, the stops with a reason first.
 
     Args:

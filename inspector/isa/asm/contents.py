@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ...model import Unread, UnreadKind
 from .rawcode import RawFunction
@@ -19,8 +20,7 @@ _DEBUG_LABEL = re.compile(r"\.L(?:tmp|func_begin|func_end|post_getpc|post_addpc|
 _MOST_NOTED = 3  # of a kind, one by one; the rest are counted
 
 
-@dataclass(slots=True)
-class Omissions:
+class Omissions(Struct):
     """What of a text was not read: for the model, and for people."""
 
     unread: list[Unread] = field(default_factory=list)
@@ -39,8 +39,7 @@ class Omissions:
             self.notes.append(text)
 
 
-@dataclass(slots=True)
-class UnitContents:
+class UnitContents(Struct):
     """What one unit of assembly says, before its functions are finished."""
 
     functions: list[RawFunction] = field(default_factory=list)

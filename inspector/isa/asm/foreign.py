@@ -7,8 +7,9 @@ instruction looks like.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from ...errors import KinspectError
 from .target import Target
@@ -57,8 +58,7 @@ _LOOKS = tuple(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """A part of a text that was assembled on its own. `lines_before` precede it in the file."""
 
     text: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from .contents import Omissions
 from .symbols import SymbolTable
@@ -66,14 +67,12 @@ def strip_comment(text: str) -> str:
     return _COMMENT.sub(lambda m: m[0] if m[0].startswith('"') else "", text).strip()
 
 
-@dataclass(frozen=True, slots=True)
-class _Macro:
+class _Macro(Struct, frozen=True):
     parameters: tuple[tuple[str, str, str], ...]  # name, "", "req" or "vararg", default
     body: tuple[tuple[int, str], ...]
 
 
-@dataclass(slots=True)
-class _Frame:
+class _Frame(Struct):
     """Lines being read: the file itself, or a body with its parameters filled in."""
 
     lines: Lines

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from ...documents import check_yaml, yaml_loader
 from ...errors import KinspectError
@@ -42,8 +42,7 @@ _V2_NAMES: Mapping[str, str] = MappingProxyType(
 _VERSIONS: Mapping[tuple[int, int], int] = MappingProxyType({(1, 0): 3, (1, 1): 4})
 
 
-@dataclass(frozen=True, slots=True)
-class Metadata:
+class Metadata(Struct, frozen=True):
     """The metadata of one text: figures by kernel symbol, under their code object v3+ names."""
 
     kernels: Mapping[str, Mapping[str, Any]]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ...model import OpInfo, SourceLoc, Unread
 from ..flow import flow_of
@@ -33,8 +35,7 @@ def _row_of(label: tuple[str, int]) -> int:
     return label[1]
 
 
-@dataclass(slots=True)
-class RawFunction:
+class RawFunction(Struct):
     """The rows of one function. `flow_rows` are the indices of rows that may change the flow.
 
     `labels` maps a label to the index of the row that follows it; `numbered` holds the positions

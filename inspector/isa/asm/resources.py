@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct, field
 
 from ...model import Resources
 from ..arguments import adds_lds
@@ -21,8 +22,7 @@ from .symbols import SymbolTable
 _LEADING_NUMBER = re.compile(r"\d{1,18}(?= bytes)")
 
 
-@dataclass(slots=True)
-class Statements:
+class Statements(Struct):
     """Everything one text says of one kernel or function, unread: key -> text, per place."""
 
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -31,8 +31,7 @@ class Statements:
     kernel_code: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(Struct, frozen=True):
     """One place: how messages call it, and how its value is turned into the field's."""
 
     place: str
@@ -63,8 +62,7 @@ def _power(exponent: int) -> int:
     return 1 << exponent if 0 <= exponent < 16 else -1
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(Struct, frozen=True):
     """A field of `Resources`: the places it is taken from, in order, and those to compare with.
 
     `default` is what the assembler puts where `.amdhsa_kernel` leaves the directive out and nothing

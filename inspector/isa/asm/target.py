@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 # "amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-", "amdgpu9.42-amd-amdhsa-unknown-gfx942",
 # "amdgcn-amd-amdhsa--gfx9-4-generic": the architecture is what starts with gfx.
@@ -33,8 +34,7 @@ _V2_XNACK: Mapping[str, str] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """What a target string says. Every field is None or empty where nothing is known."""
 
     arch: str | None

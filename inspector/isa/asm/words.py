@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from ...model import SourceLoc
 from ..flow import FLOW_CLASSES, Flow, flow_of
@@ -46,8 +47,7 @@ Decode = Callable[[Sequence[Sequence[int]]], "Sequence[Sequence[tuple[int, str]]
 unknown. None where nothing here can decode for the target."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(Struct, frozen=True):
     """Rows `start:stop` of a function that are words one after the other."""
 
     start: int

@@ -6,8 +6,9 @@ import operator
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from ..asm.expr import parse_int
 from ..asm.rawcode import ADDRESS, COMMENT, MNEMONIC, OP, OPERANDS, RawFunction
@@ -48,8 +49,7 @@ _ADDITIONS: Mapping[str, tuple[int, str]] = MappingProxyType(
 )
 
 
-@dataclass(slots=True)
-class Branches:
+class Branches(Struct):
     """What is known of a function's jumps.
 
     Args:

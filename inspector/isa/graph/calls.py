@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from ...model import Block, Instruction
 from ..flow import FLOW_CLASSES, Flow, flow_of
@@ -31,8 +32,7 @@ _Value = tuple[str, str | int]
 _State = dict[int, frozenset[_Value]]
 
 
-@dataclass(frozen=True, slots=True)
-class Calls:
+class Calls(Struct, frozen=True):
     """What the calls of a function go to.
 
     Args:

@@ -9,7 +9,8 @@ can be entered at several places.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ...model import Block, Function, Instruction, Loop
 from ..flow import FLOW_CLASSES, Flow, flow_of
@@ -17,8 +18,7 @@ from .cycles import all_loops
 from .loops import MAX_DEPTH, DominatorTree, LoopShape, dominator_tree
 
 
-@dataclass(frozen=True, slots=True)
-class ControlFlow:
+class ControlFlow(Struct, frozen=True):
     """The blocks, loops and remarks on what could not be followed."""
 
     blocks: tuple[Block, ...]

@@ -9,7 +9,8 @@ paths is an inner loop and which an outer one depends on where it was entered, a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from .loops import DominatorTree, LoopShape, natural_loops
 

@@ -9,15 +9,15 @@ Havlak (TOPLAS 1997), restricted to natural loops.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 MAX_DEPTH = 64
 """Loops nested deeper are left out: the block lists of a nest grow with depth times size, and no
 compiler output comes near it."""
 
 
-@dataclass(frozen=True, slots=True)
-class DominatorTree:
+class DominatorTree(Struct, frozen=True):
     """Immediate dominators. Nodes that no entry reaches have None and are in no `order`.
 
     `entered` and `left` number the tree so that `a` dominates `b` exactly when
@@ -36,8 +36,7 @@ class DominatorTree:
         return 0 <= self.entered[a] <= self.entered[b] and self.left[b] <= self.left[a]
 
 
-@dataclass(frozen=True, slots=True)
-class LoopShape:
+class LoopShape(Struct, frozen=True):
     """A cycle over node numbers; `parent` is the index of the enclosing one.
 
     `irreducible`: it has several entries; `header` is the first of them.
@@ -51,8 +50,7 @@ class LoopShape:
     irreducible: bool = False
 
 
-@dataclass(slots=True)
-class _Search:
+class _Search(Struct):
     """Depth-first numbering: `vertex[k]` is the k-th node visited, `number` its inverse."""
 
     number: list[int]

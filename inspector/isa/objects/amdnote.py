@@ -7,10 +7,10 @@ type 32 (NT_AMDGPU_METADATA), owner "AMDGPU". Code object v2 has YAML in note ty
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgpack
+from msgspec import Struct
 
 from ...errors import KinspectError
 from ..arguments import adds_lds
@@ -25,8 +25,7 @@ _COUNT_LIMIT = 1 << 32
 _KERNEL_SUFFIX = ".kd"
 
 
-@dataclass(frozen=True, slots=True)
-class KernelNote:
+class KernelNote(Struct, frozen=True):
     """What the note states of one kernel. Every figure is None where the note does not say.
 
     `name` is the kernel's symbol. `problems` names entries that hold no sensible value.
@@ -50,8 +49,7 @@ class KernelNote:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectNote:
+class ObjectNote(Struct, frozen=True):
     """The note of one code object: its target string and kernels."""
 
     target: str | None

@@ -11,10 +11,11 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from ... import limits
 from ...errors import KinspectError
@@ -172,8 +173,7 @@ def _entries(data: bytes, base: int, name: str) -> tuple[list[tuple[str, bytes]]
     return [(triple, images[start, end]) for triple, start, end in placed], used
 
 
-@dataclass(frozen=True, slots=True)
-class _CompressedBundle:
+class _CompressedBundle(Struct, frozen=True):
     """Where the compressed bytes stand (`body:end`), how, and what they inflate to."""
 
     method: int

@@ -6,7 +6,8 @@ import bisect
 import re
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from .codeobject import CodeObject
 from .elf import Section, Symbol
@@ -24,16 +25,14 @@ _SECTION = re.compile(r"Disassembly of section (.*):$")
 _DATA = re.compile(r"\t\.(?:long|byte)\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(Struct, frozen=True):
     """One decoded instruction; an empty text stands for bytes that decode to nothing."""
 
     size: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Labels:
+class _Labels(Struct, frozen=True):
     """The symbols of one section by address, one per address (functions before other labels)."""
 
     addresses: tuple[int, ...]
@@ -165,8 +164,7 @@ def trim_listing(text: str, code: CodeObject) -> str:
     return "\n".join(trimmed) + "\n"
 
 
-@dataclass(frozen=True, slots=True)
-class _Extents:
+class _Extents(Struct, frozen=True):
     """Where the functions of a section start, and up to where those before have reached."""
 
     starts: tuple[int, ...]

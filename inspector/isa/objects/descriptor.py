@@ -6,7 +6,8 @@ Layout: `AMDHSAKernelDescriptor.h` of LLVM and "User Guide for AMDGPU Backend", 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from .eflags import Encoding
 
@@ -16,8 +17,7 @@ DESCRIPTOR_SIZE = 64
 _LAYOUT = struct.Struct("<III4xq20xII4xHH4x")
 
 
-@dataclass(frozen=True, slots=True)
-class KernelDescriptor:
+class KernelDescriptor(Struct, frozen=True):
     """A decoded kernel descriptor. A field that the target does not have is None.
 
     Args:

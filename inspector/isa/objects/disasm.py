@@ -18,8 +18,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ...errors import KinspectError
 from .codelisting import Decoded, count_data, format_listing
@@ -38,16 +39,14 @@ _INSTALL_HINT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Disassembler:
+class Disassembler(Struct, frozen=True):
     """A tool that disassembles: an `llvm-objdump`, or the wheel where `path` is None."""
 
     label: str
     path: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Disassembly:
+class Disassembly(Struct, frozen=True):
     """A disassembly in the form of `llvm-objdump -d`.
 
     `undecoded` counts the words that the tool took for data; in code they mean that it is too old.

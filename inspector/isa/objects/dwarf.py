@@ -14,8 +14,9 @@ from __future__ import annotations
 import posixpath
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 _STRING_LIMIT = 4096
 _CHARACTERS_PER_STEP = 8
@@ -134,8 +135,7 @@ def string_at(section: bytes, offset: int) -> str:
     return section[offset : end if end >= 0 else limit].decode("utf-8", "replace")
 
 
-@dataclass(frozen=True, slots=True)
-class Sections:
+class Sections(Struct, frozen=True):
     """The debug sections that hold what is read here; those that are missing are empty."""
 
     line: bytes = b""
@@ -148,8 +148,7 @@ class Sections:
     addr: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """From `address` on, code belongs to this place; `file` None ends a sequence."""
 
     address: int
@@ -158,16 +157,14 @@ class Row:
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class LineProgram:
+class LineProgram(Struct, frozen=True):
     """One unit's line table: its files by their number, and its rows in the order given."""
 
     files: Mapping[int, str]
     rows: tuple[Row, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
+class _Header(Struct, frozen=True):
     cursor: Cursor  # over the program itself
     min_instruction: int
     line_base: int

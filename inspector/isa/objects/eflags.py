@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 _MACH_MASK = 0xFF
 _GENERIC_VERSION_SHIFT = 24
 
 
-@dataclass(frozen=True, slots=True)
-class Encoding:
+class Encoding(Struct, frozen=True):
     """How the kernel descriptors of a family of targets are packed.
 
     Args:
@@ -44,8 +44,7 @@ class Encoding:
     true16: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A processor: its `e_flags` number, gfx name and descriptor encoding."""
 
     mach: int

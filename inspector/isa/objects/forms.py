@@ -6,8 +6,9 @@ Source: DWARF Debugging Information Format, version 5, sections 7.5.3 and 7.5.6.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from .dwarf import Budget, Cursor, DwarfError
 
@@ -17,8 +18,7 @@ ADDRESS_INDEX_FORMS = frozenset({0x1B, 0x29, 0x2A, 0x2B, 0x2C, 0x1F01})
 _KINDS_LIMIT = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Abbreviation:
+class Abbreviation(Struct, frozen=True):
     """A kind of entry: its tag, and per attribute (name, form, implicit constant)."""
 
     tag: int

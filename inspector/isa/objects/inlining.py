@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from .dwarf import (
     FORM_LINE_STRP,
@@ -57,8 +58,7 @@ _READ_ATTRIBUTES = frozenset(
 _UNIT_KINDS_PLAIN, _UNIT_KINDS_SKELETON = frozenset({0x01, 0x03}), frozenset({0x04, 0x05})
 
 
-@dataclass(frozen=True, slots=True)
-class InlinedCall:
+class InlinedCall(Struct, frozen=True):
     """A call that was inlined: where it stood, the code it became, and the call around it.
 
     `parent` is an index into `Unit.calls`; `file` a file number of the unit's line table.
@@ -72,8 +72,7 @@ class InlinedCall:
     parent: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """One compilation unit: where its line table stands, and its inlined calls, outer first."""
 
     line_offset: int | None
@@ -81,14 +80,12 @@ class Unit:
     calls: tuple[InlinedCall, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
+class _Value(Struct, frozen=True):
     form: int
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
+class _Context(Struct, frozen=True):
     """What the forms of one unit depend on."""
 
     sections: Sections

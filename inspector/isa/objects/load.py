@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ...errors import KinspectError
 from ...model import Function, Instruction, Program, Resources
@@ -18,8 +20,7 @@ from .eflags import split_target
 from .linemap import LineMap, read_line_map
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedImage:
+class LoadedImage(Struct, frozen=True):
     """One code object of a file. `text` is the listing that `program`'s lines count in."""
 
     triple: str

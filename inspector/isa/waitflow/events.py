@@ -14,8 +14,9 @@ AMDGPUUsage memory model; the ISA documents' chapters on data dependencies.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from ...model import Instruction
 from ..mnemonics import returns_value
@@ -25,8 +26,7 @@ Effect = Literal["load", "store", "lds", "dma", "other"]
 """What a barrier or fence may have to order: `dma` moves between memory and LDS."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One counter raised by one instruction.
 
     Args:
@@ -42,8 +42,7 @@ class Event:
     writes: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
+class Counters(Struct, frozen=True):
     """The counters of a generation by what they count."""
 
     load: str

@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ...model import Function, Instruction
 from ..flow import Flow, flow_of
@@ -45,8 +46,7 @@ Assumed = tuple[frozenset[tuple[Condition, bool]], Ranges]
 """Conditions that held or not, and the values that scalar registers may have."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ending:
+class _Ending(Struct, frozen=True):
     """How a block ends: under which condition which successor is next.
 
     `among` is set for a comparison with a number: the register, and its values where it holds.

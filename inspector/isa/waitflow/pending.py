@@ -9,8 +9,9 @@ Where paths meet, least ages fall and greatest ages rise, so that the iteration 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
+
+from msgspec import Struct, field
 
 from ...model import Block
 from .steps import Step, Steps, members
@@ -26,8 +27,7 @@ Live = dict[int, tuple[int, int]]
 """Event id -> the clock when the youngest instance was raised, and the oldest."""
 
 
-@dataclass(slots=True)
-class Outstanding:
+class Outstanding(Struct):
     """The fixed point.
 
     Args:

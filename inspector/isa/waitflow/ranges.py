@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ...model import Instruction
 from ..flow import Flow, flow_of
@@ -33,8 +34,7 @@ _SUMS: Mapping[str, int] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """What a block does to a register: it gets what `source` was, plus `plus`, or is lost."""
 
     register: int

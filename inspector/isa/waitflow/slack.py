@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import accumulate
+
+from msgspec import Struct
 
 from ...model import Block
 from .pending import CAP
@@ -27,8 +28,7 @@ Mark = tuple[int, int, int]
 """An instruction's index, what it does to a counter, and the event id or the wait's n."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slack:
+class Slack(Struct, frozen=True):
     """What lies between issue and wait.
 
     Args:

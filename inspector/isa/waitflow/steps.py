@@ -11,7 +11,9 @@ import functools
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ...model import Function, Instruction
 from ..flow import FLOW_CLASSES, Flow, flow_of
@@ -29,8 +31,7 @@ _FENCED = frozenset({"barrier", "barrier_signal", "cache", "atomic", "lds_atomic
 _COHERENT = re.compile(r"(?<![\w:])(?:sc0|sc1|glc|dlc)(?![\w:])|\bscope:SCOPE_(?:SE|DEV|SYS)\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One instruction that raises, waits for or orders something, or a run that only touches.
 
     Args:
@@ -65,8 +66,7 @@ def members(ids: int) -> list[int]:
     return numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Struct, frozen=True):
     """A function for the dataflow.
 
     Args:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Literal
+
+from msgspec import Struct
 
 from ...model import Block, Function
 from .feasible import confirmed
@@ -25,8 +26,7 @@ Debts = dict[int, dict[int, int]]
 """Event id -> index of the wait that ended it -> the age that it would have by now."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """One counter of one wait.
 
     Args:
@@ -47,8 +47,7 @@ class Judged:
     waits_for: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """A register is touched while an operation that writes it may be outstanding.
 
     Args:
@@ -64,8 +63,7 @@ class Missing:
     n: int
 
 
-@dataclass(frozen=True, slots=True)
-class Verdicts:
+class Verdicts(Struct, frozen=True):
     """All waits of a function.
 
     Args:

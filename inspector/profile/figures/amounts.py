@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from ...documents import own_yaml
 from . import counters
@@ -30,8 +31,7 @@ class Sink(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Amount:
+class Amount(Struct):
     """A sum of counters per dispatch; `per_ns` over the time of the pass of each, None without."""
 
     value: float = 0.0
@@ -73,8 +73,7 @@ class Amount:
         return text
 
 
-@dataclass(slots=True)
-class _Operations:
+class _Operations(Struct):
     """Operations of one kind of unit, by element type."""
 
     by_element: dict[str, Amount]

@@ -8,9 +8,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from ...documents import own_yaml
 from ...machines.loader import base_arch
@@ -20,8 +21,7 @@ _INSTANCE = re.compile(r"\[\d+\]$")
 _REDUCTION = re.compile(r"_(sum|max|min|avr)$")
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """What a counter is. A recorded value times `scale` is in `unit`.
 
     `over` is what kind of instances it sums up (XCC, SE, CU, SIMD, ...), empty where not known.
@@ -35,8 +35,7 @@ class Known:
     source: str = ""
 
 
-@dataclass(slots=True)
-class _Tables:
+class _Tables(Struct):
     like: Mapping[str, str]
     guessed: frozenset[str]
     limits: dict[str, Mapping[str, int]] = field(default_factory=dict)
@@ -46,8 +45,7 @@ class _Tables:
     operands: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)  # name -> by arch
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     match: re.Pattern[str]
     architectures: tuple[str, ...]
     unit: str

@@ -9,7 +9,8 @@ so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ...model import Metric
 from . import amounts, counters, quirks
@@ -25,8 +26,7 @@ _ACCUMULATED = "SQ_ACCUM_PREV_HIRES"
 _LEVELS = ("SQ_INST_LEVEL_", "SQ_IFETCH_LEVEL")
 
 
-@dataclass(slots=True)
-class Derived:
+class Derived(Struct):
     """What could be computed, and what has to be said of it."""
 
     metrics: dict[str, Metric] = field(default_factory=dict)
@@ -42,8 +42,7 @@ class Derived:
             self.notes.append(note)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ticks:
+class _Ticks(Struct, frozen=True):
     """Clocks of one XCC in a pass, and how they were found."""
 
     one: Pass

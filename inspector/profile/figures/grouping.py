@@ -16,14 +16,14 @@ from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ...recording import NONE, Dispatches, KernelShape, Recording
 from .tuning import kept_by_tuning
 
 
-@dataclass(slots=True)
-class Lane:
+class Lane(Struct):
     """Dispatches of one specialisation by one process in one part, in the order of the recording.
 
     `warmups` are those of its rows that are left out of figures.
@@ -35,8 +35,7 @@ class Lane:
     warmups: frozenset[int] = frozenset()
 
 
-@dataclass(slots=True)
-class Group:
+class Group(Struct):
     """A specialisation: its shapes in the recording and its dispatches.
 
     `tried`: a tuner ran it and did not keep it.

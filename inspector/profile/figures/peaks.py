@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from ...documents import own_yaml
 from ...machines import load, names
@@ -26,8 +27,7 @@ _ELEMENTS = {"fp8": "f8", "bf8": "f8", "f8f6f4": "f8", "iu8": "i8"}
 _NARROW = ":narrow"
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """Peak figures of one agent; None where unknown. `sources`: figure -> where it comes from.
 
     `matrix` and `vector` are operations per clock and CU by element type.

@@ -9,9 +9,10 @@ import functools
 import math
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ...documents import own_yaml
 from ...machines.loader import base_arch
@@ -25,8 +26,7 @@ _LEAST_TIMES = 16
 """So many rounded times at least tell a coarse clock from chance."""
 
 
-@dataclass(frozen=True, slots=True)
-class Registers:
+class Registers(Struct, frozen=True):
     """Registers per lane that a shape may stand for.
 
     `vgpr` is what was recorded as VGPRs; `accum` as AGPRs, None where that means nothing. `exact`
@@ -40,8 +40,7 @@ class Registers:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """How fine times of a part are. `usable` is False where they tell nothing."""
 
     step_ns: int

@@ -10,7 +10,8 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ...recording import NONE, Recording, Spread
 from . import quirks
@@ -25,8 +26,7 @@ _MOST_SQ = 16
 """The block with the most registers has eight of them, or sixteen on gfx12."""
 
 
-@dataclass(slots=True)
-class Pass:
+class Pass(Struct):
     """What one part of the recording tells of one specialisation, warm-ups left out.
 
     `means` are per dispatch, as recorded.
@@ -57,8 +57,7 @@ class Pass:
         return found
 
 
-@dataclass(slots=True)
-class Readings:
+class Readings(Struct):
     """All passes of one specialisation, and the spread of each counter over all of them."""
 
     passes: list[Pass]

@@ -10,10 +10,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
 from pathlib import Path
+
+from msgspec import Struct
 
 from ...errors import KinspectError
 from ...model import Function, Instruction, Program
@@ -29,8 +30,7 @@ _MOST_WORK = 40_000_000
 """Pairs of instructions to compare for a common subsequence; more take minutes."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddressMap:
+class AddressMap(Struct, frozen=True):
     """Which instruction of the assembly stands at an address.
 
     Args:
@@ -46,8 +46,7 @@ class AddressMap:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Sequenced:
+class Sequenced(Struct, frozen=True):
     """Recorded instructions found in a text by their order alone.
 
     Args:

@@ -7,8 +7,9 @@ never spread over lines that it may belong to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ...errors import KinspectError
 from ...isa.asm.includes import beside
@@ -23,8 +24,7 @@ _MOST_WRONG = 0.1
 """A code object that contradicts more of the recorded instructions is another build's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Landing:
+class Landing(Struct, frozen=True):
     """Measured lines of one kernel, ascending, and what is missing in them."""
 
     lines: tuple[MeasuredLine, ...]
@@ -188,8 +188,7 @@ def _nothing(samples: Sequence[Samples], traced: Sequence[Traced], notes: Sequen
 # --------------------------------------------------------------------------- where it belongs
 
 
-@dataclass(frozen=True, slots=True)
-class _Lost:
+class _Lost(Struct, frozen=True):
     why: str
     lines: tuple[int, ...] = ()
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ...model import Access, KernelReport, MeasuredLine, Metric, SourceLoc, WaitOp
 
@@ -14,8 +16,7 @@ Measure = Literal["stall cycles", "samples not issued", "samples"]
 _ISA = "amdgcn"
 
 
-@dataclass(frozen=True, slots=True)
-class Awaited:
+class Awaited(Struct, frozen=True):
     """A memory operation that a wait waits for: its stall shows at the wait."""
 
     line: int
@@ -23,8 +24,7 @@ class Awaited:
     source: SourceLoc | None
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(Struct, frozen=True):
     """A line of the assembly of which static analysis has something to say, and what it cost.
 
     Args:
@@ -67,8 +67,7 @@ class Beside:
     spill: Literal["store", "reload"] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SourceCost:
+class SourceCost(Struct, frozen=True):
     """What the instructions of one line of the source cost together."""
 
     file: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ...model import Instruction, MeasuredLine, SourceLoc
 from ...recording import Place, Samples, Traced
@@ -14,8 +15,7 @@ _CALL_SITE = " -> "  # between a position and where it was inlined into, as the 
 _POSITION = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::\d+)?$")
 
 
-@dataclass(frozen=True, slots=True)
-class Unplaced:
+class Unplaced(Struct, frozen=True):
     """What was measured somewhere, but not on a line that could be told.
 
     `lines` are those it may belong to: several, or none that is known.
@@ -30,8 +30,7 @@ class Unplaced:
     stall_cycles: int = 0
 
 
-@dataclass(slots=True)
-class LineSum:
+class LineSum(Struct):
     """Sums over what was recorded at one instruction; None where nothing of the kind was."""
 
     instruction: Instruction | None = None

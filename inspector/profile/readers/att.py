@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from ...recording import CodeObject, KernelShape, Part, Place, ThreadTrace, Traced
 from ..builder import Builder

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ...recording import Place, Samples
 from ..builder import Builder
@@ -38,8 +40,7 @@ _REASONS = (
 """`rocprofiler_pc_sampling_instruction_not_issued_reason_t`, by value."""
 
 
-@dataclass(frozen=True, slots=True)
-class CodeRow:
+class CodeRow(Struct, frozen=True):
     """One instruction. `line` is its number in the trace's own files."""
 
     text: str
@@ -73,8 +74,7 @@ class CodeRow:
         return Samples(place, self.method, self.hits, self.issued, self.reasons)
 
 
-@dataclass(slots=True)
-class Names:
+class Names(Struct):
     """The kernels whose code is in a trace, as marked."""
 
     kernels: list[str] = field(default_factory=list)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ..builder import Builder
 from .json_agents import agent
@@ -14,8 +15,7 @@ _LONGEST = 20
 """Digits of a machine number."""
 
 
-@dataclass(slots=True)
-class Agents:
+class Agents(Struct):
     """What an `Agent_Id` means: the node id, under which the recording keeps the device.
 
     rocprofv3 writes it in one of four ways: the bare node id (ROCm 6.2 to 6.4), and by its option

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import chain, compress, repeat
 from math import isfinite
 from operator import ne, or_, sub
+
+from msgspec import Struct, field
 
 from ...recording import NONE, KernelShape
 from ..builder import Builder
@@ -41,8 +42,7 @@ def bare(name: str) -> str:
     return found[1] if found else name
 
 
-@dataclass(slots=True)
-class Counters:
+class Counters(Struct):
     """Adds values to a recording, many at a time."""
 
     builder: Builder
@@ -85,8 +85,7 @@ class Counters:
             self.undefined = 0
 
 
-@dataclass(slots=True)
-class LongReader:
+class LongReader(Struct):
     """Reads a table of one row per dispatch and counter.
 
     `traced` holds dispatches that a kernel trace of the same process told of; a dispatch of the
@@ -252,8 +251,7 @@ def _alike(trace: KernelShape, counted: KernelShape) -> bool:
 _AGAIN = re.compile(r"(\w+?)_\d+$")
 
 
-@dataclass(slots=True)
-class WideReader:
+class WideReader(Struct):
     """Reads a table of one row per dispatch, with a column per counter.
 
     A counter's instances (`TCC_HIT[0]` … `TCC_HIT[127]`, channels of all XCCs) are summed.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from operator import gt
+
+from msgspec import Struct, field
 
 from ...recording import NONE, KernelShape
 from ..builder import Builder
@@ -32,8 +33,7 @@ class DamagedError(ValueError):
     """A row that is whole but whose cells make no sense; its text says why."""
 
 
-@dataclass(slots=True)
-class RowIndex:
+class RowIndex(Struct):
     """Rows of the recording by dispatch id: four bytes each, as ids are nearly consecutive."""
 
     _near: array[int] = field(default_factory=lambda: array("i"))
@@ -61,8 +61,7 @@ class RowIndex:
         return self._far.get(number, NONE)
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(Struct, frozen=True):
     """Dispatches by column, as `Dispatches` keeps them."""
 
     shape: array[int]
@@ -82,8 +81,7 @@ class Parsed:
         )
 
 
-@dataclass(slots=True)
-class Sink:
+class Sink(Struct):
     """Adds a table's dispatches to a recording, as part `part`."""
 
     builder: Builder

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 _CELL = re.compile(r'(?:^|,)("[^"]*"|[^",]*)(?=,|$)')
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(Struct):
     """Unquoted cells between two quotes: which piece of the cut text at `part` is which."""
 
     part: int
@@ -33,8 +33,7 @@ class _Run:
         return self.limit + 1 if self.limit >= 0 else self.cells + self.leading + self.trailing
 
 
-@dataclass(slots=True)
-class Layout:
+class Layout(Struct):
     """How a table's rows are quoted, and what to take of them.
 
     `singles` says in which group each column asked for by itself comes, `key` which groups together

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ...recording import NONE, Part, TopKernel
 from ..builder import Builder
@@ -195,8 +196,7 @@ def already_read(folder: Path, prefix: str, builder: Builder) -> str | None:
     return None
 
 
-@dataclass(slots=True)
-class _Process:
+class _Process(Struct):
     """Reads the dispatches of one process: its kernel trace, and counters beside it."""
 
     group: Group

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ...recording import NONE
 
@@ -12,8 +13,7 @@ _THIN = 16
 """An array is that many times larger than what is in it at the most."""
 
 
-@dataclass(slots=True)
-class Rows:
+class Rows(Struct):
     """Which row belongs to a number; numbers mostly count from 1, so that an array serves."""
 
     _near: array[int] = field(default_factory=lambda: array("i"))

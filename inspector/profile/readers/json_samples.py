@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from ...recording import CodeObject, Place, Samples
 
@@ -33,8 +34,7 @@ def reason(text: str | int) -> str:
     return text.rpartition(_PREFIX)[2].lower()
 
 
-@dataclass(slots=True)
-class _Sum:
+class _Sum(Struct):
     place: Place
     method: Method
     count: int = 0
@@ -45,8 +45,7 @@ class _Sum:
     reasons: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Places:
+class Places(Struct):
     """Samples of one process while they are read: one sum for every place."""
 
     process: int | None

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, field
 
 from ...recording import Part, Place, Samples
 from ..builder import Builder
@@ -28,8 +29,7 @@ _CELLS = ("number", "instruction", "comment", "mask", "issued", "reason")
 _Key = tuple["int | None", str, str]  # shape, instruction, comment
 
 
-@dataclass(slots=True)
-class _Sum:
+class _Sum(Struct):
     count: int = 0
     issued: int = 0
     lanes: int = 0

@@ -11,8 +11,9 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from ...recording import NONE, CodeObject, KernelShape, Part
 from ..builder import Builder
@@ -86,8 +87,7 @@ def _read_document(path: Path, stream: JsonStream, builder: Builder) -> None:
         builder.note(f"{path.name} holds no process: nothing was recorded")
 
 
-@dataclass(slots=True)
-class _Process:
+class _Process(Struct):
     """One element of the root array, while it is read."""
 
     path: Path

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from ...documents import json_value
 from ...errors import KinspectError
@@ -132,8 +133,7 @@ def _read_rocpd(path: Path, base: Base, builder: Builder) -> None:
             _Process(path, base, builder, suffix, guid).read()
 
 
-@dataclass(slots=True)
-class _Process:
+class _Process(Struct):
     """What one process wrote, while it is read. Ids are keys within its own tables."""
 
     path: Path

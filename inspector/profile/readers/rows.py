@@ -9,9 +9,10 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
+
+from msgspec import Struct
 
 from ..builder import Builder
 from .csv_columns import FIELDS, SILENT, fold
@@ -102,8 +103,7 @@ def instant(text: str) -> int | None:
     return value
 
 
-@dataclass(slots=True)
-class Block:
+class Block(Struct):
     """Whole rows that follow each other, and the number of each one's line.
 
     Cut into cells, or, where all rows are of the table's layout, into what was asked for alone.
@@ -153,8 +153,7 @@ class Block:
         return [self.row(at) for at in range(len(self))]
 
 
-@dataclass(slots=True)
-class Table:
+class Table(Struct):
     """A CSV file of a profiler. `columns` says where ours are, `others` which were not expected."""
 
     path: Path

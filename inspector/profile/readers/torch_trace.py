@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from ...recording import Agent, KernelShape, Part
 from ..builder import Builder
@@ -82,8 +82,7 @@ def read(group: Group, builder: Builder) -> None:
             )
 
 
-@dataclass(slots=True)
-class _Trace:
+class _Trace(Struct):
     """One file, while it is read."""
 
     path: Path

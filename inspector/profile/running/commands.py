@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from ...errors import KinspectError
 from . import versions
@@ -22,8 +23,7 @@ PASSES = "passes"
 """The folder of a run that holds its passes, and nothing else: it is what readers read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Att:
+class Att(Struct, frozen=True):
     """What a thread trace is asked for with; None leaves it to the profiler."""
 
     library: Path | None = None  # the decoder's folder
@@ -33,8 +33,7 @@ class Att:
     buffer_size: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What is to be measured."""
 
     counters: tuple[tuple[str, ...], ...] = ()  # of each pass
@@ -44,8 +43,7 @@ class Wanted:
     skip_warmup: int | None = None  # first launches of each kernel that are left out
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(Struct, frozen=True):
     """One run of the program under the profiler.
 
     Attributes:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
 import yaml
+from msgspec import Struct
+from msgspec.structs import replace
 
 _NO_FAILURE = re.compile(r"^.*Opened result file:.*$", re.MULTILINE)
 """Logged as an error, and none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Complaint:
+class Complaint(Struct, frozen=True):
     """What a profiler complained of.
 
     `fatal`: ends the pass. `profilers`: the failure is the profiler's, not the program's.
@@ -26,8 +26,7 @@ class Complaint:
     profilers: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     pattern: re.Pattern[str]
     complaint: Complaint
 

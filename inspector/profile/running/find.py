@@ -7,8 +7,9 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ...errors import KinspectError
 from . import versions
@@ -29,8 +30,7 @@ _DECODER = "librocprof-trace-decoder.so"
 _VERSION_WAIT = 20.0  # seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Profiler:
+class Profiler(Struct, frozen=True):
     """A profiler that was found."""
 
     tool: str  # one of TOOLS

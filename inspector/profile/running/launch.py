@@ -23,10 +23,11 @@ import tty
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Literal
+
+from msgspec import Struct
 
 MARK = "KINSPECT_PASS"
 """The environment variable that marks the processes of a pass."""
@@ -53,8 +54,7 @@ _ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUI
 How = Literal["complete", "failed", "killed", "timeout"]
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """How a pass ended.
 
     Attributes:

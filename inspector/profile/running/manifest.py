@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import replace
 
 from ...errors import KinspectError
 from ...writing import replacing
@@ -18,8 +20,7 @@ VERSION = 1
 _STATUSES = ("waiting", "running", "complete", "failed", "killed", "timeout", "skipped")
 
 
-@dataclass(frozen=True, slots=True)
-class PassRecord:
+class PassRecord(Struct, frozen=True):
     """One pass. `status` is "running" in a run that was itself killed."""
 
     name: str
@@ -36,8 +37,7 @@ class PassRecord:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """A run. Times are ISO 8601 with the offset of the machine."""
 
     command: tuple[str, ...]
@@ -64,7 +64,7 @@ class Manifest:
 
 def write(manifest: Manifest, run: Path) -> None:
     """Writes it whole or not at all."""
-    text = json.dumps(asdict(manifest), indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(to_builtins(manifest), indent=1, ensure_ascii=False) + "\n"
     with replacing(run / NAME) as stream:
         stream.write(text.encode("utf-8", "surrogateescape"))
 
@@ -79,7 +79,7 @@ def read(run: Path) -> Manifest:
     try:
         raw = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
         passes = tuple(_pass(row) for row in raw["passes"])
-        fields = {name: raw[name] for name in Manifest.__dataclass_fields__ if name in raw}
+        fields = {name: raw[name] for name in Manifest.__struct_fields__ if name in raw}
         return Manifest(**{**fields, "command": tuple(raw["command"]), "passes": passes})
     except OSError as error:
         reason = error.strerror or str(error)
@@ -95,7 +95,7 @@ def read(run: Path) -> Manifest:
 
 def _pass(row: Mapping[str, Any]) -> PassRecord:
     fields: dict[str, Any] = {
-        name: row[name] for name in PassRecord.__dataclass_fields__ if name in row
+        name: row[name] for name in PassRecord.__struct_fields__ if name in row
     }
     for name in ("argv", "counters", "files", "missing", "notes"):
         fields[name] = tuple(str(word) for word in fields.get(name, ()))

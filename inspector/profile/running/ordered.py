@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from ...recording import Part, Recording
 from .manifest import Manifest, PassRecord
@@ -51,4 +52,4 @@ def _ended(part: Part, item: PassRecord) -> Part:
     known = {"complete": "complete", "failed": "failed", "timeout": "timeout"}
     # One that still runs by its manifest was ended together with kinspect.
     status = known.get(item.status, "killed")
-    return replace(part, counters=item.counters, exit_code=item.exit_code, status=status)  # type: ignore[arg-type]
+    return replace(part, counters=item.counters, exit_code=item.exit_code, status=status)

@@ -8,15 +8,15 @@ pass share operands.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ...errors import KinspectError
 from ..figures import counters
 from .sets import Group
 
 
-@dataclass(frozen=True, slots=True)
-class Hardware:
+class Hardware(Struct, frozen=True):
     """What counts counters.
 
     Attributes:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ... import machines
 from ...errors import KinspectError
@@ -33,8 +35,7 @@ TRITON = "triton"
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """What the user asked for."""
 
     command: tuple[str, ...]
@@ -53,8 +54,7 @@ class Request:
     keep_cache: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """What was asked for, and what can be asked of the profiler that was found."""
 
     request: Request
@@ -64,8 +64,7 @@ class Prepared:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What will be run."""
 
     request: Request

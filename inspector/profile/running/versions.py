@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from ...errors import KinspectError
 
 Version = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
+class Sampling(Struct, frozen=True):
     """How one method of PC sampling is asked for on one arch."""
 
     method: str

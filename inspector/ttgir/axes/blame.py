@@ -7,7 +7,8 @@ that could have had it. Nothing is recorded while facts are computed: few access
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ...model import TtgirOp
 from ..opforms import FUNCTIONS

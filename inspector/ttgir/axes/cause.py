@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from ...model import TtgirOp
 
@@ -30,8 +31,7 @@ element for all neighbours; elements that count down; one element for some neigh
 is added; any other operation; a remainder that may wrap around."""
 
 
-@dataclass(frozen=True, slots=True)
-class Blame:
+class Blame(Struct, frozen=True):
     """Where a fact was lost.
 
     Attributes:

@@ -13,15 +13,15 @@ A scalar has one dimension.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd
+
+from msgspec import Struct
 
 UNBOUNDED = 1 << 62
 """The divisibility of 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """What is known of one value; `constant` where all its elements are this number.
 
     Attributes:

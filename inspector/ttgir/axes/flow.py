@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ...model import TtgirModule, TtgirOp
 from ..opforms import FUNCTIONS
@@ -19,8 +21,7 @@ _FOR, _WHILE, _IF = "scf.for", "scf.while", "scf.if"
 _LOOP_BOUNDS = 3  # lower bound, upper bound and step come before a loop's initial values
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
+class Carried(Struct, frozen=True):
     """An argument of a region: a function's, a loop's index, or a value that a loop carries.
 
     Attributes:
@@ -34,8 +35,7 @@ class Carried:
     sources: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class Graph:
+class Graph(Struct):
     """Where the values of one function come from.
 
     Attributes:
@@ -73,8 +73,7 @@ class Graph:
         return op.operands if op is not None and op.name in RULES else ()
 
 
-@dataclass(frozen=True, slots=True)
-class Axes:
+class Axes(Struct, frozen=True):
     """Facts of values of one function, with where each comes from."""
 
     graph: Graph
@@ -227,8 +226,7 @@ def _needed_names(graph: Graph, names: Iterable[str]) -> set[str]:
 # --------------------------------------------------------------------------- solving
 
 
-@dataclass(frozen=True, slots=True)
-class _Merge:
+class _Merge(Struct, frozen=True):
     """A value that is one of several: a carried one, or a result of a loop or branch."""
 
     name: str

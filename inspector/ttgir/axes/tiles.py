@@ -9,8 +9,9 @@ holds that lie side by side in the buffer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from ...model import Layout, TtgirOp, TtgirType
 from ..layouts import to_linear
@@ -24,8 +25,7 @@ from .flow import Axes
 WIDEST_BITS = 128
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(Struct, frozen=True):
     """One operation that moves a tile.
 
     Attributes:
@@ -54,8 +54,7 @@ class Tile:
         return self.offsets or self.pointer
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What each fact allows, in elements, along the dimension in which accesses are widened.
 
     Attributes:
@@ -107,8 +106,7 @@ class Limits:
         return max(1, self.divisibility // max(1, self.bits // 8))
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(Struct, frozen=True):
     """Places of the operands of an operation that accesses global memory."""
 
     cls: str

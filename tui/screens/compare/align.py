@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Literal
+
+from msgspec import Struct
 
 from ....inspector.compare.diff import isa
 from ....inspector.compare.diff.results import KernelDiff, LoopPair
@@ -40,8 +41,7 @@ _STYLES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """What a row shows on one side: a heading, or an instruction with its line in the assembly."""
 
     text: str
@@ -50,8 +50,7 @@ class Side:
     style: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A row of both views; None where a side has nothing there."""
 
     kind: Kind
@@ -65,8 +64,7 @@ class Row:
         return bool(signs & {"-", "+"})
 
 
-@dataclass(frozen=True, slots=True)
-class Aligned:
+class Aligned(Struct, frozen=True):
     """The rows of both views.
 
     Attributes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ....inspector.capture.resolving import resolve
 from ....inspector.compare.diff.reports import Options, diff_kernels, finished, text_of_artifacts
@@ -17,8 +18,7 @@ from . import words as words
 from .align import Aligned, aligned
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """What changed, and the code of both side by side."""
 
     pair: KernelDiff

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from ....inspector.compare.diff.results import label_of
 from ....inspector.explain import view
@@ -24,8 +25,7 @@ _MOST_KERNEL, _MOST_PLACE, _MOST_TITLE = 34, 26, 48
 Rules = Mapping[str, Rule]
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """A finding with its kernel."""
 
     entry: Entry
@@ -57,8 +57,7 @@ class Item:
         return (self.entry.key, found.rule, found.fingerprint, found.message)
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Findings that have something in common: a rule, a kernel, a file."""
 
     name: str
@@ -78,8 +77,7 @@ class Group:
         return tally(item.finding for item in self.items) + where
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A line of the list: the heading of a group, or one of its findings."""
 
     group: Group

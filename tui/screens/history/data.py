@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ....inspector.bench.history.analyses import FIGURES, FINDINGS, AnalysisRun, Sighting, value_of
 from ....inspector.bench.history.store import History, Kept, Run
@@ -18,8 +19,7 @@ MOST_RUNS = 400
 """Runs that are looked at, the last ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(Struct, frozen=True):
     """What there is at all.
 
     Attributes:
@@ -37,8 +37,7 @@ class Overview:
     last: str
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A metric that some run has of a kernel."""
 
     name: str
@@ -46,8 +45,7 @@ class Figure:
     about: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(Struct, frozen=True):
     """A run in the table."""
 
     run: int
@@ -59,8 +57,7 @@ class RunRow:
     kernels: int
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """A kernel over the runs.
 
     Attributes:
@@ -80,8 +77,7 @@ class Look:
     said: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """One run in full, as a table."""
 
     titles: tuple[str, ...]

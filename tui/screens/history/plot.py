@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from msgspec import Struct, field
 from textual.content import Content
 from textual.geometry import Size
 from textual.widget import Widget
@@ -35,8 +35,7 @@ _LEAST = (12, 3)
 _MOST_LABEL = 18
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """Round ends of the axis that hold all values, and where its ticks are."""
 
     low: float
@@ -78,8 +77,7 @@ def course(series: Series, unit: str) -> str:
     return f"{number(first)} → {number(last)} {unit}".rstrip() + share
 
 
-@dataclass(slots=True)
-class _Canvas:
+class _Canvas(Struct):
     """Cells of the plot: a character and its colour."""
 
     width: int

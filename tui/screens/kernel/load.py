@@ -6,10 +6,10 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec import Struct
 from textual.app import App
 
 from ....inspector.errors import KinspectError
@@ -26,8 +26,7 @@ _SEEN_FIRST = 4000  # lines
 _AT_ONCE = 1 << 20  # bytes that are read and split within a frame
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """The texts of a kernel, ready to be shown.
 
     Attributes:

@@ -6,7 +6,8 @@ Imported where something was measured: the first page of a file does not wait fo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ....inspector.explain import profile_view as words
 from ....inspector.explain import view
@@ -18,8 +19,7 @@ from ....inspector.profile.placing.loop_costs import SourceCost, measure_of, sou
 from ...widgets.scorecard import Fact
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(Struct, frozen=True):
     """Measured costs by line; lines count from 0.
 
     Attributes:

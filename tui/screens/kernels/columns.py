@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ....inspector.errors import KinspectError
 from ....inspector.explain.view import file_name, place
@@ -18,8 +19,7 @@ Value = int | float | str | None
 WIDEST_ACCESS = 128  # bits per lane
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column of the table.
 
     Attributes:

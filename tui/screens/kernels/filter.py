@@ -14,8 +14,9 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ...session import SEVERITIES
 from .columns import ALIASES, COLUMNS
@@ -42,8 +43,7 @@ class FilterError(ValueError):
     """What was typed means nothing (yet); the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sets:
+class Sets(Struct, frozen=True):
     """What `is:` asks for besides what a row itself knows."""
 
     marked: frozenset[str] = frozenset()

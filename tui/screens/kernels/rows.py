@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ....inspector.explain.view import file_name
 from ....inspector.model import ErrorRecord, KernelReport
@@ -13,8 +15,7 @@ from .columns import COLUMNS, Value
 _UNITS = {"num_warps": "w", "num_stages": "s"}
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(Struct, frozen=True):
     """One kernel or one failure, with all that rows, filters and sorting ask of it.
 
     Attributes:
@@ -47,8 +48,7 @@ class Leaf:
         return self.before is not None and self.former != self.values
 
 
-@dataclass(slots=True)
-class Node:
+class Node(Struct):
     """A row: a leaf, or what several have in common.
 
     Attributes:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -19,8 +19,7 @@ from ...widgets.styles import part_style
 _BAR = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """What the line says."""
 
     progress: Progress

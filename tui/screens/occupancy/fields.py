@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ....inspector import machines
 from ....inspector.errors import KinspectError
@@ -12,8 +13,7 @@ from ....inspector.metrics.capacity import capacity, registers_needed, round_up
 from ....inspector.model import Demand, KernelReport, Machine
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A figure that one types.
 
     Attributes:
@@ -42,8 +42,7 @@ LONGEST = 7
 """Digits of the largest figure that makes sense: more are a slip of the finger."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What was typed, understood."""
 
     machine: Machine

@@ -7,7 +7,8 @@ that the page says what `kinspect occupancy` and `kinspect analyze` say.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ....inspector.explain.view import occupancy_words, plural
 from ....inspector.formats.table import Column, rows_of
@@ -282,7 +283,7 @@ def stepped(asked: Asked, found: Occupancy) -> Mapping[str, str]:
     for way in tried:
         if any(figure is not None and figure < 0 for figure in way.values()):
             continue
-        after: Demand = replace(demand, **way)  # type: ignore[arg-type]
+        after: Demand = replace(demand, **way)
         reached = occupancy(asked.machine, after).waves_per_eu
         if reached is not None and reached >= step.gives:
             return {_FIELD[k]: "" if v is None else str(v) for k, v in way.items()}

@@ -16,8 +16,9 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ....inspector.compile.passes import PassDump, diff, read_passes
 from ....inspector.errors import KinspectError
@@ -33,8 +34,7 @@ _HEAD = struct.Struct("<Q")  # the length of what follows
 _LOOK = 0.1  # seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """Lines that a pass added to the module and took from it."""
 
     added: int
@@ -52,8 +52,7 @@ def change_of(diff: str) -> Change:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Struct, frozen=True):
     """A diff or the text of a module.
 
     Attributes:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ....inspector.compile.passes import STAGES, Pass, PassDump
 from ....inspector.model import KernelReport
@@ -24,8 +25,7 @@ _STAGE_WIDTH = max(map(len, STAGES)) + 2
 _SIZE_WIDTH, _NAME_WIDTH = 12, 36
 
 
-@dataclass(slots=True)
-class Timeline:
+class Timeline(Struct):
     """A dump, and what has been found out about its passes so far.
 
     Attributes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ....inspector.explain import profile_view as words
 from ....inspector.recording import NONE, KernelProfile, Recording
@@ -22,8 +23,7 @@ HEADS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """Dispatches of a kernel: rows of the recording, and which of them are warm-up."""
 
     rows: Sequence[int]

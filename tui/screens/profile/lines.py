@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from ....inspector.explain import profile_view as words
 from ....inspector.explain import view
@@ -44,8 +45,7 @@ _ROOFLINE = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A measured kernel: of a recording, or a saved report with measured figures.
 
     Attributes:
@@ -82,8 +82,7 @@ class Line:
         return float(value) if good and isinstance(value, int | float) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column behind the kernel's name; one in which no row has a value is left out."""
 
     name: str
