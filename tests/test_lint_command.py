@@ -179,6 +179,15 @@ def test_without_a_word_the_recommended_rules_are_asked(
     assert json.loads(capsys.readouterr().out) == named.report
 
 
+def test_previews_that_a_prefix_leaves_out_are_counted(lint: Lint) -> None:
+    previews = [r for r in analysis.recommended_pack().rules if r.text.status == "preview"]
+    note = f"--select KI: {len(previews)} of its rules are in preview and not asked"
+    pack = ("small.s", "--rules", "recommended")
+    assert note in lint(*pack, "--select", "KI").err
+    assert "in preview" not in lint(*pack, "--select", "KI,preview").err
+    assert "in preview" not in lint(*pack).err
+
+
 def test_preview_rules_of_the_default_pack_are_asked_when_selected(lint: Lint) -> None:
     previews = [r for r in analysis.recommended_pack().rules if r.text.status == "preview"]
     assert previews

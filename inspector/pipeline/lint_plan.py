@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from ..lint.faults import FaultsError
 from ..lint.results import FailOn, Severity
 from ..lint.rule import Pack, Rule
 from ..lint.schema import DEFAULT_PACK, bundled_packs, load_packs
-from ..lint.selection import Words, chosen, union
+from ..lint.selection import PREVIEW, Words, chosen, union
 from ..model import KernelReport
 from ..settings import KernelSettings, Settings
 from . import analysis
@@ -107,6 +107,7 @@ class Plan(Struct, frozen=True):
         baseline: the file of known findings; None without.
         accepted: what it holds; None without.
         update: whether it is to be written.
+        notes: what the user should know of the selection.
     """
 
     packs: tuple[str, ...]
@@ -119,6 +120,7 @@ class Plan(Struct, frozen=True):
     baseline: Path | None
     accepted: Baseline | None = None
     update: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def prepare(command_line: Asked, settings: Settings) -> Plan:
@@ -175,7 +177,23 @@ def prepare(command_line: Asked, settings: Settings) -> Plan:
         baseline=file,
         accepted=accepted,
         update=command_line.update,
+        notes=tuple(_unasked_previews(pack, asked_pack, words, command_line.select)),
     )
+
+
+def _unasked_previews(
+    pack: Pack, asked: Pack, words: Words, select: Sequence[str]
+) -> Iterator[str]:
+    """Words of the command line that stand for rules in preview, too, which they do not select."""
+    left = {rule.text.id for rule in pack.rules} - {rule.text.id for rule in asked.rules}
+    previews = {rule.text.id for rule in pack.rules if rule.text.status == PREVIEW} & left
+    for word in select:
+        rules = words.ids(word) & previews
+        if rules:
+            yield (
+                f"--select {word}: {len(rules)} of its rules are in preview and not asked; add"
+                " `preview`, or name them"
+            )
 
 
 def _unknown_archs(settings: Settings) -> Iterator[str]:

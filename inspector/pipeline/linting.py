@@ -77,7 +77,7 @@ def lint(
         kernels=tuple(gathered.kernels()),
         errors=failed,
         unused=tuple(gathered.comments.unused(request, failed)),
-        notes=(*notes, *gathered.notes()),
+        notes=(*plan.notes, *notes, *gathered.notes()),
     )
     return (report, None) if plan.accepted is None else _compared(report, plan, plan.accepted)
 
