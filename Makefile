@@ -26,8 +26,10 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# `mypy inspector tui` does as well where the checkout's folder has a name that a package can have.
 types: $(VENV)/.installed-dev
-	$(BIN)/mypy inspector tui
+	mkdir -p build/checkout && ln -sfn ../.. build/checkout/kinspect
+	MYPYPATH=build/checkout $(BIN)/mypy -p kinspect.inspector -p kinspect.tui
 
 contracts: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
