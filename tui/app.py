@@ -68,9 +68,9 @@ class KinspectApp(HarmlessApp):
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
-            Binding(known.key, f"page('{name}')", known.title, show=False)
-            for name, known in PAGES.items()
-            if known.key
+            Binding(spec.key, f"page('{name}')", spec.title, show=False)
+            for name, spec in PAGES.items()
+            if spec.key
         ),
         Binding("f1", "help", "Help"),
         Binding("ctrl+e", "export", "Export", show=False),
@@ -98,8 +98,8 @@ class KinspectApp(HarmlessApp):
         """Shows the first page; the run begins once it has been painted."""
         for theme in THEMES:
             self.register_theme(theme)
-        known = self.state.theme in self.available_themes
-        self.theme = self.state.theme if known else THEMES[0].name
+        available = self.state.theme in self.available_themes
+        self.theme = self.state.theme if available else THEMES[0].name
         first = self.opening.page or ("kernels" if self.opening.request else "history")
         if self.opening.text is not None and self.opening.page is None:
             self._under = first  # made when it is gone back to: the text is there sooner
@@ -119,18 +119,18 @@ class KinspectApp(HarmlessApp):
         return KernelPage.of_file(path)
 
     def _begin(self) -> None:
-        given, self._awaited = self._awaited, None
-        if callable(given):
-            self.run_worker(partial(self._make, given), thread=True, group="request")
-        elif given is not None:
-            self.run_request(given)
+        awaited, self._awaited = self._awaited, None
+        if callable(awaited):
+            self.run_worker(partial(self._make, awaited), thread=True, group="request")
+        elif awaited is not None:
+            self.run_request(awaited)
 
-    def _make(self, given: Callable[[], Request]) -> None:
+    def _make(self, make_request: Callable[[], Request]) -> None:
         # Imported here, so that no key has to wait for it.
         from . import feed, watching  # noqa: F401
 
         try:
-            request = given()
+            request = make_request()
         except KinspectError as error:
             self.call_from_thread(self._not_begun, error)
             return
@@ -379,10 +379,10 @@ class KinspectApp(HarmlessApp):
                     binding.tooltip or f"this page's key {self.get_key_display(binding)}",
                     partial(self.run_action, binding.action, active.node),
                 )
-        for name, known in PAGES.items():
-            if known.key:
+        for name, spec in PAGES.items():
+            if spec.key:
                 yield SystemCommand(
-                    f"Go to {known.title}", known.about, partial(self.action_page, name)
+                    f"Go to {spec.title}", spec.about, partial(self.action_page, name)
                 )
         yield SystemCommand("Help", "What the keys of this page do", self.action_help)
         yield SystemCommand("Export", "The screen or the report, to a file", self.action_export)

@@ -115,8 +115,8 @@ def editor_command(environment: Mapping[str, str], file: Path, line: int | None)
     path = str(file.absolute())
     if style is None:
         return Command((*words, path), name, False, line is None)
-    told = [path] if line is None else style.arguments(path, line)
-    return Command((*words, *told), name, style.window, True)
+    arguments = [path] if line is None else style.arguments(path, line)
+    return Command((*words, *arguments), name, style.window, True)
 
 
 def open_editor(app: App[object], file: str | Path, line: int | None) -> bool:
@@ -139,8 +139,8 @@ def open_editor(app: App[object], file: str | Path, line: int | None) -> bool:
         else:
             _wait_for(app, command)
     except KinspectError as error:
-        told = f"{error.message}; {error.hint}" if error.hint else error.message
-        app.notify(told, severity="warning", markup=False)
+        message = f"{error.message}; {error.hint}" if error.hint else error.message
+        app.notify(message, severity="warning", markup=False)
         return False
     if not command.at_line:
         app.notify(f"{command.name} cannot be told the line: it is {line}", markup=False)
@@ -149,7 +149,7 @@ def open_editor(app: App[object], file: str | Path, line: int | None) -> bool:
 
 def _start(command: Command) -> None:
     """Starts an editor that has a window of its own; nobody waits for it."""
-    with _told(command):
+    with _start_errors(command):
         subprocess.Popen(
             command.words,
             stdin=subprocess.DEVNULL,
@@ -187,7 +187,7 @@ def _suspended(app: App[object], words: Sequence[str]) -> int | OSError:
 
 
 @contextmanager
-def _told(command: Command) -> Iterator[None]:
+def _start_errors(command: Command) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -203,9 +203,9 @@ def _no_interrupt() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    previous_handler = signal.signal(signal.SIGINT, lambda number, frame: None)
     try:
         yield
     finally:
         with suppress(TypeError):  # a handler that was not set from Python
-            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGINT, previous_handler)

@@ -83,9 +83,9 @@ def suffix_of(path: Path) -> str:
     """
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
-        known = " ".join(FORMATS)
-        what = f"{path.suffix} is no format" if path.suffix else "the name has no suffix"
-        raise KinspectError(what, f"end it in one of {known}")
+        formats = " ".join(FORMATS)
+        problem = f"{path.suffix} is no format" if path.suffix else "the name has no suffix"
+        raise KinspectError(problem, f"end it in one of {formats}")
     return suffix
 
 

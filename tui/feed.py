@@ -134,9 +134,9 @@ class Feed:
             status = process.wait()
         if not ended and not self._stopped.is_set():
             errors.seek(max(0, errors.seek(0, 2) - _TAIL_BYTES))
-            said = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
+            last_line = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
             how = f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
-            self._fail(f"the process that analyses {how}{': ' + said[0] if said else ''}")
+            self._fail(f"the process that analyses {how}{': ' + last_line[0] if last_line else ''}")
 
     def _fail(self, message: str) -> None:
         hint = "free memory or use fewer --jobs; else please report it"

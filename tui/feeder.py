@@ -19,9 +19,9 @@ def main() -> int:
     Returns:
         The exit status.
     """
-    here = os.path.dirname(os.path.abspath(__file__))
+    folder = os.path.dirname(os.path.abspath(__file__))
     # A script's folder stands first: our module names would shadow those of others.
-    if sys.path and os.path.abspath(sys.path[0]) == here:
+    if sys.path and os.path.abspath(sys.path[0]) == folder:
         del sys.path[0]
     import contextlib
     import fcntl
@@ -29,22 +29,22 @@ def main() -> int:
     import signal
     from types import FrameType
 
-    def told(number: int, frame: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         # Once is enough, and the rest must not take longer than this.
-        for one in (signal.SIGTERM, signal.SIGINT, signal.SIGIO):
-            signal.signal(one, signal.SIG_IGN)
+        for caught in (signal.SIGTERM, signal.SIGINT, signal.SIGIO):
+            signal.signal(caught, signal.SIG_IGN)
         signal.alarm(SECONDS)
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, told)
-    signal.signal(signal.SIGINT, told)
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGINT, interrupt)
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what anything prints must not stand between two events
     try:
         sys.path[:] = pickle.load(sys.stdin.buffer)
         request = pickle.load(sys.stdin.buffer)
         # The kernel says when the other end is closed, even if the UI was killed.
-        signal.signal(signal.SIGIO, told)
+        signal.signal(signal.SIGIO, interrupt)
         fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
         from importlib import import_module

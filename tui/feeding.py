@@ -37,8 +37,8 @@ def feed(request: Request, stream: IO[bytes]) -> None:
         _write(Failed((0, 0), ErrorRecord(target, None, "open", error.message, error.hint)), stream)
     except Exception as error:
         # A bug must be seen in the UI, with all that was done by then.
-        said = f"internal error: {type(error).__name__}: {error}"
-        bug = ErrorRecord(target, None, "analyze", said, "please report it")
+        message = f"internal error: {type(error).__name__}: {error}"
+        bug = ErrorRecord(target, None, "analyze", message, "please report it")
         _write(Failed((0, 0), bug), stream)
     _write(None, stream)
 
@@ -54,11 +54,11 @@ def _events(request: Request) -> Generator[Happening, None, None]:
         arch=request.archs[0] if request.archs else None,
         request=replace(request, targets=request.targets[1:]),
     )
-    found = profiling.profiled(first, options, pipeline.collect)
-    yield Profiled(found)
-    for number, report in enumerate(found.reports):
+    profile = profiling.profiled(first, options, pipeline.collect)
+    yield Profiled(profile)
+    for number, report in enumerate(profile.reports):
         yield Reported((0, number), report)
-    for error in (*found.recording.errors, *found.errors):
+    for error in (*profile.recording.errors, *profile.errors):
         yield Failed((1, 0), error)
 
 

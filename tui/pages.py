@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class Known(Struct, frozen=True):
+class PageSpec(Struct, frozen=True):
     """A page that the application has."""
 
     key: str
@@ -25,27 +25,29 @@ class Known(Struct, frozen=True):
     about: str
 
 
-PAGES: Mapping[str, Known] = {
-    "kernels": Known("1", "kernels", "KernelsPage", "Kernels", "every kernel with its figures"),
-    "findings": Known(
+PAGES: Mapping[str, PageSpec] = {
+    "kernels": PageSpec("1", "kernels", "KernelsPage", "Kernels", "every kernel with its figures"),
+    "findings": PageSpec(
         "2", "findings", "FindingsPage", "Findings", "what is wrong, grouped by rule"
     ),
-    "compare": Known("3", "compare", "ComparePage", "Compare", "two kernels side by side"),
-    "passes": Known("4", "passes", "PassesPage", "Passes", "what each compiler pass changed"),
-    "occupancy": Known("5", "occupancy", "OccupancyPage", "Occupancy", "what limits it; what if"),
-    "profile": Known("6", "profile", "ProfilePage", "Profile", "what was measured"),
-    "history": Known("7", "history", "HistoryPage", "History", "figures over time"),
-    "kernel": Known("", "kernel", "KernelPage", "Kernel", "source, TTGIR and assembly, linked"),
+    "compare": PageSpec("3", "compare", "ComparePage", "Compare", "two kernels side by side"),
+    "passes": PageSpec("4", "passes", "PassesPage", "Passes", "what each compiler pass changed"),
+    "occupancy": PageSpec(
+        "5", "occupancy", "OccupancyPage", "Occupancy", "what limits it; what if"
+    ),
+    "profile": PageSpec("6", "profile", "ProfilePage", "Profile", "what was measured"),
+    "history": PageSpec("7", "history", "HistoryPage", "History", "figures over time"),
+    "kernel": PageSpec("", "kernel", "KernelPage", "Kernel", "source, TTGIR and assembly, linked"),
 }
 
 
 def page_class(name: str) -> type[Page]:
     """The class of a page; its module is imported now."""
-    known = PAGES[name]
-    found: Any = getattr(import_module(f"kinspect.tui.screens.{known.module}.page"), known.cls)
-    if not issubclass(found, Page):
-        raise TypeError(f"{known.cls} is no page")
-    return cast("type[Page]", found)
+    spec = PAGES[name]
+    page_cls: Any = getattr(import_module(f"kinspect.tui.screens.{spec.module}.page"), spec.cls)
+    if not issubclass(page_cls, Page):
+        raise TypeError(f"{spec.cls} is no page")
+    return cast("type[Page]", page_cls)
 
 
 class Page(Screen[None]):

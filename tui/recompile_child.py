@@ -69,8 +69,8 @@ class Recompile:
                     process.stdin.flush()
                 return self._listen(process, say, errors)
             except OSError as error:
-                said = f"the process that compiles cannot be started: {error.strerror}"
-                raise KinspectError(said, "free memory, then try again") from None
+                message = f"the process that compiles cannot be started: {error.strerror}"
+                raise KinspectError(message, "free memory, then try again") from None
             finally:
                 self.stop()
                 self._reap()
@@ -117,24 +117,24 @@ class Recompile:
         with process.stdout as stream:
             while True:
                 try:
-                    kind, found = pickle.load(stream)
+                    kind, payload = pickle.load(stream)
                 except (EOFError, pickle.UnpicklingError):
                     break
                 if kind == "say":
-                    say(found)
+                    say(payload)
                 elif kind == "error":
-                    raise KinspectError(*found)
+                    raise KinspectError(*payload)
                 else:
-                    assert isinstance(found, KernelReport)
-                    return found
+                    assert isinstance(payload, KernelReport)
+                    return payload
         status = process.wait()
         if self._stopped:
             raise KinspectError("cancelled", "")
         errors.seek(max(0, errors.seek(0, 2) - _TAIL_BYTES))
         last = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
         how = f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
-        said = f"the process that compiles {how}{': ' + last[0] if last else ''}"
-        raise KinspectError(said, "free memory, then try again; else please report it")
+        message = f"the process that compiles {how}{': ' + last[0] if last else ''}"
+        raise KinspectError(message, "free memory, then try again; else please report it")
 
 
 def main() -> None:
@@ -142,22 +142,22 @@ def main() -> None:
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what anything prints must not stand between two messages
 
-    def told(number: int, frame: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         # Once is enough, and the rest must not take longer than this.
-        for one in (signal.SIGTERM, signal.SIGIO):
-            signal.signal(one, signal.SIG_IGN)
+        for caught in (signal.SIGTERM, signal.SIGIO):
+            signal.signal(caught, signal.SIG_IGN)
         signal.alarm(_SECONDS)
         raise KeyboardInterrupt
 
-    def send(kind: str, found: Any) -> None:
-        pickle.dump((kind, found), channel, pickle.HIGHEST_PROTOCOL)
+    def send(kind: str, payload: Any) -> None:
+        pickle.dump((kind, payload), channel, pickle.HIGHEST_PROTOCOL)
         channel.flush()
 
     try:
-        signal.signal(signal.SIGTERM, told)
+        signal.signal(signal.SIGTERM, interrupt)
         report, changed, request = pickle.load(sys.stdin.buffer)
         # The kernel says when the other end is closed, even if the UI was killed.
-        signal.signal(signal.SIGIO, told)
+        signal.signal(signal.SIGIO, interrupt)
         fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
         _work(report, changed, request, send)
@@ -177,16 +177,18 @@ def _work(
     try:
         with compiler_for(request) as compiler:
             try:
-                made = recompiled(report, changed, request, compiler, lambda s: send("say", s))
+                new_report = recompiled(
+                    report, changed, request, compiler, lambda s: send("say", s)
+                )
             except BaseException:
                 compiler.abort()
                 raise
-        send("made", made)
+        send("made", new_report)
     except KinspectError as error:
         send("error", (error.message, error.hint))
     except BrokenPipeError:
         raise
     except Exception as error:
         # A bug must be seen, not end the form.
-        said = f"internal error: {type(error).__name__}: {error}"
-        send("error", (said, "please report it"))
+        message = f"internal error: {type(error).__name__}: {error}"
+        send("error", (message, "please report it"))

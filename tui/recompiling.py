@@ -44,13 +44,13 @@ def settings_of_kernel(report: KernelReport) -> list[Setting]:
     variant = _variant(report)
     options = [name for name in OPTIONS if name not in variant.signature]
     options = [n for n in options if n != "kpack" or n in variant.options]
-    found = [
+    settings = [
         Setting(name, _plain(variant.options.get(name, DEFAULTS.get(name))), False)
         for name in options
     ]
     constexprs = {k: _plain(v) for k, v in variant.constexprs.items()}
-    found += [Setting(k, v, True) for k, v in constexprs.items() if v is not None]
-    return found
+    settings += [Setting(k, v, True) for k, v in constexprs.items() if v is not None]
+    return settings
 
 
 def changes(settings: Iterable[Setting], typed: Mapping[str, str]) -> dict[str, Value]:
@@ -59,7 +59,7 @@ def changes(settings: Iterable[Setting], typed: Mapping[str, str]) -> dict[str, 
     Raises:
         KinspectError: something that is no single value.
     """
-    found: dict[str, Value] = {}
+    changed: dict[str, Value] = {}
     for setting in settings:
         text = typed.get(setting.name, "").strip()
         if not text:
@@ -71,8 +71,8 @@ def changes(settings: Iterable[Setting], typed: Mapping[str, str]) -> dict[str, 
         if isinstance(setting.value, str):
             value = text
         if value != setting.value or isinstance(value, bool) != isinstance(setting.value, bool):
-            found[setting.name] = value
-    return found
+            changed[setting.name] = value
+    return changed
 
 
 def recompiled(
@@ -97,20 +97,22 @@ def recompiled(
     old = _variant(report)
     options = {k: v for k, v in changed.items() if k not in old.signature and k in BACKEND_ONLY}
     constexprs = {k: v for k, v in changed.items() if k not in options}
-    known = frozenset(compiler.toolchain().options)
+    toolchain_options = frozenset(compiler.toolchain().options)
     axes = [Axis(name, (value,)) for name, value in changed.items()]
-    unknown = unresolved(axes, known, (*old.signature, *old.constexprs))
+    unknown = unresolved(axes, toolchain_options, (*old.signature, *old.constexprs))
     path = report.id.partition("::")[0]
     if unknown:
-        raise refuse(unknown[0], known, tuple(old.constexprs), path)
+        raise refuse(unknown[0], toolchain_options, tuple(old.constexprs), path)
     base = old
     if constexprs:
         say("capturing")
         base = _captured(report, old, constexprs, request, compiler)
     elif not old.ttir:
         base = replace(old, ttir=_saved_ttir(report))
-    kept = {k: v for k, v in old.options.items() if k in BACKEND_ONLY and k not in old.signature}
-    variant = replace(base, options={**base.options, **kept, **options}, case=old.case)
+    inherited = {
+        k: v for k, v in old.options.items() if k in BACKEND_ONLY and k not in old.signature
+    }
+    variant = replace(base, options={**base.options, **inherited, **options}, case=old.case)
     say("compiling")
     job = Job((0, 0), path, variant, compiler.settings, request.overrides, request.rules)
     outcome = compile_and_report(job, compiler)
@@ -166,22 +168,22 @@ def _captured(
         max_configs=1,
         all_configs=False,
     )
-    asked = replace(
+    capture_request = replace(
         request,
         targets=(str(path),),
         archs=(old.arch,),
         kernel=old.kernel,
         capture=capture,
     )
-    found: list[Variant] = []
+    captured: list[Variant] = []
     errors: list[ErrorRecord] = []
     for target in targets:
-        variants, failed = variants_of(target, asked, compiler)
-        found += variants
+        variants, failed = variants_of(target, capture_request, compiler)
+        captured += variants
         errors += failed
     fitting = [
         v
-        for v in found
+        for v in captured
         if v.kernel == old.kernel
         and all(k in v.constexprs and v.constexprs[k] == value for k, value in changed.items())
     ]
@@ -199,10 +201,10 @@ def _captured(
 
 def _likeness(variant: Variant, old: Variant, axes: Mapping[str, object]) -> tuple[int, ...]:
     """How much of one specialisation is as in another: one launch of several is meant."""
-    rest = {k: v for k, v in old.constexprs.items() if k not in axes}
+    unchanged = {k: v for k, v in old.constexprs.items() if k not in axes}
     return (
         variant.signature == old.signature,
-        sum(variant.constexprs.get(k) == v for k, v in rest.items()),
+        sum(variant.constexprs.get(k) == v for k, v in unchanged.items()),
         variant.attrs == old.attrs,
         variant.grid == old.grid,
     )

@@ -62,8 +62,8 @@ class Entry(Struct, frozen=True):
         for loop in self.report.loops:
             if loop.id == self.report.main_loop and name in loop.metrics:
                 return loop.metrics[name].value
-        found = self.report.metrics.get(name)
-        return found.value if found is not None else None
+        metric = self.report.metrics.get(name)
+        return metric.value if metric is not None else None
 
     def count(self, severity: str) -> int:
         """Findings of that severity."""
@@ -103,8 +103,8 @@ class Session(Struct):
     runs: int = 0
     stale: set[str] = field(default_factory=set)
     profile: Profile | None = None
-    _before: dict[str, Entry] = field(default_factory=dict)
-    _before_by_name: dict[tuple[str, str, str | None, str], Entry] = field(default_factory=dict)
+    _previous: dict[str, Entry] = field(default_factory=dict)
+    _previous_by_name: dict[tuple[str, str, str | None, str], Entry] = field(default_factory=dict)
 
     # ------------------------------------------------------------------ a run
 
@@ -116,8 +116,8 @@ class Session(Struct):
         self.request = request
         # What was not replaced by an interrupted or failed run is still what there was before.
         fresh = {k: e for k, e in self.entries.items() if k not in self.stale and not e.tried}
-        self._before = {**{k: e for k, e in self._before.items() if k in self.entries}, **fresh}
-        self._before_by_name = {_called(entry): entry for entry in self._before.values()}
+        self._previous = {**{k: e for k, e in self._previous.items() if k in self.entries}, **fresh}
+        self._previous_by_name = {_called(entry): entry for entry in self._previous.values()}
         self.entries = {key: entry for key, entry in self.entries.items() if not entry.tried}
         self.stale = set(self.entries)
         self.errors.clear()
@@ -168,10 +168,10 @@ class Session(Struct):
 
     def add_tried(self, report: KernelReport, like: Entry, changed: str) -> Entry:
         """Takes in a kernel that was compiled by hand, beside the one that it was made from."""
-        said = ", ".join(part for part in (like.tried, changed) if part)
-        entry = Entry(like.order, report, 0, said)
-        while entry.key in self.entries and self.entries[entry.key].tried != said:
-            entry = Entry(like.order, report, entry.nth + 1, said)
+        changes = ", ".join(part for part in (like.tried, changed) if part)
+        entry = Entry(like.order, report, 0, changes)
+        while entry.key in self.entries and self.entries[entry.key].tried != changes:
+            entry = Entry(like.order, report, entry.nth + 1, changes)
         self.entries[entry.key] = entry
         self.revision += 1
         return entry
@@ -180,10 +180,10 @@ class Session(Struct):
 
     def before(self, entry: Entry) -> Entry | None:
         """What the run before had of this kernel; None: nothing, or it is the same report."""
-        if not self._before or entry.tried or entry.key in self.stale:
+        if not self._previous or entry.tried or entry.key in self.stale:
             return None
-        found = self._before.get(entry.key) or self._before_by_name.get(_called(entry))
-        return found if found is not None and found.report is not entry.report else None
+        previous = self._previous.get(entry.key) or self._previous_by_name.get(_called(entry))
+        return previous if previous is not None and previous.report is not entry.report else None
 
     def ordered(self) -> list[Entry]:
         """The kernels in the order of the targets."""

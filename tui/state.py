@@ -36,18 +36,19 @@ class State:
     def load(cls) -> State:
         """Reads what was kept; whatever is wrong with the file, the UI starts."""
         try:
-            found = json.loads(state_file().read_text("utf-8"))
+            content = json.loads(state_file().read_text("utf-8"))
         except (OSError, ValueError, RecursionError):
             return cls()
         default = cls()
-        if not isinstance(found, dict):
+        if not isinstance(content, dict):
             return default
-        known = {
-            one.name: found[one.name]
-            for one in fields(cls)
-            if one.name in found and _like(found[one.name], getattr(default, one.name))
+        values = {
+            state_field.name: content[state_field.name]
+            for state_field in fields(cls)
+            if state_field.name in content
+            and _like(content[state_field.name], getattr(default, state_field.name))
         }
-        return cls(**known)
+        return cls(**values)
 
     def save(self) -> None:
         """Writes it, as a whole or not at all.
@@ -64,5 +65,5 @@ class State:
 def _like(value: Any, default: Any) -> bool:
     """Whether a value read is of the kind that the field has; lists are of names."""
     if isinstance(default, list):
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+        return isinstance(value, list) and all(isinstance(name, str) for name in value)
     return type(value) is type(default)

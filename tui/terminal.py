@@ -91,8 +91,8 @@ def status_of(app: KinspectApp, result: int | None) -> int:
 
 def _leave_threads(status: int) -> None:
     """Ends the process here if the interpreter would wait for a thread, a compile's perhaps."""
-    others = [t for t in threading.enumerate() if t is not threading.current_thread()]
-    if any(not thread.daemon or "ThreadPoolExecutor" in thread.name for thread in others):
+    other_threads = [t for t in threading.enumerate() if t is not threading.current_thread()]
+    if any(not thread.daemon or "ThreadPoolExecutor" in thread.name for thread in other_threads):
         with contextlib.suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()
@@ -133,7 +133,7 @@ class Ending:
             watch.start()
             self._ask(status)
 
-        found = {number: signal.signal(number, handle) for number in SIGNALS}
+        handlers = {number: signal.signal(number, handle) for number in SIGNALS}
         try:
             yield
         except BaseException:
@@ -142,7 +142,7 @@ class Ending:
         finally:
             with contextlib.suppress(termios.error):
                 termios.tcsetattr(self._fd, termios.TCSANOW, self._before)
-            for number, handler in found.items():
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
 
     def restore(self) -> None:

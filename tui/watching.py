@@ -56,8 +56,8 @@ class Watcher:
     def changed(self) -> tuple[Path, ...]:
         """The files that were saved since the last call; empty: none."""
         with self._lock:
-            found, self._changed = self._changed, ()
-        return found
+            changed, self._changed = self._changed, ()
+        return changed
 
     @property
     def watched(self) -> frozenset[Path]:
@@ -75,9 +75,9 @@ class Watcher:
                 # What is known of a file stays: it may have been saved during the run.
                 files = files_of(self.request, reports)
                 self._marks = {path: self._marks.get(path, mark_of(path)) for path in files}
-            now = {path: mark_of(path) for path in self._marks}
+            marks = {path: mark_of(path) for path in self._marks}
             differing: dict[Path, Mark] = {
-                p: m for p, m in now.items() if m is not None and m != self._marks[p]
+                p: m for p, m in marks.items() if m is not None and m != self._marks[p]
             }
             if differing and differing == moving:
                 self._marks.update(differing)
@@ -93,7 +93,7 @@ def mark_of(path: Path) -> Mark:
     """What tells one state of a file from another; of a folder, the files in it by name."""
     try:
         if path.is_dir():
-            return tuple(sorted(one.name for one in path.iterdir() if one.suffix in SUFFIXES))
+            return tuple(sorted(file.name for file in path.iterdir() if file.suffix in SUFFIXES))
         stat = path.stat()
     except OSError:
         return None
@@ -106,22 +106,22 @@ def files_of(request: Request, reports: Iterable[KernelReport]) -> set[Path]:
     Targets and what lies beside them, where kernels and what is inlined into them come from, and
     modules beside a script that it imports.
     """
-    found: set[Path] = set()
+    files: set[Path] = set()
     for text in request.targets:
         named = Path(text.partition("::")[0])
-        found.add(named)
+        files.add(named)
         try:
             for target in resolve(text, request.archs):
-                found.update((target.path, *target.siblings.values()))
+                files.update((target.path, *target.siblings.values()))
         except KinspectError:
             continue  # it may come back
     for name in {place.file for report in reports for place in _places(report)}:
         path = Path(name)
         if path.is_absolute() and path.is_file():
-            found.add(path)
-    for path in [one for one in found if one.suffix == ".py"]:
-        _add_imported(path, found)
-    return {path.absolute() for path in found}
+            files.add(path)
+    for path in [file for file in files if file.suffix == ".py"]:
+        _add_imported(path, files)
+    return {path.absolute() for path in files}
 
 
 def _places(report: KernelReport) -> Iterator[SourceLoc]:
@@ -136,7 +136,7 @@ def _places(report: KernelReport) -> Iterator[SourceLoc]:
             yield operation.source.in_user_code
 
 
-def _add_imported(path: Path, found: set[Path]) -> None:
+def _add_imported(path: Path, files: set[Path]) -> None:
     """Adds the modules that lie in the script's own folder, and what those import from there."""
     try:
         tree = ast.parse(path.read_bytes())
@@ -152,6 +152,6 @@ def _add_imported(path: Path, found: set[Path]) -> None:
         for name in names:
             base = path.parent.joinpath(*name.split("."))
             for file in (base.with_suffix(".py"), base / "__init__.py"):
-                if name and file not in found and file.is_file():
-                    found.add(file)
-                    _add_imported(file, found)
+                if name and file not in files and file.is_file():
+                    files.add(file)
+                    _add_imported(file, files)

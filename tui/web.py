@@ -30,16 +30,16 @@ def served() -> bool:
 
 def command_line(argv: Sequence[str]) -> list[str]:
     """The arguments without those of the web server; what follows `--` is the script's."""
-    kept: list[str] = []
+    ours: list[str] = []
     arguments = iter(argv)
     for argument in arguments:
         if argument == "--":
-            return [*kept, argument, *arguments]
+            return [*ours, argument, *arguments]
         if argument == "--port":
             next(arguments, None)
         elif argument != "--web" and not argument.startswith("--port="):
-            kept.append(argument)
-    return kept
+            ours.append(argument)
+    return ours
 
 
 def allowed(host: str | None, origin: str | None, port: int) -> bool:

@@ -63,11 +63,11 @@ class Builder(Struct):
 
     def shape(self, shape: KernelShape) -> int:
         """The number of a shape, the same for an equal one."""
-        found = self._shapes.get(shape)
-        if found is None:
-            found = self._shapes[shape] = len(self._shapes)
+        number = self._shapes.get(shape)
+        if number is None:
+            number = self._shapes[shape] = len(self._shapes)
             self._processes.append(NONE if shape.process is None else shape.process)
-        return found
+        return number
 
     def dispatch(
         self,
@@ -122,15 +122,15 @@ class Builder(Struct):
         Raises:
             KinspectError: there are more than any device has.
         """
-        found = self._counters.get(name)
-        if found is None:
+        number = self._counters.get(name)
+        if number is None:
             if len(self._counters) >= _MOST_COUNTERS:
                 raise KinspectError(
                     f"{self.path}: over {_MOST_COUNTERS:,} different counters",
                     "name the file of one run of a profiler",
                 )
-            found = self._counters[name] = len(self._counters)
-        return found
+            number = self._counters[name] = len(self._counters)
+        return number
 
     def mend(self) -> None:
         """Makes its columns of one length again, after reading was ended between two of them."""
@@ -153,9 +153,9 @@ class Builder(Struct):
             if _COPY_PREFIX in name
             else name
         )
-        found = self._transfers.setdefault(name, [0, 0])
-        found[0] += count
-        found[1] += max(nanoseconds, 0)
+        totals = self._transfers.setdefault(name, [0, 0])
+        totals[0] += count
+        totals[1] += max(nanoseconds, 0)
 
     def note(self, text: str) -> None:
         """Says something of the recording as a whole, once."""

@@ -40,14 +40,14 @@ class _Check(Struct, frozen=True):
 
 def hashes(code_objects: Sequence[CodeObject]) -> Hashes:
     """SHA-256 of code objects whose bytes are at hand, by process and id."""
-    found = {}
-    for one in code_objects:
-        uri = _FILE_URI.match(one.uri) if one.uri else None
-        path = one.path or (uri[1] if uri else None)
+    digests = {}
+    for code_object in code_objects:
+        uri = _FILE_URI.match(code_object.uri) if code_object.uri else None
+        path = code_object.path or (uri[1] if uri else None)
         digest = _sha256(path) if path else None
         if digest is not None:
-            found[one.process, one.id] = digest
-    return found
+            digests[code_object.process, code_object.id] = digest
+    return digests
 
 
 @functools.lru_cache(maxsize=1024)
@@ -78,12 +78,12 @@ def match(
     candidates = [report for report in reports if _same_name(kernel.name, report)]
     if not candidates:
         return Match("none", (), (f"no analysed kernel is named {bare_name(kernel.name)}",))
-    same = _same_code(kernel, candidates, code or {})
-    if len(same) == 1:
-        return Match("exact", (same[0].id,), ("code object: the same bytes",))
+    same_code = _same_code(kernel, candidates, code or {})
+    if len(same_code) == 1:
+        return Match("exact", (same_code[0].id,), ("code object: the same bytes",))
     fits: list[tuple[KernelReport, list[_Check]]] = []
     reasons = []
-    for report in same or candidates:
+    for report in same_code or candidates:
         checks = _checks(kernel, report)
         against = [check.text for check in checks if check.agrees is False]
         if against:
@@ -125,12 +125,12 @@ def _same_name(name: str, report: KernelReport) -> bool:
         mine.add(report.variant.kernel)
         if report.variant.qualname is not None:
             mine.add(report.variant.qualname.rpartition(".")[2])
-    return any(_agree(recorded, _parts(one)) for one in mine)
+    return any(_agree(recorded, _parts(candidate)) for candidate in mine)
 
 
-def _agree(one: tuple[str, str, str], other: tuple[str, str, str]) -> bool:
-    return one[0] == other[0] and all(
-        not a or not b or a == b for a, b in zip(one[1:], other[1:], strict=True)
+def _agree(recorded: tuple[str, str, str], compiled: tuple[str, str, str]) -> bool:
+    return recorded[0] == compiled[0] and all(
+        not a or not b or a == b for a, b in zip(recorded[1:], compiled[1:], strict=True)
     )
 
 
@@ -182,19 +182,19 @@ def _checks(kernel: KernelProfile, report: KernelReport) -> list[_Check]:
     ]
 
 
-def _equal(what: str, recorded: int | None, compiled: int | None) -> _Check:
+def _equal(label: str, recorded: int | None, compiled: int | None) -> _Check:
     if recorded is None or compiled is None:
-        return _Check(what, None)
-    return _among(what, recorded, compiled, {compiled})
+        return _Check(label, None)
+    return _among(label, recorded, compiled, {compiled})
 
 
-def _among(what: str, recorded: int, compiled: int, possible: set[int]) -> _Check:
+def _among(label: str, recorded: int, compiled: int, possible: set[int]) -> _Check:
     if recorded in possible:
-        return _Check(what, True, f"{what} {recorded}")
-    text = f"{what}: recorded {recorded}, compiled {compiled}"
+        return _Check(label, True, f"{label} {recorded}")
+    text = f"{label}: recorded {recorded}, compiled {compiled}"
     if possible != {compiled}:
         text += f" → {' or '.join(map(str, sorted(possible)))}"
-    return _Check(what, False, text)
+    return _Check(label, False, text)
 
 
 def _target(recorded: str | None, compiled: str | None) -> _Check:
@@ -215,39 +215,39 @@ def _arch_of(kernel: KernelProfile, report: KernelReport) -> str | None:
 
 def _vgprs(kernel: KernelProfile, report: KernelReport, machine: Machine | None) -> _Check:
     """VGPRs: recorded in granules, and on unified register files without AGPRs."""
-    found = quirks.registers(kernel.shape, _arch_of(kernel, report))
+    registers = quirks.registers(kernel.shape, _arch_of(kernel, report))
     own, total = int_of(report.metrics, "arch_vgpr_count"), int_of(report.metrics, "vgpr_count")
     compiled = own if own is not None else total
-    if not found.vgpr or compiled is None:
+    if not registers.vgpr or compiled is None:
         return _Check("vgpr", None)
-    if found.is_offset and own is None:
+    if registers.is_offset and own is None:
         return _Check("vgpr", None)
     granules = set(_ROUND_VGPRS)
-    if machine is not None and not found.is_offset:
+    if machine is not None and not registers.is_offset:
         wave = int_of(report.metrics, "wave_size") or machine.wave_sizes[0]
         granules |= {g for g in (machine.vgpr_encoding_granule.get(wave),) if g}
     possible = {_up(compiled, granule) for granule in granules}
-    if not found.is_offset:
+    if not registers.is_offset:
         possible.add(compiled)
     if machine is not None and machine.agpr == "separate" and total is not None:
         possible |= {_up(total, granule) for granule in granules}  # of both files, the larger one
-    if not found.exact and total is not None:
+    if not registers.exact and total is not None:
         possible |= {_up(total, 8), _up(total, 8) // 2}
-    return _among("vgpr", found.vgpr, compiled, possible)
+    return _among("vgpr", registers.vgpr, compiled, possible)
 
 
 def _agprs(kernel: KernelProfile, report: KernelReport, machine: Machine | None) -> _Check:
     """AGPRs: what is left of the allocation above the VGPRs, padding included."""
-    found = quirks.registers(kernel.shape, _arch_of(kernel, report))
+    registers = quirks.registers(kernel.shape, _arch_of(kernel, report))
     own, compiled = int_of(report.metrics, "arch_vgpr_count"), int_of(report.metrics, "agpr_count")
-    if found.accum is None or compiled is None or own is None:
+    if registers.accum is None or compiled is None or own is None:
         return _Check("agpr", None)
-    if machine is None or not found.is_offset:  # elsewhere the VGPRs are repeated, or it is 0
+    if machine is None or not registers.is_offset:  # elsewhere the VGPRs are repeated, or it is 0
         return _Check("agpr", None)
     possible = {_up(compiled, granule) if compiled else 0 for granule in _ROUND_VGPRS}
     offset = _up(own, 4)
     possible |= {_up(offset + compiled, 8) - offset, _up(offset + compiled, 8) - _up(own, 8)}
-    return _among("agpr", found.accum, compiled, possible)
+    return _among("agpr", registers.accum, compiled, possible)
 
 
 def _lds(kernel: KernelProfile, report: KernelReport, machine: Machine | None) -> _Check:
@@ -320,9 +320,9 @@ def _grid(kernel: KernelProfile, report: KernelReport) -> _Check:
     x, y, z = (*grid, 1, 1)[:3]
     compiled = (x * group, y, z)
     if kernel.shape.grid is not None:
-        same = kernel.shape.grid == compiled
+        agrees = kernel.shape.grid == compiled
     elif kernel.shape.grid_size is not None:
-        same = kernel.shape.grid_size == compiled[0] * y * z
+        agrees = kernel.shape.grid_size == compiled[0] * y * z
     else:
         return _Check("grid", None)
-    return _Check("grid", same, f"grid {x}×{y}×{z} workgroups")
+    return _Check("grid", agrees, f"grid {x}×{y}×{z} workgroups")

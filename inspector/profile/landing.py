@@ -38,8 +38,8 @@ def landed(
     if not recording.samples and not recording.traces:
         return tuple(kernels), tuple(reports)
     by_id = {report.id: report for report in reports}
-    found = []
-    for kernel, own in zip(kernels, _given(recording, kernels, by_id), strict=True):
+    joined = []
+    for kernel, own in zip(kernels, _shared_out(recording, kernels, by_id), strict=True):
         notes = [*kernel.notes, *(_SHARED.format(words) for words in sorted(own.shared))]
         measured = kernel.lines
         if own.samples or own.traced:
@@ -53,8 +53,8 @@ def landed(
                 measured = landing.lines
                 if not report.measured_lines:
                     by_id[report.id] = loop_costs.with_lines(report, landing.lines)
-        found.append(replace(kernel, lines=measured, notes=tuple(notes)))
-    return tuple(found), tuple(by_id.values())
+        joined.append(replace(kernel, lines=measured, notes=tuple(notes)))
+    return tuple(joined), tuple(by_id.values())
 
 
 def _matched(kernel: KernelProfile, reports: Mapping[str, KernelReport]) -> KernelReport | None:
@@ -62,7 +62,7 @@ def _matched(kernel: KernelProfile, reports: Mapping[str, KernelReport]) -> Kern
     return reports[kernel.match.kernels[0]] if sure else None
 
 
-def _given(
+def _shared_out(
     recording: Recording, kernels: Sequence[KernelProfile], reports: Mapping[str, KernelReport]
 ) -> list[_Own]:
     """Each sample and traced line to the kernel that it is of."""
@@ -78,12 +78,12 @@ def _given(
         return None
 
     for sample in recording.samples:
-        if (one := give(sample.place, None, "samples")) is not None:
-            one.samples.append(sample)
+        if (owner := give(sample.place, None, "samples")) is not None:
+            owner.samples.append(sample)
     for trace in recording.traces:
         for line in trace.lines:
-            if (one := give(line.place, trace.kernel, "thread traces")) is not None:
-                one.traced.append(line)
+            if (owner := give(line.place, trace.kernel, "thread traces")) is not None:
+                owner.traced.append(line)
     return own
 
 
@@ -128,16 +128,18 @@ class _Owners:
             return numbers, True
         code = place.code_object
         digest = self._code.get((place.process, code)) if code is not None else None
-        same = [n for n in numbers if digest is not None and self._digests[n] == digest]
-        return (same, True) if len(same) == 1 else (numbers, False)
+        same_code = [n for n in numbers if digest is not None and self._digests[n] == digest]
+        return (same_code, True) if len(same_code) == 1 else (numbers, False)
 
 
 def _saved(recording: Recording, own: _Own) -> tuple[Path, ...]:
     """Code objects that the profiler saved of these places."""
-    places = [one.place for one in own.samples] + [one.place for one in own.traced]
-    wanted = {(p.process, p.code_object) for p in places if p.code_object is not None}
+    places = [recorded.place for recorded in own.samples] + [
+        recorded.place for recorded in own.traced
+    ]
+    objects = {(p.process, p.code_object) for p in places if p.code_object is not None}
     return tuple(
-        Path(one.path)
-        for one in recording.code_objects
-        if one.path is not None and (one.process, one.id) in wanted
+        Path(code_object.path)
+        for code_object in recording.code_objects
+        if code_object.path is not None and (code_object.process, code_object.id) in objects
     )

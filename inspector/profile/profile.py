@@ -46,8 +46,8 @@ def profile(
     arch: str | None = None,
 ) -> tuple[KernelProfile, ...]:
     """The kernels of `analyse`."""
-    found = analyse(recording, skip_warmup=skip_warmup, only=only, top=top, arch=arch)
-    return found.kernels
+    analysis = analyse(recording, skip_warmup=skip_warmup, only=only, top=top, arch=arch)
+    return analysis.kernels
 
 
 def analyse(
@@ -71,27 +71,31 @@ def analyse(
     Raises:
         KinspectError: `only` is not a regular expression.
     """
-    wanted = _pattern(only)
+    pattern = _pattern(only)
     groups = group(recording, skip_warmup)
     read = readings.read(recording, groups)
     # Times of a pass with counters and of one without do not add up to a whole.
-    traced = any(one.traced and one.total_ns for one in read)
-    base = [one.total_ns for one in read if one.traced or not traced]
+    traced = any(values.traced and values.total_ns for values in read)
+    base = [values.total_ns for values in read if values.traced or not traced]
     total = sum(base)
     kernels = [
-        _kernel(recording, one, values, total if values.traced or not traced else 0, arch)
-        for one, values in zip(groups, read, strict=True)
+        _kernel(
+            recording, specialisation, values, total if values.traced or not traced else 0, arch
+        )
+        for specialisation, values in zip(groups, read, strict=True)
     ]
-    times = [one.total_ns for one in read]
+    times = [values.total_ns for values in read]
     order = sorted(range(len(kernels)), key=lambda k: (-times[k], -kernels[k].dispatches))
     kernels = [kernels[k] for k in order]
     if not kernels:
         kernels = _summarised(recording.summary)
-        total = sum(one.total_ns for one in recording.summary)
+        total = sum(entry.total_ns for entry in recording.summary)
     kernels += _undispatched(recording, kernels)
-    named = [one for one in _numbered(kernels) if wanted is None or wanted.search(one.name)]
+    named = [
+        kernel for kernel in _numbered(kernels) if pattern is None or pattern.search(kernel.name)
+    ]
     chosen = tuple(named[:top])
-    names = tuple(dict.fromkeys(one.name for one in kernels))
+    names = tuple(dict.fromkeys(kernel.name for kernel in kernels))
     return Analysis(chosen, float(total) if total else None, len(kernels) - len(chosen), names)
 
 
@@ -127,8 +131,8 @@ def _measured(report: KernelReport, kernels: Sequence[KernelProfile]) -> KernelR
         return report
     notes = report.notes
     if len(kernels) > 1:
-        others = ", ".join(one.id for one in kernels[1:])
-        notes = (*notes, f"measured as {kernels[0].id}; {others} may be this kernel as well")
+        other_ids = ", ".join(one.id for one in kernels[1:])
+        notes = (*notes, f"measured as {kernels[0].id}; {other_ids} may be this kernel as well")
     return replace(report, metrics={**report.metrics, **kernels[0].metrics}, notes=notes)
 
 
@@ -138,7 +142,7 @@ def _kernel(
     shape = _representative(recording, group)
     agent = _agent(recording, shape)
     hardware = device(agent, arch)
-    found = derived.derive(values, hardware)
+    derivation = derived.derive(values, hardware)
     duration = spread(values.durations)
     metrics: dict[str, Metric] = {}
     counted = group.dispatches - group.warmups
@@ -157,8 +161,8 @@ def _kernel(
             share = 100 * values.total_ns / total
             note = f"100 · {figure(values.total_ns)} / {figure(total)} ns, warm-up included"
             add("measured.share_of_time", share, "%", note)
-    metrics.update(found.metrics)
-    impossible = [name for name, one in metrics.items() if is_impossible(one)]
+    metrics.update(derivation.metrics)
+    impossible = [name for name, metric in metrics.items() if is_impossible(metric)]
     for name in impossible:
         doubted = metrics[name]
         metrics[name] = replace(doubted, note=f"over 100 %, cannot be: {doubted.note}")
@@ -177,7 +181,10 @@ def _kernel(
         metrics=metrics,
         lines=(),
         match=_UNMATCHED,
-        notes=(*_notes(group, values, shape, hardware.arch, found.notes), *_doubts(impossible)),
+        notes=(
+            *_notes(group, values, shape, hardware.arch, derivation.notes),
+            *_doubts(impossible),
+        ),
         shapes=tuple(group.shapes),
         total_ns=values.total_ns if duration is not None else None,
         passes=len(group.parts),
@@ -229,22 +236,22 @@ def _doubts(impossible: Sequence[str]) -> list[str]:
 
 
 def _notes(
-    group: Group, values: Readings, shape: KernelShape, arch: str | None, more: Sequence[str]
+    group: Group, values: Readings, shape: KernelShape, arch: str | None, further: Sequence[str]
 ) -> list[str]:
     notes = list(group.notes)
     if group.warmups:
         each = max(len(lane.warmups) for lane in group.lanes)
-        what = "the first dispatch" if each == 1 else f"the first {each} dispatches"
+        first_ones = "the first dispatch" if each == 1 else f"the first {each} dispatches"
         whole = " of all passes" if len(group.parts) > 1 else ""
         notes.append(
-            f"warm-up: {what} in each process, {group.warmups} left out of the figures{whole}"
+            f"warm-up: {first_ones} in each process, {group.warmups} left out of the figures{whole}"
         )
     notes += values.notes
     notes += quirks.registers(shape, arch).notes
     _, note = quirks.sgprs(shape, arch)
     if note:
         notes.append(note)
-    notes += more
+    notes += further
     return notes
 
 
@@ -293,16 +300,16 @@ def _agent(recording: Recording, shape: KernelShape) -> Agent | None:
 
 def _summarised(summary: Sequence[TopKernel]) -> list[KernelProfile]:
     """Kernels of a profiler's own summary, where it kept no dispatches."""
-    total = sum(one.total_ns for one in summary)
-    found = []
-    for one in sorted(summary, key=lambda one: -one.total_ns):
+    total = sum(entry.total_ns for entry in summary)
+    kernels = []
+    for entry in sorted(summary, key=lambda entry: -entry.total_ns):
         figures = {
-            "measured.dispatches": (one.calls, "count"),
-            "measured.duration.mean": (one.mean_ns, "ns"),
-            "measured.duration.min": (one.min_ns, "ns"),
-            "measured.duration.max": (one.max_ns, "ns"),
-            "measured.duration.total": (one.total_ns, "ns"),
-            "measured.share_of_time": (100 * one.total_ns / total if total else None, "%"),
+            "measured.dispatches": (entry.calls, "count"),
+            "measured.duration.mean": (entry.mean_ns, "ns"),
+            "measured.duration.min": (entry.min_ns, "ns"),
+            "measured.duration.max": (entry.max_ns, "ns"),
+            "measured.duration.total": (entry.total_ns, "ns"),
+            "measured.share_of_time": (100 * entry.total_ns / total if total else None, "%"),
         }
         note = "the profiler's own summary, warm-up included"
         metrics = {
@@ -311,17 +318,17 @@ def _summarised(summary: Sequence[TopKernel]) -> list[KernelProfile]:
             if value is not None
         }
         notes = ("only the profiler's summary was recorded, no dispatches: warm-up is in it",)
-        bare = _bare(KernelShape(one.name, one.agent), one.calls, metrics, notes)
-        found.append(replace(bare, total_ns=float(one.total_ns)))
-    return found
+        bare = _bare(KernelShape(entry.name, entry.agent), entry.calls, metrics, notes)
+        kernels.append(replace(bare, total_ns=float(entry.total_ns)))
+    return kernels
 
 
-def _undispatched(recording: Recording, known: Sequence[KernelProfile]) -> list[KernelProfile]:
+def _undispatched(recording: Recording, dispatched: Sequence[KernelProfile]) -> list[KernelProfile]:
     """Kernels that only samples or traces speak of."""
-    names = {kernel.name for kernel in known}
+    names = {kernel.name for kernel in dispatched}
     shapes: dict[str, KernelShape] = {}
     numbers: dict[str, dict[int, None]] = {}
-    places = [one.place for one in recording.samples]
+    places = [sample.place for sample in recording.samples]
     places += [line.place for trace in recording.traces for line in trace.lines]
     for place in places:
         if place.shape is not None:
@@ -363,12 +370,12 @@ def _bare(
 
 def _numbered(kernels: Sequence[KernelProfile]) -> list[KernelProfile]:
     """With ids: `name#1` is the specialisation of a name that took most time."""
-    seen: Counter[str] = Counter()
-    found = []
+    counts: Counter[str] = Counter()
+    numbered = []
     for kernel in kernels:
-        seen[kernel.name] += 1
-        found.append(replace(kernel, id=f"{kernel.name}#{seen[kernel.name]}"))
-    return found
+        counts[kernel.name] += 1
+        numbered.append(replace(kernel, id=f"{kernel.name}#{counts[kernel.name]}"))
+    return numbered
 
 
 def _pattern(only: str | None) -> re.Pattern[str] | None:

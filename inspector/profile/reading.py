@@ -73,17 +73,17 @@ def read(path: Path, progress: Progress | None = None, names: Sequence[str] = RE
     """
     files = _files(path)
     builder = Builder(path)
-    taken: set[Path] = set()
-    known = False
+    claimed: set[Path] = set()
+    recognised = False
     for name in names:
         reader = _reader(name)
-        for group in _groups(reader, [file for file in files if file not in taken], builder):
-            taken.update(group.files)
-            known = True
+        for group in _groups(reader, [file for file in files if file not in claimed], builder):
+            claimed.update(group.files)
+            recognised = True
             if progress is not None:
                 progress(f"reading {reader.FORMAT}: {group.name}")
             _read(reader, group, builder)
-    if not known and not builder.errors:
+    if not recognised and not builder.errors:
         raise KinspectError(
             f"{path}: no recording of a known format in it",
             "known are rocprofv3 (CSV, JSON, rocpd, ATT, PC sampling), rocprof and rocprofv2 CSV, "
@@ -142,8 +142,8 @@ def _read(reader: Reader, group: Group, builder: Builder) -> None:
 
 
 def _fail(file: Path, error: Exception, builder: Builder) -> None:
-    known = error if isinstance(error, KinspectError) else unforeseen(error)
-    builder.fail(file, known.message, known.hint)
+    failure = error if isinstance(error, KinspectError) else unforeseen(error)
+    builder.fail(file, failure.message, failure.hint)
 
 
 def _is_debugging() -> bool:
@@ -158,8 +158,8 @@ def _size(file: Path) -> int:
 
 
 def _reader(name: str) -> Reader:
-    found: Reader = import_module(f"{__package__}.readers.{name}")
-    return found
+    reader: Reader = import_module(f"{__package__}.readers.{name}")
+    return reader
 
 
 def _files(path: Path) -> list[Path]:
@@ -167,12 +167,12 @@ def _files(path: Path) -> list[Path]:
         raise KinspectError(f"{path}: no such file or folder", "name a run folder or a file of one")
     if path.is_file():
         return [path]
-    found = []
+    files = []
     for file in sorted(path.rglob("*")):
         if file.is_file():
-            found.append(file)
-            if len(found) > _MOST_FILES:
+            files.append(file)
+            if len(files) > _MOST_FILES:
                 raise KinspectError(
                     f"{path}: over {_MOST_FILES:,} files", "name the run folder itself"
                 )
-    return found
+    return files

@@ -14,7 +14,7 @@ from kinspect.inspector.model import Demand, KernelReport, Report
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.occupancy import words as say
-from kinspect.tui.screens.occupancy.fields import FIELDS, Asked, filled, understood
+from kinspect.tui.screens.occupancy.fields import FIELDS, Query, filled, understood
 from kinspect.tui.screens.occupancy.page import Figure, OccupancyPage
 from kinspect.tui.screens.passes.choose import KernelChooser
 from kinspect.tui.widgets.plot import StepPlot, Steps
@@ -374,7 +374,7 @@ def test_a_kernels_own_figures_give_its_own_occupancy(report: Report) -> None:
 @pytest.mark.parametrize(("arch", "demand"), ASKED)
 def test_curves_are_the_figure_of_every_point(arch: str, demand: Demand) -> None:
     machine = machines.load(arch)
-    asked = Asked(machine, demand)
+    asked = Query(machine, demand)
     by_vgprs, by_lds = say.curves(asked, say.work_out(asked))
     for vgprs in range(0, machine.vgpr_addressable + 1, 3):
         expected = occupancy(machine, replace(demand, vgprs=vgprs)).waves_per_eu
@@ -391,7 +391,7 @@ def test_curves_are_the_figure_of_every_point(arch: str, demand: Demand) -> None
 
 def test_a_step_of_two_resources_is_marked_in_both_plots() -> None:
     machine, demand = machines.load("gfx942"), Demand(132, 0, 30, 20000, 4)
-    asked = Asked(machine, demand)
+    asked = Query(machine, demand)
     found = say.work_out(asked)
     by_vgprs, by_lds = say.curves(asked, found)
     assert (by_vgprs.needs, by_lds.needs) == ("less LDS", "less VGPRs")
@@ -421,7 +421,7 @@ def test_the_next_step_reaches_what_it_says() -> None:
             dice.choice((1, 2, 4, 8)),
             vgprs_requested=dice.choice((None, None, dice.randrange(0, 256))),
         )
-        asked = Asked(machine, demand)
+        asked = Query(machine, demand)
         found = say.work_out(asked)
         changed = say.stepped(asked, found)
         assert bool(changed) == (found.next_step is not None), demand
@@ -448,7 +448,7 @@ def test_the_next_step_reaches_what_it_says() -> None:
 
 
 def test_why_the_figures_differ_is_said_in_words() -> None:
-    asked = Asked(
+    asked = Query(
         machines.load("gfx942"), Demand(132, 0, 30, 32768, 8, compiler_lds=0, lds_from="triton")
     )
     found = say.work_out(asked)

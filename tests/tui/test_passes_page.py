@@ -14,7 +14,7 @@ from kinspect.inspector.model import Artifact, KernelReport, Report, Variant
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.passes import child as passes_child
-from kinspect.tui.screens.passes.child import Made, change_of
+from kinspect.tui.screens.passes.child import PassText, change_of
 from kinspect.tui.screens.passes.choose import KernelChooser, Rows
 from kinspect.tui.screens.passes.data import Timeline, diff_text, levels, list_text
 from kinspect.tui.screens.passes.line import PassLine
@@ -353,7 +353,7 @@ def test_both_ways_of_reading_agree(path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(passes_child, "BIG", 0)
     assert list(passes_child.found_in(path, None, lambda: False)) == here
     (one,) = passes_child.found_in(path, (3, 3), lambda: False)
-    assert one == ("text", ((3, 3), Made(read_passes(path, changes=False).state(3))))
+    assert one == ("text", ((3, 3), PassText(read_passes(path, changes=False).state(3))))
 
 
 def test_a_text_that_nobody_reads_is_cut(
@@ -361,7 +361,7 @@ def test_a_text_that_nobody_reads_is_cut(
 ) -> None:
     whole = diff(dump, 43, 44).splitlines()
     monkeypatch.setattr(passes_child, "MOST", 5000)
-    made = passes_child.made(dump, (43, 44))
+    made = passes_child.pass_text(dump, (43, 44))
     assert made.change == change_of(diff(dump, 43, 44))
     *lines, last = made.text.splitlines()
     assert len(made.text) < 5100

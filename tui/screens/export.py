@@ -84,8 +84,8 @@ class ExportScreen(ModalScreen[None]):
 
     def _suggested(self) -> str:
         """The last folder, the name of what is open, and the last suffix."""
-        kept = self.kinspect.state.export
-        last = Path(kept) if kept else Path("kinspect.svg")
+        last_export = self.kinspect.state.export
+        last = Path(last_export) if last_export else Path("kinspect.svg")
         suffix = last.suffix if last.suffix in FORMATS else ".svg"
         page = next((s for s in reversed(self.app.screen_stack) if isinstance(s, Page)), None)
         words = [page.NAME if page is not None else "kinspect"]
@@ -99,13 +99,13 @@ class ExportScreen(ModalScreen[None]):
         suffix = Path(self.query_one(Input).value).suffix.lower()
         kernels = len(self.kinspect.session.entries)
         text = Text()
-        for index, (one, about) in enumerate(FORMATS.items()):
-            here = one == suffix
-            count = "" if one in PICTURES else f", {view.plural(kernels, 'kernel')}"
+        for index, (ending, about) in enumerate(FORMATS.items()):
+            current = ending == suffix
+            count = "" if ending in PICTURES else f", {view.plural(kernels, 'kernel')}"
             text.append("\n" if index else "")
-            text.append(" › " if here else "   ")
-            text.append(f"{one:<10}", "bold" if here else "")
-            text.append(f"{about}{count}", "bold" if here else "")
+            text.append(" › " if current else "   ")
+            text.append(f"{ending:<10}", "bold" if current else "")
+            text.append(f"{about}{count}", "bold" if current else "")
         self.query_one("#formats", Static).update(text)
 
     # ------------------------------------------------------------------ keys
@@ -118,13 +118,13 @@ class ExportScreen(ModalScreen[None]):
         """Changes the suffix of the name to that of the next format."""
         field = self.query_one(Input)
         path = Path(field.value or "kinspect")
-        known = list(FORMATS)
+        suffixes = list(FORMATS)
         suffix = path.suffix.lower()
-        if suffix in known:
-            new = known[(known.index(suffix) + by) % len(known)]
+        if suffix in suffixes:
+            new = suffixes[(suffixes.index(suffix) + by) % len(suffixes)]
             field.value = field.value[: -len(suffix)] + new
         else:
-            field.value = f"{path}{known[0]}"
+            field.value = f"{path}{suffixes[0]}"
         field.cursor_position = len(field.value)
 
     def on_input_changed(self) -> None:
@@ -168,16 +168,16 @@ class ExportScreen(ModalScreen[None]):
         except KinspectError as error:
             self.app.call_from_thread(self._failed, str(error))
         else:
-            self.app.call_from_thread(self._written, path, size)
+            self.app.call_from_thread(self._finish, path, size)
 
-    def _failed(self, what: str) -> None:
+    def _failed(self, message: str) -> None:
         self._writing = False
         if self.is_attached:
-            self._say(what)
+            self._say(message)
         else:
-            self.app.notify(what, severity="error")
+            self.app.notify(message, severity="error")
 
-    def _written(self, path: Path, size: int) -> None:
+    def _finish(self, path: Path, size: int) -> None:
         self._writing = False
         self.kinspect.state.export = str(path)
         unit = f"{size} B" if size < 1024 else f"{size / 1024:.1f} KiB"
@@ -185,7 +185,7 @@ class ExportScreen(ModalScreen[None]):
         if self.is_attached:
             self.dismiss()
 
-    def _say(self, what: str, colour: str = "$error") -> None:
+    def _say(self, message: str, colour: str = "$error") -> None:
         line = self.query_one("#says", Static)
         line.styles.color = self.app.theme_variables[colour.removeprefix("$")]
-        line.update(Text(what))
+        line.update(Text(message))

@@ -34,7 +34,7 @@ _NAMES = {
     "ScrollableContainer": "Where there is more than fits",
     "ScrollView": "Where there is more than fits",
 }
-_TOLD = frozenset({"app.help", "app.back", "app.close"})  # under "Everywhere"
+_EVERYWHERE = frozenset({"app.help", "app.back", "app.close"})  # under "Everywhere"
 
 
 class Row(Struct, frozen=True):
@@ -60,28 +60,30 @@ def groups_of(screen: Screen[object]) -> list[Group]:
     app = screen.app
     named = screen.NAME if isinstance(screen, Page) else ""
     title = PAGES[named].title if named in PAGES else "This screen"
-    page = [b for b in _bindings(screen, Page if isinstance(screen, Page) else Screen) if _told(b)]
-    found = [Group(f"On the page {title}" if named in PAGES else title, _rows(page, app))]
-    seen: set[type[DOMNode]] = set()
+    page = [
+        b for b in _bindings(screen, Page if isinstance(screen, Page) else Screen) if _is_own(b)
+    ]
+    groups = [Group(f"On the page {title}" if named in PAGES else title, _rows(page, app))]
+    seen_kinds: set[type[DOMNode]] = set()
     for widget in screen.query("*").results(Widget):
         kind = type(widget)
-        if widget.focusable and kind not in seen:
-            seen.add(kind)
+        if widget.focusable and kind not in seen_kinds:
+            seen_kinds.add(kind)
             base = Input if isinstance(widget, Input) else Widget
-            found.append(Group(_name(widget), _rows(_bindings(widget, base), app)))
+            groups.append(Group(_name(widget), _rows(_bindings(widget, base), app)))
     everywhere = [
-        *(b for b in _bindings(screen, Screen) if b.action in _TOLD),
+        *(b for b in _bindings(screen, Screen) if b.action in _EVERYWHERE),
         *(b for b in _bindings(app, App) if b.action != "command_palette"),
         Binding(app.COMMAND_PALETTE_BINDING, "", "All commands"),
         Binding("tab", "", "Next part of the page"),
         Binding("shift+tab", "", "Part before"),
     ]
-    found.append(Group("Everywhere", _rows(everywhere, app)))
-    return [group for group in _merged(found) if group.rows]
+    groups.append(Group("Everywhere", _rows(everywhere, app)))
+    return [group for group in _merged(groups) if group.rows]
 
 
-def _told(binding: Binding) -> bool:
-    return binding.action not in _TOLD
+def _is_own(binding: Binding) -> bool:
+    return binding.action not in _EVERYWHERE
 
 
 def _merged(groups: Iterable[Group]) -> list[Group]:
@@ -107,15 +109,15 @@ def _bindings(node: DOMNode, base: type[DOMNode]) -> Iterator[Binding]:
 
     Those of a field of text itself are left out: one edits in it as in any other.
     """
-    taken: set[str] = set()
+    used_keys: set[str] = set()
     for kind in type(node).__mro__:
         if base not in kind.__mro__ or (kind is base and kind in (Input, Widget, Screen, App)):
             continue
         declared = kind.__dict__.get("BINDINGS", ())
-        new = [b for b in Binding.make_bindings(declared) if b.key not in taken]
+        new = [b for b in Binding.make_bindings(declared) if b.key not in used_keys]
         if kind.__module__.startswith("textual."):  # whose words Are Written So
             new = [replace(b, description=b.description.capitalize(), tooltip="") for b in new]
-        taken.update(binding.key for binding in new)
+        used_keys.update(binding.key for binding in new)
         yield from new
 
 
@@ -123,11 +125,13 @@ def _rows(bindings: Iterable[Binding], app: App[object]) -> tuple[Row, ...]:
     """Bindings of one action are one row with all their keys; those without words are left out."""
     keys: dict[tuple[str, str], list[str]] = {}
     for binding in bindings:
-        what = binding.tooltip or binding.description
-        if what and not binding.system:
+        meaning = binding.tooltip or binding.description
+        if meaning and not binding.system:
             action = binding.action.removeprefix("app.")
-            keys.setdefault((action, what), []).append(app.get_key_display(binding))
-    return tuple(Row(tuple(dict.fromkeys(found)), what) for (_, what), found in keys.items())
+            keys.setdefault((action, meaning), []).append(app.get_key_display(binding))
+    return tuple(
+        Row(tuple(dict.fromkeys(key_names)), meaning) for (_, meaning), key_names in keys.items()
+    )
 
 
 def page_of(groups: Sequence[Group], words: str, width: int) -> Text:
@@ -157,11 +161,11 @@ def _block(group: Group, width: int) -> list[Text]:
     for row in group.rows:
         keys = "  ".join(row.keys)
         room = max(10, width - _KEYS - 2)
-        told = textwrap.wrap(row.what, room) or [""]
+        wrapped = textwrap.wrap(row.what, room) or [""]
         if len(keys) > _KEYS:
             lines.append(Text(f" {keys}", "bold"))
             keys = ""
-        for index, line in enumerate(told):
+        for index, line in enumerate(wrapped):
             lines.append(Text.assemble((f" {keys if not index else '':<{_KEYS}} ", "bold"), line))
     return lines
 
@@ -223,8 +227,8 @@ class HelpScreen(ModalScreen[None]):
         self._groups = groups_of(screen)
         self._words = screen.HELP if isinstance(screen, Page) else ""
         named = screen.NAME if isinstance(screen, Page) else ""
-        known = PAGES.get(named)
-        self._title = f"{known.title}: {known.about}" if known is not None else "Help"
+        spec = PAGES.get(named)
+        self._title = f"{spec.title}: {spec.about}" if spec is not None else "Help"
 
     def compose(self) -> ComposeResult:
         """One text that scrolls."""

@@ -43,10 +43,10 @@ def recompile(app: KinspectApp, entry: Entry) -> None:
         app.notify(f"{error.message}; {error.hint}", severity="warning", markup=False)
         return
 
-    def done(found: tuple[KernelReport, str] | None) -> None:
-        if found is None:
+    def done(outcome: tuple[KernelReport, str] | None) -> None:
+        if outcome is None:
             return
-        report, changed = found
+        report, changed = outcome
         app.session.add_tried(report, entry, changed)
         app.compare(entry.report, report)
 
@@ -106,10 +106,10 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
                 if setting.constexpr and not constexprs:
                     constexprs = True
                     yield Static("constexprs: the file is captured again", classes="head")
-                shown = "" if setting.value is None else str(setting.value)
+                text = "" if setting.value is None else str(setting.value)
                 with Horizontal():
                     yield Label(setting.name, markup=False)
-                    yield Input(shown, name=setting.name, compact=True, select_on_focus=True)
+                    yield Input(text, name=setting.name, compact=True, select_on_focus=True)
                     yield Static("", classes="was", markup=False)
             yield Static("", id="said", markup=False)
 
@@ -121,7 +121,9 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         """Marks what is another value, beside what it was."""
         event.stop()
-        setting = next(one for one in self._settings if one.name == event.input.name)
+        setting = next(
+            candidate for candidate in self._settings if candidate.name == event.input.name
+        )
         old = "" if setting.value is None else str(setting.value)
         changed = event.value.strip() not in ("", old)
         event.input.set_class(changed, "changed")
@@ -138,7 +140,7 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
             return
         from ..recompiling import changes
 
-        typed = {one.name or "": one.value for one in self.query(Input)}
+        typed = {field.name or "": field.value for field in self.query(Input)}
         try:
             changed = changes(self._settings, typed)
         except KinspectError as error:
@@ -157,8 +159,8 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
         """In a thread: has it compiled, and hands the report or the failure over."""
         from ..recompile_child import Recompile
 
-        def say(what: str) -> None:
-            self._doing = what
+        def say(stage: str) -> None:
+            self._doing = stage
 
         report: KernelReport | None = None
         failure: KinspectError | None = None
@@ -210,6 +212,6 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
         self._say(f"{error.message}\n→ {error.hint}" if error.hint else error.message, failed=True)
 
     def _say(self, text: str, *, failed: bool = False) -> None:
-        said = self.query_one("#said", Static)
-        said.set_class(failed, "failed")
-        said.update(Text(text))
+        line = self.query_one("#said", Static)
+        line.set_class(failed, "failed")
+        line.update(Text(text))

@@ -117,13 +117,13 @@ class CodeView(CodeRows, can_focus=True):
             keep_folds: whether lines that are folded stay so.
             folded: the lines whose folds are closed besides.
         """
-        kept = self._rows.folded if keep_folds else set[int]()
+        still_folded = self._rows.folded if keep_folds else set[int]()
         if text.lines is not self._text.lines:
             self._longest = text.width()
             self._anchor = None
             self._linked = frozenset()
         self._text = text
-        self._rows = Rows(len(text.lines), text.folds, kept.union(folded))
+        self._rows = Rows(len(text.lines), text.folds, still_folded.union(folded))
         self._matches = no_hits
         self._strips.clear()
         self._lay_out()
@@ -137,8 +137,8 @@ class CodeView(CodeRows, can_focus=True):
             folds: line -> last line of what can be folded away under it.
             closed: which of them are closed, unless they were known before or hide the cursor.
         """
-        known, cursor = self._text.folds or {}, self._cursor
-        new = {s for s in closed if s not in known and not s < cursor <= folds[s]}
+        old_folds, cursor = self._text.folds or {}, self._cursor
+        new = {s for s in closed if s not in old_folds and not s < cursor <= folds[s]}
         held = self._held()
         self._text = replace(self._text, folds=folds)
         self._rows = Rows(len(self._text.lines), folds, self._rows.folded | new)
@@ -155,22 +155,22 @@ class CodeView(CodeRows, can_focus=True):
 
     def mark(self, matches: Hits) -> None:
         """Marks columns of lines: what a search found."""
-        before = self._matches
-        after: Callable[[int], Sequence[Hit] | None] = no_hits
+        old_matches = self._matches
+        new_matches: Callable[[int], Sequence[Hit] | None] = no_hits
         if matches:
-            after = matches.get if isinstance(matches, Mapping) else matches
-        if before is after:
+            new_matches = matches.get if isinstance(matches, Mapping) else matches
+        if old_matches is new_matches:
             return
-        self._matches = after
+        self._matches = new_matches
         rows = range(self.scroll_offset.y, self.scroll_offset.y + self._height + 1)
         for row in rows[: max(0, len(self._rows) - rows.start)]:
             line = self._rows.line_at(row)
-            if tuple(before(line) or ()) != tuple(after(line) or ()):
+            if tuple(old_matches(line) or ()) != tuple(new_matches(line) or ()):
                 self.refresh_line(row)
 
-    def show_cursor(self, shown: bool) -> None:
+    def show_cursor(self, visible: bool) -> None:
         """Whether the cursor's line is drawn as such."""
-        self._cursor_bar = shown
+        self._cursor_bar = visible
         self.refresh()
 
     # ------------------------------------------------------------------ moving
@@ -187,13 +187,13 @@ class CodeView(CodeRows, can_focus=True):
         if self._rows.reveal(line):
             self._lay_out()
             self.refresh()
-        before, self._cursor = self._cursor, line
-        moved = line != before
+        old_line, self._cursor = self._cursor, line
+        moved = line != old_line
         self._bring_into_view(line, centre)
         if moved and self._anchor is not None:
-            self._refresh_lines(range(min(before, line), max(before, line) + 1))
+            self._refresh_lines(range(min(old_line, line), max(old_line, line) + 1))
         elif moved:  # two rows: a slow line need not carry the whole view at every key
-            self._refresh_lines((before, line))
+            self._refresh_lines((old_line, line))
         if moved and not quiet:
             self.moved(line)
 
@@ -266,13 +266,13 @@ class CodeView(CodeRows, can_focus=True):
     def _bring_into_view(self, line: int, centre: bool) -> None:
         row, height = self._rows.row_of(line), max(1, self._height)
         top = self.scroll_offset.y
-        rest = min(_CONTEXT, (height - 1) // 3)
+        margin = min(_CONTEXT, (height - 1) // 3)
         if centre and not top <= row < top + height:
             top = row - height // 3
-        elif row < top + rest:
-            top = row - rest
-        elif row >= top + height - rest:
-            top = row - height + 1 + rest
+        elif row < top + margin:
+            top = row - margin
+        elif row >= top + height - margin:
+            top = row - height + 1 + margin
         top = max(0, min(top, max(0, len(self._rows) - height)))
         if top != self.scroll_offset.y:
             self.scroll_to(y=top, animate=False, force=True)

@@ -104,19 +104,19 @@ class CodeRows(Styled):
         state = self._state(line)
         # A strip that is used again keeps what Textual has worked out for it: scrolling by a row
         # costs a tenth of drawing all rows anew.
-        hidden, found = self._rows.hidden(line), tuple(self._matches(line) or ())
-        key = (line, self.scroll_offset.x, width, state, hidden, found)
+        hidden, hits = self._rows.hidden(line), tuple(self._matches(line) or ())
+        key = (line, self.scroll_offset.x, width, state, hidden, hits)
         strip = self._strips.get(key)
         if strip is None:
             if len(self._strips) >= _MOST_STRIPS:
                 self._strips.clear()
-            strip = self._strips[key] = self._strip(line, width, state, found)
+            strip = self._strips[key] = self._strip(line, width, state, hits)
         return strip
 
-    def _strip(self, line: int, width: int, state: str, found: Sequence[Hit]) -> Strip:
+    def _strip(self, line: int, width: int, state: str, hits: Sequence[Hit]) -> Strip:
         pieces = self._gutter(line, state)
         room = max(0, width - sum(len(piece.text) for piece in pieces))
-        pieces += self._code(line, room, state, found)
+        pieces += self._code(line, room, state, hits)
         return Strip(pieces).adjust_cell_length(width, self._over(state, ""))
 
     def _state(self, line: int) -> str:
@@ -132,18 +132,18 @@ class CodeRows(Styled):
             return []
         return [Segment(text, self._over(state, name)) for text, name in self._text.gutter(line)]
 
-    def _code(self, line: int, room: int, state: str, found: Sequence[Hit]) -> list[Segment]:
+    def _code(self, line: int, room: int, state: str, hits: Sequence[Hit]) -> list[Segment]:
         text = self._text.drawn(line)
         first = self.scroll_offset.x
         hidden = self._rows.hidden(line)
-        told = f" ⋯ {hidden} lines" if hidden >= _MANY else f" ⋯{hidden}" if hidden else ""
-        cut = _CUT if len(text) > first + max(0, room - len(told)) and room > 1 else ""
-        stop = first + max(0, room - len(told) - len(cut))
+        fold_note = f" ⋯ {hidden} lines" if hidden >= _MANY else f" ⋯{hidden}" if hidden else ""
+        cut = _CUT if len(text) > first + max(0, room - len(fold_note)) and room > 1 else ""
+        stop = first + max(0, room - len(fold_note) - len(cut))
         plain = self._over(state, "")
         segments: list[Segment] = []
         at = first
         spans = self._text.spans(line)
-        for start, end, name in merged(spans, found) if found else spans:
+        for start, end, name in merged(spans, hits) if hits else spans:
             start, end = max(start, at), min(end, stop)
             if start >= end:
                 continue
@@ -155,6 +155,6 @@ class CodeRows(Styled):
             segments.append(Segment(text[at:stop], plain))
         if cut:
             segments.append(Segment(cut, self._over(state, "fold")))
-        if told:
-            segments.append(Segment(told, self._over(state, "fold")))
+        if fold_note:
+            segments.append(Segment(fold_note, self._over(state, "fold")))
         return segments

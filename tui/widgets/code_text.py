@@ -109,15 +109,15 @@ class Rows:
 
     def fold(self, starts: Iterable[int], folded: bool) -> None:
         """Folds or opens what begins at these lines."""
-        wanted = {start for start in starts if start in self._folds}
-        wanted = wanted - self.folded if folded else wanted & self.folded
+        toggled = {start for start in starts if start in self._folds}
+        toggled = toggled - self.folded if folded else toggled & self.folded
         if folded:
-            self.folded |= wanted
+            self.folded |= toggled
         else:
-            self.folded -= wanted
-        if len(wanted) == 1 and self._visible is not None:
-            self._change(wanted.pop(), folded)
-        elif wanted:
+            self.folded -= toggled
+        if len(toggled) == 1 and self._visible is not None:
+            self._change(toggled.pop(), folded)
+        elif toggled:
             self._lay_out()
 
     def fold_of(self, line: int) -> int | None:
@@ -163,8 +163,8 @@ class Rows:
             return  # it is hidden itself
         first, stop = start + 1, self._folds[start] + 1
         end = bisect.bisect_left(visible, stop)
-        within = [one for one in self.folded if first <= one < stop]
-        if any(self._folds[one] >= stop for one in within):
+        within = [inner for inner in self.folded if first <= inner < stop]
+        if any(self._folds[inner] >= stop for inner in within):
             self._lay_out()  # one reaches beyond the other
             return
         visible[row + 1 : end] = [] if folded else self._between(first, stop, within)

@@ -48,21 +48,21 @@ class Heading(Widget):
     def render(self) -> RenderResult:
         """The line, cut to the width."""
         page = self.screen
-        here = page.NAME if isinstance(page, Page) else ""
+        current = page.NAME if isinstance(page, Page) else ""
         width = self.size.width
         bold, faint = self._style("here"), self._style("other")
-        known = PAGES.get(here)
+        current_spec = PAGES.get(current)
         left = Text(no_wrap=True)
-        left.append(f" {known.title if known is not None else 'kinspect'}", bold)
+        left.append(f" {current_spec.title if current_spec is not None else 'kinspect'}", bold)
         crumb = page.crumb() if isinstance(page, Page) else ""
         if crumb:
             left.append(f"  {crumb}")
         progress = self._progress()
         pages = Text(no_wrap=True)
-        for name, one in PAGES.items():
-            if one.key:
-                pages.append(f"  {one.key}", faint)
-                pages.append(f" {one.title}", bold if name == here else faint)
+        for name, spec in PAGES.items():
+            if spec.key:
+                pages.append(f"  {spec.key}", faint)
+                pages.append(f" {spec.title}", bold if name == current else faint)
         if left.cell_len + pages.cell_len + progress.cell_len + 4 <= width:
             progress = Text.assemble(pages, "  ", progress)
         room = max(0, width - progress.cell_len)

@@ -62,23 +62,23 @@ class Keys(Widget):
         text, width = Text(no_wrap=True), self.size.width
         self._places = []
         for hint in self._hints():
-            one = Text(" ")
+            piece = Text(" ")
             spots = []
-            for shown, pressed in hint.keys:
-                start = one.cell_len
-                one.append(shown, style)
-                spots.append((start, one.cell_len, pressed))
-                one.append(" ")
-            one.append(f"{hint.what} ")
-            if text.cell_len + one.cell_len > width:
+            for label, pressed in hint.keys:
+                start = piece.cell_len
+                piece.append(label, style)
+                spots.append((start, piece.cell_len, pressed))
+                piece.append(" ")
+            piece.append(f"{hint.what} ")
+            if text.cell_len + piece.cell_len > width:
                 break
             at = text.cell_len
             last = len(spots) - 1
             self._places += [
-                (at + a, at + (one.cell_len if n == last else b), key)
+                (at + a, at + (piece.cell_len if n == last else b), key)
                 for n, (a, b, key) in enumerate(spots)
             ]
-            text.append_text(one)
+            text.append_text(piece)
         right = Text.assemble((self.app.get_key_display(_PALETTE), style), " palette ")
         if self._palette and text.cell_len + right.cell_len + 1 <= width:
             text.pad_right(width - text.cell_len - right.cell_len)
@@ -87,19 +87,19 @@ class Keys(Widget):
         return text
 
     def _hints(self) -> list[_Hint]:
-        found: dict[tuple[object, str], list[tuple[str, str]]] = {}
+        keys_of: dict[tuple[object, str], list[tuple[str, str]]] = {}
         words: dict[tuple[object, str], str] = {}
         for _, binding, enabled, _ in self.screen.active_bindings.values():
             if not binding.show or not enabled:
                 continue
             group = binding.group
             name = (group, "") if group is not None else (None, binding.action)
-            shown = self.app.get_key_display(binding)
-            keys = found.setdefault(name, [])
+            label = self.app.get_key_display(binding)
+            keys = keys_of.setdefault(name, [])
             if group is not None or not keys:
-                keys.append((shown, binding.key))
+                keys.append((label, binding.key))
             words.setdefault(name, group.description if group is not None else binding.description)
-        return [_Hint(tuple(keys), words[name]) for name, keys in found.items()]
+        return [_Hint(tuple(keys), words[name]) for name, keys in keys_of.items()]
 
     def on_click(self, event: Click) -> None:
         """Presses the key that was clicked."""

@@ -145,7 +145,7 @@ class StepPlot(Widget):
     def _head(self) -> list[tuple[str, str]]:
         """The title and the figures marked; the figures before the words where room is short."""
         steps = self._steps
-        now = f"  ● {steps.now[0]:,g} → {steps.now[1]:g}" if steps.now is not None else ""
+        present = f"  ● {steps.now[0]:,g} → {steps.now[1]:g}" if steps.now is not None else ""
         step = needs = ""
         if steps.step is not None:
             needs = f" with {steps.needs}" if steps.needs else ""
@@ -154,9 +154,9 @@ class StepPlot(Widget):
         brief = steps.title.partition(" ")[2] or steps.title  # what it is drawn over
         room = self.size.width - 1
         ways = ((steps.title, needs), (brief, needs), (steps.title, ""), (brief, ""))
-        fitting = (way for way in ways if sum(map(len, (*way, now, step))) <= room)
+        fitting = (way for way in ways if sum(map(len, (*way, present, step))) <= room)
         title, needs = next(fitting, ways[-1])
-        return [(f" {title}", "title"), (now, "now"), (step + needs, "step")]
+        return [(f" {title}", "title"), (present, "now"), (step + needs, "step")]
 
     def _in_words(self) -> str:
         """The function without room to draw it."""
@@ -174,14 +174,14 @@ class StepPlot(Widget):
 
         at = [row(steps.at(c / (width - 1) * last)) for c in range(width)]
         cells = [[(" ", "")] * width for _ in range(height)]
-        for c, here in enumerate(at):
-            for r in range(here + 1, height):
+        for c, level in enumerate(at):
+            for r in range(level + 1, height):
                 cells[r][c] = ("░", "fill")
-            before = at[c - 1] if c else here
-            cells[here][c] = ("─" if before == here else "╰", "line")
-            if before < here:
-                cells[before][c] = ("╮", "line")
-                for r in range(before + 1, here):
+            previous = at[c - 1] if c else level
+            cells[level][c] = ("─" if previous == level else "╰", "line")
+            if previous < level:
+                cells[previous][c] = ("╮", "line")
+                for r in range(previous + 1, level):
                     cells[r][c] = ("│", "line")
         if steps.step is not None:
             cells[row(steps.step[1])][column(steps.step[0])] = (

@@ -111,8 +111,8 @@ class Roofline(Widget):
     def on_click(self, event: Click) -> None:
         """Tells which point was clicked, the nearest within a cell or two."""
         near = [
-            (abs(x - event.x) + 2 * abs(y - event.y), which)
-            for (x, y), which in self._places.items()
+            (abs(x - event.x) + 2 * abs(y - event.y), index)
+            for (x, y), index in self._places.items()
         ]
         if near and min(near)[0] <= 3:
             self.post_message(self.Picked(self, min(near)[1]))
@@ -155,7 +155,7 @@ class Roofline(Widget):
         picture = _Picture(self._points, self._chosen, width - _MARGIN - 1, height - 3)
         rows = [self._head(width)]
         rows += picture.rows()
-        self._places = {(x + _MARGIN, y + 1): which for (x, y), which in picture.places.items()}
+        self._places = {(x + _MARGIN, y + 1): index for (x, y), index in picture.places.items()}
         rows.append([(" " * (_MARGIN - 1) + "└" + "─" * picture.width, "axis")])
         rows.append([(" " * _MARGIN + picture.ticks_across(), "axis")])
         return rows
@@ -165,14 +165,16 @@ class Roofline(Widget):
         title = " operations/s over operations per byte"
         if self._chosen is None or self._chosen >= len(self._points):
             return [(title, "title")]
-        one = self._points[self._chosen]
-        said = f"{amount(one.rate)}op/s at {one.intensity:.3g} op/B"
-        room = width - len(said) - 5
-        name = one.name if cell_len(one.name) <= room else set_cell_size(one.name, max(0, room))
-        told = f" ● {name}  {said}"
-        if cell_len(told) + len(title) + 2 <= width:
-            return [(title, "title"), ("  ", ""), (told, "chosen")]
-        return [(told, "chosen")]
+        point = self._points[self._chosen]
+        figures = f"{amount(point.rate)}op/s at {point.intensity:.3g} op/B"
+        room = width - len(figures) - 5
+        name = (
+            point.name if cell_len(point.name) <= room else set_cell_size(point.name, max(0, room))
+        )
+        heading = f" ● {name}  {figures}"
+        if cell_len(heading) + len(title) + 2 <= width:
+            return [(title, "title"), ("  ", ""), (heading, "chosen")]
+        return [(heading, "chosen")]
 
 
 class _Picture:
@@ -184,9 +186,11 @@ class _Picture:
         self.width, self.height = width, height
         self.places: dict[tuple[int, int], int] = {}
         self._points, self._chosen = points, chosen
-        known = {point.roof: None for point in points if point.roof is not None}
+        distinct_roofs = {point.roof: None for point in points if point.roof is not None}
         self._own = points[chosen].roof if chosen is not None and chosen < len(points) else None
-        roofs = sorted(known, key=lambda roof: (roof != self._own, -roof.rate))[:_MOST_ROOFS]
+        roofs = sorted(distinct_roofs, key=lambda roof: (roof != self._own, -roof.rate))[
+            :_MOST_ROOFS
+        ]
         self._roofs = roofs
         xs = [log10(point.intensity) for point in points]
         ys = [log10(point.rate) for point in points]
@@ -213,12 +217,12 @@ class _Picture:
         self._draw_points()
         self._name_roofs()
         self._name_points()
-        found: list[list[Cell]] = []
+        rows: list[list[Cell]] = []
         for number, line in enumerate(self._cells):
             label = ticks.get(number, "")
             axis = f"{label:>{_MARGIN - 2}} {'┤' if label else '│'}"
-            found.append([(axis, "axis"), *line])
-        return found
+            rows.append([(axis, "axis"), *line])
+        return rows
 
     def _draw_grid(self, ticks: dict[int, str]) -> None:
         columns = {self._column(float(power)) for power in _powers(self._x0, self._x1)}
@@ -233,35 +237,35 @@ class _Picture:
         """The slope and the flat part as dots, then their figures above them."""
         top, slope = log10(roof.rate), log10(roof.bandwidth)
         dots: dict[tuple[int, int], int] = {}
-        before: int | None = None
+        previous: int | None = None
         for x in range(self.width * 2):
             at = self._x0 + x / (self.width * 2 - 1) * (self._x1 - self._x0)
             y = self._row(min(top, at + slope), 4)
             # Where it is steep, the rows between two columns belong to it.
-            for one in range(y, y + 1 if before is None else max(y + 1, before)):
-                self._dot(dots, x, one)
-            before = y
+            for dot_row in range(y, y + 1 if previous is None else max(y + 1, previous)):
+                self._dot(dots, x, dot_row)
+            previous = y
         for (x, y), bits in dots.items():
             self._cells[y][x] = (chr(0x2800 + bits), style)
 
     def _name_roofs(self) -> None:
         """Rates above or below the flat parts, bandwidths left of the slopes, each once."""
-        told: set[float] = set()
+        labelled: set[float] = set()
         for roof in self._roofs:
             top, slope = log10(roof.rate), log10(roof.bandwidth)
-            said = f"{amount(roof.rate)}op/s"
-            row, right = self._row(top), self.width - cell_len(said)
-            self._put([(right, row + by) for by in (-1, 1, -2, 2)], said)
-            if roof.bandwidth in told:
+            label = f"{amount(roof.rate)}op/s"
+            row, right = self._row(top), self.width - cell_len(label)
+            self._put([(right, row + by) for by in (-1, 1, -2, 2)], label)
+            if roof.bandwidth in labelled:
                 continue
-            told.add(roof.bandwidth)
-            said = f"{amount(roof.bandwidth)}B/s"
+            labelled.add(roof.bandwidth)
+            label = f"{amount(roof.bandwidth)}B/s"
             low = max(self._x0, self._y0 - slope)
             places = []
             for part in (0.5, 0.4, 0.6, 0.3, 0.7):
                 x = low + part * (top - slope - low)
-                places.append((self._column(x) - cell_len(said) - 3, self._row(x + slope)))
-            self._put(places, said)
+                places.append((self._column(x) - cell_len(label) - 3, self._row(x + slope)))
+            self._put(places, label)
 
     def _put(self, places: Sequence[tuple[int, int]], text: str) -> None:
         """Writes a text at the first of these columns and rows where nothing stands."""
@@ -366,9 +370,9 @@ def _powers(low: float, high: float) -> list[int]:
 
 def _power(power: int) -> str:
     """A power of ten as people write it: 100 G, 1 T."""
-    index, rest = divmod(power, 3)
+    index, remainder = divmod(power, 3)
     if 0 <= index < len(_PREFIXES):
-        return f"{10**rest}{_PREFIXES[index]}"
+        return f"{10**remainder}{_PREFIXES[index]}"
     return f"{10.0**power:g}" if -2 <= power < 0 else f"1e{power}"
 
 

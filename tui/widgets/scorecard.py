@@ -86,15 +86,15 @@ class ScoreCard(Widget):
         self._rows: list[Text] = []
         self._base: Style | None = None
 
-    def show(self, card: Card | None, here: Block, note: str = "") -> None:
+    def show(self, card: Card | None, line_block: Block, note: str = "") -> None:
         """Shows a card and the facts of a line.
 
         Args:
             card: None where nothing is known yet.
-            here: of the line.
+            line_block: of the line.
             note: stands where there is no card: why.
         """
-        self._card, self._here, self._note = card, here, note
+        self._card, self._here, self._note = card, line_block, note
         self._draw()
 
     def on_resize(self, event: Resize) -> None:
@@ -120,9 +120,9 @@ class ScoreCard(Widget):
 
     def _draw(self) -> None:
         """Works the rows out anew; those that have changed are painted."""
-        before, self._rows = self._rows, self._build()
-        for number in range(max(len(before), len(self._rows))):
-            old = before[number] if number < len(before) else None
+        old_rows, self._rows = self._rows, self._build()
+        for number in range(max(len(old_rows), len(self._rows))):
+            old = old_rows[number] if number < len(old_rows) else None
             new = self._rows[number] if number < len(self._rows) else None
             if old != new:
                 self.refresh(Region(0, number, self.size.width, 1))
@@ -148,10 +148,10 @@ class ScoreCard(Widget):
         for block in card.more:
             if block.facts:
                 top += [Text(), *self._block(block, width)]
-        here = self._block(self._here, width)
+        line_rows = self._block(self._here, width)
         # What is said of the line changes with every key: it must not be what is cut off.
-        room = max(height - len(here) - 1, height // 2)
-        return [*top[:room], Text(), *here]
+        room = max(height - len(line_rows) - 1, height // 2)
+        return [*top[:room], Text(), *line_rows]
 
     def _columns(self, card: Card, width: int, height: int) -> list[Text]:
         each = (width - 4) // 3
@@ -190,8 +190,8 @@ class ScoreCard(Widget):
         rows = [Text(card.title, self._style("title"))]
         parts = [part for part in card.where.split("   ") if part]
         if brief:
-            known = [part for part in parts if not part.startswith("?")]
-            parts = ["  ".join(known)] if known else []
+            located = [part for part in parts if not part.startswith("?")]
+            parts = ["  ".join(located)] if located else []
         for part in parts:
             rows += self._wrapped(Text(part, self._style("dim")), width)
         return rows

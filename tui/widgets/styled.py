@@ -124,17 +124,17 @@ class Styled(ScrollView):
         """Draws the view at another row, and of its scrollbar what has moved."""
         if self.show_vertical_scrollbar:
             bar = self.vertical_scrollbar
-            before = _thumb(bar)
+            old_thumb = _thumb(bar)
             bar.set_reactive(ScrollBar.position, bar.validate_position(new_value))
-            for row in _different(before, _thumb(bar)):
+            for row in _different(old_thumb, _thumb(bar)):
                 bar.refresh(Region(0, row, bar.size.width, 1))
         if round(old_value) != round(new_value):
             self.refresh(self.size.region)
 
     def _scroll_update(self, virtual_size: Size) -> None:
         # Textual draws all scrollbars anew whenever anything on the screen is laid out.
-        shown = (self.show_vertical_scrollbar, self.show_horizontal_scrollbar)
-        state = (virtual_size, self.container_size, *shown)
+        bars = (self.show_vertical_scrollbar, self.show_horizontal_scrollbar)
+        state = (virtual_size, self.container_size, *bars)
         if state != self._scrolled:
             super()._scroll_update(virtual_size)
             self._scrolled = state
@@ -151,10 +151,10 @@ def _thumb(bar: ScrollBar) -> tuple[int, int]:
     return start, start + ceil(length * _PARTS)
 
 
-def _different(one: tuple[int, int], other: tuple[int, int]) -> Iterator[int]:
+def _different(old: tuple[int, int], new: tuple[int, int]) -> Iterator[int]:
     """The rows in which two thumbs look different."""
-    if one == other:
+    if old == new:
         return
-    ends = {part // _PARTS for part in (*one, *other)}
-    first, second = (set(range(a // _PARTS, b // _PARTS + 1)) for a, b in (one, other))
+    ends = {part // _PARTS for part in (*old, *new)}
+    first, second = (set(range(a // _PARTS, b // _PARTS + 1)) for a, b in (old, new))
     yield from ends | (first ^ second)

@@ -205,8 +205,8 @@ class Table(Styled, can_focus=True):
         top = max(0, min(top, self._count - height))
         if top != self.scroll_offset.y:
             self.scroll_to(y=top, animate=False, force=True)
-        for one in {left, row}:
-            self.refresh(Region(0, one - self.scroll_offset.y + 1, self.size.width, 1))
+        for line in {left, row}:
+            self.refresh(Region(0, line - self.scroll_offset.y + 1, self.size.width, 1))
         if left != row and not quiet:
             self.post_message(self.Moved(self, row))
 
@@ -231,7 +231,7 @@ class Table(Styled, can_focus=True):
 
     def action_shift(self, columns: int) -> None:
         """Scrolls the columns behind the first."""
-        hidden = len(self._heads) - 1 - self._shift - len(self._shown())
+        hidden = len(self._heads) - 1 - self._shift - len(self._visible_heads())
         if columns < 0 or hidden > 0:
             self._shift = max(0, self._shift + columns)
             self._fit = None
@@ -248,7 +248,7 @@ class Table(Styled, can_focus=True):
             at = self._first_width()
             if event.x < at:
                 self.post_message(self.HeadClicked(self, self._heads[0].name))
-            for head in self._shown():
+            for head in self._visible_heads():
                 at += _GAP + head.width
                 if at - head.width <= event.x < at:
                     self.post_message(self.HeadClicked(self, head.name))
@@ -269,23 +269,23 @@ class Table(Styled, can_focus=True):
 
     # ------------------------------------------------------------------ drawing
 
-    def _shown(self) -> tuple[Head, ...]:
+    def _visible_heads(self) -> tuple[Head, ...]:
         """The columns behind the first that fit, from where it was scrolled to."""
         width = self.scrollable_content_region.width
         if self._fit is None or self._fit[0] != width:
             room = width - self._least
-            shown: list[Head] = []
+            heads: list[Head] = []
             for head in self._heads[1 + self._shift :]:
                 room -= head.width + _GAP
                 if room < 0:
                     break
-                shown.append(head)
-            first = max(1, width - sum(head.width + _GAP for head in shown))
-            self._fit = width, first, tuple(shown)
+                heads.append(head)
+            first = max(1, width - sum(head.width + _GAP for head in heads))
+            self._fit = width, first, tuple(heads)
         return self._fit[2]
 
     def _first_width(self) -> int:
-        self._shown()
+        self._visible_heads()
         assert self._fit is not None
         return self._fit[1]
 
@@ -300,8 +300,8 @@ class Table(Styled, can_focus=True):
         if y == 0:
             return self._titles(width)
         if row >= self._count:
-            said = self._empty if not self._count and y == 2 else ""
-            strip = Strip([Segment(f"  {said}", self._over("", "empty"))])
+            message = self._empty if not self._count and y == 2 else ""
+            strip = Strip([Segment(f"  {message}", self._over("", "empty"))])
             return strip.adjust_cell_length(width, self._base)
         state = ""
         if row == self._cursor:
@@ -315,9 +315,9 @@ class Table(Styled, can_focus=True):
 
     def _titles(self, width: int) -> Strip:
         by, down = self._sorted
-        shown, segments = self._shown(), []
+        heads, segments = self._visible_heads(), []
         first = self._first_width()
-        for place, head in enumerate((self._heads[0], *shown)):
+        for place, head in enumerate((self._heads[0], *heads)):
             title = head.title
             if by and head.name == by:
                 title = title.rstrip() + ("▾" if down else "▴")
@@ -328,18 +328,18 @@ class Table(Styled, can_focus=True):
             gap = " " * _GAP if place else ""
             text = gap + (pad + text if head.right else text + pad)
             segments.append(Segment(text, style))
-        more = self._more(shown)
-        if more:
-            kept = set_cell_size(segments[0].text, max(0, first - len(more) - 1))
+        hidden = self._hidden_columns(heads)
+        if hidden:
+            cut_title = set_cell_size(segments[0].text, max(0, first - len(hidden) - 1))
             segments[:1] = [
-                Segment(kept, segments[0].style),
-                Segment(f"{more} ", self._over("", "empty")),
+                Segment(cut_title, segments[0].style),
+                Segment(f"{hidden} ", self._over("", "empty")),
             ]
         return Strip(segments).adjust_cell_length(width, self._over("", "head"))
 
-    def _more(self, shown: Sequence[Head]) -> str:
+    def _hidden_columns(self, heads: Sequence[Head]) -> str:
         """How many columns there are to the left and to the right of those shown."""
-        right = len(self._heads) - 1 - self._shift - len(shown)
+        right = len(self._heads) - 1 - self._shift - len(heads)
         left = f"‹{self._shift}" if self._shift else ""
         return " ".join(part for part in (left, f"{right}›" if right > 0 else "") if part)
 
@@ -351,8 +351,8 @@ class Table(Styled, can_focus=True):
             # Where there is next to no room for it, the first column gives way.
             segments.append(Segment(" ", self._over(state, "")))
             return segments + self._fitted(row.rest, room, False, row.faded, state)
-        shown = self._shown()
-        for head, pieces in zip(shown, row.cells[self._shift :], strict=False):
+        heads = self._visible_heads()
+        for head, pieces in zip(heads, row.cells[self._shift :], strict=False):
             segments.append(Segment(" " * _GAP, self._over(state, "")))
             segments += self._fitted(pieces, head.width, head.right, row.faded, state)
         return segments

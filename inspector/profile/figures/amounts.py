@@ -40,13 +40,13 @@ class Amount(Struct):
     zero: list[str] = field(default_factory=list)  # counters that were 0
     passes: set[str] = field(default_factory=set)
 
-    def take(self, counter: str, one: Pass, factor: float) -> None:
+    def take(self, counter: str, counted: Pass, factor: float) -> None:
         """Adds a counter of a pass times a constant."""
-        mean = one.mean(counter) or 0.0
+        mean = counted.mean(counter) or 0.0
         self.value += factor * mean
         if self.per_ns is not None:
-            self.per_ns = self.per_ns + factor * mean / one.mean_ns if one.mean_ns else None
-        self.passes.add(one.name)
+            self.per_ns = self.per_ns + factor * mean / counted.mean_ns if counted.mean_ns else None
+        self.passes.add(counted.name)
         if not mean:
             self.zero.append(counter)
             return
@@ -54,14 +54,14 @@ class Amount(Struct):
         term = f"{figure(abs(factor))} · {counter} {figure(mean)}"
         self.text = f"{self.text} {sign} {term}" if self.text else term
 
-    def join(self, other: Amount) -> None:
+    def join(self, amount: Amount) -> None:
         """Adds another amount."""
-        self.value += other.value
+        self.value += amount.value
         if self.per_ns is not None:
-            self.per_ns = None if other.per_ns is None else self.per_ns + other.per_ns
-        self.text = " + ".join(text for text in (self.text, other.text) if text)
-        self.zero += other.zero
-        self.passes |= other.passes
+            self.per_ns = None if amount.per_ns is None else self.per_ns + amount.per_ns
+        self.text = " + ".join(text for text in (self.text, amount.text) if text)
+        self.zero += amount.zero
+        self.passes |= amount.passes
 
     @property
     def note(self) -> str:
@@ -87,7 +87,7 @@ def add(sink: Sink, readings: Readings, device: Device) -> None:
     for name, amount in (("measured.read_bytes", read), ("measured.write_bytes", write)):
         if amount is not None:
             sink.add(name, amount.value, "bytes", amount.note)
-    moved = _both(read, write)
+    moved = _total(read, write)
     if moved is not None and moved.per_ns is not None:
         _memory_share(sink, moved, device)
     matrix = _operations(readings, device, "matrix_flops")
@@ -101,37 +101,40 @@ def add(sink: Sink, readings: Readings, device: Device) -> None:
 def _traffic(readings: Readings, device: Device, kind: str, *names: str) -> Amount | None:
     """Bytes beyond the L2 cache: as the profiler sums them, or from requests."""
     for name in names:
-        one = readings.together(name)
-        if one is not None:
+        counted = readings.together(name)
+        if counted is not None:
             amount = Amount()
-            amount.take(name, one, _KB)
+            amount.take(name, counted, _KB)
             return amount
     for entry in _table()[kind]:
         archs = tuple(entry["architectures"])
         if device.arch is None or not _is_of(device.arch, archs):
             continue
-        one = readings.together(*entry["terms"])
-        if one is not None:
+        counted = readings.together(*entry["terms"])
+        if counted is not None:
             amount = Amount()
             for counter, factor in entry["terms"].items():
-                amount.take(counter, one, factor)
+                amount.take(counter, counted, factor)
             return amount
     return None
 
 
 def _is_of(arch: str, families: Iterable[str]) -> bool:
     """Whether a target is one of these, or of one of these families (`gfx11`)."""
-    return any(arch == one or (len(one) == len("gfx11") and arch[:-2] == one) for one in families)
+    return any(
+        arch == family or (len(family) == len("gfx11") and arch[:-2] == family)
+        for family in families
+    )
 
 
-def _both(read: Amount | None, write: Amount | None) -> Amount | None:
+def _total(read: Amount | None, write: Amount | None) -> Amount | None:
     """Bytes in both directions; None where one is unknown: half a sum would mislead."""
     if read is None or write is None:
         return None
-    both = Amount()
-    both.join(read)
-    both.join(write)
-    return both
+    total = Amount()
+    total.join(read)
+    total.join(write)
+    return total
 
 
 def _memory_share(sink: Sink, moved: Amount, device: Device) -> None:
@@ -150,26 +153,26 @@ def _memory_share(sink: Sink, moved: Amount, device: Device) -> None:
 
 def _operations(readings: Readings, device: Device, kind: str) -> _Operations:
     exists = counters.known(device.arch) if device.arch else frozenset()
-    found: dict[str, Amount] = {}
+    operations: dict[str, Amount] = {}
     missing: list[str] = []
     for element, terms in _table()[kind].items():
-        asked = {name: factor for name, factor in terms.items() if not exists or name in exists}
+        existing = {name: factor for name, factor in terms.items() if not exists or name in exists}
         amount = Amount()
-        for name, factor in asked.items():
-            one = readings.together(name)
-            if one is None:
+        for name, factor in existing.items():
+            counted = readings.together(name)
+            if counted is None:
                 missing.append(name)
             else:
-                amount.take(name, one, factor)
+                amount.take(name, counted, factor)
         if amount.passes:
-            found[element] = amount
+            operations[element] = amount
     for element, name in _table().get(f"{kind}_derived", {}).items():
-        one = readings.together(name)
-        if one is not None and element not in found:
-            amount = found[element] = Amount()
-            amount.take(name, one, 1)
+        counted = readings.together(name)
+        if counted is not None and element not in operations:
+            amount = operations[element] = Amount()
+            amount.take(name, counted, 1)
             missing = [m for m in missing if m not in _table()[kind][element]]
-    return _Operations(found, missing)
+    return _Operations(operations, missing)
 
 
 def _flops(

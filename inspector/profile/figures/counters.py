@@ -61,10 +61,10 @@ def block_of(name: str) -> str | None:
     bare = _INSTANCE.sub("", name)
     if bare in tables.operands:
         return None
-    found = tables.blocks.get(bare)
-    if found is None:
-        found = next((b for p, b in tables.prefixes.items() if bare.startswith(p)), None)
-    return found
+    block = tables.blocks.get(bare)
+    if block is None:
+        block = next((b for p, b in tables.prefixes.items() if bare.startswith(p)), None)
+    return block
 
 
 def limit(block: str, arch: str) -> int | None:
@@ -93,10 +93,10 @@ def operands(name: str, arch: str | None = None) -> tuple[str, ...]:
     if by_arch is None:
         return (name,)
     if arch is not None:
-        found = by_arch.get(_stand_in(arch))
-        if found is not None:
-            return found
-    return tuple(dict.fromkeys(o for found in by_arch.values() for o in found))
+        names = by_arch.get(_stand_in(arch))
+        if names is not None:
+            return names
+    return tuple(dict.fromkeys(o for names in by_arch.values() for o in names))
 
 
 def nearest(name: str, arch: str) -> tuple[str, ...]:
@@ -165,8 +165,8 @@ def _tables() -> _Tables:
         archs, names = entry["architectures"].split(), entry["names"].split()
         _add(tables, archs, names)
         for name in names:
-            of = (_REDUCTION.sub("", name),)
-            tables.operands.setdefault(name, {}).update(dict.fromkeys(archs, of))
+            operand = (_REDUCTION.sub("", name),)
+            tables.operands.setdefault(name, {}).update(dict.fromkeys(archs, operand))
     return tables
 
 

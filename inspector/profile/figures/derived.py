@@ -45,217 +45,225 @@ class Derived(Struct):
 class _Ticks(Struct, frozen=True):
     """Clocks of one XCC in a pass, and how they were found."""
 
-    one: Pass
+    counted: Pass
     value: float
     text: str
 
 
 def derive(readings: Readings, device: Device) -> Derived:
     """All metrics that follow from a specialisation's counters on a device."""
-    found = Derived()
-    _raw(found, readings, device)
-    _occupancy(found, readings, device)
-    _busy(found, readings, device)
-    _lds(found, readings, device)
-    _cache(found, readings)
-    _clock(found, readings, device)
-    amounts.add(found, readings, device)
+    result = Derived()
+    _raw(result, readings, device)
+    _occupancy(result, readings, device)
+    _busy(result, readings, device)
+    _lds(result, readings, device)
+    _cache(result, readings)
+    _clock(result, readings, device)
+    amounts.add(result, readings, device)
     # One way to a figure may fail where another succeeds.
-    lacking = {f"no {name}" for name in found.metrics}
-    found.notes = [note for note in found.notes if note.partition(":")[0] not in lacking]
-    return found
+    lacking = {f"no {name}" for name in result.metrics}
+    result.notes = [note for note in result.notes if note.partition(":")[0] not in lacking]
+    return result
 
 
-def _raw(found: Derived, readings: Readings, device: Device) -> None:
+def _raw(result: Derived, readings: Readings, device: Device) -> None:
     """Each counter in its unit, mean per dispatch."""
     scales: dict[tuple[int, str], list[str]] = {}
     for name, values in readings.counters.items():
-        known = counters.about(name, device.arch)
+        about = counters.about(name, device.arch)
         scale, _ = quirks.scaled(name, device.arch)
         if scale != 1:
-            scales.setdefault((scale, known.unit), []).append(name)
+            scales.setdefault((scale, about.unit), []).append(name)
         value = values.mean * scale
         text = f"mean of {values.count:,} dispatches"
         if name == _ACTIVE:
-            ticks = _ticks(found, readings, device, name)
+            ticks = _ticks(result, readings, device, name)
             if ticks is None:
                 text += ", summed over XCCs"
             else:
                 value, text = ticks.value, f"{text}; {ticks.text}"
         if scale != 1:
             text += f"; {figure(values.mean)} recorded, × {scale}"
-        if known.text:
-            text += f"; {known.text}"
-        found.add(f"measured.counter.{name}", value, known.unit, text)
+        if about.text:
+            text += f"; {about.text}"
+        result.add(f"measured.counter.{name}", value, about.unit, text)
     for (scale, unit), names in scales.items():
-        what = {4: "quad cycles", 1024: "KB of 1024 bytes"}.get(scale, f"units of {scale} {unit}")
-        found.say(f"recorded in {what}, shown in {unit}: {', '.join(sorted(names))}")
+        recorded_in = {4: "quad cycles", 1024: "KB of 1024 bytes"}.get(
+            scale, f"units of {scale} {unit}"
+        )
+        result.say(f"recorded in {recorded_in}, shown in {unit}: {', '.join(sorted(names))}")
 
 
 def _ticks(
-    found: Derived,
+    result: Derived,
     readings: Readings,
     device: Device,
     *names: str,
     unless: Callable[[Pass], bool] | None = None,
 ) -> _Ticks | None:
     """Clocks of one XCC in the pass that has all these counters, GRBM_GUI_ACTIVE among them."""
-    one = readings.together(_ACTIVE, *names, unless=unless)
-    recorded = one.mean(_ACTIVE) if one else None
-    if one is None or not recorded:
+    counted = readings.together(_ACTIVE, *names, unless=unless)
+    recorded = counted.mean(_ACTIVE) if counted else None
+    if counted is None or not recorded:
         return None
     if device.xccs is None:
-        found.say(
+        result.say(
             "no figures over time: over how many XCCs GRBM_GUI_ACTIVE is summed is unknown, as the "
             "recording does not describe the device"
         )
         return None
-    value, note = quirks.per_xcc(recorded, device.xccs, one.mean_ns, device.clock_mhz)
-    found.say(note)
-    if one.is_merged:
-        found.say(f"{one.name} is merged from several passes: its ratios mix runs of the program")
+    value, note = quirks.per_xcc(recorded, device.xccs, counted.mean_ns, device.clock_mhz)
+    result.say(note)
+    if counted.is_merged:
+        result.say(
+            f"{counted.name} is merged from several passes: its ratios mix runs of the program"
+        )
     text = f"{_ACTIVE} {figure(recorded)}"
     if value != recorded:
         text += f"/{device.xccs}"
-    if one.is_merged:
+    if counted.is_merged:
         text += " (may be of another run)"
-    return _Ticks(one, value, text)
+    return _Ticks(counted, value, text)
 
 
-def _needs(found: Derived, what: str, **figures: float | None) -> bool:
+def _needs(result: Derived, metric: str, **figures: float | None) -> bool:
     """Whether all device figures are known; a note names the missing ones."""
     missing = [name for name, value in figures.items() if not value]
     if missing:
-        found.say(f"no {what}: unknown of the device: {', '.join(missing)}")
+        result.say(f"no {metric}: unknown of the device: {', '.join(missing)}")
     return not missing
 
 
-def _occupancy(found: Derived, readings: Readings, device: Device) -> None:
+def _occupancy(result: Derived, readings: Readings, device: Device) -> None:
     name, unit = "measured.occupancy.waves_per_eu", "waves/EU"
-    for waves, text in _waves(found, readings, device):
+    for waves, text in _waves(result, readings, device):
         if waves is not None:
-            found.add(name, waves, unit, text)
+            result.add(name, waves, unit, text)
     percent = readings.together("OccupancyPercent")
     if percent is not None:
         value = percent.mean("OccupancyPercent") or 0.0
-        found.add("measured.occupancy.percent", value, "%", "OccupancyPercent, by the profiler")
-    mean = found.metrics.get(name)
+        result.add("measured.occupancy.percent", value, "%", "OccupancyPercent, by the profiler")
+    mean = result.metrics.get(name)
     if mean is None or not isinstance(mean.value, float):
         return
-    if _needs(found, "measured.occupancy.percent", waves_per_simd=device.max_waves):
+    if _needs(result, "measured.occupancy.percent", waves_per_simd=device.max_waves):
         text = f"100 · {figure(mean.value)} waves/EU / {device.max_waves}"
         share = 100 * mean.value / (device.max_waves or 1)
-        found.add("measured.occupancy.percent", share, "%", text)
+        result.add("measured.occupancy.percent", share, "%", text)
 
 
 def _waves(
-    found: Derived, readings: Readings, device: Device
+    result: Derived, readings: Readings, device: Device
 ) -> Iterator[tuple[float | None, str]]:
     """Mean waves per EU in several ways, the best first."""
-    what = "measured.occupancy.waves_per_eu"
+    metric = "measured.occupancy.waves_per_eu"
     # The accumulator holds what stands before it in the pass: with another level, nobody knows,
     # unless the recording says of which it is.
     for name, unless in ((f"{_WAVES}_ACCUM", None), (_ACCUMULATED, _has_more_levels)):
-        ticks = _ticks(found, readings, device, name, _WAVES, unless=unless)
-        if ticks and _needs(found, what, simds=device.simds):
-            total = ticks.one.mean(name) or 0.0
+        ticks = _ticks(result, readings, device, name, _WAVES, unless=unless)
+        if ticks and _needs(result, metric, simds=device.simds):
+            total = ticks.counted.mean(name) or 0.0
             value = total / ticks.value / (device.simds or 1)
             text = f"{_ACCUMULATED} {figure(total)} (of {_WAVES})"
             yield value, f"{text} / ({ticks.text} · {device.simds} SIMDs)"
-    one = readings.together("MeanOccupancyPerCU")
-    if one and _needs(found, what, simds_per_cu=device.simds_per_cu):
-        mean = one.mean("MeanOccupancyPerCU") or 0.0
+    counted = readings.together("MeanOccupancyPerCU")
+    if counted and _needs(result, metric, simds_per_cu=device.simds_per_cu):
+        mean = counted.mean("MeanOccupancyPerCU") or 0.0
         text = f"MeanOccupancyPerCU {figure(mean)} / {device.simds_per_cu} SIMDs"
         yield mean / (device.simds_per_cu or 1), text
-    ticks = _ticks(found, readings, device, "SQ_WAVE_CYCLES")
-    if ticks and _needs(found, what, simds=device.simds):
+    ticks = _ticks(result, readings, device, "SQ_WAVE_CYCLES")
+    if ticks and _needs(result, metric, simds=device.simds):
         scale, _ = quirks.scaled("SQ_WAVE_CYCLES", device.arch)
-        cycles = ticks.one.mean("SQ_WAVE_CYCLES") or 0.0
+        cycles = ticks.counted.mean("SQ_WAVE_CYCLES") or 0.0
         value = scale * cycles / ticks.value / (device.simds or 1)
         factor = f"{scale} · " if scale != 1 else ""
         text = f"{factor}SQ_WAVE_CYCLES {figure(cycles)}"
         yield value, f"{text} / ({ticks.text} · {device.simds} SIMDs)"
 
 
-def _has_more_levels(one: Pass) -> bool:
-    return any(name.startswith(_LEVELS) for name in one.means)
+def _has_more_levels(counted: Pass) -> bool:
+    return any(name.startswith(_LEVELS) for name in counted.means)
 
 
-def _busy(found: Derived, readings: Readings, device: Device) -> None:
+def _busy(result: Derived, readings: Readings, device: Device) -> None:
     """Shares of time in which units worked."""
     for name, counter, derived in (
         ("measured.mfma_busy", "SQ_VALU_MFMA_BUSY_CYCLES", "MfmaUtil"),
         ("measured.valu_busy", "SQ_ACTIVE_INST_VALU", "VALUBusy"),
     ):
-        ticks = _ticks(found, readings, device, counter)
-        if ticks and _needs(found, name, simds=device.simds):
+        ticks = _ticks(result, readings, device, counter)
+        if ticks and _needs(result, name, simds=device.simds):
             scale, _ = quirks.scaled(counter, device.arch)
-            cycles = ticks.one.mean(counter) or 0.0
+            cycles = ticks.counted.mean(counter) or 0.0
             value = 100 * scale * cycles / ticks.value / (device.simds or 1)
             factor = f"100 · {scale}" if scale != 1 else "100"
             text = f"{factor} · {counter} {figure(cycles)} / ({ticks.text} · {device.simds} SIMDs)"
-            found.add(name, value, "%", text)
-        one = readings.together(derived)
-        if one is not None:
-            value = one.mean(derived) or 0.0
+            result.add(name, value, "%", text)
+        counted = readings.together(derived)
+        if counted is not None:
+            value = counted.mean(derived) or 0.0
             text = f"{derived}, by the profiler"
             if derived == "MfmaUtil":
                 text += "; rocprofiler-sdk 0.5 divides by CUs, 1.0 by SIMDs"
-            found.add(name, value, "%", text)
+            result.add(name, value, "%", text)
 
 
-def _lds(found: Derived, readings: Readings, device: Device) -> None:
+def _lds(result: Derived, readings: Readings, device: Device) -> None:
     busy, conflict = "SQ_LDS_IDX_ACTIVE", "SQ_LDS_BANK_CONFLICT"
-    ticks = _ticks(found, readings, device, conflict)
+    ticks = _ticks(result, readings, device, conflict)
     name = "measured.lds.conflict_percent"
-    if ticks and _needs(found, name, cus=device.cus):
-        cycles = ticks.one.mean(conflict) or 0.0
+    if ticks and _needs(result, name, cus=device.cus):
+        cycles = ticks.counted.mean(conflict) or 0.0
         text = f"100 · {conflict} {figure(cycles)} / ({ticks.text} · {device.cus} CUs)"
-        found.add(name, 100 * cycles / ticks.value / (device.cus or 1), "%", text)
-    ticks = _ticks(found, readings, device, conflict, busy)
+        result.add(name, 100 * cycles / ticks.value / (device.cus or 1), "%", text)
+    ticks = _ticks(result, readings, device, conflict, busy)
     name = "measured.share.lds"
-    if ticks and _needs(found, name, cus=device.cus):
-        active, lost = ticks.one.mean(busy) or 0.0, ticks.one.mean(conflict) or 0.0
+    if ticks and _needs(result, name, cus=device.cus):
+        active, lost = ticks.counted.mean(busy) or 0.0, ticks.counted.mean(conflict) or 0.0
         text = f"100 · ({busy} {figure(active)} - {conflict} {figure(lost)})"
         value = 100 * (active - lost) / ticks.value / (device.cus or 1)
-        found.add(name, value, "%", f"{text} / ({ticks.text} · {device.cus} CUs)")
+        result.add(name, value, "%", f"{text} / ({ticks.text} · {device.cus} CUs)")
     for prefix in ("SQ", "SQC"):
         busy, conflict = f"{prefix}_LDS_IDX_ACTIVE", f"{prefix}_LDS_BANK_CONFLICT"
-        one = readings.together(busy, conflict)
-        if one is None:
+        counted = readings.together(busy, conflict)
+        if counted is None:
             continue
-        active, lost = one.mean(busy) or 0.0, one.mean(conflict) or 0.0
+        active, lost = counted.mean(busy) or 0.0, counted.mean(conflict) or 0.0
         if active > lost:
             text = f"{conflict} {figure(lost)} / ({busy} {figure(active)} - {figure(lost)})"
-            found.add("measured.lds.conflicts_per_access", lost / (active - lost), "ratio", text)
+            result.add("measured.lds.conflicts_per_access", lost / (active - lost), "ratio", text)
 
 
-def _cache(found: Derived, readings: Readings) -> None:
+def _cache(result: Derived, readings: Readings) -> None:
     for hit, miss in (("TCC_HIT", "TCC_MISS"), ("GL2C_HIT", "GL2C_MISS")):
-        one = readings.together(hit, miss)
-        hits, misses = (one.mean(hit) or 0.0, one.mean(miss) or 0.0) if one else (0.0, 0.0)
+        counted = readings.together(hit, miss)
+        hits, misses = (
+            (counted.mean(hit) or 0.0, counted.mean(miss) or 0.0) if counted else (0.0, 0.0)
+        )
         if hits + misses:
             text = f"100 · {hit} {figure(hits)} / ({figure(hits)} + {miss} {figure(misses)})"
-            found.add("measured.l2_hit", 100 * hits / (hits + misses), "%", text)
-    one = readings.together("L2CacheHit")
-    if one is not None:
-        value = one.mean("L2CacheHit") or 0.0
-        found.add("measured.l2_hit", value, "%", "L2CacheHit, by the profiler")
+            result.add("measured.l2_hit", 100 * hits / (hits + misses), "%", text)
+    counted = readings.together("L2CacheHit")
+    if counted is not None:
+        value = counted.mean("L2CacheHit") or 0.0
+        result.add("measured.l2_hit", value, "%", "L2CacheHit, by the profiler")
 
 
-def _clock(found: Derived, readings: Readings, device: Device) -> None:
-    timed = [one for one in readings.passes if one.has(_ACTIVE) and one.mean_ns]
-    one = max(timed, key=lambda one: one.dispatches, default=None)
-    ticks = _ticks(found, readings, device) if one else None
-    if one is None or ticks is None or one is not ticks.one or not one.mean_ns:
+def _clock(result: Derived, readings: Readings, device: Device) -> None:
+    timed = [
+        candidate for candidate in readings.passes if candidate.has(_ACTIVE) and candidate.mean_ns
+    ]
+    counted = max(timed, key=lambda counted: counted.dispatches, default=None)
+    ticks = _ticks(result, readings, device) if counted else None
+    if counted is None or ticks is None or counted is not ticks.counted or not counted.mean_ns:
         return
-    clock = 1000 * ticks.value / one.mean_ns
+    clock = 1000 * ticks.value / counted.mean_ns
     if device.clock_mhz is None or clock <= _OVER_CLOCK * device.clock_mhz:
-        text = f"{ticks.text} / {figure(one.mean_ns)} ns"
-        found.add("measured.clock_mhz", clock, "MHz", text)
+        text = f"{ticks.text} / {figure(counted.mean_ns)} ns"
+        result.add("measured.clock_mhz", clock, "MHz", text)
     else:
-        found.say(
-            f"no measured.clock_mhz: {figure(ticks.value)} clocks in {figure(one.mean_ns)} "
+        result.say(
+            f"no measured.clock_mhz: {figure(ticks.value)} clocks in {figure(counted.mean_ns)} "
             f"ns are more than {device.clock_mhz} MHz: {_ACTIVE} also runs before and after a "
             "short kernel, so that shares of its time come out too low"
         )

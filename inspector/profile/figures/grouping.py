@@ -77,10 +77,10 @@ def group(recording: Recording, skip_warmup: int = 1) -> tuple[Group, ...]:
     for number, places in sorted(_inverse(of_shape).items()):
         groups[number] = Group(tuple(places), notes=notes.get(number, []))
     _fill(groups, of_shape, shapes, recording.dispatches)
-    for one in groups.values():
-        _find_warmups(one, recording.dispatches, skip_warmup)
+    for specialisation in groups.values():
+        _find_warmups(specialisation, recording.dispatches, skip_warmup)
     _find_tuning(groups.values(), recording)
-    return tuple(one for one in groups.values() if one.lanes)
+    return tuple(specialisation for specialisation in groups.values() if specialisation.lanes)
 
 
 def specialisations(
@@ -180,18 +180,18 @@ def _orders(
         ranks = loaded.setdefault((key, home), {})
         if pair != (None, None):
             ranks.setdefault(pair, len(ranks))
-    found = []
+    orders = []
     for pair, key, home in zip(ids, keys, homes, strict=True):
         ranks = loaded[key, home]
-        found.append((len(ranks), ranks.get(pair, 0)) if len(ranks) > 1 else (1, 0))
-    return found
+        orders.append((len(ranks), ranks.get(pair, 0)) if len(ranks) > 1 else (1, 0))
+    return orders
 
 
 def _inverse(of_shape: Sequence[int]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    members: dict[int, list[int]] = {}
     for shape, number in enumerate(of_shape):
-        found.setdefault(number, []).append(shape)
-    return found
+        members.setdefault(number, []).append(shape)
+    return members
 
 
 def _fill(
@@ -264,25 +264,25 @@ def _times(table: Dispatches, rows: array[int]) -> array[int]:
 def _find_tuning(groups: Iterable[Group], recording: Recording) -> None:
     """Marks specialisations that a tuner tried and did not keep."""
     by_name: dict[tuple[str, str | None], list[Group]] = defaultdict(list)
-    for one in groups:
-        shape = recording.shapes[one.shapes[0]]
-        by_name[shape.name, shape.agent].append(one)
+    for candidate in groups:
+        shape = recording.shapes[candidate.shapes[0]]
+        by_name[shape.name, shape.agent].append(candidate)
     for several in by_name.values():
         if len(several) < 2:
             continue
-        tried: dict[int, bool] = {}
-        homes = {(lane.part, lane.process) for one in several for lane in one.lanes}
+        tried_everywhere: dict[int, bool] = {}
+        homes = {(lane.part, lane.process) for candidate in several for lane in candidate.lanes}
         for home in homes:
             runs: dict[int, Sequence[int]] = {}
-            for number, one in enumerate(several):
-                for lane in one.lanes:
+            for number, candidate in enumerate(several):
+                for lane in candidate.lanes:
                     if (lane.part, lane.process) == home:
                         runs[number] = _times(recording.dispatches, lane.rows)
-            kept = kept_by_tuning(runs)
+            outlived = kept_by_tuning(runs)
             for number in runs:
-                rejected = kept is not None and number not in kept
-                tried[number] = tried.get(number, True) and rejected
-        for number, rejected in tried.items():
+                rejected = outlived is not None and number not in outlived
+                tried_everywhere[number] = tried_everywhere.get(number, True) and rejected
+        for number, rejected in tried_everywhere.items():
             if rejected:
                 several[number].tried = True
                 several[number].notes.append(

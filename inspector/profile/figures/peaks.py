@@ -65,8 +65,8 @@ def device(agent: Agent | None, arch: str | None = None) -> Device:
         arch: its target, where the agent does not say.
     """
     arch = base_arch(agent.arch) if agent and agent.arch else base_arch(arch) if arch else None
-    known = agent or Agent("")
-    product = find(known.product, arch, known.cus)
+    described = agent or Agent("")
+    product = find(described.product, arch, described.cus)
     arch = arch or (product.arch if product else None)
     machine = load(arch) if arch in names() else None
     per_cu = _simds_per_cu(machine)
@@ -83,33 +83,33 @@ def device(agent: Agent | None, arch: str | None = None) -> Device:
     of_product = product.source if product else ""
     choose(
         "cus",
-        (known.cus, recorded),
+        (described.cus, recorded),
         (product.cus if product else None, of_product),
         *_of_machine(machine, "cus"),
     )
     choose(
         "clock_mhz",
-        (known.clock_mhz, recorded),
+        (described.clock_mhz, recorded),
         (product.clock_mhz if product else None, of_product),
         *_of_machine(machine, "clock_mhz"),
     )
-    choose("simds_per_cu", (known.simds_per_cu, recorded), (per_cu, "the target"))
+    choose("simds_per_cu", (described.simds_per_cu, recorded), (per_cu, "the target"))
     choose(
         "max_waves",
-        (known.max_waves_per_simd, recorded),
+        (described.max_waves_per_simd, recorded),
         (machine.max_waves if machine else None, "the target"),
     )
     several = frozenset(_formulas("quirks.yaml")["several_xccs"])
     choose(
         "xccs",
-        (known.xccs, recorded),
+        (described.xccs, recorded),
         (product.xccs if product else None, of_product),
         (1 if arch is not None and arch not in several else None, "the target has one"),
     )
     shared = bandwidth(arch) if arch else None
     choose(
         "memory_bytes_per_s",
-        (known.memory_bytes_per_s, recorded),
+        (described.memory_bytes_per_s, recorded),
         (product.memory_bytes_per_s if product else None, of_product),
         shared or (None, ""),
     )
@@ -120,7 +120,7 @@ def device(agent: Agent | None, arch: str | None = None) -> Device:
 
 def matrix_peaks(machine: Machine) -> Mapping[str, float]:
     """Operations per clock and CU of matrix instructions, by element type; the fastest form."""
-    found: dict[str, float] = {}
+    peaks: dict[str, float] = {}
     per_cu = _simds_per_cu(machine)
     for name, cycles in machine.mfma_cycles.items():
         form = _MATRIX.match(name)
@@ -130,8 +130,8 @@ def matrix_peaks(machine: Machine) -> Mapping[str, float]:
         if name.endswith(_NARROW):
             element = "f6f4"
         flops = 2 * int(form["m"]) * int(form["n"]) * int(form["k"]) / cycles * per_cu
-        found[element] = max(found.get(element, 0), flops)
-    return found
+        peaks[element] = max(peaks.get(element, 0), flops)
+    return peaks
 
 
 def vector_peaks(arch: str) -> Mapping[str, float]:

@@ -78,14 +78,14 @@ def sgprs(shape: KernelShape, arch: str | None) -> tuple[int | None, str]:
 
 def scaled(counter: str, arch: str | None) -> tuple[int, str]:
     """What a counter's value is multiplied by to be in its unit, and a note where that is not 1."""
-    known = counters.about(counter, arch)
-    if known.scale == 1:
+    about_counter = counters.about(counter, arch)
+    if about_counter.scale == 1:
         return 1, ""
-    if known.unit == "bytes":
-        return known.scale, f"{counter} is in KB of {known.scale} bytes"
-    if known.scale == 4:
+    if about_counter.unit == "bytes":
+        return about_counter.scale, f"{counter} is in KB of {about_counter.scale} bytes"
+    if about_counter.scale == 4:
         return 4, f"{counter} is in quad cycles: × 4"
-    return known.scale, f"{counter}: × {known.scale}"
+    return about_counter.scale, f"{counter}: × {about_counter.scale}"
 
 
 def per_xcc(
@@ -127,11 +127,11 @@ def durations(table: Dispatches, rows: Sequence[int], *, begun: bool) -> array[i
     """
     start, end = table.start, table.end
     if begun:
-        found = array("q", [end[row] - start[row] for row in rows])
-        if not found or min(found) > 0:
-            return found
-    known = (end[row] - start[row] for row in rows if start[row] != NONE)
-    return array("q", [length for length in known if length > 0])
+        lengths = array("q", [end[row] - start[row] for row in rows])
+        if not lengths or min(lengths) > 0:
+            return lengths
+    differences = (end[row] - start[row] for row in rows if start[row] != NONE)
+    return array("q", [length for length in differences if length > 0])
 
 
 @functools.cache

@@ -49,12 +49,12 @@ class Pass(Struct):
 
     def mean(self, name: str) -> float | None:
         """Per dispatch; `NAME_sum`, the sum over instances, stands for NAME and the reverse."""
-        found = self.means.get(name)
-        if found is None:
-            found = self.means.get(f"{name}{_SUM}")
-        if found is None:
-            found = self.means.get(name.removesuffix(_SUM))
-        return found
+        value = self.means.get(name)
+        if value is None:
+            value = self.means.get(f"{name}{_SUM}")
+        if value is None:
+            value = self.means.get(name.removesuffix(_SUM))
+        return value
 
 
 class Readings(Struct):
@@ -80,9 +80,15 @@ class Readings(Struct):
             Of several, one that is not merged from many, and then that with most dispatches.
         """
         fits = [
-            one for one in self.passes if one.has(*names) and (unless is None or not unless(one))
+            candidate
+            for candidate in self.passes
+            if candidate.has(*names) and (unless is None or not unless(candidate))
         ]
-        return max(fits, key=lambda one: (not one.is_merged, one.dispatches), default=None)
+        return max(
+            fits,
+            key=lambda candidate: (not candidate.is_merged, candidate.dispatches),
+            default=None,
+        )
 
 
 class _Column:
@@ -113,7 +119,7 @@ def read(recording: Recording, groups: Sequence[Group]) -> list[Readings]:
     for _, part, counter in columns:
         read_by.setdefault(part, set()).add(counter)
     counting = set(read_by)
-    timed = {part for one in groups for part in one.parts}
+    timed = {part for specialisation in groups for part in specialisation.parts}
     tracing = timed - counting
     clocks = {part: _clock(recording, groups, part) for part in sorted(timed)}
     begun = NONE not in recording.dispatches.start
@@ -121,8 +127,8 @@ def read(recording: Recording, groups: Sequence[Group]) -> list[Readings]:
     for (place, part, counter), column in columns.items():
         mine[place][part, counter] = column
     return [
-        _of_group(recording, one, own, names, tracing, clocks, begun, read_by)
-        for one, own in zip(groups, mine, strict=True)
+        _of_group(recording, specialisation, own, names, tracing, clocks, begun, read_by)
+        for specialisation, own in zip(groups, mine, strict=True)
     ]
 
 
@@ -145,16 +151,16 @@ def _columns(
     """(specialisation, part, counter) -> its values; warm-ups left out."""
     parts = max(len(recording.parts), 1)
     of_shape = [0] * len(recording.shapes)
-    for place, one in enumerate(groups):
-        for shape in one.shapes:
+    for place, specialisation in enumerate(groups):
+        for shape in specialisation.shapes:
             of_shape[shape] = place * parts * counters
     table, values = recording.dispatches, recording.values
     # A value's key is that of its dispatch plus the number of its counter; negative for a warm-up.
     keys = array("q", [of_shape[shape] for shape in table.shape])
     if parts > 1:
         keys = array("q", [k + p * counters for k, p in zip(keys, table.part, strict=True)])
-    for one in groups:
-        for lane in one.lanes:
+    for specialisation in groups:
+        for lane in specialisation.lanes:
             for row in lane.warmups:
                 keys[row] = -counters
     columns: dict[int, _Column] = {}
@@ -182,8 +188,8 @@ def _columns(
 
 def _clock(recording: Recording, groups: Sequence[Group], part: int) -> quirks.Clock:
     rows: list[int] = []
-    for one in groups:
-        for lane in one.lanes:
+    for specialisation in groups:
+        for lane in specialisation.lanes:
             if lane.part == part:
                 rows += lane.rows[: _SAMPLED_ROWS - len(rows)]
     return quirks.clock(recording.dispatches, rows)
@@ -224,7 +230,7 @@ def _of_group(
         if sum(1 for part in parts if counted[part]) > 1:
             notes.append(f"times are those of {len(parts)} passes, each a run of the program")
     everything: dict[str, array[float]] = {}
-    by_part = {one.part: one for one in passes}
+    by_part = {item.part: item for item in passes}
     for (part, number), column in sorted(columns.items()):
         values = column.finish()
         by_part[part].means[names[number]] = math.fsum(values) / len(values)
@@ -237,11 +243,15 @@ def _of_group(
     runs: dict[frozenset[int], set[int]] = {}
     for part in timed:
         runs.setdefault(frozenset(read_by.get(part, ())), set()).add(part)
-    replays = tuple(frozenset(same) for same in runs.values())
+    replays = tuple(frozenset(same_set) for same_set in runs.values())
     whole = sum(sum(counted[part]) + sum(warm[part]) for part in timed)
     return Readings(
         passes=passes,
-        counters={name: one for name, one in spreads.items() if one is not None},
+        counters={
+            name: values_spread
+            for name, values_spread in spreads.items()
+            if values_spread is not None
+        },
         durations=chosen,
         total_ns=whole / len(replays) if len(replays) > 1 else whole,
         traced=tracing.issuperset(timed),
@@ -251,9 +261,9 @@ def _of_group(
     )
 
 
-def _without(rows: array[int], some: frozenset[int]) -> array[int]:
+def _without(rows: array[int], left_out: frozenset[int]) -> array[int]:
     """Ascending rows less a few of them."""
-    rest = rows[:]
-    for row in some:
-        del rest[bisect_left(rest, row)]
-    return rest
+    remaining = rows[:]
+    for row in left_out:
+        del remaining[bisect_left(remaining, row)]
+    return remaining

@@ -31,12 +31,12 @@ def kept_by_tuning(runs: Mapping[int, Sequence[int]]) -> frozenset[int] | None:
         if len(run) >= _SHORTEST and _is_burst(number, runs)
     }
     last = max(runs, key=lambda number: runs[number][-1])
-    kept = runs[last]
+    last_run = runs[last]
     if trials.pop(last, None) is not None:
         # Tried last, and then used: its trial cannot be told from its use.
-        fits = len(trials) >= 3 and len(kept) >= _TIMES * max(map(len, trials.values()))
+        fits = len(trials) >= 3 and len(last_run) >= _TIMES * max(map(len, trials.values()))
     else:
-        fits = len(trials) >= 2 and _came_back(kept, list(trials.values()))
+        fits = len(trials) >= 2 and _came_back(last_run, list(trials.values()))
     return frozenset(runs.keys() - trials.keys()) if fits else None
 
 
@@ -44,21 +44,21 @@ def _is_burst(number: int, runs: Mapping[int, Sequence[int]]) -> bool:
     """Whether nothing else of the name was dispatched between its first and its last."""
     first, last = runs[number][0], runs[number][-1]
     return all(
-        bisect_left(other, first) == bisect_right(other, last)
-        for key, other in runs.items()
+        bisect_left(run, first) == bisect_right(run, last)
+        for key, run in runs.items()
         if key != number
     )
 
 
-def _came_back(kept: Sequence[int], trials: Sequence[Sequence[int]]) -> bool:
+def _came_back(last_run: Sequence[int], trials: Sequence[Sequence[int]]) -> bool:
     """Whether it was tried like the others, then gave way to the rest of them, and went on."""
-    later = [trial for trial in trials if trial[0] > kept[0]]
+    later = [trial for trial in trials if trial[0] > last_run[0]]
     if not later:
         return False
-    tried = bisect_left(kept, min(trial[0] for trial in later))
+    trial_length = bisect_left(last_run, min(trial[0] for trial in later))
     longest = max(map(len, trials))
     return (
-        _SHORTEST <= tried <= _TIMES * longest
-        and bisect_left(kept, max(trial[-1] for trial in later)) == tried
-        and tried < len(kept)
+        _SHORTEST <= trial_length <= _TIMES * longest
+        and bisect_left(last_run, max(trial[-1] for trial in later)) == trial_length
+        and trial_length < len(last_run)
     )

@@ -97,16 +97,16 @@ def addresses_of(functions: Sequence[Function], program: Program) -> AddressMap 
     exact = True
     for function in functions:
         name = function.symbol or function.name
-        other = by_name.get(name)
-        if other is None:
+        counterpart = by_name.get(name)
+        if counterpart is None:
             notes.append(f"{name} is not in {program.name}")
             exact = False
             continue
-        found = align(function.instructions, other.instructions)
-        notes += [f"{name}: {note}" for note in found.notes]
-        exact &= found.exact
-        at.update(found.at)
-        code.update(found.code)
+        aligned = align(function.instructions, counterpart.instructions)
+        notes += [f"{name}: {note}" for note in aligned.notes]
+        exact &= aligned.exact
+        at.update(aligned.at)
+        code.update(aligned.code)
     return AddressMap(at, code, exact, tuple(notes)) if at or notes else None
 
 
@@ -145,8 +145,8 @@ def _mapped(
     exact: bool = False,
 ) -> AddressMap:
     return AddressMap(
-        {other.address: mine for mine, other in pairs if other.address is not None},
-        {other.address: other for other in code if other.address is not None},
+        {theirs.address: mine for mine, theirs in pairs if theirs.address is not None},
+        {theirs.address: theirs for theirs in code if theirs.address is not None},
         exact,
         (note,) if note else (),
     )
@@ -214,18 +214,18 @@ def in_sequence(functions: Sequence[Function], rows: Mapping[int, str]) -> Seque
         by_key.setdefault(key_of(instruction), []).append(index)
         by_operation.setdefault(operation(instruction.mnemonic), []).append(index)
     doubtful: set[int] = set()
-    known, places, loose, unknown = _candidates(rows, doubtful, by_key, by_operation)
-    failed = _narrow(known, places)
+    recognised, places, loose, unknown = _candidates(rows, doubtful, by_key, by_operation)
+    failed = _narrow(recognised, places)
     if failed is not None and (doubtful := _behind_data(rows)):
-        known, places, loose, unknown = _candidates(rows, doubtful, by_key, by_operation)
-        failed = _narrow(known, places)
+        recognised, places, loose, unknown = _candidates(rows, doubtful, by_key, by_operation)
+        failed = _narrow(recognised, places)
     if failed is not None:
         why = (
             "the order of the recorded instructions is another: "
             f"`{rows[failed]}` at 0x{failed:x} has no place in it"
         )
         return Sequenced({}, {}, tuple(sorted(rows)), why)
-    among = dict(zip(known, places, strict=True))
+    among = dict(zip(recognised, places, strict=True))
     among.update({address: [] for address in loose})
     sure = _filled(among, rows, unknown, instructions)
     left = {a: p for a, p in among.items() if a not in sure}
@@ -241,8 +241,8 @@ def _behind_data(rows: Mapping[int, str]) -> set[int]:
     ordered = sorted(rows)
     return {
         address
-        for before, address in pairwise(ordered)
-        if is_data(rows[before]) and address - before == _LEAST_BYTES
+        for previous, address in pairwise(ordered)
+        if is_data(rows[previous]) and address - previous == _LEAST_BYTES
     }
 
 
@@ -253,7 +253,7 @@ def _candidates(
     by_operation: Mapping[str, list[int]],
 ) -> tuple[list[int], list[list[int]], list[int], list[int]]:
     """Addresses and where each can be; what may be anywhere; what is nowhere in the text."""
-    known: list[int] = []
+    recognised: list[int] = []
     places: list[list[int]] = []
     loose: list[int] = []
     unknown: list[int] = []
@@ -266,13 +266,13 @@ def _candidates(
             loose.append(address)
             continue
         # Operands that the linker filled in are spelt differently in the text.
-        found = by_key.get(text_key(rows[address])) or by_operation.get(operation(mnemonic))
-        if found is None:
+        indices = by_key.get(text_key(rows[address])) or by_operation.get(operation(mnemonic))
+        if indices is None:
             unknown.append(address)
         else:
-            known.append(address)
-            places.append(found)
-    return known, places, loose, unknown
+            recognised.append(address)
+            places.append(indices)
+    return recognised, places, loose, unknown
 
 
 def _filled(
@@ -291,17 +291,17 @@ def _filled(
     runs: dict[int, list[int]] = {}
     for address in sorted(among.keys() - sure.keys()):
         runs.setdefault(bisect_left(fixed, address), []).append(address)
-    found = dict(sure)
-    for after, run in runs.items():
-        if not 0 < after < len(fixed):
+    placed = dict(sure)
+    for position, run in runs.items():
+        if not 0 < position < len(fixed):
             continue
-        first, last = sure.get(fixed[after - 1]), sure.get(fixed[after])
+        first, last = sure.get(fixed[position - 1]), sure.get(fixed[position])
         if first is None or last is None or last - first - 1 != len(run):
             continue
         pairs = list(zip(run, range(first + 1, last), strict=True))
         if all(_may_be(a, i, among, rows, instructions) for a, i in pairs):
-            found.update(pairs)
-    return found
+            placed.update(pairs)
+    return placed
 
 
 def _may_be(
@@ -328,14 +328,14 @@ def _narrow(addresses: Sequence[int], places: list[list[int]]) -> int | None:
     """
     for i in range(1, len(places)):
         far = (addresses[i] - addresses[i - 1]) // _LEAST_BYTES
-        before = places[i - 1]
-        places[i] = [p for p in places[i] if _any_between(before, p - far, p - 1)]
+        neighbours = places[i - 1]
+        places[i] = [p for p in places[i] if _any_between(neighbours, p - far, p - 1)]
         if not places[i]:
             return addresses[i]
     for i in range(len(places) - 2, -1, -1):
         far = (addresses[i + 1] - addresses[i]) // _LEAST_BYTES
-        after = places[i + 1]
-        places[i] = [p for p in places[i] if _any_between(after, p + 1, p + far)]
+        neighbours = places[i + 1]
+        places[i] = [p for p in places[i] if _any_between(neighbours, p + 1, p + far)]
     return None
 
 

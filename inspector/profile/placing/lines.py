@@ -116,19 +116,19 @@ def code_of(report: KernelReport, program: Program) -> tuple[Function, ...]:
     kernels = [f for f in program.functions if f.is_kernel]
     kernels = kernels or [f for f in program.functions if f.instructions]
     if len(kernels) > 1:
-        wanted = {report.name, report.id.partition("::")[2].rpartition("@")[0]}
-        kernels = [f for f in kernels if f.name in wanted or f.symbol in wanted]
+        names = {report.name, report.id.partition("::")[2].rpartition("@")[0]}
+        kernels = [f for f in kernels if f.name in names or f.symbol in names]
     if len(kernels) != 1:
         return ()
     by_symbol = {f.symbol or f.name: f for f in program.functions}
-    found = {kernels[0].symbol or kernels[0].name: kernels[0]}
+    reached = {kernels[0].symbol or kernels[0].name: kernels[0]}
     work = list(kernels[0].calls)
     while work:
         name = work.pop()
-        if name in by_symbol and name not in found:
-            found[name] = by_symbol[name]
+        if name in by_symbol and name not in reached:
+            reached[name] = by_symbol[name]
             work.extend(by_symbol[name].calls)
-    return tuple(found.values())
+    return tuple(reached.values())
 
 
 def _text(report: KernelReport) -> tuple[Program | None, list[str]]:
@@ -167,11 +167,11 @@ def _addresses(
         except KinspectError as error:
             notes.append(f"no addresses from the code object: {error.message}")
             continue
-        found = addresses_of(functions, program)
-        if found is not None:
-            notes.extend(found.notes)
-            if found.at:
-                return found
+        address_map = addresses_of(functions, program)
+        if address_map is not None:
+            notes.extend(address_map.notes)
+            if address_map.at:
+                return address_map
     return None
 
 
@@ -222,28 +222,28 @@ class _Finder:
 
     def _by_address(self, places: Sequence[Place]) -> Mapping[Place, _Spot]:
         """Places of one code object of one process."""
-        known = self._addresses
-        if known is None or not known.at:
+        address_map = self._addresses
+        if address_map is None or not address_map.at:
             return self._by_order(places, "no code object of this kernel could be laid beside it")
-        told = [p for p in places if p.text and split(p.text)[0] not in PADDING]
-        other = sum(_contradicts(p, known) for p in told)
-        absent = sum(p.offset not in known.code for p in told)
-        if other > _MOST_WRONG * len(told) or 2 * absent > len(told) > 0:
+        spelt = [p for p in places if p.text and split(p.text)[0] not in PADDING]
+        wrong = sum(_contradicts(p, address_map) for p in spelt)
+        absent = sum(p.offset not in address_map.code for p in spelt)
+        if wrong > _MOST_WRONG * len(spelt) or 2 * absent > len(spelt) > 0:
             return self._by_order(
                 places,
-                f"the code object at hand is another build: {other + absent} of {len(told)} "
+                f"the code object at hand is another build: {wrong + absent} of {len(spelt)} "
                 "recorded instructions are not at their addresses in it",
             )
-        return {place: self._at(place, known) for place in places}
+        return {place: self._at(place, address_map) for place in places}
 
-    def _at(self, place: Place, known: AddressMap) -> _Spot:
+    def _at(self, place: Place, address_map: AddressMap) -> _Spot:
         assert place.offset is not None
-        instruction = known.at.get(place.offset)
+        instruction = address_map.at.get(place.offset)
         if instruction is not None:
-            if place.text and not _same(place.text, instruction):
+            if place.text and not _same_operation(place.text, instruction):
                 return _Lost(f"{instruction.mnemonic} is at this address", (instruction.line,))
             return instruction
-        if place.offset in known.code:
+        if place.offset in address_map.code:
             return _Lost("its instruction is not in the assembly")
         return _Lost("no instruction of this kernel is at this address")
 
@@ -252,15 +252,15 @@ class _Finder:
         note = f"{why}: recorded instructions were placed by their texts and order"
         if note not in self.notes:
             self.notes.append(note)
-        found = in_sequence(self._functions, rows)
-        if found.problem is not None:
-            self.notes.append(found.problem)
+        sequenced = in_sequence(self._functions, rows)
+        if sequenced.problem is not None:
+            self.notes.append(sequenced.problem)
         spots: dict[int, _Spot] = {
             address: _Lost("nothing decides between lines", _lines(among))
-            for address, among in found.open.items()
+            for address, among in sequenced.open.items()
         }
-        spots.update(found.at)
-        none = _Lost(found.problem or "its instruction is not in the assembly")
+        spots.update(sequenced.at)
+        none = _Lost(sequenced.problem or "its instruction is not in the assembly")
         return {
             place: self._by_comment(
                 place,
@@ -275,13 +275,13 @@ class _Finder:
     def _by_text(self, place: Place) -> _Spot:
         if not place.text:
             return _Lost("neither address nor instruction was recorded")
-        found = self._by_key.get(text_key(place.text), [])
-        if len(found) == 1:
-            return found[0]
-        if not found:
+        candidates = self._by_key.get(text_key(place.text), [])
+        if len(candidates) == 1:
+            return candidates[0]
+        if not candidates:
             return _Lost("its instruction is not in the assembly")
         return self._by_comment(
-            place, _Lost(f"{len(found)} lines have this instruction", _lines(found))
+            place, _Lost(f"{len(candidates)} lines have this instruction", _lines(candidates))
         )
 
     def _by_comment(self, place: Place, spot: _Spot) -> _Spot:
@@ -290,10 +290,10 @@ class _Finder:
         if isinstance(spot, Instruction) or at is None or len(spot.lines) < 2:
             return spot
         lines = set(spot.lines)
-        found = [i for i in self._code if i.line in lines and _stands_at(i.loc, at)]
-        if len(found) == 1:
-            return found[0]
-        return _Lost(spot.why, _lines(found)) if found else spot
+        candidates = [i for i in self._code if i.line in lines and _stands_at(i.loc, at)]
+        if len(candidates) == 1:
+            return candidates[0]
+        return _Lost(spot.why, _lines(candidates)) if candidates else spot
 
 
 def _stands_at(loc: SourceLoc | None, at: SourceLoc) -> bool:
@@ -301,12 +301,12 @@ def _stands_at(loc: SourceLoc | None, at: SourceLoc) -> bool:
     return loc is not None and loc.line == at.line and Path(loc.file).name == Path(at.file).name
 
 
-def _contradicts(place: Place, known: AddressMap) -> bool:
-    instruction = known.code.get(place.offset) if place.offset is not None else None
-    return instruction is not None and not _same(place.text or "", instruction)
+def _contradicts(place: Place, address_map: AddressMap) -> bool:
+    instruction = address_map.code.get(place.offset) if place.offset is not None else None
+    return instruction is not None and not _same_operation(place.text or "", instruction)
 
 
-def _same(text: str, instruction: Instruction) -> bool:
+def _same_operation(text: str, instruction: Instruction) -> bool:
     return is_data(text) or operation(split(text)[0]) == operation(instruction.mnemonic)
 
 
@@ -316,13 +316,13 @@ def _lines(instructions: Iterable[Instruction]) -> tuple[int, ...]:
 
 def _innermost(function: Function) -> dict[int, str]:
     """Line -> id of the innermost loop it stands in."""
-    found: dict[int, str] = {}
+    loop_of_line: dict[int, str] = {}
     for loop in sorted(function.loops, key=lambda item: item.depth):
         for block in loop.blocks:
             span = function.blocks[block]
             for instruction in function.instructions[span.start : span.stop]:
-                found[instruction.line] = loop.id
-    return found
+                loop_of_line[instruction.line] = loop.id
+    return loop_of_line
 
 
 def _unplaced(place: Place, spot: _Spot, total: LineSum) -> Unplaced:

@@ -97,7 +97,7 @@ def with_lines(report: KernelReport, lines: Sequence[MeasuredLine]) -> KernelRep
                         lines,
                         measure,
                         "own instructions, without those of nested loops"
-                        if any(other.parent == loop.id for other in report.loops)
+                        if any(inner.parent == loop.id for inner in report.loops)
                         else "",
                     )
                 ),
@@ -136,8 +136,8 @@ def amount(line: MeasuredLine, measure: Measure | None) -> int | None:
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if numbers else None
 
 
 def _share(part: int | None, total: int | None) -> float | None:
@@ -195,9 +195,9 @@ def beside(report: KernelReport) -> tuple[Beside, ...]:
     measure = measure_of(report.measured_lines)
     total = _sum(amount(line, measure) for line in report.measured_lines)
     static = _Static(report)
-    found = [_beside(line, measured, measure, total, static) for line in sorted(static.lines)]
-    found.sort(key=lambda b: (-(b.stall_cycles or 0), -(b.samples or 0), b.line))
-    return tuple(found)
+    rows = [_beside(line, measured, measure, total, static) for line in sorted(static.lines)]
+    rows.sort(key=lambda b: (-(b.stall_cycles or 0), -(b.samples or 0), b.line))
+    return tuple(rows)
 
 
 class _Static:
@@ -266,10 +266,10 @@ def _beside(
     )
 
 
-def _loop(cost: MeasuredLine | None, waits: Sequence[WaitOp], other: str | None) -> str | None:
+def _loop(cost: MeasuredLine | None, waits: Sequence[WaitOp], fallback: str | None) -> str | None:
     if cost is not None:
         return cost.loop
-    return waits[0].loop if waits else other
+    return waits[0].loop if waits else fallback
 
 
 def _awaited(line: int, measured: Mapping[int, MeasuredLine], static: _Static) -> Awaited:
@@ -292,10 +292,10 @@ def source_costs(report: KernelReport) -> tuple[SourceCost, ...]:
         if line.source is not None:
             at = line.source.in_user_code
             by_place.setdefault((at.file, at.line), []).append(line)
-    found = []
+    costs = []
     for (file, number), lines in by_place.items():
         pointed = dict.fromkeys(rule for line in lines for rule in rules.get(line.line, ()))
-        found.append(
+        costs.append(
             SourceCost(
                 file=file,
                 line=number,
@@ -308,5 +308,5 @@ def source_costs(report: KernelReport) -> tuple[SourceCost, ...]:
                 rules=tuple(pointed),
             )
         )
-    found.sort(key=lambda c: (-(c.stall_cycles or 0), -(c.samples or 0), c.file, c.line))
-    return tuple(found)
+    costs.sort(key=lambda c: (-(c.stall_cycles or 0), -(c.samples or 0), c.file, c.line))
+    return tuple(costs)

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from ...model import Instruction, MeasuredLine, SourceLoc
 from ...recording import Place, Samples, Traced
 
-_SHOWN = 3
+_MOST_LISTED = 3
 _CALL_SITE = " -> "  # between a position and where it was inlined into, as the SDK writes it
 _POSITION = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::\d+)?$")
 
@@ -94,14 +94,14 @@ def missing(unplaced: Sequence[Unplaced]) -> list[str]:
         f"{' and '.join(totals) or 'some hits'} at {len(lost)} places are on no line: "
         "they are missing in the figures of lines and loops"
     ]
-    for one in lost[:_SHOWN]:
-        at = f" at 0x{one.place.offset:x}" if one.place.offset is not None else ""
-        may_be = f" (lines {', '.join(map(str, one.lines[:8]))})" if one.lines else ""
-        notes.append(f"on no line: `{one.place.text or '?'}`{at}: {one.why}{may_be}")
+    for place in lost[:_MOST_LISTED]:
+        at = f" at 0x{place.place.offset:x}" if place.place.offset is not None else ""
+        may_be = f" (lines {', '.join(map(str, place.lines[:8]))})" if place.lines else ""
+        notes.append(f"on no line: `{place.place.text or '?'}`{at}: {place.why}{may_be}")
     return notes
 
 
 def position(comment: str | None) -> SourceLoc | None:
     """The innermost source position of a profiler's `file:line`."""
-    found = _POSITION.match(comment.split(_CALL_SITE)[0].strip()) if comment else None
-    return SourceLoc(found["file"], int(found["line"])) if found and int(found["line"]) else None
+    match = _POSITION.match(comment.split(_CALL_SITE)[0].strip()) if comment else None
+    return SourceLoc(match["file"], int(match["line"])) if match and int(match["line"]) else None

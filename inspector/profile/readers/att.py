@@ -47,7 +47,7 @@ _NO_WAVE = (
 
 def find(files: Sequence[Path]) -> list[Group]:
     """The traces among the files; code objects go with the first one."""
-    told = _told(files)
+    trace_folders = _trace_folders(files)
     traces: dict[Path, list[Path]] = {}
     objects: list[Path] = []
     raw: list[Path] = []
@@ -55,7 +55,7 @@ def find(files: Sequence[Path]) -> list[Group]:
         stats = _STATS.match(file.name)
         if stats is not None:
             traces.setdefault(file.parent / stats["trace"], []).append(file)
-        elif (folder := _trace_of(file, told)) is not None:
+        elif (folder := _trace_of(file, trace_folders)) is not None:
             traces.setdefault(folder, []).append(file)
         elif _OBJECT.match(file.name) and file.suffix in _OBJECT_SUFFIXES:
             objects.append(file)
@@ -63,7 +63,7 @@ def find(files: Sequence[Path]) -> list[Group]:
             raw.append(file)
         elif len(files) == 1 and _WAVE.match(file.name):
             traces.setdefault(file.parent, []).append(file)
-    groups = [Group(folder.name, tuple(found)) for folder, found in sorted(traces.items())] or (
+    groups = [Group(folder.name, tuple(members)) for folder, members in sorted(traces.items())] or (
         [Group("raw trace", ())] if raw else []
     )
     if not groups:
@@ -72,19 +72,19 @@ def find(files: Sequence[Path]) -> list[Group]:
     return [Group(first.name, (*first.files, *objects, *raw)), *groups[1:]]
 
 
-def _told(files: Sequence[Path]) -> set[Path]:
+def _trace_folders(files: Sequence[Path]) -> set[Path]:
     """Folders that are traces by what lies in them."""
-    found: dict[Path, set[str]] = {}
+    names_in: dict[Path, set[str]] = {}
     for file in files:
         if file.name in _TELLING:
-            found.setdefault(file.parent, set()).add(file.name)
+            names_in.setdefault(file.parent, set()).add(file.name)
     alone = len(files) == 1  # what the user names is meant
-    return {p for p, names in found.items() if "code.json" in names or len(names) > 1 or alone}
+    return {p for p, names in names_in.items() if "code.json" in names or len(names) > 1 or alone}
 
 
-def _trace_of(file: Path, told: set[Path]) -> Path | None:
+def _trace_of(file: Path, trace_folders: set[Path]) -> Path | None:
     folder = next((p for p in file.parents if _FOLDER.match(p.name)), None)
-    if folder is None and file.parent in told and _PART.match(file.name):
+    if folder is None and file.parent in trace_folders and _PART.match(file.name):
         return file.parent
     return folder
 
@@ -93,14 +93,14 @@ def read(group: Group, builder: Builder) -> None:
     """Reads one trace: what its waves did, instruction by instruction."""
     objects = [f for f in group.files if _OBJECT.match(f.name) and f.suffix in _OBJECT_SUFFIXES]
     raw = [f for f in group.files if f.suffix == _RAW]
-    rest = [f for f in group.files if f not in objects and f not in raw]
-    named = {f.name: f for f in rest}
-    where = next((f.parent for f in rest if not _STATS.match(f.name)), None)
-    path = where or (rest or raw or objects)[0]
+    traced_files = [f for f in group.files if f not in objects and f not in raw]
+    named = {f.name: f for f in traced_files}
+    where = next((f.parent for f in traced_files if not _STATS.match(f.name)), None)
+    path = where or (traced_files or raw or objects)[0]
     builder.begin(Part(group.name, str(path), FORMAT))
     for file in objects:
         _object(file, builder)
-    if not rest:
+    if not traced_files:
         if raw:
             builder.fail(
                 raw[0],
@@ -109,9 +109,9 @@ def read(group: Group, builder: Builder) -> None:
                 "--att-library-path says where it is)",
             )
         return
-    stats = next((f for f in rest if _STATS.match(f.name)), None)
+    stats = next((f for f in traced_files if _STATS.match(f.name)), None)
     names, rows = _rows(named.get("code.json"), stats, builder)
-    waves = sorted(f for f in rest if _WAVE.match(f.name))
+    waves = sorted(f for f in traced_files if _WAVE.match(f.name))
     if rows and not any(row.counted for row in rows):
         rows = _with(rows, sum_waves(waves, builder), builder)
     numbers = _NUMBERS.search(group.name)
@@ -157,9 +157,9 @@ def _rows(
     if code is not None:
         names, rows, whole = code_rows(code, builder)
     if stats is not None and not (whole and rows):
-        other, others = stats_rows(stats, builder)
-        if len(others) > len(rows):
-            return other, others
+        stats_names, stats_lines = stats_rows(stats, builder)
+        if len(stats_lines) > len(rows):
+            return stats_names, stats_lines
     if code is None and stats is None:
         builder.note("a thread trace without code.json and stats CSV: no line of it is known")
     return names, rows
@@ -179,21 +179,25 @@ def _with(rows: Sequence[CodeRow], sums: Sums, builder: Builder) -> Sequence[Cod
 def _shapes(
     rows: Sequence[CodeRow], kernel: str | None, builder: Builder
 ) -> dict[tuple[str | None, int | None], int]:
-    found: dict[tuple[str | None, int | None], int] = {}
+    shapes: dict[tuple[str | None, int | None], int] = {}
     for row in rows:
         name = row.kernel or kernel
-        if name is not None and (row.kernel, row.code_object) not in found:
+        if name is not None and (row.kernel, row.code_object) not in shapes:
             shape = KernelShape(name, code_object=row.code_object)
-            found[row.kernel, row.code_object] = builder.shape(shape)
-    return found
+            shapes[row.kernel, row.code_object] = builder.shape(shape)
+    return shapes
 
 
 def _processes(builder: Builder) -> dict[int | None, int | None]:
     """Code object -> its process. A trace names none; one that alone saved the code object does."""
-    found: dict[int | None, int | None] = {}
-    for one in builder.code_objects:
-        found[one.id] = one.process if found.get(one.id, one.process) == one.process else None
-    return found
+    processes: dict[int | None, int | None] = {}
+    for code_object in builder.code_objects:
+        processes[code_object.id] = (
+            code_object.process
+            if processes.get(code_object.id, code_object.process) == code_object.process
+            else None
+        )
+    return processes
 
 
 def _place(

@@ -22,7 +22,7 @@ _AGAIN = "trace again, or copy the folder again: the rest of it was read"
 _BEGIN = re.compile(rb'"begin"\s*:\s*(\d{1,18})(?!\d)')
 _HEAD = 1 << 12
 _INTEGERS = frozenset({int})
-_SOME = 3
+_FEW = 3
 _LONGEST_KEY = 10
 _MOST_BYTES = 1 << 26
 _FASTEST_MHZ = 1e5
@@ -54,7 +54,7 @@ def sum_waves(files: Sequence[Path], builder: Builder) -> Sums:
         except (DamagedError, OSError):
             damaged.append(file)
     if damaged:
-        names = ", ".join(f.name for f in damaged[:_SOME])
+        names = ", ".join(f.name for f in damaged[:_FEW])
         builder.fail(
             damaged[0].parent,
             f"{len(damaged)} of {len(files)} wave files are damaged or cut off ({names}): their "
@@ -66,8 +66,8 @@ def sum_waves(files: Sequence[Path], builder: Builder) -> Sums:
 
 def _begin(head: bytes) -> int | None:
     """When a wave began, which stands before its instructions: keys are in alphabetical order."""
-    found = _BEGIN.search(head)
-    return int(found[1]) if found else None
+    match = _BEGIN.search(head)
+    return int(match[1]) if match else None
 
 
 def _instructions(stream: JsonStream) -> Iterator[Any]:
@@ -229,8 +229,8 @@ def clock_mhz(path: Path | None, builder: Builder) -> float | None:
             ticks += whole[-1][1] - whole[0][1]
     if clocks <= 0 or ticks <= 0:
         return None
-    found = clocks / ticks * frequency / 1e6
-    return found if found < _FASTEST_MHZ else None
+    mhz = clocks / ticks * frequency / 1e6
+    return mhz if mhz < _FASTEST_MHZ else None
 
 
 def _load(path: Path, builder: Builder) -> Any:

@@ -39,7 +39,7 @@ def find(files: Sequence[Path]) -> list[Group]:
     folders: dict[Path, list[Path]] = {}
     for file in files:
         folders.setdefault(file.parent, []).append(file)
-    found = {}
+    workloads = {}
     for folder, inside in folders.items():
         names = {file.name for file in inside}
         tables = {
@@ -50,9 +50,9 @@ def find(files: Sequence[Path]) -> list[Group]:
         perf = {name for name in names if name == _MERGED or _PASS.match(name)}
         if (_ABOUT in names and tables) or perf & tables:
             ours = tables | perf | ({_ABOUT, "log.txt", *_ASIDE} & names)
-            found[folder] = tuple(file for file in inside if file.name in ours)
-    called = names_of((folder, "") for folder in found)
-    return [Group(called[folder, ""], inside) for folder, inside in found.items()]
+            workloads[folder] = tuple(file for file in inside if file.name in ours)
+    called = names_of((folder, "") for folder in workloads)
+    return [Group(called[folder, ""], inside) for folder, inside in workloads.items()]
 
 
 def read(group: Group, builder: Builder) -> None:
@@ -165,9 +165,9 @@ def _figure(text: str) -> float | None:
 def _read_tool(file: Path, builder: Builder) -> None:
     try:
         with file.open("rb") as stream:
-            found = _TOOL.search(stream.read(4096))
+            match = _TOOL.search(stream.read(4096))
     except OSError:
         return
-    if found:
-        builder.tool["name"] = found[1].decode().lower()
-        builder.tool["version"] = found[2].decode()
+    if match:
+        builder.tool["name"] = match[1].decode().lower()
+        builder.tool["version"] = match[2].decode()

@@ -127,9 +127,9 @@ def _agent(key: str, about: Mapping[str, Any]) -> Agent:
 
 def _object(text: object) -> dict[str, Any]:
     try:
-        found = json_value(text, "sys_info_extdata") if isinstance(text, str | bytes) else None
+        value = json_value(text, "sys_info_extdata") if isinstance(text, str | bytes) else None
     except KinspectError:
         return {}
-    if isinstance(found, list) and found:  # the rows of sysinfo.csv, of which there is one
-        found = found[0]
-    return found if isinstance(found, dict) else {}
+    if isinstance(value, list) and value:  # the rows of sysinfo.csv, of which there is one
+        value = value[0]
+    return value if isinstance(value, dict) else {}

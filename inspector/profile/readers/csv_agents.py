@@ -35,8 +35,8 @@ class Agents(Struct):
             return str(int(text)) if text.isdecimal() and len(text) < _LONGEST else text or None
         kind, index = named["kind"].lower(), int(named["index"])
         if kind != "agent":
-            same = sorted(node for node, what in self.nodes.items() if what == kind)
-            return str(same[index]) if index < len(same) else f"{kind.upper()} {index}"
+            nodes = sorted(node for node, node_kind in self.nodes.items() if node_kind == kind)
+            return str(nodes[index]) if index < len(nodes) else f"{kind.upper()} {index}"
         relative = self.logical.get(index, -1)
         if self.nodes.get(relative) == "gpu":
             if relative != index and self.nodes.get(index) == "gpu":
@@ -61,14 +61,14 @@ class Agents(Struct):
                 if node is None or about["type"] not in ("GPU", "CPU"):
                     table.damage(line, "no Node_Id and Agent_Type")
                     continue
-                made = agent(str(node), about)
-                before = builder.agents.setdefault(made.key, made)
-                if before != made:
+                added = agent(str(node), about)
+                first = builder.agents.setdefault(added.key, added)
+                if first != added:
                     builder.note(
-                        f"several machines have a device {made.key}: figures that depend on the "
-                        f"device use {before.product or before.arch or 'the first'}"
+                        f"several machines have a device {added.key}: figures that depend on the "
+                        f"device use {first.product or first.arch or 'the first'}"
                     )
-                self.nodes[node] = made.kind
+                self.nodes[node] = added.kind
                 if logical is not None:
                     self.logical[logical] = node
         table.report(builder)

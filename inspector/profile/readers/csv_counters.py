@@ -38,8 +38,8 @@ def number_of(value: str) -> float:
 
 def bare(name: str) -> str:
     """A counter's name without the number of its instance: `TCC_HIT` of `TCC_HIT[3]`."""
-    found = _CHANNEL.match(name)
-    return found[1] if found else name
+    match = _CHANNEL.match(name)
+    return match[1] if match else name
 
 
 class Counters(Struct):
@@ -51,15 +51,15 @@ class Counters(Struct):
 
     def number(self, name: str) -> int:
         """The number of a counter in the recording."""
-        found = self._numbers.get(name)
-        if found is None:
-            found = self._numbers[name] = self.builder.counter(name)
-        return found
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = self.builder.counter(name)
+        return number
 
     def extend(self, rows: Sequence[int], counters: Sequence[int], values: list[float]) -> None:
         """Adds values of dispatches; those of damaged rows and undefined ones are left out."""
         if not (isinstance(rows, range) or NONE not in rows) or not all(map(isfinite, values)):
-            kept = [
+            sound = [
                 item
                 for item in zip(rows, counters, values, strict=True)
                 if item[0] != NONE and isfinite(item[2])
@@ -67,9 +67,9 @@ class Counters(Struct):
             self.undefined += sum(
                 row != NONE and not isfinite(value) for row, value in zip(rows, values, strict=True)
             )
-            rows = [item[0] for item in kept]
-            counters = [item[1] for item in kept]
-            values = [item[2] for item in kept]
+            rows = [item[0] for item in sound]
+            counters = [item[1] for item in sound]
+            values = [item[2] for item in sound]
         table = self.builder.values
         table.dispatch.extend(rows)
         table.counter.extend(counters)
@@ -115,7 +115,7 @@ class LongReader(Struct):
         names, texts = block.column("counter"), block.column("value")
         if names is None or texts is None:
             return
-        known = {name: self.counters.number(bare(name)) for name in dict.fromkeys(names)}
+        numbers = {name: self.counters.number(bare(name)) for name in dict.fromkeys(names)}
         try:
             values = list(map(float, texts))
         except ValueError:
@@ -128,7 +128,7 @@ class LongReader(Struct):
                     if rows[at] != NONE:
                         self.sink.table.damage(block.lines[at], "the value is not a number")
                         rows[at] = NONE
-        self.counters.extend(rows, [known[name] for name in names], values)
+        self.counters.extend(rows, [numbers[name] for name in names], values)
 
     def _together(self, block: Block) -> list[int]:
         """The dispatch of each row; those that are new are added.
@@ -145,7 +145,7 @@ class LongReader(Struct):
         ends = [*compress(range(len(first)), first), len(first)][1:]
         parsed = self.sink.parse(block if len(ends) == len(first) else block.only(first))
         next_row = len(self.sink.builder.dispatches)
-        found: list[int] = []
+        dispatch_rows: list[int] = []
         fresh: list[int] = []
         own_of = compress(processes, first) if processes else repeat("")
         for at, (process, number) in enumerate(zip(own_of, parsed.number, strict=False)):
@@ -158,10 +158,10 @@ class LongReader(Struct):
                     next_row += 1
                     fresh.append(at)
                 own.put(number, row)
-            found.append(row)
-        self.sink.append(parsed if len(fresh) == len(found) else parsed.some(fresh))
+            dispatch_rows.append(row)
+        self.sink.append(parsed if len(fresh) == len(dispatch_rows) else parsed.some(fresh))
         counts = map(sub, ends, [0, *ends])
-        return list(chain.from_iterable(map(repeat, found, counts)))
+        return list(chain.from_iterable(map(repeat, dispatch_rows, counts)))
 
     def _one_by_one(self, block: Block) -> list[int]:
         """The same for blocks with damaged rows, which get `NONE`."""
@@ -210,10 +210,10 @@ class LongReader(Struct):
         return block.column("process") or block.column("guid") or ()
 
     def _index(self, process: str) -> RowIndex:
-        found = self._own.get(process)
-        if found is None:
-            found = self._own[process] = RowIndex()
-        return found
+        index = self._own.get(process)
+        if index is None:
+            index = self._own[process] = RowIndex()
+        return index
 
     def _traced_row(self, number: int, shape: int, start: int, end: int) -> int:
         """The row of the same dispatch in the kernel trace; times are `NONE` where unknown."""
@@ -237,8 +237,8 @@ class LongReader(Struct):
 
 def _alike(trace: KernelShape, counted: KernelShape) -> bool:
     return trace.name == counted.name and all(
-        one is None or other is None or one == other
-        for one, other in (
+        traced is None or recorded is None or traced == recorded
+        for traced, recorded in (
             (trace.process, counted.process),
             (trace.kernel_id, counted.kernel_id),
             (trace.agent, counted.agent),
@@ -267,11 +267,11 @@ class WideReader(Struct):
     def read(self) -> None:
         """Reads the whole table."""
         table = self.sink.table
-        others = table.others()
+        unknown = table.others()
         where = {name: at for at, name in reversed(list(enumerate(table.names)))}
-        for name in others:
+        for name in unknown:
             again = _AGAIN.match(name)
-            if again is not None and (again[1] in where or fold(again[1]) in _KNOWN):
+            if again is not None and (again[1] in where or fold(again[1]) in _KNOWN_COLUMNS):
                 continue  # pandas' mark for a column that several merged files have
             self._indices.setdefault(bare(name), []).append(where[name])
         if "xcc" in table.columns and "number" in table.columns:
@@ -306,7 +306,7 @@ class WideReader(Struct):
         """The row of each; those of one dispatch on several XCCs are one."""
         if self._rows is None:
             return self.sink.add(block)
-        found = []
+        dispatch_rows = []
         at = self.sink.table.columns["number"]
         for cells, line in zip(block.all_rows(), block.lines, strict=True):
             try:
@@ -320,8 +320,8 @@ class WideReader(Struct):
                 row = self.sink.one(cells, line)
                 if row != NONE and number != NONE:
                     self._rows.put(number, row)
-            found.append(row)
-        return found
+            dispatch_rows.append(row)
+        return dispatch_rows
 
     def _sums(
         self, block: Block, rows: Sequence[int], columns: list[tuple[str, ...]]
@@ -350,4 +350,4 @@ class WideReader(Struct):
         return values, held
 
 
-_KNOWN = SILENT.union(*FIELDS.values()) - {""}
+_KNOWN_COLUMNS = SILENT.union(*FIELDS.values()) - {""}

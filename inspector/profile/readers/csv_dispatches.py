@@ -93,15 +93,15 @@ class Sink(Struct):
     shapes: dict[int, KernelShape] = field(default_factory=dict)  # made so far, by number
     _fields: tuple[str, ...] = ()
     _cells: tuple[int, ...] = ()
-    _known: dict[tuple[str, ...], int] = field(default_factory=dict)
+    _shape_of_key: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._fields = tuple(name for name in _SHAPE if name in self.table.columns)
         self._cells = tuple(self.table.columns[name] for name in self._fields)
 
-    def want(self, *others: str) -> None:
+    def want(self, *columns: str) -> None:
         """Prepares the table to be read by `parse`, and these columns by themselves."""
-        self.table.want(("number", "queue", "start", "end", *others), self._fields)
+        self.table.want(("number", "queue", "start", "end", *columns), self._fields)
 
     def parse(self, block: Block) -> Parsed:
         """A block's dispatches by column.
@@ -109,14 +109,14 @@ class Sink(Struct):
         Raises:
             ValueError, OverflowError: a row is damaged, or without times: read them one by one.
         """
-        known = self._known
-        found = list(map(known.get, block.key_texts()))
-        if None in found:
+        shape_of_key = self._shape_of_key
+        numbers = list(map(shape_of_key.get, block.key_texts()))
+        if None in numbers:
             for at, key in enumerate(block.key_texts()):
-                if key not in known:
-                    known[key] = self.shape(block.row(at))
-            found = [known[key] for key in block.key_texts()]
-        shape = array("i", [one for one in found if one is not None])
+                if key not in shape_of_key:
+                    shape_of_key[key] = self.shape(block.row(at))
+            numbers = [shape_of_key[key] for key in block.key_texts()]
+        shape = array("i", [shape_number for shape_number in numbers if shape_number is not None])
         if NONE in shape:
             raise DamagedError
         number, queue, start, end = (
@@ -198,16 +198,16 @@ class Sink(Struct):
     def shape(self, row: list[str]) -> int:
         """The number of a row's shape; `NONE` if it makes no sense."""
         key = tuple([row[cell] for cell in self._cells])
-        found = self._known.get(key)
-        if found is None:
+        number = self._shape_of_key.get(key)
+        if number is None:
             try:
-                made = self._make(dict(zip(self._fields, key, strict=True)))
-                found = self.builder.shape(made)
-                self.shapes[found] = made
+                shape = self._make(dict(zip(self._fields, key, strict=True)))
+                number = self.builder.shape(shape)
+                self.shapes[number] = shape
             except (ValueError, OverflowError):
-                found = NONE
-            self._known[key] = found
-        return found
+                number = NONE
+            self._shape_of_key[key] = number
+        return number
 
     def _make(self, cells: dict[str, str]) -> KernelShape:
         name = cells["name"].strip()

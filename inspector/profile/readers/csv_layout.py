@@ -116,10 +116,10 @@ class Layout(Struct):
         if set(map(len, parts)) != {self._parts}:
             return None
         columns = list(zip(*parts, strict=True))
-        found: list[tuple[str, ...]] = []
+        groups: list[tuple[str, ...]] = []
         for step in self._steps:
             if isinstance(step, int):
-                found.append(columns[step])
+                groups.append(columns[step])
                 continue
             column = columns[step.part]
             if not step.cells:
@@ -138,16 +138,16 @@ class Layout(Struct):
                     return None
             elif step.trailing and set(pieces[-1]) != {""}:
                 return None
-            found.extend(pieces[pick] for pick in step.picks)
-        return found
+            groups.extend(pieces[pick] for pick in step.picks)
+        return groups
 
     def _whole(self, step: _Run, rests: tuple[str, ...]) -> bool:
         """Whether the uncut rests have as many cells as they should."""
-        known = self._rests.setdefault(step.part, set())
-        for text in set(rests) - known:
+        checked = self._rests.setdefault(step.part, set())
+        for text in set(rests) - checked:
             if text.count(",") != step.rest - 1 + step.trailing:
                 return False
             if step.trailing and not text.endswith(","):
                 return False
-            known.add(text)
+            checked.add(text)
         return True

@@ -44,13 +44,13 @@ def find(files: Sequence[Path]) -> list[Group]:
             end = next(end for end in _ENDS if file.name.lower().endswith(end))
             groups.setdefault((file.parent, file.name[: -len(end)]), []).append(file)
     names = names_of(groups)
-    return [Group(names[place], tuple(found)) for place, found in groups.items()]
+    return [Group(names[place], tuple(members)) for place, members in groups.items()]
 
 
 def read(group: Group, builder: Builder) -> None:
     """Reads the dispatches; where there are none, the summary."""
     kinds = [(file, _kind(file)) for file in group.files]
-    before = len(builder.dispatches)
+    former_count = len(builder.dispatches)
     for file, kind in kinds:
         if kind in ("v1", "v2", "headless"):
             builder.tool.setdefault("name", "rocprofv2" if kind == "v2" else "rocprof")
@@ -63,7 +63,7 @@ def read(group: Group, builder: Builder) -> None:
         elif kind == "empty":
             builder.note(f"{file.name}: empty file")
     for file, kind in kinds:
-        if kind == "stats" and len(builder.dispatches) == before:
+        if kind == "stats" and len(builder.dispatches) == former_count:
             builder.tool.setdefault("name", "rocprof")
             builder.begin(Part(group.name, str(file), STATISTICS))
             read_stats(Table.open(file), builder)
@@ -83,8 +83,8 @@ def read_wide(
     reader.read()
     table.report(builder)
     if reader.foreign:
-        shown = ", ".join(reader.foreign[:4]) + (", …" if len(reader.foreign) > 4 else "")
-        builder.note(f"{table.path.name}: unknown columns are left out: {shown}")
+        names = ", ".join(reader.foreign[:4]) + (", …" if len(reader.foreign) > 4 else "")
+        builder.note(f"{table.path.name}: unknown columns are left out: {names}")
     return bool(sink.rounded)
 
 
@@ -127,12 +127,12 @@ def _headless(cells: Sequence[str]) -> list[str]:
     if not all(cell.isdecimal() for cell in numbers) or cells[1].isdecimal() or not cells[1]:
         return []
     names = [*_LAUNCH, *registers, "sig", "obj"]
-    rest = len(cells) - len(names)
+    unnamed = len(cells) - len(names)
     for times in (_TIMES, _TIMES[:-1]):
         tail = cells[len(cells) - len(times) :]
-        if rest >= len(times) and _are_times(tail):
-            return [*names, *[""] * (rest - len(times)), *times]
-    return [*names, *[""] * rest]
+        if unnamed >= len(times) and _are_times(tail):
+            return [*names, *[""] * (unnamed - len(times)), *times]
+    return [*names, *[""] * unnamed]
 
 
 def _are_times(cells: Sequence[str]) -> bool:

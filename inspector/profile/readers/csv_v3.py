@@ -52,14 +52,14 @@ _RESULTS = re.compile(r"_?results\.(json|db)$|\.(json|db)$")
 
 def prefix_of(path: Path) -> str:
     """What stands before a file's kind in its name: the process id, or the name asked for."""
-    found = _SUFFIX.search(path.name)
-    return path.name[: found.start()] if found else path.stem
+    match = _SUFFIX.search(path.name)
+    return path.name[: match.start()] if match else path.stem
 
 
 def process_of(prefix: str) -> int | None:
     """The process id in a prefix."""
-    found = _PID.search(prefix)
-    return int(found[1]) if found else None
+    match = _PID.search(prefix)
+    return int(match[1]) if match else None
 
 
 def names_of(places: Iterable[tuple[Path, str]]) -> dict[tuple[Path, str], str]:
@@ -83,7 +83,7 @@ def find(files: Sequence[Path]) -> list[Group]:
         if file.suffix.lower() == ".csv" and _kind(file):
             groups.setdefault((file.parent, prefix_of(file)), []).append(file)
     names = names_of(groups)
-    return [Group(names[place], tuple(found)) for place, found in groups.items()]
+    return [Group(names[place], tuple(members)) for place, members in groups.items()]
 
 
 def read(group: Group, builder: Builder) -> None:
@@ -92,8 +92,8 @@ def read(group: Group, builder: Builder) -> None:
     for file in group.files:
         kinds.setdefault(_kind(file), []).append(file)
     for file in kinds.get("api", ()):
-        found = _SUFFIX.search(file.name)
-        builder.note(f"{found['kind'] if found else file.stem}: API trace, not read")
+        match = _SUFFIX.search(file.name)
+        builder.note(f"{match['kind'] if match else file.stem}: API trace, not read")
     for file in kinds.get("empty", ()):
         builder.note(f"{file.name}: {nothing_in(file)}")
     for file in kinds.get("copies", ()):
@@ -111,10 +111,10 @@ def read(group: Group, builder: Builder) -> None:
     if twin is not None:
         builder.note(f"{group.name}: the same process was read from {twin}; its CSV is not added")
         return
-    before = len(builder.dispatches)
+    former_count = len(builder.dispatches)
     if traces or counted:
         _Process(group, builder, agents).read(traces, counted)
-    for file in stats if len(builder.dispatches) == before else ():
+    for file in stats if len(builder.dispatches) == former_count else ():
         builder.begin(Part(group.name, str(file), STATISTICS))
         read_stats(Table.open(file), builder)
 
@@ -139,7 +139,7 @@ def read_copies(table: Table, builder: Builder) -> None:
 def read_stats(table: Table, builder: Builder) -> None:
     """Adds a table of kernels with calls and durations to the summary."""
     where = table.columns
-    needed = [where[name] for name in ("label", "calls", "total_ns")]
+    indices = [where[name] for name in ("label", "calls", "total_ns")]
     for block in table.blocks():
         for cells, line in zip(block.all_rows(), block.lines, strict=True):
 
@@ -149,12 +149,12 @@ def read_stats(table: Table, builder: Builder) -> None:
             if "domain" in where and cells[where["domain"]].strip() != _KERNELS:
                 continue  # a summary of all that was traced
             try:
-                calls, total = (integer(cells[at]) for at in needed[1:])
+                calls, total = (integer(cells[at]) for at in indices[1:])
                 mean = cells[where["mean_ns"]].strip() if "mean_ns" in where else ""
                 if calls is None or total is None:
                     raise ValueError
                 line_of = TopKernel(
-                    name=cells[needed[0]],
+                    name=cells[indices[0]],
                     calls=calls,
                     total_ns=total,
                     mean_ns=float(mean) if mean else None,
@@ -172,9 +172,9 @@ def _kind(file: Path) -> str:
     """Which of `_KINDS` a file is, "empty" for an empty one with a known name, or ""."""
     names = folded(file)
     if not names:
-        found = _SUFFIX.search(file.name)
-        return "empty" if found is not None and found["kind"] in _OURS else ""
-    return next((kind for kind, needed in _KINDS if needed <= names), "")
+        match = _SUFFIX.search(file.name)
+        return "empty" if match is not None and match["kind"] in _OURS else ""
+    return next((kind for kind, required in _KINDS if required <= names), "")
 
 
 def parts_of(folder: Path, prefix: str, builder: Builder) -> list[int]:
@@ -255,10 +255,10 @@ class _Process(Struct):
     def _say(self, sinks: Sequence[Sink]) -> None:
         note = self.builder.note
         for sink in sinks:
-            others = sink.table.others()
-            if others:
-                shown = ", ".join(others[:4]) + (", …" if len(others) > 4 else "")
-                note(f"{sink.table.path.name}: unknown columns are left out: {shown}")
+            unknown = sink.table.others()
+            if unknown:
+                listing = ", ".join(unknown[:4]) + (", …" if len(unknown) > 4 else "")
+                note(f"{sink.table.path.name}: unknown columns are left out: {listing}")
             if sink.rounded:
                 note(f"{sink.table.path.name}: timestamps are rounded, durations are unknown")
         for text in sorted(self.agents.ambiguous):
@@ -276,10 +276,10 @@ def _shared_process(trace: Path | None, counted: Path) -> int | None:
     if at is None or block is None or not block.row(0)[at].isdecimal():
         return None
     if trace is not None:
-        other = Table.open(trace)
-        seen = _kernels(other, next(other.blocks(), None))
+        trace_table = Table.open(trace)
+        traced = _kernels(trace_table, next(trace_table.blocks(), None))
         for number, kernel in _kernels(table, block).items():
-            if seen.get(number, kernel) != kernel:
+            if traced.get(number, kernel) != kernel:
                 return None
     return int(block.row(0)[at])
 

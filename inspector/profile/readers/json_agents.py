@@ -49,8 +49,8 @@ def _arch(about: Mapping[str, Any]) -> str | None:
     if version is None:
         return None
     # The kernel driver's way to write it: 90402 is gfx942, 90010 is gfx90a.
-    major, rest = divmod(version, 10_000)
-    minor, step = divmod(rest, 100)
+    major, minor_and_step = divmod(version, 10_000)
+    minor, step = divmod(minor_and_step, 100)
     return f"gfx{major}{minor:x}{step:x}"
 
 

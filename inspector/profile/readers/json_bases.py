@@ -61,15 +61,15 @@ class Base:
         connection.text_factory = self._text
         connection.set_progress_handler(self._is_late, _STEPS)
         with self._in_time():
-            found = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()
+            master = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()
         self.tables: tuple[str, ...] = tuple(
             str(table)
-            for table, kind, sql in found
+            for table, kind, sql in master
             if kind == "table" and _ORDINARY.match(str(sql))
         )
         self._known = frozenset(self.tables)
         self._computed = frozenset(
-            str(table) for table, kind, _ in found if kind in ("table", "view")
+            str(table) for table, kind, _ in master if kind in ("table", "view")
         ).difference(self._known)
 
     def columns(self, table: str) -> set[str]:
@@ -83,13 +83,13 @@ class Base:
         return {str(row[1]) for row in rows}
 
     def rows(
-        self, table: str, wanted: Sequence[str], where: Mapping[str, object] | None = None
+        self, table: str, names: Sequence[str], where: Mapping[str, object] | None = None
     ) -> Iterator[tuple[Any, ...]]:
         """Rows of a table in the order in which they were written.
 
         Args:
             table: its name; without such a table there are no rows.
-            wanted: columns; None stands in those that the table lacks.
+            names: columns; None stands in those that the table lacks.
             where: values that columns must have; those that the table lacks are not asked.
 
         Raises:
@@ -99,19 +99,22 @@ class Base:
         """
         if table in self._computed:
             raise sqlite3.DatabaseError(f"{table} is no table that stores rows")
-        there = self.columns(table)
-        if not there:
+        present = self.columns(table)
+        if not present:
             return
-        chosen = ", ".join(_cell(name) if name in there else "NULL" for name in wanted)
-        asked = {name: value for name, value in (where or {}).items() if name in there}
-        conditions = " AND ".join(f"{_quoted(name)} = ?" for name in asked)
+        chosen = ", ".join(_cell(name) if name in present else "NULL" for name in names)
+        conditions_on = {name: value for name, value in (where or {}).items() if name in present}
+        conditions = " AND ".join(f"{_quoted(name)} = ?" for name in conditions_on)
         # An index may give other rows than its table, and in another order.
         text = f"SELECT {chosen} FROM {_quoted(table)} NOT INDEXED"
         text += f" WHERE {conditions}" if conditions else ""
         if self._is_late():
             raise self._bounds.out_of_time()
         count = 0
-        with self._in_time(), closing(self._connection.execute(text, [*asked.values()])) as cursor:
+        with (
+            self._in_time(),
+            closing(self._connection.execute(text, [*conditions_on.values()])) as cursor,
+        ):
             for row in cursor:
                 count += 1
                 if count > self._most_rows:

@@ -39,9 +39,9 @@ class _Counted:
         Raises:
             LimitError: they are too many by now.
         """
-        found = self._inside.read1(size)
-        self._budget.take(len(found))
-        return found
+        data = self._inside.read1(size)
+        self._budget.take(len(data))
+        return data
 
     def seek(self, offset: int, /) -> int:
         """Goes to a byte."""
@@ -63,11 +63,11 @@ def open_plain(path: Path) -> Iterator[Source]:
 
 def head(path: Path, size: int) -> bytes:
     """The first bytes of a file, unpacked; empty where it cannot be read."""
-    found = b""
+    data = b""
     try:
         with open_plain(path) as file:
-            while len(found) < size and (part := file.read1(size - len(found))):
-                found += part
+            while len(data) < size and (part := file.read1(size - len(data))):
+                data += part
     except (OSError, EOFError, zlib.error, LimitError):
         pass
-    return found.removeprefix(b"\xef\xbb\xbf")
+    return data.removeprefix(b"\xef\xbb\xbf")

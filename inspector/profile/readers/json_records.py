@@ -195,7 +195,7 @@ class Metadata(msgspec.Struct):
 
 def top_kernels(summary: list[Domain]) -> list[TopKernel]:
     """The profiler's own statistics of kernels."""
-    found = []
+    kernels_of_summary = []
     for item in summary:
         kernels = item.stats.operations if item.stats else None
         if item.domain != "KERNEL_DISPATCH" or not isinstance(kernels, (dict, list)):
@@ -213,8 +213,10 @@ def top_kernels(summary: list[Domain]) -> list[TopKernel]:
             if top is not None and isinstance(name, str):
                 least = None if top.min is None else round(top.min)
                 most = None if top.max is None else round(top.max)
-                found.append(TopKernel(name, top.count, round(top.sum), top.mean, least, most))
-    return found
+                kernels_of_summary.append(
+                    TopKernel(name, top.count, round(top.sum), top.mean, least, most)
+                )
+    return kernels_of_summary
 
 
 def _statistics(about: object) -> Statistics | None:

@@ -39,7 +39,7 @@ class _Sum(Struct):
     method: Method
     count: int = 0
     issued: int = 0
-    told: int = 0  # how many say whether they were issued
+    with_issue: int = 0  # how many say whether they were issued
     lanes: int = 0
     masked: int = 0  # how many have an execution mask
     reasons: dict[str, int] = field(default_factory=dict)
@@ -79,23 +79,23 @@ class Places(Struct):
             text: the instruction.
             comment: its source line.
         """
-        known = None if text is None or (code_object or offset) else text
-        key = (shape, code_object, offset, method, known)
-        found = self._sums.get(key)
-        if found is None:
+        text_key = None if text is None or (code_object or offset) else text
+        key = (shape, code_object, offset, method, text_key)
+        total = self._sums.get(key)
+        if total is None:
             place = self._place(shape, code_object, offset, text, comment)
-            found = self._sums[key] = _Sum(place, method)
-        found.count += 1
+            total = self._sums[key] = _Sum(place, method)
+        total.count += 1
         if mask is not None:
-            found.masked += 1
-            found.lanes += mask.bit_count()
+            total.masked += 1
+            total.lanes += mask.bit_count()
         if issued is not None:
-            found.told += 1
+            total.with_issue += 1
             if issued:
-                found.issued += 1
+                total.issued += 1
             elif why is not None:
                 word = reason(why)
-                found.reasons[word] = found.reasons.get(word, 0) + 1
+                total.reasons[word] = total.reasons.get(word, 0) + 1
 
     def samples(self) -> Sequence[Samples]:
         """What was added up, most first."""
@@ -104,7 +104,7 @@ class Places(Struct):
                 place=item.place,
                 method=item.method,
                 count=item.count,
-                issued=item.issued if item.told else None,
+                issued=item.issued if item.with_issue else None,
                 reasons=dict(sorted(item.reasons.items(), key=lambda pair: -pair[1])),
                 lanes=item.lanes / item.masked if item.masked else None,
             )
@@ -131,10 +131,10 @@ class Places(Struct):
 
     def _containing(self, address: int) -> tuple[int | None, int | None]:
         """The code object loaded at an address, and where that is in its file."""
-        for found, shift in self.code_objects.values():
-            base, size = found.load_base, found.load_size
+        for code_object, shift in self.code_objects.values():
+            base, size = code_object.load_base, code_object.load_size
             if base is not None and size is not None and 0 <= address - base < size:
-                return found.id, address - base + shift
+                return code_object.id, address - base + shift
         return None, None
 
 
@@ -143,5 +143,5 @@ def shift(load_base: int, load_size: int, load_delta: int) -> int:
 
     `load_delta` is what the loader added to the file's addresses.
     """
-    found = load_base - load_delta
-    return found if load_delta > 0 and 0 <= found < max(load_size, 1) else 0
+    offset = load_base - load_delta
+    return offset if load_delta > 0 and 0 <= offset < max(load_size, 1) else 0

@@ -39,9 +39,9 @@ class _Sum(Struct):
 
 def find(files: Sequence[Path]) -> list[Group]:
     """Each file is a group: one method in one process."""
-    found = [file for file in files if file.suffix.lower() == ".csv" and folded(file) >= _COLUMNS]
-    names = names_of((file.parent, file.stem) for file in found)
-    return [Group(names[file.parent, file.stem], (file,)) for file in found]
+    sampled = [file for file in files if file.suffix.lower() == ".csv" and folded(file) >= _COLUMNS]
+    names = names_of((file.parent, file.stem) for file in sampled)
+    return [Group(names[file.parent, file.stem], (file,)) for file in sampled]
 
 
 def read(group: Group, builder: Builder) -> None:
@@ -62,15 +62,15 @@ def read(group: Group, builder: Builder) -> None:
             _add(table, block, shapes, sums)
         table.report(builder)
         method = _METHODS["issued" in table.columns]
-        for (shape, text, comment), one in sums.items():
+        for (shape, text, comment), total in sums.items():
             builder.samples.append(
                 Samples(
                     place=Place(shape, process, None, None, text or None, comment or None),
                     method=method,
-                    count=one.count,
-                    issued=one.issued if method == "stochastic" else None,
-                    reasons=dict(sorted(one.reasons.items(), key=lambda pair: -pair[1])),
-                    lanes=one.lanes / one.masked if one.masked else None,
+                    count=total.count,
+                    issued=total.issued if method == "stochastic" else None,
+                    reasons=dict(sorted(total.reasons.items(), key=lambda pair: -pair[1])),
+                    lanes=total.lanes / total.masked if total.masked else None,
                 )
             )
         if sums and not shapes:
@@ -97,16 +97,16 @@ def _add(table: Table, block: Block, shapes: dict[int, int], sums: dict[_Key, _S
                     table.damage(block.lines[at], "a mask or number is not a number")
             continue
         shape = None if dispatch is None else shapes.get(dispatch)
-        one = sums.setdefault((shape, text.strip(), comment.strip()), _Sum())
-        one.count += count
+        total = sums.setdefault((shape, text.strip(), comment.strip()), _Sum())
+        total.count += count
         if lanes is not None and lanes >= 0:
-            one.lanes += bin(lanes).count("1") * count
-            one.masked += count
+            total.lanes += bin(lanes).count("1") * count
+            total.masked += count
         if "issued" in where:
-            one.issued += went * count
+            total.issued += went * count
             if not went and why:
                 word = reason(why)
-                one.reasons[word] = one.reasons.get(word, 0) + count
+                total.reasons[word] = total.reasons.get(word, 0) + count
 
 
 def _shapes(file: Path, builder: Builder) -> dict[int, int]:

@@ -60,8 +60,8 @@ def read(group: Group, builder: Builder) -> None:
         try:
             tree = _decoded(path)
         except (msgspec.MsgspecError, RecursionError, ValueError, OSError, EOFError) as error:
-            said = " ".join(str(error).split())[:80] or type(error).__name__
-            builder.fail(path, f"{path.name}: damaged or cut off ({said})", _AGAIN)
+            reason = " ".join(str(error).split())[:80] or type(error).__name__
+            builder.fail(path, f"{path.name}: damaged or cut off ({reason})", _AGAIN)
             continue
         _add(path, tree, builder)
 
@@ -88,9 +88,9 @@ def _add(path: Path, tree: Any, builder: Builder) -> None:
         if calls is None or calls <= 0 or total is None:
             odd += 1
             continue
-        found = sums.setdefault((name, _device(metrics)), [0, 0.0])
-        found[0] += calls
-        found[1] += total
+        totals = sums.setdefault((name, _device(metrics)), [0, 0.0])
+        totals[0] += calls
+        totals[1] += total
         sampled += "num_samples" in metrics
     for (name, device), (count, total) in sums.items():
         top = TopKernel(name, int(count), round(total), total / count, agent=device)
@@ -119,10 +119,10 @@ def _kernels(roots: Sequence[Any], path: Path) -> Iterator[tuple[str, dict[str, 
         if not isinstance(name, str) or name.split(":")[0] == _OWN:
             continue
         children = node.get("children")
-        inner = [one for one in children if isinstance(one, dict)] if children else []
+        inner = [child for child in children if isinstance(child, dict)] if children else []
         if isinstance(metrics, dict) and name != _ROOT and _is_measured(metrics):
             yield name, metrics
-        stack += [(one, depth + 1) for one in reversed(inner)]
+        stack += [(child, depth + 1) for child in reversed(inner)]
 
 
 def _is_measured(metrics: dict[str, Any]) -> bool:

@@ -171,9 +171,9 @@ class _Process(Struct):
 
     def _code_objects(self) -> None:
         self.loaded = [
-            found
-            for found in self.stream.records(json_records.Loaded)
-            if found.code_object_id and found.load_size  # the first is an empty one
+            loaded
+            for loaded in self.stream.records(json_records.Loaded)
+            if loaded.code_object_id and loaded.load_size  # the first is an empty one
         ]
 
     def _symbols(self) -> None:
@@ -214,11 +214,11 @@ class _Process(Struct):
     def _dispatches(self) -> None:
         times = self.builder.dispatches
         for record in self.stream.records(json_records.Dispatch):
-            info = record.dispatch_info
-            row = self.rows.get(info.dispatch_id)
+            launch = record.dispatch_info
+            row = self.rows.get(launch.dispatch_id)
             start, end = record.start_timestamp or NONE, record.end_timestamp or NONE
             if row is None:
-                self._add(info, start, end, None)
+                self._add(launch, start, end, None)
             elif times.start[row] == NONE:  # its counters stood before it, without times
                 times.start[row], times.end[row] = start, end
 
@@ -275,54 +275,56 @@ class _Process(Struct):
             )
 
     def _add(
-        self, info: json_records.Info, start: int, end: int, more: json_records.Counted | None
+        self, launch: json_records.Info, start: int, end: int, counted: json_records.Counted | None
     ) -> int:
-        grid, group = info.grid_size, info.workgroup_size
+        grid, group = launch.grid_size, launch.workgroup_size
         key = (
-            info.kernel_id,
-            info.agent_id.handle,
+            launch.kernel_id,
+            launch.agent_id.handle,
             grid.x,
             grid.y,
             grid.z,
             group.x,
             group.y,
             group.z,
-            info.group_segment_size,
-            info.private_segment_size,
-            more.arch_vgpr_count if more else None,
+            launch.group_segment_size,
+            launch.private_segment_size,
+            counted.arch_vgpr_count if counted else None,
         )
         shape = self.shapes.get(key)
         if shape is None:
-            shape = self.shapes[key] = self.builder.shape(self._shape(info, more))
-        queue = info.queue_id.handle
+            shape = self.shapes[key] = self.builder.shape(self._shape(launch, counted))
+        queue = launch.queue_id.handle
         row = self.builder.dispatch(
             shape,
-            info.dispatch_id,
+            launch.dispatch_id,
             start,
             end,
             queue if queue <= LARGEST else None,  # it may be an address
             find_again=False,
         )
-        self.rows.put(info.dispatch_id, row)
+        self.rows.put(launch.dispatch_id, row)
         return row
 
-    def _shape(self, info: json_records.Info, more: json_records.Counted | None) -> KernelShape:
-        symbol = self.symbols.get(info.kernel_id) or json_records.Symbol(info.kernel_id)
-        grid, group = info.grid_size, info.workgroup_size
-        first = symbol if symbol.arch_vgpr_count is not None or more is None else more
-        handle = info.agent_id.handle
+    def _shape(
+        self, launch: json_records.Info, counted: json_records.Counted | None
+    ) -> KernelShape:
+        symbol = self.symbols.get(launch.kernel_id) or json_records.Symbol(launch.kernel_id)
+        grid, group = launch.grid_size, launch.workgroup_size
+        first = symbol if symbol.arch_vgpr_count is not None or counted is None else counted
+        handle = launch.agent_id.handle
         return KernelShape(
             name=symbol.name(),
             agent=self.agents.get(handle),
             process=self.process,
-            kernel_id=info.kernel_id,
+            kernel_id=launch.kernel_id,
             code_object=symbol.code_object_id or None,
             workgroup=(group.x, group.y, group.z),
             workgroup_size=group.x * group.y * group.z,
             grid=(grid.x, grid.y, grid.z),
             grid_size=grid.x * grid.y * grid.z,
-            lds_bytes=info.group_segment_size,
-            scratch_bytes=info.private_segment_size,
+            lds_bytes=launch.group_segment_size,
+            scratch_bytes=launch.private_segment_size,
             vgpr=first.arch_vgpr_count,
             accum_vgpr=first.accum_vgpr_count,
             sgpr=first.sgpr_count,
@@ -352,7 +354,9 @@ class _Process(Struct):
 
     def _finish(self) -> None:
         places = self._places()
-        self.builder.code_objects.extend(found for found, _ in places.code_objects.values())
+        self.builder.code_objects.extend(
+            code_object for code_object, _ in places.code_objects.values()
+        )
         self.builder.samples.extend(places.samples())
         if not self.shapes:
             self.builder.summary.extend(json_records.top_kernels(self.summary))
@@ -366,7 +370,7 @@ class _Process(Struct):
 
 def _snapshots(path: Path, names: list[object]) -> dict[int, str]:
     """Code objects saved beside the file, by id: a list by id, or pairs (schema of SDK 1.0)."""
-    found = {}
+    snapshots = {}
     for index, name in enumerate(names):
         number: object = index
         if isinstance(name, dict):
@@ -374,5 +378,5 @@ def _snapshots(path: Path, names: list[object]) -> dict[int, str]:
         if isinstance(number, int) and isinstance(name, str) and name:
             saved = path.parent / Path(name).name
             if saved.is_file():
-                found[number] = str(saved)
-    return found
+                snapshots[number] = str(saved)
+    return snapshots

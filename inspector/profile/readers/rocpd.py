@@ -210,11 +210,13 @@ class _Process(Struct):
             "product_name",
             "extdata",
         )
-        for number, kind, index, name, generic, product, more in self._rows("info_agent", *columns):
+        for number, kind, index, name, generic, product, extdata in self._rows(
+            "info_agent", *columns
+        ):
             key = str(number if index is None else index)
             self.agents[number] = key
             about = {"type": kind, "name": generic or name, "product_name": product}
-            described = _object(more)
+            described = _object(extdata)
             if described is None:
                 self.unreadable += 1
             about |= described or {}
@@ -226,9 +228,9 @@ class _Process(Struct):
         for number, pid, uri, low, size, delta in self._rows("info_code_object", *columns):
             low, size = whole(low), whole(size)
             moved = 0 if low is None or size is None else shift(low, size, whole(delta) or 0)
-            found = CodeObject(number, self._pid(pid), _text(uri) or None, low, size)
-            self.objects[number] = (found, moved)
-            self.builder.code_objects.append(found)
+            code_object = CodeObject(number, self._pid(pid), _text(uri) or None, low, size)
+            self.objects[number] = (code_object, moved)
+            self.builder.code_objects.append(code_object)
 
     def _symbols(self) -> None:
         columns = (
@@ -251,8 +253,8 @@ class _Process(Struct):
         )  # fmt: skip
         shapes: dict[tuple[Any, ...], int] = {}
         builder = self.builder
-        for event, number, start, end, track, *rest in self._rows("kernel_dispatch", *columns):
-            pid, agent, queue, *sizes = rest
+        for event, number, start, end, track, *launch in self._rows("kernel_dispatch", *columns):
+            pid, agent, queue, *sizes = launch
             if track in self.tracks:
                 pid, agent, queue = self.tracks[track]
             key = (pid, agent, *sizes)
@@ -323,10 +325,10 @@ class _Process(Struct):
         shape_of = self.builder.dispatches.shape
         for row in self._rows("pc_sampling", *columns):
             method, dispatch, code_object, offset, mask, issued, why, text, comment = row
-            found = self.numbers.get(dispatch) if isinstance(dispatch, int) else None
+            dispatch_row = self.numbers.get(dispatch) if isinstance(dispatch, int) else None
             places.add(
                 "host_trap" if method == "host_trap" or issued is None else "stochastic",
-                None if found is None else shape_of[found],
+                None if dispatch_row is None else shape_of[dispatch_row],
                 whole(code_object) or 0,
                 whole(offset) or 0,
                 mask=_mask(mask),
@@ -348,8 +350,8 @@ class _Process(Struct):
             self.builder.transfer(names.get(number, "copy"), last - first)
 
     def _pid(self, number: object) -> int | None:
-        found = whole(number)
-        return None if found is None else self.pids.get(found, found)
+        pid = whole(number)
+        return None if pid is None else self.pids.get(pid, pid)
 
 
 def _object(text: object) -> dict[str, Any] | None:
@@ -359,10 +361,10 @@ def _object(text: object) -> dict[str, Any] | None:
     if not isinstance(text, (str, bytes)):
         return None
     try:
-        found = json_value(text, "extdata")
+        value = json_value(text, "extdata")
     except KinspectError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _triple(axes: Sequence[int | None]) -> tuple[int, int, int] | None:

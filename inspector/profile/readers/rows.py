@@ -69,21 +69,21 @@ def integer(text: str) -> int | None:
         ValueError: it is none, or none of 64 bits.
     """
     try:
-        found = int(text)
+        number = int(text)
     except ValueError:
         text = text.strip()
         if not text:
             return None
         if text[:2].lower() == "0x":
-            found = int(text[:_LONGEST_NUMBER], 16)
+            number = int(text[:_LONGEST_NUMBER], 16)
         else:
             value = float(text)
             if value != value or value in (float("inf"), float("-inf")):
                 raise
-            found = round(value)
-    if not -_TOO_LARGE < found < _TOO_LARGE:
+            number = round(value)
+    if not -_TOO_LARGE < number < _TOO_LARGE:
         raise ValueError("no number of 64 bits")
-    return found
+    return number
 
 
 def instant(text: str) -> int | None:
@@ -134,14 +134,14 @@ class Block(Struct):
         cells = [self.table.columns[name] for name in self.table.key_names]
         return (tuple([row[cell] for cell in cells]) for row in self.rows)
 
-    def only(self, wanted: Sequence[bool]) -> Block:
+    def only(self, chosen: Sequence[bool]) -> Block:
         """Some of its rows."""
         return Block(
             self.table,
-            list(compress(self.lines, wanted)),
-            list(compress(self.texts, wanted)),
-            list(compress(self.rows, wanted)),
-            [tuple(compress(group, wanted)) for group in self.groups],
+            list(compress(self.lines, chosen)),
+            list(compress(self.texts, chosen)),
+            list(compress(self.rows, chosen)),
+            [tuple(compress(group, chosen)) for group in self.groups],
         )
 
     def row(self, at: int) -> list[str]:
@@ -280,7 +280,7 @@ class Table(Struct):
 
     def _texts(self) -> Iterator[str]:
         """The file by whole lines, some thousand at once; without the last line's end."""
-        rest = b""
+        unfinished = b""
         lost = False
         with self.path.open("rb") as file:
             while data := file.read(_BLOCK):
@@ -288,19 +288,19 @@ class Table(Struct):
                     data = data.replace(b"\0", b"")
                 cut = data.rfind(b"\n")
                 if cut < 0:
-                    rest += data
-                    if len(rest) > _LONGEST:
-                        rest, lost = b"", True
+                    unfinished += data
+                    if len(unfinished) > _LONGEST:
+                        unfinished, lost = b"", True
                     continue
-                text = (rest + data[:cut]).decode("utf-8", "replace")
-                rest = data[cut + 1 :]
+                text = (unfinished + data[:cut]).decode("utf-8", "replace")
+                unfinished = data[cut + 1 :]
                 if lost:  # the end of a line whose start was dropped
                     text = '"' + "\n".join(["", *text.split("\n")[1:]])
                     lost = False
                 yield text
-        if rest or lost:
+        if unfinished or lost:
             self.unfinished = True
-            yield '"' if lost else rest.decode("utf-8", "replace")
+            yield '"' if lost else unfinished.decode("utf-8", "replace")
 
     def _lay_out(self, text: str) -> None:
         """Finds how rows are quoted, by the first one."""
@@ -318,29 +318,29 @@ class Table(Struct):
         numbers: list[int] = []
         at = 0
         while at < len(lines):
-            here = at
+            start = at
             at += 1
-            if not lines[here].strip("\r \t"):
+            if not lines[start].strip("\r \t"):
                 continue
-            row = _parse(lines[here])
+            row = _parse(lines[start])
             if row is None:
-                row, used = self._joined(lines, here)
+                row, used = self._joined(lines, start)
                 at += used
             if row is not None and len(row) > len(self.names):
                 row = self._narrow(row)
             if row is not None and len(row) == len(self.names):
                 rows.append(row)
-                numbers.append(first + here)
+                numbers.append(first + start)
             elif row is None:
-                self.damage(first + here, "a quoted field is not closed", taken=False)
+                self.damage(first + start, "a quoted field is not closed", taken=False)
             else:
                 reason = f"{len(row):,} columns instead of {len(self.names):,}"
-                self.damage(first + here, reason, taken=False)
+                self.damage(first + start, reason, taken=False)
         return rows, numbers
 
-    def _joined(self, lines: list[str], here: int) -> tuple[list[str] | None, int]:
-        text = lines[here]
-        for used, line in enumerate(lines[here + 1 : here + 1 + _JOINED], start=1):
+    def _joined(self, lines: list[str], start: int) -> tuple[list[str] | None, int]:
+        text = lines[start]
+        for used, line in enumerate(lines[start + 1 : start + 1 + _JOINED], start=1):
             text += "\n" + line
             row = _parse(text)
             if row is not None:
@@ -367,13 +367,13 @@ def _behind_header(text: str) -> tuple[int, str | None]:
     0 lines if it is not in this text.
     """
     lines = 0
-    rest = text
+    remaining = text
     while True:
-        line, more, rest = rest.partition("\n")
+        line, newline, remaining = remaining.partition("\n")
         lines += 1
         if line.strip("\r \ufeff"):
-            return lines, rest if more and rest else None
-        if not more:
+            return lines, remaining if newline and remaining else None
+        if not newline:
             return 0, None
 
 

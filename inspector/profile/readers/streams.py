@@ -127,7 +127,7 @@ class JsonStream:
             return
         while True:
             yield self._key()
-            if not self._more(b"}"):
+            if not self._goes_on(b"}"):
                 return
 
     def fields(self) -> Iterator[str]:
@@ -153,7 +153,7 @@ class JsonStream:
             return
         while True:
             yield
-            if not self._more(b"]"):
+            if not self._goes_on(b"]"):
                 return
 
     def value(self, form: type[T] | Any = Any) -> Any:
@@ -168,8 +168,8 @@ class JsonStream:
         Raises:
             DamagedError: where it is no JSON.
         """
-        found = self._convert(self._take(), msgspec.json.Decoder(form), form)
-        return None if found is _ODD else found
+        value = self._convert(self._take(), msgspec.json.Decoder(form), form)
+        return None if value is _ODD else value
 
     def skip(self, depth: int = 0) -> None:
         """Passes over the value that comes next, whatever its size.
@@ -190,12 +190,12 @@ class JsonStream:
     @contextmanager
     def at(self, offset: int) -> Iterator[None]:
         """Goes back (or forth) to a value for a while."""
-        here = self.offset
+        origin = self.offset
         self._move(offset)
         try:
             yield
         finally:
-            self._move(here)
+            self._move(origin)
 
     # ------------------------------------------------------------------ records
 
@@ -219,12 +219,12 @@ class JsonStream:
             if batch is not None:
                 yield from batch
             else:
-                found = self._convert(self._take(), decoder, form)
-                if found is _ODD:
+                record = self._convert(self._take(), decoder, form)
+                if record is _ODD:
                     self.skipped += 1
                 else:
-                    yield found
-            if not self._more(b"]"):
+                    yield record
+            if not self._goes_on(b"]"):
                 return
 
     def _decode_batch(self, several: msgspec.json.Decoder[list[T]]) -> list[T] | None:
@@ -305,9 +305,9 @@ class JsonStream:
                     raise DamagedError(self.offset, "the text is no JSON") from None
                 scanner = _LENIENT
             else:
-                taken = self._buffer[self._pos : self._pos + length]
+                raw = self._buffer[self._pos : self._pos + length]
                 self._pos += length
-                return taken
+                return raw
 
     def _scalar(self) -> bytes:
         text = self._match(_SCALAR)
@@ -326,8 +326,8 @@ class JsonStream:
                 self._pos = match.end()
                 return match[0]
             ahead = len(self._buffer) - self._pos
-            more = ahead <= _LONGEST and self._fill(ahead + self._batch)
-            if not more and not (match and self._end):
+            filled = ahead <= _LONGEST and self._fill(ahead + self._batch)
+            if not filled and not (match and self._end):
                 raise self._damaged(self.offset, None)
 
     def _convert(self, text: bytes, decoder: msgspec.json.Decoder[Any], form: Any) -> Any:
@@ -337,8 +337,8 @@ class JsonStream:
             pass
         # What the fast decoder is strict about: NaN, control characters, text that is not UTF-8.
         try:
-            found = _LENIENT.decode(text.decode("utf-8", "replace"))
-            return text if form is msgspec.Raw else msgspec.convert(found, form, strict=False)
+            value = _LENIENT.decode(text.decode("utf-8", "replace"))
+            return text if form is msgspec.Raw else msgspec.convert(value, form, strict=False)
         except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
             return _ODD
 
@@ -360,13 +360,13 @@ class JsonStream:
             raise self._damaged(self.offset, None)
         self._pos += 1
 
-    def _more(self, last: bytes) -> bool:
+    def _goes_on(self, last: bytes) -> bool:
         """Whether another element follows, or this was the last."""
-        found = self.peek()
-        if found not in (b",", last) or not found:
+        mark = self.peek()
+        if mark not in (b",", last) or not mark:
             raise self._damaged(self.offset, None)
         self._pos += 1
-        return found == b","
+        return mark == b","
 
     def _damaged(self, offset: int, error: json.JSONDecodeError | None) -> DamagedError:
         if error is None:
@@ -374,8 +374,8 @@ class JsonStream:
             ended = ended or (self._end and self._buffer[self._pos : self._pos + 1] == b'"')
         else:
             # A decoder that ran out of text complains about its end, or about an open string.
-            rest = self._buffer[self._pos + error.pos :]
-            ended = self._end and ("Unterminated" in error.msg or bool(_CUT.fullmatch(rest)))
+            remaining = self._buffer[self._pos + error.pos :]
+            ended = self._end and ("Unterminated" in error.msg or bool(_CUT.fullmatch(remaining)))
         if self._trouble is not None and ended:
             return DamagedError(offset, self._trouble)
         if ended:
@@ -391,7 +391,7 @@ class JsonStream:
         """Reads on until `size` bytes lie ahead; whether any were added."""
         parts = [self._buffer[self._pos :]]
         have = len(parts[0])
-        before = have
+        former = have
         while have < size and not self._end:
             try:
                 part = self._file.read1(max(size - have, 1 << 16))
@@ -408,4 +408,4 @@ class JsonStream:
         self._base += self._pos
         self._pos = 0
         self._buffer = b"".join(parts)
-        return have > before
+        return have > former

@@ -65,7 +65,7 @@ def find(files: Sequence[Path]) -> list[Group]:
 def read(group: Group, builder: Builder) -> None:
     """Reads them; what lies behind damage is missing, and said to be."""
     for path in group.files:
-        before = len(builder.dispatches)
+        former_count = len(builder.dispatches)
         builder.begin(Part(group.name, str(path), FORMAT))
         if is_twin(path, path.with_suffix(".db"), builder):
             continue
@@ -75,7 +75,7 @@ def read(group: Group, builder: Builder) -> None:
                 trace.read()
         except OSError as error:
             builder.fail(path, f"{path.name}: cannot be read: {error}", "check the file")
-        if len(builder.dispatches) == before:
+        if len(builder.dispatches) == former_count:
             builder.note(
                 f"{path.name}: no kernels in this trace; PyTorch's profiler records them "
                 "with activities=[ProfilerActivity.CUDA] (also on ROCm)"
@@ -115,14 +115,14 @@ class _Trace(Struct):
             self.builder.tool.setdefault("name", "PyTorch profiler")
             fine = "rounded to ns" if self.fractions else "whole µs: short kernels are imprecise"
             self.builder.note(f"{self.path.name}: a PyTorch trace states times in µs; {fine}")
-        for count, what in (
+        for count, label in (
             (self.without, "kernels without times"),
             (self.stream.skipped, "events of no known form"),
         ):
             if count:
                 self.builder.fail(
                     self.path,
-                    f"{self.path.name}: {count:,} {what}, left out",
+                    f"{self.path.name}: {count:,} {label}, left out",
                     "if the file is as the profiler wrote it, report its version",
                 )
 
@@ -247,10 +247,10 @@ def _ns(text: bytes) -> int | None:
         value = Decimal(text[:_LONGEST_NUMBER].decode("ascii").strip().strip('"'))
         if not value.is_finite() or value.adjusted() > _MOST_DIGITS:
             return None
-        found = int((value * 1000).to_integral_value())
+        nanoseconds = int((value * 1000).to_integral_value())
     except (ArithmeticError, ValueError):
         return None
-    return found if abs(found) <= LARGEST // 2 else None
+    return nanoseconds if abs(nanoseconds) <= LARGEST // 2 else None
 
 
 def _whole(value: object) -> int | None:
@@ -273,7 +273,7 @@ def _triple(value: object) -> tuple[int, int, int] | None:
 
 def _object(text: msgspec.Raw) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}

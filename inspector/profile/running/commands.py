@@ -92,11 +92,11 @@ def plan(profiler: Profiler, wanted: Wanted, command: Sequence[str], run: Path) 
     Raises:
         KinspectError: this version cannot do what was asked.
     """
-    made: list[Pass] = []
-    for name, title, asked in _kinds(profiler, wanted):
-        folder = run / PASSES / f"{len(made):02d}-{name}"
+    passes: list[Pass] = []
+    for name, title, counters in _kinds(profiler, wanted):
+        folder = run / PASSES / f"{len(passes):02d}-{name}"
         notes: list[str] = []
-        words, environment, files = _words(profiler, wanted, name, asked, folder, notes)
+        words, environment, files = _words(profiler, wanted, name, counters, folder, notes)
         form = "json" if name == "pc-sampling" else "csv"
         # Thread traces have no process in their names, so that each process gets a folder.
         output = folder / "%pid%" if name == "att" else folder
@@ -113,10 +113,10 @@ def plan(profiler: Profiler, wanted: Wanted, command: Sequence[str], run: Path) 
             *command,
         )
         expects = _EXPECTS[name.rstrip("0123456789-")]
-        made.append(
-            Pass(name, title, folder, argv, asked, environment, files, tuple(notes), expects)
+        passes.append(
+            Pass(name, title, folder, argv, counters, environment, files, tuple(notes), expects)
         )
-    return tuple(made)
+    return tuple(passes)
 
 
 _EXPECTS: Mapping[str, tuple[str, ...]] = {
@@ -139,10 +139,10 @@ def _kinds(profiler: Profiler, wanted: Wanted) -> Iterator[tuple[str, str, tuple
         yield "pc-sampling", f"PC sampling ({wanted.sampling.method})", ()
 
 
-def _demand(profiler: Profiler, option: str, what: str, rocm: str) -> None:
+def _demand(profiler: Profiler, option: str, feature: str, rocm: str) -> None:
     if not profiler.has(option):
         raise KinspectError(
-            f"{profiler.describe()} has no {what}",
+            f"{profiler.describe()} has no {feature}",
             f"use {rocm} or newer, and name its rocprofv3 by --rocprof",
             exit_code=OURS,
         )
@@ -155,7 +155,7 @@ def _words(
     profiler: Profiler,
     wanted: Wanted,
     name: str,
-    asked: tuple[str, ...],
+    counters: tuple[str, ...],
     folder: Path,
     notes: list[str],
 ) -> _Words:
@@ -173,10 +173,10 @@ def _words(
     # Warm-ups are counted too, and left out by the report: it has all launches to choose from.
     chosen = _filters(profiler, wanted, None, notes)
     if profiler.has("--pmc"):
-        return ["--pmc", *asked, *chosen], {}, {}
+        return ["--pmc", *counters, *chosen], {}, {}
     # SDK 0.4 (ROCm 6.2) takes counters from a file alone, whose text form no version refuses.
     listing = folder / "counters.txt"
-    return ["-i", str(listing), *chosen], {}, {listing: f"pmc: {' '.join(asked)}\n"}
+    return ["-i", str(listing), *chosen], {}, {listing: f"pmc: {' '.join(counters)}\n"}
 
 
 def _filters(

@@ -53,15 +53,15 @@ def _rules() -> tuple[_Rule, ...]:
 def complaints(text: str) -> tuple[Complaint, ...]:
     """What is complained of in a program's or profiler's error output; of the fatal, the first."""
     text = _NO_FAILURE.sub("", text)
-    found: list[Complaint] = []
+    complained: list[Complaint] = []
     for rule in _rules():
         match = rule.pattern.search(text)
         if match is None:
             continue
-        known = rule.complaint
-        if known.fatal and any(other.fatal for other in found):
+        complaint = rule.complaint
+        if complaint.fatal and any(former.fatal for former in complained):
             continue  # what follows from the first
-        what = next((word for word in match.groupdict().values() if word), None)
-        message = f"{known.message}: {what}" if what else known.message
-        found.append(replace(known, message=message))
-    return tuple(found)
+        detail = next((word for word in match.groupdict().values() if word), None)
+        message = f"{complaint.message}: {detail}" if detail else complaint.message
+        complained.append(replace(complaint, message=message))
+    return tuple(complained)

@@ -16,9 +16,9 @@ def _legacy(
 ) -> tuple[Pass, ...]:
     """Passes of rocprof (v1): times, then one per pass of counters."""
 
-    def argv(folder: Path, asked: tuple[str, ...]) -> tuple[str, ...]:
+    def argv(folder: Path, arguments: tuple[str, ...]) -> tuple[str, ...]:
         results = str(folder / "results.csv")
-        return (str(profiler.path), *asked, "--timestamp", "on", "-o", results, *command)
+        return (str(profiler.path), *arguments, "--timestamp", "on", "-o", results, *command)
 
     return _each(profiler, wanted, run, argv, (), "results.csv")
 
@@ -28,8 +28,8 @@ def _second(
 ) -> tuple[Pass, ...]:
     """Passes of rocprofv2: a kernel trace, then one per pass of counters."""
 
-    def argv(folder: Path, asked: tuple[str, ...]) -> tuple[str, ...]:
-        return (str(profiler.path), *asked, "-d", str(folder), "-o", "results", *command)
+    def argv(folder: Path, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        return (str(profiler.path), *arguments, "-d", str(folder), "-o", "results", *command)
 
     return _each(profiler, wanted, run, argv, ("--kernel-trace",), ".csv")
 
@@ -53,12 +53,12 @@ def _each(
         expects: how the names of its files end.
     """
     _refuse_lines(profiler, wanted)
-    made = []
+    passes = []
     for number, names in enumerate(((), *wanted.counters)):
         name = f"counters-{number}" if names else "trace"
         folder = run / PASSES / f"{number:02d}-{name}"
         listing = folder / "counters.txt"
-        made.append(
+        passes.append(
             Pass(
                 name,
                 ", ".join(names) or "kernel trace",
@@ -70,7 +70,7 @@ def _each(
                 expects=(expects,),
             )
         )
-    return tuple(made)
+    return tuple(passes)
 
 
 def _compute(

@@ -149,8 +149,8 @@ def _text(path: Path) -> str:
 
 
 def _own_version(text: str) -> versions.Version | None:
-    found = re.search(r"[\"']version[\"']\s*:\s*[\"']v?(\d+(?:\.\d+)+)", text)
-    return versions.parse(found[1]) if found else None
+    match = re.search(r"[\"']version[\"']\s*:\s*[\"']v?(\d+(?:\.\d+)+)", text)
+    return versions.parse(match[1]) if match else None
 
 
 def _info_version(path: Path) -> versions.Version | None:
@@ -224,14 +224,14 @@ def arch_here(
     Raises:
         KinspectError: there are several kinds.
     """
-    found = dict.fromkeys(_archs_by_driver(topology))
-    if not found and profiler is not None:
-        found = dict.fromkeys(_archs_by_tool(profiler.root / "bin" / "rocm_agent_enumerator"))
-        found = found or dict.fromkeys(_archs_by_tool(profiler.root / "bin" / "rocminfo"))
-    if len(found) > 1:
-        kinds = ", ".join(found)
+    archs = dict.fromkeys(_archs_by_driver(topology))
+    if not archs and profiler is not None:
+        archs = dict.fromkeys(_archs_by_tool(profiler.root / "bin" / "rocm_agent_enumerator"))
+        archs = archs or dict.fromkeys(_archs_by_tool(profiler.root / "bin" / "rocminfo"))
+    if len(archs) > 1:
+        kinds = ", ".join(archs)
         raise KinspectError(f"GPUs of several kinds are here: {kinds}", "name one by --arch")
-    return next(iter(found), None)
+    return next(iter(archs), None)
 
 
 def _archs_by_driver(topology: Path) -> Iterator[str]:
@@ -240,8 +240,8 @@ def _archs_by_driver(topology: Path) -> Iterator[str]:
             text = node.read_text(encoding="ascii", errors="replace")
         except OSError:
             continue  # a node that a container hides
-        found = re.search(r"^gfx_target_version (\d+)$", text, re.MULTILINE)
-        number = int(found[1]) if found else 0
+        match = re.search(r"^gfx_target_version (\d+)$", text, re.MULTILINE)
+        number = int(match[1]) if match else 0
         if number:
             yield f"gfx{number // 10000}{number // 100 % 100:x}{number % 100:x}"
 

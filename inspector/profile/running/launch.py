@@ -123,25 +123,25 @@ def run(
             _end(process, mark, grace)
         code = process.returncode
     log = pump.finish()
-    told = bool(signals.received & _ENDING)
+    interrupted = bool(signals.received & _ENDING)
     status: How = "complete" if code == 0 else "killed" if code < 0 else "failed"
-    if told:
+    if interrupted:
         status = "killed"
     elif late:
         status = "timeout"
     exit_code = 128 - code if code < 0 else code
-    return Ending(exit_code, status, time.monotonic() - began, told, log)
+    return Ending(exit_code, status, time.monotonic() - began, interrupted, log)
 
 
 def marked(mark: str) -> Iterator[int]:
     """The processes that carry a mark and have not ended."""
-    wanted = f"{MARK}={mark}".encode()
+    entry_of_mark = f"{MARK}={mark}".encode()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         # Another user's process, or one that has just ended: neither is ours.
         with suppress(OSError):
-            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+            if entry_of_mark in (entry / "environ").read_bytes().split(b"\0"):
                 yield int(entry.name)
 
 
@@ -158,12 +158,12 @@ def _end(process: subprocess.Popen[bytes], mark: str, grace: float) -> None:
 
 
 def _tell(mark: str, number: signal.Signals) -> int:
-    found = 0
+    count = 0
     for pid in marked(mark):
         with suppress(ProcessLookupError):
             os.kill(pid, number)
-            found += 1
-    return found
+            count += 1
+    return count
 
 
 def _reads_terminal() -> bool:
@@ -201,14 +201,14 @@ class _Signals:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self._got) for number in _PASSED_ON}
+        handlers = {number: signal.signal(number, self._receive) for number in _PASSED_ON}
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
 
-    def _got(self, number: int, frame: FrameType | None) -> None:
+    def _receive(self, number: int, frame: FrameType | None) -> None:
         self.received.add(number)
         self._send(number)
 
@@ -274,9 +274,9 @@ class _Pump:
 
     def _keep(self, data: bytes) -> None:
         with suppress(OSError):  # who read it may have gone away; the program goes on
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(2, rest) :]
+            unwritten = memoryview(data)
+            while unwritten:
+                unwritten = unwritten[os.write(2, unwritten) :]
         room = max(_KEPT_HEAD - len(self._head), 0)
         self._head += data[:room]
         self._tail += data[room:]

@@ -14,10 +14,10 @@ from .manifest import Manifest, PassRecord
 def in_order(found: Recording, record: Manifest, run: Path) -> Recording:
     """Parts named after their passes, in their order; a pass that left nothing has an empty one."""
     by_pass: dict[str, list[int]] = {item.name: [] for item in record.passes}
-    others: list[int] = []
+    unowned: list[int] = []
     for number, part in enumerate(found.parts):
         owner = _owner(part, record, run)
-        (by_pass[owner] if owner is not None else others).append(number)
+        (by_pass[owner] if owner is not None else unowned).append(number)
     order: list[int] = []
     parts: list[Part] = []
     for item in record.passes:
@@ -30,8 +30,8 @@ def in_order(found: Recording, record: Manifest, run: Path) -> Recording:
         if not numbers and item.status not in ("waiting", "skipped"):
             order.append(-1)
             parts.append(_ended(Part(item.name, str(run / item.folder), "none"), item))
-    order += others
-    parts += [found.parts[number] for number in others]
+    order += unowned
+    parts += [found.parts[number] for number in unowned]
     place = {old: new for new, old in enumerate(order) if old >= 0}
     table = replace(
         found.dispatches, part=array("h", (place.get(n, n) for n in found.dispatches.part))
@@ -49,7 +49,7 @@ def _owner(part: Part, record: Manifest, run: Path) -> str | None:
 
 
 def _ended(part: Part, item: PassRecord) -> Part:
-    known = {"complete": "complete", "failed": "failed", "timeout": "timeout"}
+    statuses = {"complete": "complete", "failed": "failed", "timeout": "timeout"}
     # One that still runs by its manifest was ended together with kinspect.
-    status = known.get(item.status, "killed")
+    status = statuses.get(item.status, "killed")
     return replace(part, counters=item.counters, exit_code=item.exit_code, status=status)

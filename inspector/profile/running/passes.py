@@ -31,14 +31,14 @@ class Hardware(Struct, frozen=True):
 
     def excess(self, names: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Blocks that are asked for too much at once: how much, and their limit."""
-        asked: dict[str, set[str]] = {}
+        operands_of: dict[str, set[str]] = {}
         for name in names:
             for operand in self.operands(name):
                 block = self.block(operand)
                 if block is not None:
-                    asked.setdefault(block, set()).add(operand)
+                    operands_of.setdefault(block, set()).add(operand)
         over = {}
-        for block, operands in asked.items():
+        for block, operands in operands_of.items():
             most = self.limit(block)
             if most is not None and len(operands) > most:
                 over[block] = (len(operands), most)
@@ -84,22 +84,22 @@ def split(
             passes.append(best)
         best.update(dict.fromkeys(group.counters))
     if clock is not None:
-        for made in passes:
-            if not hardware.excess([*made, clock]):
-                made[clock] = None
-    return tuple(tuple(made) for made in passes)
+        for pass_counters in passes:
+            if not hardware.excess([*pass_counters, clock]):
+                pass_counters[clock] = None
+    return tuple(tuple(pass_counters) for pass_counters in passes)
 
 
 def _refuse(group: Group, hardware: Hardware) -> None:
     over = hardware.excess(group.counters)
     if not over:
         return
-    block, (asked, most) = min(over.items())
+    block, (count, most) = min(over.items())
     if len(group.counters) == 1:
-        what = f"{group.counters[0]} takes {asked} counters of {block}"
+        demand = f"{group.counters[0]} takes {count} counters of {block}"
     else:
-        what = f"{', '.join(group.counters)} ({group.name}) take {asked} counters of {block}"
+        demand = f"{', '.join(group.counters)} ({group.name}) take {count} counters of {block}"
     raise KinspectError(
-        f"{what} in one pass, and the hardware has {most}",
+        f"{demand} in one pass, and the hardware has {most}",
         "ask for its operands one by one, by --counters",
     )

@@ -23,16 +23,16 @@ def returned(folder: Path, asked: Sequence[str]) -> tuple[str, ...]:
     """
     if not asked:
         return ()
-    seen: set[str] = set()
+    recorded: set[str] = set()
     for path in sorted(folder.rglob("*counter_collection.csv")):
         rows = _rows(path)
         header = next(rows, [])
         if "Counter_Name" not in header:
             continue
         column = header.index("Counter_Name")
-        seen.update(row[column] for row in rows if len(row) > column)
-    bare = {_bare(name) for name in seen}
-    return tuple(name for name in asked if _bare(name) not in bare) if seen else ()
+        recorded.update(row[column] for row in rows if len(row) > column)
+    bare = {_bare(name) for name in recorded}
+    return tuple(name for name in asked if _bare(name) not in bare) if recorded else ()
 
 
 def dispatched(folder: Path) -> bool:

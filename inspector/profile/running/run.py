@@ -84,8 +84,8 @@ def check_command(command: Sequence[str], environment: Mapping[str, str] | None 
     hint = "name a program, as you would without kinspect"
     if name.endswith(".py"):
         hint = f"did you mean `kinspect profile -- python {' '.join(command)}`?"
-    there = os.sep in name and os.path.exists(name)
-    if there:
+    exists = os.sep in name and os.path.exists(name)
+    if exists:
         raise KinspectError(f"{name}: cannot be executed", hint, exit_code=NOT_RUNNABLE)
     raise KinspectError(f"{name}: command not found", hint, exit_code=NOT_FOUND)
 
@@ -103,11 +103,11 @@ def prepare(request: Request, *, dry: bool = False) -> Prepared:
     profiler = find.find(request.command, request.tool, request.rocprof)
     arch = _arch(request, profiler)
     notes: list[str] = []
-    asked: tuple[tuple[str, ...], ...] = ()
+    counters_of_passes: tuple[tuple[str, ...], ...] = ()
     if request.counters:
         assert arch is not None
         groups = sets.groups(sets.parse(request.counters), arch)
-        asked = passes.split(groups, passes.of_arch(arch), sets.clock(arch))
+        counters_of_passes = passes.split(groups, passes.of_arch(arch), sets.clock(arch))
     att = None
     if request.att:
         att = request.att_options
@@ -123,7 +123,7 @@ def prepare(request: Request, *, dry: bool = False) -> Prepared:
         sampling = versions.sampling(arch, request.sampling_method, request.sampling_interval)
     if profiler.tool != "rocprofv3" and request.tool is None and request.rocprof is None:
         notes.append(f"no rocprofv3 found; using {profiler.describe()}")
-    wanted = Wanted(asked, att, sampling, request.kernel, request.skip_warmup)
+    wanted = Wanted(counters_of_passes, att, sampling, request.kernel, request.skip_warmup)
     prepared = Prepared(request, profiler, arch, wanted, tuple(notes))
     lay_out(prepared, Path())  # refuses what this profiler cannot do
     return prepared
@@ -132,31 +132,31 @@ def prepare(request: Request, *, dry: bool = False) -> Prepared:
 def lay_out(prepared: Prepared, run: Path) -> Plan:
     """The passes of a run in a folder, which need not exist."""
     request, profiler = prepared.request, prepared.profiler
-    made = PLANNERS[profiler.tool](profiler, prepared.wanted, request.command, run)
-    notes = (*prepared.notes, *dict.fromkeys(note for item in made for note in item.notes))
+    laid_out = PLANNERS[profiler.tool](profiler, prepared.wanted, request.command, run)
+    notes = (*prepared.notes, *dict.fromkeys(note for item in laid_out for note in item.notes))
     added = _environment(request, run)
-    made = tuple(replace(item, environment={**added, **item.environment}) for item in made)
-    return Plan(request, profiler, prepared.arch, run, made, notes)
+    laid_out = tuple(replace(item, environment={**added, **item.environment}) for item in laid_out)
+    return Plan(request, profiler, prepared.arch, run, laid_out, notes)
 
 
 def _arch(request: Request, profiler: find.Profiler) -> str | None:
     if request.arch is not None:
         machines.load(request.arch)  # a wrong name is refused before anything runs
         return base_arch(request.arch)
-    needed = bool(request.counters) or request.sampling
+    is_needed = bool(request.counters) or request.sampling
     try:
-        found = find.arch_here(profiler)
+        arch = find.arch_here(profiler)
     except KinspectError:
-        if needed:
+        if is_needed:
             raise
         return None
-    if found is None and needed:
-        what = "--counters" if request.counters else "--pc-sampling"
+    if arch is None and is_needed:
+        option = "--counters" if request.counters else "--pc-sampling"
         raise KinspectError(
-            f"{what}: no GPU found that says what it is",
+            f"{option}: no GPU found that says what it is",
             "name it by --arch, such as --arch gfx942 (`rocminfo` lists it)",
         )
-    return found
+    return arch
 
 
 def _environment(request: Request, run: Path) -> dict[str, str]:
@@ -204,17 +204,17 @@ def execute(plan: Plan, say: Say, options: Mapping[str, object] | None = None) -
     input_at = launch.input_position()
     stop: str | None = None
     for number, item in enumerate(plan.passes):
-        before = record.passes[number]
+        former = record.passes[number]
         if stop is not None:
-            record = record.with_pass(replace(before, status="skipped", notes=(stop,)))
+            record = record.with_pass(replace(former, status="skipped", notes=(stop,)))
             continue
         say(f"pass {number + 1} of {len(plan.passes)}: {item.title}")
-        record = record.with_pass(replace(before, status="running"))
+        record = record.with_pass(replace(former, status="running"))
         manifest.write(record, plan.run)
-        after, stop = _one(plan, item, before, first=number == 0, input_at=input_at)
-        for message, hint in after.errors:
+        outcome, stop = _run_pass(plan, item, former, first=number == 0, input_at=input_at)
+        for message, hint in outcome.errors:
             say(f"pass {number + 1} ({item.name}): {message}; {hint}")
-        record = record.with_pass(after)
+        record = record.with_pass(outcome)
         manifest.write(record, plan.run)
     left = [item.name for item in record.passes if item.status == "skipped"]
     if left:
@@ -237,8 +237,8 @@ def exit_code(records: Iterable[PassRecord]) -> int:
     return own
 
 
-def _one(
-    plan: Plan, item: Pass, before: PassRecord, *, first: bool, input_at: int | None
+def _run_pass(
+    plan: Plan, item: Pass, former: PassRecord, *, first: bool, input_at: int | None
 ) -> tuple[PassRecord, str | None]:
     """Runs one pass; and why the following ones must not run, if so."""
     item.folder.mkdir(parents=True, exist_ok=True)
@@ -251,67 +251,69 @@ def _one(
     except OSError as error:
         reason = error.strerror or str(error)
         trouble = (f"{item.argv[0]} cannot be run ({reason})", "name another by --rocprof")
-        return replace(before, status="failed", errors=(trouble,)), "the profiler cannot be run"
-    said = complaints(ending.log)
+        return replace(former, status="failed", errors=(trouble,)), "the profiler cannot be run"
+    complained = complaints(ending.log)
     files = tuple(
         str(path.relative_to(plan.run)) for path in sorted(item.folder.rglob("*")) if path.is_file()
     )
-    after = replace(
-        before,
+    outcome = replace(
+        former,
         status=ending.status,
         exit_code=ending.exit_code,
         seconds=round(ending.seconds, 3),
         files=files,
     )
-    after, stop = _judged(after, item, ending, said, first)
+    outcome, stop = _judged(outcome, item, ending, complained, first)
     if ending.status == "timeout":
         text = f"took longer than {timeout:g} s and was ended"
-        after = _with_error(after, text, "what it had written is kept; raise --timeout for all")
-    return after, stop
+        outcome = _with_error(outcome, text, "what it had written is kept; raise --timeout for all")
+    return outcome, stop
 
 
 def _judged(
-    after: PassRecord,
+    outcome: PassRecord,
     item: Pass,
     ending: launch.Ending,
-    said: Sequence[Complaint],
+    complained: Sequence[Complaint],
     first: bool,
 ) -> tuple[PassRecord, str | None]:
     """What is to be said of a pass that has ended."""
-    fatal = next((one for one in said if one.fatal), None)
-    for one in said:
-        if not one.fatal:
-            after = replace(after, notes=(*after.notes, f"{one.message}; {one.hint}"))
+    fatal = next((complaint for complaint in complained if complaint.fatal), None)
+    for complaint in complained:
+        if not complaint.fatal:
+            outcome = replace(
+                outcome, notes=(*outcome.notes, f"{complaint.message}; {complaint.hint}")
+            )
     if ending.interrupted:
-        return _with_error(after, "interrupted", "what it had written is kept"), "interrupted"
+        return _with_error(outcome, "interrupted", "what it had written is kept"), "interrupted"
     if ending.status in ("failed", "killed"):
         if fatal is not None:
-            after = _with_error(after, fatal.message, fatal.hint)
+            outcome = _with_error(outcome, fatal.message, fatal.hint)
             if fatal.profilers:
                 # Not the program's failure: its exit code says nothing of the program.
-                after = replace(after, status="failed", exit_code=None)
+                outcome = replace(outcome, status="failed", exit_code=None)
         else:
             how = f"ended with status {ending.exit_code}"
-            after = _with_error(after, how, "its own output says why")
-        return after, "the first pass failed" if first else None
+            outcome = _with_error(outcome, how, "its own output says why")
+        return outcome, "the first pass failed" if first else None
     if ending.status == "timeout":
-        return after, None
+        return outcome, None
     missing = returned(item.folder, item.counters)
-    after = replace(after, missing=missing)
+    outcome = replace(outcome, missing=missing)
     if missing:
-        after = _with_error(
-            after,
+        outcome = _with_error(
+            outcome,
             f"the profiler returned nothing for {', '.join(missing)}",
             "this GPU may not have them: `rocprofv3 -L` lists what it has",
         )
     rows = item.name in ("att", "pc-sampling", "compute") or dispatched(item.folder)
-    if not rows or not any(name.endswith(item.expects) for name in after.files):
+    if not rows or not any(name.endswith(item.expects) for name in outcome.files):
         why = fatal.message if fatal is not None else _LIKELY[item.name.partition("-")[0]]
         hint = fatal.hint if fatal is not None else _HINT
-        return _with_error(after, f"0 dispatches recorded: {why}", hint), (
+        return _with_error(outcome, f"0 dispatches recorded: {why}", hint), (
             "nothing to measure" if first else None
         )
-    return after, None
+    return outcome, None
 
 
 _HINT = "check with `AMD_LOG_LEVEL=3` that it launches kernels on an AMD GPU"
@@ -346,14 +348,14 @@ def run_recording(run: Path, progress: reading.Progress | None = None) -> Record
     record = manifest.read(run)
     folder = run / PASSES
     try:
-        found = reading.read(folder, progress)
+        recording = reading.read(folder, progress)
     except KinspectError as error:
         # Nothing was recorded at all: what the passes complained of is what there is to say.
         empty = Builder(folder)
         if not any(item.errors for item in record.passes):
             empty.fail(folder, error.message, error.hint)
-        found = empty.finish()
-    found = in_order(found, record, run)
+        recording = empty.finish()
+    recording = in_order(recording, record, run)
     tool = {
         "name": record.tool,
         **({"version": record.tool_version} if record.tool_version else {}),
@@ -367,10 +369,10 @@ def run_recording(run: Path, progress: reading.Progress | None = None) -> Record
     if record.ended is None:
         notes.append("the run was ended before its end: what had been written is shown")
     return replace(
-        found,
+        recording,
         path=str(run),
-        tool={**found.tool, **tool},
+        tool={**recording.tool, **tool},
         command=record.command,
-        notes=(*found.notes, *notes),
-        errors=(*errors, *found.errors),
+        notes=(*recording.notes, *notes),
+        errors=(*errors, *recording.errors),
     )

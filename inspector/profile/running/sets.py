@@ -56,37 +56,41 @@ def groups(words: Sequence[str], arch: str) -> tuple[Group, ...]:
     Raises:
         KinspectError: a word is neither, or a set has nothing on this target.
     """
-    found: dict[frozenset[str], Group] = {}
+    by_counters: dict[frozenset[str], Group] = {}
     for word in words:
         row = _tables()["sets"].get(word)
         for group in _of_set(word, row, arch) if row else (_of_name(word, arch),):
-            found.setdefault(frozenset(group.counters), group)
+            by_counters.setdefault(frozenset(group.counters), group)
     # A group whose counters all stand in another one asks for nothing new.
-    return tuple(group for key, group in found.items() if not any(key < other for other in found))
+    return tuple(
+        group
+        for key, group in by_counters.items()
+        if not any(key < shorter for shorter in by_counters)
+    )
 
 
 def _of_set(name: str, row: Mapping[str, Any], arch: str) -> list[Group]:
-    known = counters.known(arch)
+    existing = counters.known(arch)
     ticking = clock(arch)
-    made = []
+    chosen_groups = []
     for text in row["groups"]:
         chosen: list[str] | None = []
         for item in str(text).split():
             options = item.removesuffix("?").split("|")
-            counter = next((option for option in options if option in known), None)
+            counter = next((option for option in options if option in existing), None)
             if counter is None and not item.endswith("?"):
                 chosen = None
                 break
             if counter is not None and chosen is not None:
                 chosen.append(counter)
         if chosen:
-            made.append(Group(name, (*chosen, *([ticking] if ticking else []))))
-    if not made:
+            chosen_groups.append(Group(name, (*chosen, *([ticking] if ticking else []))))
+    if not chosen_groups:
         raise KinspectError(
             f"--counters {name}: none of its counters are known on {arch}",
             "name counters of your own (rocprofv3 -L lists them)",
         )
-    return made
+    return chosen_groups
 
 
 def _of_name(name: str, arch: str) -> Group:

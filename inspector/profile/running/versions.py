@@ -36,8 +36,8 @@ def _tables() -> Mapping[str, Any]:
 
 def parse(text: str) -> Version | None:
     """The first version number in a text: `(1, 3, 0)` of "version: 1.3.0"; None without one."""
-    found = re.search(r"\d+(?:\.\d+)+", text)
-    return tuple(int(part) for part in found[0].split(".")) if found else None
+    match = re.search(r"\d+(?:\.\d+)+", text)
+    return tuple(int(part) for part in match[0].split(".")) if match else None
 
 
 def show(version: Version | None) -> str:
@@ -47,8 +47,8 @@ def show(version: Version | None) -> str:
 
 def sdk_of_rocm(rocm: Version) -> Version | None:
     """The SDK's version in a ROCm release: that of the newest listed release not after it."""
-    known = sorted((parse(k) or (), parse(v) or ()) for k, v in _tables()["sdk_of_rocm"].items())
-    fitting = [sdk for release, sdk in known if release <= rocm]
+    releases = sorted((parse(k) or (), parse(v) or ()) for k, v in _tables()["sdk_of_rocm"].items())
+    fitting = [sdk for release, sdk in releases if release <= rocm]
     return fitting[-1] if fitting else None
 
 

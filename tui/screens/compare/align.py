@@ -90,10 +90,10 @@ def aligned(pair: KernelDiff, text: TextOf, source: SourceText) -> Aligned:
     """
     functions: list[Function] = []
     for report in (pair.left, pair.right):
-        found = _function(report, text)
-        if found is None:
+        function = _function(report, text)
+        if function is None:
             return Aligned((), note=NO_CODE)
-        functions.append(found)
+        functions.append(function)
     rows: list[Row] = []
     for loops in pair.loops or (None,):
         rows += _region(loops, functions, source)
@@ -127,14 +127,14 @@ def _region(
         return
     left, right = (isa.by_line(side) for side in sides if side is not None)
     texts = [
-        {place: [isa.canonical(i) for i in found] for place, found in side.items()}
+        {place: [isa.canonical(i) for i in instructions] for place, instructions in side.items()}
         for side in (left, right)
     ]
-    for before, after in isa.paired_places(texts[0], texts[1]):
-        one = left.get(before, []) if before is not None else []
-        other = right.get(after, []) if after is not None else []
-        yield _place_row(before, after, one, other, source)
-        yield from _aligned_rows(one, other)
+    for left_place, right_place in isa.paired_places(texts[0], texts[1]):
+        left_code = left.get(left_place, []) if left_place is not None else []
+        right_code = right.get(right_place, []) if right_place is not None else []
+        yield _place_row(left_place, right_place, left_code, right_code, source)
+        yield from _aligned_rows(left_code, right_code)
 
 
 def _loop_title(loops: LoopPair, loop: LoopReport | None) -> str:
@@ -145,35 +145,37 @@ def _loop_title(loops: LoopPair, loop: LoopReport | None) -> str:
 
 
 def _place_row(
-    before: str | None,
-    after: str | None,
-    one: Sequence[Instruction],
-    other: Sequence[Instruction],
+    left_place: str | None,
+    right_place: str | None,
+    left_code: Sequence[Instruction],
+    right_code: Sequence[Instruction],
     source: SourceText,
 ) -> Row:
     sides: list[Side | None] = []
-    for place, found in ((before, one), (after, other)):
+    for place, instructions in ((left_place, left_code), (right_place, right_code)):
         if place is None:
             sides.append(None)
             continue
         text = ""
-        if place and found and (loc := found[0].loc) is not None:
+        if place and instructions and (loc := instructions[0].loc) is not None:
             text = " ".join((source(loc.in_user_code) or "").split())
-        count = view.plural(len(found), "instruction") if found else "nothing"
+        count = view.plural(len(instructions), "instruction") if instructions else "nothing"
         sides.append(Side(f"{place or 'no source line'}  {text or count}"))
     return Row("place", sides[0], sides[1])
 
 
-def _aligned_rows(one: Sequence[Instruction], other: Sequence[Instruction]) -> Iterator[Row]:
-    a, b = [isa.canonical(i) for i in one], [isa.canonical(i) for i in other]
+def _aligned_rows(
+    left_code: Sequence[Instruction], right_code: Sequence[Instruction]
+) -> Iterator[Row]:
+    a, b = [isa.canonical(i) for i in left_code], [isa.canonical(i) for i in right_code]
     gone, new = Counter(a) - Counter(b), Counter(b) - Counter(a)
     for tag, i1, i2, j1, j2 in _opcodes(a, b):
         if tag == "equal":
             for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
-                yield Row("code", _side(one[i], " "), _side(other[j], " "))
+                yield Row("code", _side(left_code[i], " "), _side(right_code[j], " "))
             continue
-        lefts = [_side(one[i], _sign(a[i], gone, "-")) for i in range(i1, i2)]
-        rights = [_side(other[j], _sign(b[j], new, "+")) for j in range(j1, j2)]
+        lefts = [_side(left_code[i], _sign(a[i], gone, "-")) for i in range(i1, i2)]
+        rights = [_side(right_code[j], _sign(b[j], new, "+")) for j in range(j1, j2)]
         for left, right in zip_longest(lefts, rights):
             yield Row("code", left, right)
 
@@ -208,11 +210,11 @@ _CONTEXT = 3
 
 
 def _differences(rows: Sequence[Row]) -> Iterator[int]:
-    before = False
+    in_difference = False
     for line, row in enumerate(rows):
-        if row.differs and not before:
+        if row.differs and not in_difference:
             yield line
-        before = row.differs
+        in_difference = row.differs
 
 
 def _folds(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
@@ -239,7 +241,7 @@ def title(pair: KernelDiff) -> str:
     """How much of the code differs, in a few words."""
     if not pair.isa:
         return "the code is the same but for registers and order"
-    gone = sum(found.only[0] for found in pair.isa)
-    new = sum(found.only[1] for found in pair.isa)
-    same = sum(found.same for found in pair.isa)
-    return f"{gone} gone, {new} new, {same} the same"
+    gone = sum(difference.only[0] for difference in pair.isa)
+    new = sum(difference.only[1] for difference in pair.isa)
+    common = sum(difference.same for difference in pair.isa)
+    return f"{gone} gone, {new} new, {common} the same"

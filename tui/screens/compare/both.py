@@ -44,9 +44,9 @@ def assembly_of(report: KernelReport) -> str | None:
     if text is not None:
         return text
     try:
-        found = resolve(view.path_of(report))
-        if len(found) == 1 and found[0].kind == "asm":
-            return read_text(found[0].path)
+        targets = resolve(view.path_of(report))
+        if len(targets) == 1 and targets[0].kind == "asm":
+            return read_text(targets[0].path)
     except (KinspectError, OSError):
         pass  # it has gone since
     return None

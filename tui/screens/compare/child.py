@@ -60,10 +60,10 @@ def compared_away(
         process.stdout.close()
         process.wait()
     try:
-        found: Compared | str = pickle.loads(packed)
+        result: Compared | str = pickle.loads(packed)
     except (EOFError, pickle.UnpicklingError):
         return "the process that compares has ended; choose them again"
-    return found
+    return result
 
 
 def _size(report: KernelReport) -> int:

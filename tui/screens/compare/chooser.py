@@ -74,10 +74,10 @@ class Chooser(Vertical):
     def show(self, entries: Sequence[Entry]) -> None:
         """Shows the session's kernels; the cursor stays with its kernel."""
         rows = self.query_one(RowList)
-        here = self._kept[rows.cursor].key if rows.cursor < len(self._kept) else None
+        current_key = self._kept[rows.cursor].key if rows.cursor < len(self._kept) else None
         self._every = entries
-        wanted = self._words.lower().split()
-        self._kept = [e for e in entries if all(word in _searched(e) for word in wanted)]
+        words = self._words.lower().split()
+        self._kept = [e for e in entries if all(word in _searched(e) for word in words)]
         cells = [self._cells(entry) for entry in self._kept]
         titles = ("", "kernel", "target", "where", *(title for title, _ in _FIGURES), "")
         widths = [
@@ -87,13 +87,13 @@ class Chooser(Vertical):
         widths[0] = 2  # A, B or both
         self.query_one("#titles", Static).update(_line(titles, widths))
         lines = [_line(row, widths) for row in cells]
-        at = next((n for n, entry in enumerate(self._kept) if entry.key == here), 0)
+        at = next((n for n, entry in enumerate(self._kept) if entry.key == current_key), 0)
         start = widths[0] + 2
         spans = ((0, widths[0], "label"), (start, start + widths[1], "name"))
         rows.show(Text(lines, lambda line: spans), at)
-        self.query_one("#asked", Static).update(self._asked())
+        self.query_one("#asked", Static).update(self._prompt())
 
-    def _asked(self) -> str:
+    def _prompt(self) -> str:
         if len(self._every) < 2:
             if not self._every:
                 return "no kernel is open yet"
@@ -102,8 +102,8 @@ class Chooser(Vertical):
         if self._sides["left"] is None or self._sides["right"] is not None:
             side = "left (A): what there was"
         few = len(self._kept) < len(self._every)
-        of = f"   {len(self._kept)} of {len(self._every)} kernels" if few else ""
-        return f"enter chooses the {side}{of}"
+        filtered = f"   {len(self._kept)} of {len(self._every)} kernels" if few else ""
+        return f"enter chooses the {side}{filtered}"
 
     def _cells(self, entry: Entry) -> tuple[str, ...]:
         report = entry.report
@@ -114,7 +114,7 @@ class Chooser(Vertical):
         figures = [_figure(entry.metric(name)) for _, name in _FIGURES]
         left = self._sides["left"]
         apart = differing(left, report) if left is not None and left.name == report.name else []
-        said = ", ".join(f"{name} {a} → {b}" for name, a, b in apart)
+        settings = ", ".join(f"{name} {a} → {b}" for name, a, b in apart)
         kernel = label_of(report)
         return (
             marks,
@@ -122,7 +122,7 @@ class Chooser(Vertical):
             report.arch or "-",
             _cut(where, _MOST_WHERE),
             *figures,
-            said,
+            settings,
         )
 
     # ------------------------------------------------------------------ choosing

@@ -146,19 +146,19 @@ class ComparePage(Page):
     def _compare(self, left: KernelReport, right: KernelReport) -> None:
         """In a thread."""
         worker = get_current_worker()
-        found = compared_away(left, right, lambda: worker.is_cancelled)
+        result = compared_away(left, right, lambda: worker.is_cancelled)
         if not worker.is_cancelled:
-            self.app.call_from_thread(self._take, found)
+            self.app.call_from_thread(self._take, result)
 
-    def _take(self, found: Compared | str) -> None:
+    def _take(self, result: Compared | str) -> None:
         if not self.is_attached:
             return  # the page was left meanwhile
-        if isinstance(found, str):
-            self._say(f"they cannot be compared: {found}")
+        if isinstance(result, str):
+            self._say(f"they cannot be compared: {result}")
             return
-        self._compared = found
-        labels = words.short_labels(found.pair.left, found.pair.right)
-        self.query_one(SideBySide).show(found.code, (f"A  {labels[0]}", f"B  {labels[1]}"))
+        self._compared = result
+        labels = words.short_labels(result.pair.left, result.pair.right)
+        self.query_one(SideBySide).show(result.code, (f"A  {labels[0]}", f"B  {labels[1]}"))
         self._figures()
 
     def _say(self, text: str) -> None:
@@ -171,8 +171,8 @@ class ComparePage(Page):
         if self._compared is None:
             return
         pair, code = self._compared.pair, self._compared.code
-        said = title(pair) if code.rows else ""
-        verdict = words.verdict(pair, code=said, short=self.size.height < _LOW)
+        code_title = title(pair) if code.rows else ""
+        verdict = words.verdict(pair, code=code_title, short=self.size.height < _LOW)
         self.query_one("#verdict", Static).update(verdict)
         for name, pane, text in (
             ("#changed", "#changes", words.changes),
@@ -212,19 +212,19 @@ class ComparePage(Page):
 
     def action_difference(self, by: int) -> None:
         """Goes to the next difference of the code, or the one before."""
-        found = self.query_one(SideBySide).next_difference(by)
-        if found is None and self._compared is not None:
+        number = self.query_one(SideBySide).next_difference(by)
+        if number is None and self._compared is not None:
             none = not self._compared.code.differences
-            said = "the code does not differ" if none else "no further difference this way"
-            self.app.notify(said, timeout=2)
+            message = "the code does not differ" if none else "no further difference this way"
+            self.app.notify(message, timeout=2)
 
     def action_view(self) -> None:
         """Figures and code, the code alone, the figures alone."""
         self._view = (self._view + 1) % len(_VIEWS)
-        shown = _VIEWS[self._view]
-        self.query_one("#figures").display = shown != "code"
+        mode = _VIEWS[self._view]
+        self.query_one("#figures").display = mode != "code"
         code = self.query_one(SideBySide)
-        code.display = shown != "figures"
+        code.display = mode != "figures"
         # What is hidden loses the focus: it goes to what is there.
         if not code.display:
             self.query_one("#changes").focus()

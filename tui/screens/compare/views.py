@@ -127,13 +127,13 @@ class SideBySide(Horizontal):
             Which one it is, counted from 1; None where there is none that way.
         """
         places = self._aligned.differences
-        here = self.cursor
-        ahead = [n for n, row in enumerate(places) if (row > here if by > 0 else row < here)]
+        cursor = self.cursor
+        ahead = [n for n, row in enumerate(places) if (row > cursor if by > 0 else row < cursor)]
         if not ahead:
             return None
-        found = ahead[0] if by > 0 else ahead[-1]
-        self._go(places[found])
-        return found + 1
+        index = ahead[0] if by > 0 else ahead[-1]
+        self._go(places[index])
+        return index + 1
 
     def fold_all(self) -> None:
         """Opens every fold, or closes all where all are open."""

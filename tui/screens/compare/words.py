@@ -45,9 +45,9 @@ def short_labels(left: KernelReport, right: KernelReport) -> tuple[str, str]:
         return names[0], names[1]
     if archs[0] != archs[1]:
         return archs[0], archs[1]
-    found = differing(left, right)
-    if found:
-        name, *values = found[0]
+    differences = differing(left, right)
+    if differences:
+        name, *values = differences[0]
         return f"{name}={values[0]}", f"{name}={values[1]}"
     files = [view.file_name(view.path_of(side)) for side in (left, right)]
     return (files[0], files[1]) if files[0] != files[1] else ("left", "right")
@@ -67,8 +67,8 @@ def differing(left: KernelReport, right: KernelReport) -> list[tuple[str, str, s
 def _configuration(report: KernelReport) -> dict[str, str]:
     if report.variant is None:
         return {}
-    found = {**report.variant.constexprs, **report.variant.options}
-    return {name: str(value) for name, value in found.items()}
+    settings = {**report.variant.constexprs, **report.variant.options}
+    return {name: str(value) for name, value in settings.items()}
 
 
 def verdict(pair: KernelDiff, *, code: str = "", short: bool = False) -> Content:
@@ -79,16 +79,16 @@ def verdict(pair: KernelDiff, *, code: str = "", short: bool = False) -> Content
         code: how much of it differs; empty where it is not at hand.
         short: leaves out what the two are.
     """
-    said = words.in_short(pair)
+    summary = words.in_short(pair)
     parts: list[Part] = [
         (f" {words.VERDICT_WORDS[pair.verdict]} ", f"bold reverse {COLOURS[pair.verdict]}"),
-        (f"  {said or 'nothing differs that is looked at'}\n", ""),
+        (f"  {summary or 'nothing differs that is looked at'}\n", ""),
     ]
     if not short:
-        parts += _both(pair)
-    found = differing(pair.left, pair.right)
-    if found:
-        parts.append((", ".join(f"{n} {a} → {b}" for n, a, b in found) + "\n", "$accent"))
+        parts += _sides(pair)
+    differences = differing(pair.left, pair.right)
+    if differences:
+        parts.append((", ".join(f"{n} {a} → {b}" for n, a, b in differences) + "\n", "$accent"))
     stages = words.stages(pair)
     if stages:
         parts.append((f"{stages}\n", ""))
@@ -98,7 +98,7 @@ def verdict(pair: KernelDiff, *, code: str = "", short: bool = False) -> Content
     return Content.assemble(*parts).rstrip()
 
 
-def _both(pair: KernelDiff) -> Iterator[Part]:
+def _sides(pair: KernelDiff) -> Iterator[Part]:
     """A line for each of the two: what it is and where it was read."""
     labels = short_labels(pair.left, pair.right)
     colours = ("$error", "$success")
@@ -123,21 +123,21 @@ def changes(pair: KernelDiff, width: int) -> Content:
     """
     parts: list[Part] = []
     for judgement, heading, colour in _GROUPS:
-        found = [c for c in pair.changes if c.judgement == judgement]
-        if not found:
+        group = [c for c in pair.changes if c.judgement == judgement]
+        if not group:
             continue
-        parts.append((f"{heading} {len(found)}\n", f"bold {colour}"))
-        parts += _lines(found, width, colour)
+        parts.append((f"{heading} {len(group)}\n", f"bold {colour}"))
+        parts += _lines(group, width, colour)
     if not parts:
         parts.append(("no figure differs\n", DIM))
     return Content.assemble(*parts).rstrip()
 
 
-def _lines(found: Sequence[Change], width: int, colour: str) -> Iterator[Part]:
+def _lines(group: Sequence[Change], width: int, colour: str) -> Iterator[Part]:
     """Two columns, figures and reason; one under the other where there is no room for both."""
-    heads = [_head(change) for change in found]
+    heads = [_head(change) for change in group]
     widest = min(max(map(len, (head for head, _ in heads))), max(20, width // 2))
-    for change, (head, reason) in zip(found, heads, strict=True):
+    for change, (head, reason) in zip(group, heads, strict=True):
         mark = "!" if change.matters and change.judgement != "neutral" else " "
         yield f"{mark} ", f"bold {colour}"
         room = max(12, width - 2)
@@ -161,11 +161,11 @@ def _head(change: Change) -> tuple[str, str]:
     head, _, reason = change.why.partition(": ")
     loop = f" in {change.loop}" if change.loop is not None and change.loop not in head else ""
     if change.name.startswith("findings.") and ": " in change.why:
-        head, reason = f"{change.why}  {_shown(change)}", ""
+        head, reason = f"{change.why}  {_change_text(change)}", ""
     return head.strip() + loop, reason.strip()
 
 
-def _shown(change: Change) -> str:
+def _change_text(change: Change) -> str:
     return f"({view.show(change.left)} → {view.show(change.right)})"
 
 
@@ -200,14 +200,14 @@ def scorecards(pair: KernelDiff, width: int) -> Content:
 
 def _card_row(name: str, cells: tuple[str, str], columns: Sequence[int]) -> Iterator[Part]:
     """A row of a scorecard; a cell that is too long goes on below."""
-    same = cells[0] == cells[1]
-    yield name, DIM if same else "bold"
+    equal = cells[0] == cells[1]
+    yield name, DIM if equal else "bold"
     wrapped = [textwrap.wrap(cell, size) or [""] for cell, size in zip(cells, columns, strict=True)]
     for number, (left, right) in enumerate(zip_longest(*wrapped, fillvalue="")):
         if number:
             yield " " * len(name), ""
-        yield f"{'':{_GAP}}{left:>{columns[0]}}", DIM if same else "$error"
-        yield f"{'':{_GAP}}{right:>{columns[1]}}\n", DIM if same else "$success"
+        yield f"{'':{_GAP}}{left:>{columns[0]}}", DIM if equal else "$error"
+        yield f"{'':{_GAP}}{right:>{columns[1]}}\n", DIM if equal else "$success"
 
 
 def _fitting(name: str, width: int) -> str:

@@ -32,15 +32,15 @@ def rules() -> Rules:
 
 def of_item(item: Item, rule: Rule | None) -> Content:
     """A finding in full: what it says, on what evidence, why it matters, what to change."""
-    found = item.finding
+    finding = item.finding
     return _content(
-        _title(found.rule, rule, found.severity, found.confidence),
+        _title(finding.rule, rule, finding.severity, finding.confidence),
         [(f"{item.kernel} {item.entry.report.arch or '-'}  ", _FAINT)],
         [(view.place(item.entry.report.source), _FAINT), ("\n\n", "")],
-        [(f"{' '.join(found.message.split())}\n", "")],
-        _evidence(found),
+        [(f"{' '.join(finding.message.split())}\n", "")],
+        _evidence(finding),
         _places(item),
-        _prose("What to change", found.advice or _plain(rule.text.fix if rule else "")),
+        _prose("What to change", finding.advice or _plain(rule.text.fix if rule else "")),
         _rule(rule),
     )
 
@@ -87,31 +87,31 @@ def _prose(title: str, text: str) -> Iterator[Part]:
         yield f"{' '.join(text.split())}\n", ""
 
 
-def _fixes(group: Group, written: str) -> Iterator[Part]:
+def _fixes(group: Group, rule_fix: str) -> Iterator[Part]:
     """What its findings propose: a rule's own words may leave that to each finding."""
     fixes = dict.fromkeys(" ".join(item.finding.advice.split()) for item in group.items)
-    known = [fix for fix in fixes if fix] or [fix for fix in (_plain(written),) if fix]
-    for number, fix in enumerate(known[:_MOST_FIXES]):
+    proposals = [fix for fix in fixes if fix] or [fix for fix in (_plain(rule_fix),) if fix]
+    for number, fix in enumerate(proposals[:_MOST_FIXES]):
         yield _heading("What to change") if not number else ("\n", "")
         yield f"{' '.join(fix.split())}\n", ""
-    if len(known) > _MOST_FIXES:
-        yield f"\nand {len(known) - _MOST_FIXES} other proposals: see the findings\n", _FAINT
+    if len(proposals) > _MOST_FIXES:
+        yield f"\nand {len(proposals) - _MOST_FIXES} other proposals: see the findings\n", _FAINT
 
 
-def _plain(written: str) -> str:
+def _plain(fix: str) -> str:
     """A rule's own fix, unless it has figures of a finding in it."""
-    return "" if "{" in written else written
+    return "" if "{" in fix else fix
 
 
 def _evidence(finding: Finding) -> Iterator[Part]:
-    shown = explain.evidence(finding, unit_of)
-    if not shown:
+    evidence = explain.evidence(finding, unit_of)
+    if not evidence:
         return
     yield _heading("Evidence")
-    width = max(len(name) for name, _ in shown)
-    for name, said in shown:
+    width = max(len(name) for name, _ in evidence)
+    for name, value in evidence:
         yield f"{name:<{width}}  ", _FAINT
-        yield f"{said}\n", ""
+        yield f"{value}\n", ""
 
 
 def unit_of(name: str) -> str:

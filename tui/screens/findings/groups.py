@@ -44,8 +44,8 @@ class Item(Struct, frozen=True):
             arch: the target that all have.
         """
         case = self.entry.case
-        tried = f" {self.entry.tried}" if self.entry.tried else ""
-        kernel = case if case and self.entry.report.name == name else f"{self.kernel}{tried}"
+        suffix = f" {self.entry.tried}" if self.entry.tried else ""
+        kernel = case if case and self.entry.report.name == name else f"{self.kernel}{suffix}"
         target = self.entry.report.arch or "-"
         target = "" if target == arch else f" {target}"
         return _cut(kernel, _MOST_KERNEL - len(target)) + target
@@ -53,8 +53,8 @@ class Item(Struct, frozen=True):
     @property
     def key(self) -> tuple[str, str, str, str]:
         """What is the same for it after the list was made anew."""
-        found = self.finding
-        return (self.entry.key, found.rule, found.fingerprint, found.message)
+        finding = self.finding
+        return (self.entry.key, finding.rule, finding.fingerprint, finding.message)
 
 
 class Group(Struct, frozen=True):
@@ -89,12 +89,12 @@ class Row(Struct, frozen=True):
 def tally(findings: Iterable[Finding]) -> str:
     """`1 error, 2 warnings, 5 notes`; what there is none of is left out."""
     counts = Counter[str](finding.severity for finding in findings)
-    said = [
+    parts = [
         view.plural(counts[severity], "note" if severity == "info" else severity)
         for severity in SEVERITIES
         if counts[severity]
     ]
-    return ", ".join(said) or "none"
+    return ", ".join(parts) or "none"
 
 
 def fitting(items: Iterable[Item], words: str, least: str, rules: Rules) -> list[Item]:
@@ -106,22 +106,22 @@ def fitting(items: Iterable[Item], words: str, least: str, rules: Rules) -> list
         least: the severity.
         rules: what rules are called.
     """
-    wanted = words.lower().split()
+    needles = words.lower().split()
     worst = SEVERITIES[: SEVERITIES.index(least) + 1]
-    kept = [item for item in items if item.finding.severity in worst]
-    if not wanted:
-        return kept
-    return [item for item in kept if all(word in _searched(item, rules) for word in wanted)]
+    severe = [item for item in items if item.finding.severity in worst]
+    if not needles:
+        return severe
+    return [item for item in severe if all(word in _searched(item, rules) for word in needles)]
 
 
 def _searched(item: Item, rules: Rules) -> str:
-    found, report = item.finding, item.entry.report
-    rule = rules.get(found.rule)
-    severity = "note info" if found.severity == "info" else found.severity
+    finding, report = item.finding, item.entry.report
+    rule = rules.get(finding.rule)
+    severity = "note info" if finding.severity == "info" else finding.severity
     name = rule.text.name if rule is not None else ""
     tags = " ".join(rule.text.tags) if rule is not None else ""
-    parts = (found.rule, name, tags, severity, item.kernel, report.arch or "", report.id)
-    return " ".join((*parts, view.finding_place(found), found.message)).lower()
+    parts = (finding.rule, name, tags, severity, item.kernel, report.arch or "", report.id)
+    return " ".join((*parts, view.finding_place(finding), finding.message)).lower()
 
 
 def grouped(items: Sequence[Item], by: By, rules: Rules) -> list[Group]:
@@ -131,10 +131,13 @@ def grouped(items: Sequence[Item], by: By, rules: Rules) -> list[Group]:
         "kernel": lambda item: item.entry.key,
         "file": file_of,
     }[by]
-    found: dict[str, list[Item]] = {}
+    items_by_name: dict[str, list[Item]] = {}
     for item in items:
-        found.setdefault(name_of(item), []).append(item)
-    groups = [Group(name, _title(by, name, of, rules), _sorted(of)) for name, of in found.items()]
+        items_by_name.setdefault(name_of(item), []).append(item)
+    groups = [
+        Group(name, _title(by, name, members, rules), _sorted(members))
+        for name, members in items_by_name.items()
+    ]
     return sorted(groups, key=_weight)
 
 
@@ -179,8 +182,8 @@ def source_of(item: Item) -> tuple[str, int] | None:
 
 def best_location(finding: Finding) -> Location | None:
     """Where the kernel's page is to be opened: its code first."""
-    known = [at for at in finding.locations if at.line and at.kind in _OPENED_FIRST]
-    return min(known, key=lambda at: _OPENED_FIRST.index(at.kind), default=None)
+    candidates = [at for at in finding.locations if at.line and at.kind in _OPENED_FIRST]
+    return min(candidates, key=lambda at: _OPENED_FIRST.index(at.kind), default=None)
 
 
 # --------------------------------------------------------------------------- rows
@@ -189,7 +192,7 @@ def best_location(finding: Finding) -> Location | None:
 def shared_by(entries: Iterable[Entry]) -> tuple[str | None, str | None]:
     """The kernel's name and the target that all have: said once, not in every row."""
     reports = [entry.report for entry in entries]
-    names, archs = {one.name for one in reports}, {one.arch for one in reports}
+    names, archs = {report.name for report in reports}, {report.arch for report in reports}
     return (
         next(iter(names)) if len(names) == 1 else None,
         next(iter(archs)) if len(archs) == 1 else None,
@@ -238,13 +241,13 @@ def _lead(item: Item, by: By, called: str) -> tuple[str, str]:
 
 
 def _row(group: Group, item: Item, cells: Sequence[str], widths: Sequence[int]) -> Row:
-    found = item.finding
-    mark = MARKS[found.severity]
+    finding = item.finding
+    mark = MARKS[finding.severity]
     first, place = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
     start = f"    {mark} {first}  "
-    text = f"{start}{place}  {' '.join(found.message.split())}"
+    text = f"{start}{place}  {' '.join(finding.message.split())}"
     spans = (
-        (4, 5, found.severity),
+        (4, 5, finding.severity),
         (6, 6 + len(first), "name"),
         (len(start), len(start) + len(place), "literal"),
     )

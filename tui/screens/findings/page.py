@@ -116,15 +116,15 @@ class FindingsPage(Page):
 
     def _read_rules(self) -> None:
         try:
-            found = detail.rules()
+            rules = detail.rules()
         except KinspectError as error:
             self.app.call_from_thread(self._no_rules, f"{error.message}; {error.hint}")
         else:
-            self.app.call_from_thread(self._take_rules, found)
+            self.app.call_from_thread(self._take_rules, rules)
 
-    def _take_rules(self, found: Rules) -> None:
+    def _take_rules(self, rules: Rules) -> None:
         if self.is_attached:  # else the page was left meanwhile
-            self._rules = found
+            self._rules = rules
             self._show()
 
     def _no_rules(self, why: str) -> None:
@@ -134,7 +134,7 @@ class FindingsPage(Page):
 
     def _show(self) -> None:
         """Makes the list; the cursor stays with its finding, else about where it was."""
-        here = self._row
+        former_row = self._row
         every = [Item(entry, finding) for entry, finding in self.session.findings()]
         items = fitting(every, self._words, self._least, self._rules)
         self._groups = grouped(items, self._by, self._rules)
@@ -143,36 +143,36 @@ class FindingsPage(Page):
         lines = [row.text for row in self._rows]
         rows = self._rows
         view = self.query_one(RowList)
-        view.show(Text(lines, lambda line: rows[line].spans), self._where(here))
+        view.show(Text(lines, lambda line: rows[line].spans), self._where(former_row))
         self.query_one(Heading).refresh()
         self._explain()
 
-    def _where(self, here: Row | None) -> int:
-        if here is None:
+    def _where(self, former: Row | None) -> int:
+        if former is None:
             return 0
         for line, row in enumerate(self._rows):
-            if here.item is not None and row.item is not None and row.item.key == here.item.key:
+            if former.item is not None and row.item is not None and row.item.key == former.item.key:
                 return line
         for line, row in enumerate(self._rows):
-            if row.item is None and row.group.name == here.group.name:
+            if row.item is None and row.group.name == former.group.name:
                 return line
         return min(self.query_one(RowList).cursor, max(0, len(self._rows) - 1))
 
     def _tally(self, every: list[Item], items: list[Item]) -> str:
         if not every:
             return self._nothing()
-        said = f"{len(items)} of {len(every)} findings" if len(items) < len(every) else ""
-        told = [said or tally(item.finding for item in every)]
+        filtered = f"{len(items)} of {len(every)} findings" if len(items) < len(every) else ""
+        parts = [filtered or tally(item.finding for item in every)]
         kernels = len({item.entry.key for item in items})
-        told.append(f"{kernels} of {len(self.session.entries)} kernels have some")
+        parts.append(f"{kernels} of {len(self.session.entries)} kernels have some")
         if len(self.session.entries) > 1:
             name, arch = shared_by(item.entry for item in items)
-            told += [text for text in (name, arch) if text]
+            parts += [text for text in (name, arch) if text]
         if self._least != "info":
-            told.append(_AT_LEAST[self._least])
+            parts.append(_AT_LEAST[self._least])
         if self._words:
-            told.append(f"filter: {self._words}")
-        return "  ·  ".join(told)
+            parts.append(f"filter: {self._words}")
+        return "  ·  ".join(parts)
 
     def _nothing(self) -> str:
         if self.session.progress.running:
@@ -193,13 +193,13 @@ class FindingsPage(Page):
 
     def _explain(self) -> None:
         row = self._row
-        said = Content("")
+        content = Content("")
         if row is not None and row.item is not None:
-            said = detail.of_item(row.item, self._rules.get(row.item.finding.rule))
+            content = detail.of_item(row.item, self._rules.get(row.item.finding.rule))
         elif row is not None:
             rule = self._rules.get(row.group.name) if self._by == "rule" else None
-            said = detail.of_group(row.group, rule)
-        self.query_one("#said", Static).update(said)
+            content = detail.of_group(row.group, rule)
+        self.query_one("#said", Static).update(content)
         self.query_one("#about").scroll_home(animate=False)
 
     def on_code_view_moved(self, event: CodeView.Moved) -> None:
@@ -292,8 +292,8 @@ class FindingsPage(Page):
         row = self._row
         if row is None or row.item is None:
             return
-        found = row.item.finding
+        finding = row.item.finding
         place = source_of(row.item)
         where = f"{place[0]}:{place[1]}: " if place is not None else ""
-        self.app.copy_to_clipboard(f"{where}{found.severity} {found.rule} {found.message}")
+        self.app.copy_to_clipboard(f"{where}{finding.severity} {finding.rule} {finding.message}")
         self.app.notify("copied", timeout=1)

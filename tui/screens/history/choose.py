@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 
 from ...widgets.code import Text
 from ...widgets.filtering import RowList
-from .data import Figure, Shown
+from .data import Figure, RunTable
 
 _CSS = """
     {name} {{ align: center middle; background: $background 60%; }}
@@ -111,10 +111,10 @@ class RunScreen(ModalScreen[None]):
     DEFAULT_CSS = _CSS.format(name="RunScreen", width=180)
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "leave", "Back")]
 
-    def __init__(self, title: str, shown: Shown) -> None:
+    def __init__(self, title: str, run_table: RunTable) -> None:
         super().__init__()
         self._title_text = title
-        self._told = shown
+        self._run_table = run_table
 
     def compose(self) -> ComposeResult:
         """A table."""
@@ -125,10 +125,10 @@ class RunScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Fills the table."""
-        titles, *lines = table(self._told.titles, self._told.rows)
+        titles, *lines = table(self._run_table.titles, self._run_table.rows)
         self.query_one(Static).update(titles)
         rows = self.query_one(RowList)
-        width = max((len(row[0]) for row in self._told.rows), default=0)
+        width = max((len(row[0]) for row in self._run_table.rows), default=0)
         rows.show(Text(lines, lambda line: ((0, width, "name"),)))
         rows.focus()
 
@@ -146,12 +146,12 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
     A column in which every cell is empty is left out.
     """
-    kept = [n for n in range(len(titles)) if not rows or any(row[n] for row in rows)]
-    right = {n: bool(rows) and all(_is_figure(row[n]) for row in rows) for n in kept}
-    widths = {n: max(len(line[n]) for line in (titles, *rows)) for n in kept}
+    columns = [n for n in range(len(titles)) if not rows or any(row[n] for row in rows)]
+    right = {n: bool(rows) and all(_is_figure(row[n]) for row in rows) for n in columns}
+    widths = {n: max(len(line[n]) for line in (titles, *rows)) for n in columns}
     return [
         "  ".join(
-            line[n].rjust(widths[n]) if right[n] else line[n].ljust(widths[n]) for n in kept
+            line[n].rjust(widths[n]) if right[n] else line[n].ljust(widths[n]) for n in columns
         ).rstrip()
         for line in (titles, *rows)
     ]

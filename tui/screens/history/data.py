@@ -77,7 +77,7 @@ class Look(Struct, frozen=True):
     said: str = ""
 
 
-class Shown(Struct, frozen=True):
+class RunTable(Struct, frozen=True):
     """One run in full, as a table."""
 
     titles: tuple[str, ...]
@@ -90,9 +90,9 @@ def history_at(path: Path | None) -> History:
         return History()
     if path.is_dir():
         return History(path)
-    found = History(path.parent)
-    found.path = path
-    return found
+    history = History(path.parent)
+    history.path = path
+    return history
 
 
 def overview(history: History) -> Overview:
@@ -124,41 +124,45 @@ def look(history: History, kernel: str, metric: str | None, target: str | None) 
     Raises:
         KinspectError: the file is damaged.
     """
-    seen, measured = history.seen(kernel), history.measured(kernel)
-    figures = _figures(seen, measured)
+    sightings, measured = history.seen(kernel), history.measured(kernel)
+    figures = _figures(sightings, measured)
     names = {figure.name for figure in figures}
-    both: list[Run | AnalysisRun] = [
+    runs: list[Run | AnalysisRun] = [
         *history.runs(kernel, MOST_RUNS),
         *history.analyses(kernel, MOST_RUNS),
     ]
-    rows = sorted(map(_row, both), key=lambda row: row.run, reverse=True)
-    targets = {s.kernel.arch for s in seen if s.kernel.arch} | {run.device for run, _ in measured}
-    drawn, said = None, ""
+    rows = sorted(map(_row, runs), key=lambda row: row.run, reverse=True)
+    targets = {s.kernel.arch for s in sightings if s.kernel.arch} | {
+        run.device for run, _ in measured
+    }
+    drawn, why = None, ""
     try:
-        wanted = metric if metric in names else None
-        drawn = chart(history, Wanted(kernel, wanted, target, None, MOST_RUNS))
+        drawn_metric = metric if metric in names else None
+        drawn = chart(history, Wanted(kernel, drawn_metric, target, None, MOST_RUNS))
     except KinspectError as error:
-        said = str(error)
-    return Look(kernel, drawn, figures, tuple(sorted(targets)), tuple(rows[:MOST_RUNS]), said)
+        why = str(error)
+    return Look(kernel, drawn, figures, tuple(sorted(targets)), tuple(rows[:MOST_RUNS]), why)
 
 
-def _figures(seen: Sequence[Sighting], measured: Sequence[tuple[Run, Kept]]) -> tuple[Figure, ...]:
+def _figures(
+    sightings: Sequence[Sighting], measured: Sequence[tuple[Run, Kept]]
+) -> tuple[Figure, ...]:
     """The metrics that any run has: of compiles, of findings, of measurements."""
     units: dict[str, str] = {}
-    for sighting in seen:
+    for sighting in sightings:
         units.update({name: sighting.units.get(name, "") for name in sighting.kernel.figures})
-    known = [name for name in FIGURES if name in units]
-    known += sorted(set(units) - set(known))
-    if any(sighting.kernel.findings is not None for sighting in seen):
-        known += [f"{FINDINGS}{severity}" for severity in SEVERITIES]
+    metrics = [name for name in FIGURES if name in units]
+    metrics += sorted(set(units) - set(metrics))
+    if any(sighting.kernel.findings is not None for sighting in sightings):
+        metrics += [f"{FINDINGS}{severity}" for severity in SEVERITIES]
     timed = [name for name in MEASURED if any(getattr(k, name) is not None for _, k in measured)]
     names = catalogue()
-    found = []
-    for name in (*known, *timed):
+    figures = []
+    for name in (*metrics, *timed):
         spec = names.spec(name)
         unit = MEASURED.get(name) or ("findings" if name.startswith(FINDINGS) else units[name])
-        found.append(Figure(name, unit, spec.description if spec is not None else _about(name)))
-    return tuple(found)
+        figures.append(Figure(name, unit, spec.description if spec is not None else _about(name)))
+    return tuple(figures)
 
 
 def _about(name: str) -> str:
@@ -170,13 +174,13 @@ def _about(name: str) -> str:
 def _row(run: Run | AnalysisRun) -> RunRow:
     if isinstance(run, Run):
         once = "" if run.mode == "time" else "run once"
-        on, what, label, count = run.device, "bench", once, run.cases
+        on, command, label, count = run.device, "bench", once, run.cases
     else:
-        on, what, label, count = " ".join(run.archs), run.command, run.label or "", run.kernels
-    return RunRow(run.id, run.date, label, what, on, run.versions.get("triton") or "", count)
+        on, command, label, count = " ".join(run.archs), run.command, run.label or "", run.kernels
+    return RunRow(run.id, run.date, label, command, on, run.versions.get("triton") or "", count)
 
 
-def shown_run(history: History, run: int) -> Shown:
+def shown_run(history: History, run: int) -> RunTable:
     """One run in full: its kernels, or the cases that were timed.
 
     Raises:
@@ -196,7 +200,7 @@ def shown_run(history: History, run: int) -> Shown:
         )
         for case in history.results(run)
     ]
-    return Shown(titles, tuple(rows))
+    return RunTable(titles, tuple(rows))
 
 
 _COLUMNS = (
@@ -213,19 +217,19 @@ _COLUMNS = (
 )
 
 
-def _kernels(kernels: Iterable[Sighting]) -> Shown:
+def _kernels(kernels: Iterable[Sighting]) -> RunTable:
     titles = ("kernel", "case", "target", *(title for title, _ in _COLUMNS), "configuration")
     rows = [
         (
-            seen.kernel.kernel,
-            seen.kernel.name or "",
-            seen.kernel.arch or "-",
-            *(number(value_of(seen.kernel, metric)) for _, metric in _COLUMNS),
-            _configuration(seen.kernel.config),
+            sighting.kernel.kernel,
+            sighting.kernel.name or "",
+            sighting.kernel.arch or "-",
+            *(number(value_of(sighting.kernel, metric)) for _, metric in _COLUMNS),
+            _configuration(sighting.kernel.config),
         )
-        for seen in kernels
+        for sighting in kernels
     ]
-    return Shown(titles, tuple(rows))
+    return RunTable(titles, tuple(rows))
 
 
 def _configuration(config: Mapping[str, object]) -> str:

@@ -128,41 +128,45 @@ class HistoryPage(Page):
         history = self._history
         self._in_thread("overview", lambda: data.overview(history), self._take_overview)
 
-    def _in_thread(self, group: str, read: Callable[[], object], then: Callable[..., None]) -> None:
+    def _in_thread(
+        self, group: str, read: Callable[[], object], on_done: Callable[..., None]
+    ) -> None:
         """Runs what reads in a thread and hands the result over; errors become a line."""
 
         def work() -> None:
             worker = get_current_worker()
             try:
-                found = read()
+                result = read()
             except KinspectError as error:
-                found = error
+                result = error
             if worker.is_cancelled:
                 return
-            self.app.call_from_thread(hand_over, found)
+            self.app.call_from_thread(hand_over, result)
 
-        def hand_over(found: object) -> None:
+        def hand_over(result: object) -> None:
             if not self.is_attached:
                 return  # the page was left meanwhile
-            if isinstance(found, KinspectError):
-                self._failed(str(found))
+            if isinstance(result, KinspectError):
+                self._failed(str(result))
             else:
-                then(found)
+                on_done(result)
 
         self.run_worker(work, thread=True, exclusive=True, group=group)
 
     def _failed(self, why: str) -> None:
         self._overview = self._look = None
-        told = f"The history cannot be read.\n\n{why}\n\nr reads it again."
-        self.query_one("#nothing", Static).update(told)
+        message = f"The history cannot be read.\n\n{why}\n\nr reads it again."
+        self.query_one("#nothing", Static).update(message)
         self.query_one(ContentSwitcher).current = "nothing"
         self.refresh_bindings()
 
-    def _take_overview(self, found: data.Overview) -> None:
-        self._overview = found
+    def _take_overview(self, overview: data.Overview) -> None:
+        self._overview = overview
         self.refresh_bindings()
-        if not found.kernels:
-            self.query_one("#nothing", Static).update("\n".join((*_HOW, "", f"File: {found.path}")))
+        if not overview.kernels:
+            self.query_one("#nothing", Static).update(
+                "\n".join((*_HOW, "", f"File: {overview.path}"))
+            )
             self.query_one(ContentSwitcher).current = "nothing"
             return
         switcher = self.query_one(ContentSwitcher)
@@ -173,22 +177,22 @@ class HistoryPage(Page):
 
     def _list(self) -> None:
         """The kernels that fit the filter."""
-        found = self._overview
-        if found is None:
+        overview = self._overview
+        if overview is None:
             return
         words = self._words.lower().split()
-        here = self._look.kernel if self._look is not None else ""
-        self._names = [n for n in found.kernels if all(word in n.lower() for word in words)]
-        at = self._names.index(here) if here in self._names else 0
+        current = self._look.kernel if self._look is not None else ""
+        self._names = [n for n in overview.kernels if all(word in n.lower() for word in words)]
+        at = self._names.index(current) if current in self._names else 0
         names = self._names
         self.query_one("#kernels", RowList).show(
             Text(names, lambda line: ((0, len(names[line]), "name"),)), at
         )
-        few = f"{len(names)} of " if len(names) < len(found.kernels) else ""
+        few = f"{len(names)} of " if len(names) < len(overview.kernels) else ""
         self.query_one("#state", Static).update(
-            f"{few}{view.plural(len(found.kernels), 'kernel')}  ·  "
-            f"{view.plural(found.runs, 'run')} from {data.when(found.first)} "
-            f"to {data.when(found.last)} UTC"
+            f"{few}{view.plural(len(overview.kernels), 'kernel')}  ·  "
+            f"{view.plural(overview.runs, 'run')} from {data.when(overview.first)} "
+            f"to {data.when(overview.last)} UTC"
         )
         self._ask()
 
@@ -202,25 +206,25 @@ class HistoryPage(Page):
         read = partial(data.look, history, kernel, self._metric, self._target)
         self._in_thread("look", read, self._take_look)
 
-    def _take_look(self, found: data.Look | None) -> None:
-        self._look = found
-        chart = found.chart if found is not None else None
+    def _take_look(self, look: data.Look | None) -> None:
+        self._look = look
+        chart = look.chart if look is not None else None
         title = ""
         if chart is not None:
             unit = f" ({chart.unit})" if chart.unit else ""
             target = f" on {self._target}" if self._target else ""
             title = f"{chart.metric}{unit} over {view.plural(len(chart.runs), 'run')}{target}"
         self.query_one("#title", Static).update(title)
-        self.query_one(RunPlot).show(chart, found.said if found is not None else "no such kernel")
+        self.query_one(RunPlot).show(chart, look.said if look is not None else "no such kernel")
         self._runs()
         self.query_one(Heading).refresh()
 
     # ------------------------------------------------------------------ the runs
 
     def _runs(self) -> None:
-        found = self._look
-        runs = found.runs if found is not None else ()
-        chart = found.chart if found is not None else None
+        look = self._look
+        runs = look.runs if look is not None else ()
+        chart = look.chart if look is not None else None
         series = drawn(chart)[:_MOST_SERIES] if chart is not None else ()
         at = {tick.run: n for n, tick in enumerate(chart.runs)} if chart is not None else {}
         titles = ("run", "date (UTC)", "commit or label", "what")
@@ -231,7 +235,10 @@ class HistoryPage(Page):
                 data.when(row.date),
                 _cut(row.label, _MOST_LABEL),
                 row.what,
-                *(data.number(one.values[at[row.run]]) if row.run in at else "-" for one in series),
+                *(
+                    data.number(curve.values[at[row.run]]) if row.run in at else "-"
+                    for curve in series
+                ),
                 row.on,
                 row.triton,
                 str(row.kernels),
@@ -248,13 +255,13 @@ class HistoryPage(Page):
 
     def _point(self) -> None:
         """The run under the cursor stands out in the plot."""
-        found = self._look
+        look = self._look
         line = self.query_one("#runs", RowList).cursor
-        run = found.runs[line].run if found is not None and line < len(found.runs) else None
+        run = look.runs[line].run if look is not None and line < len(look.runs) else None
         self.query_one(RunPlot).point_at(run)
-        chart = found.chart if found is not None else None
-        told = legend(chart, run) if chart is not None else Content("")
-        self.query_one("#legend", Static).update(told)
+        chart = look.chart if look is not None else None
+        legend_text = legend(chart, run) if chart is not None else Content("")
+        self.query_one("#legend", Static).update(legend_text)
 
     def on_code_view_moved(self, event: CodeView.Moved) -> None:
         """Another kernel, or another run."""
@@ -280,8 +287,8 @@ class HistoryPage(Page):
             partial(self._show_run, title),
         )
 
-    def _show_run(self, title: str, shown: data.Shown) -> None:
-        self.app.push_screen(RunScreen(title, shown))
+    def _show_run(self, title: str, run_table: data.RunTable) -> None:
+        self.app.push_screen(RunScreen(title, run_table))
 
     # ------------------------------------------------------------------ keys
 
@@ -322,16 +329,16 @@ class HistoryPage(Page):
             return
         names = [figure.name for figure in self._look.figures]
         chart = self._look.chart
-        here = names.index(chart.metric) if chart is not None and chart.metric in names else -by
-        self._take_metric(names[(here + by) % len(names)])
+        index = names.index(chart.metric) if chart is not None and chart.metric in names else -by
+        self._take_metric(names[(index + by) % len(names)])
 
     def action_target(self) -> None:
         """All targets, then each alone."""
         if self._look is None:
             return
         targets: list[str | None] = [None, *self._look.targets]
-        here = targets.index(self._target) if self._target in targets else 0
-        self._target = targets[(here + 1) % len(targets)]
+        index = targets.index(self._target) if self._target in targets else 0
+        self._target = targets[(index + 1) % len(targets)]
         self._ask()
 
 

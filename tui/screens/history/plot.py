@@ -45,9 +45,11 @@ class Scale(Struct, frozen=True):
 
 def drawn(chart: Chart) -> tuple[Series, ...]:
     """The series that are drawn: those that changed most, in their order."""
-    known = [series for series in chart.series if series.known]
-    chosen = sorted(known, key=lambda series: -series.change)[: len(MARKS)]
-    return tuple(series for series in known if any(series is one for one in chosen))
+    with_values = [series for series in chart.series if series.known]
+    chosen = sorted(with_values, key=lambda series: -series.change)[: len(MARKS)]
+    return tuple(
+        series for series in with_values if any(series is chosen_series for chosen_series in chosen)
+    )
 
 
 def scale_of(values: Sequence[float]) -> Scale:
@@ -69,8 +71,8 @@ def scale_of(values: Sequence[float]) -> Scale:
 
 def course(series: Series, unit: str) -> str:
     """`96 → 128 registers (+33.3 %)`: from its first value to its last."""
-    known = series.known
-    first, last = known[0], known[-1]
+    values = series.known
+    first, last = values[0], values[-1]
     if first == last:
         return f"{number(last)} {unit}".rstrip()
     share = f" ({(last - first) / abs(first) * 100:+.1f} %)" if first else ""
@@ -88,10 +90,10 @@ class _Canvas(Struct):
     def dot(self, x: int, y: int, colour: str) -> None:
         """Sets a dot; a character holds 2 × 4 of them, in the colour that came first."""
         cell = x // 2, y // 4
-        before = self.dots.get(cell, 0)
-        self.dots[cell] = before | _DOTS[x % 2, y % 4]
+        bits = self.dots.get(cell, 0)
+        self.dots[cell] = bits | _DOTS[x % 2, y % 4]
         old = self.cells.get(cell)
-        shade = old[1] if old is not None and before else colour
+        shade = old[1] if old is not None and bits else colour
         self.cells[cell] = (chr(_BRAILLE + self.dots[cell]), shade)
 
     def line(self, start: tuple[int, int], end: tuple[int, int], colour: str) -> None:
@@ -129,9 +131,9 @@ class RunPlot(Widget):
         self._said = ""
         self._run: int | None = None
 
-    def show(self, chart: Chart | None, said: str = "") -> None:
+    def show(self, chart: Chart | None, sentence: str = "") -> None:
         """Shows a chart, or a sentence in its place."""
-        self._chart, self._said = chart, said
+        self._chart, self._said = chart, sentence
         self.refresh()
 
     def point_at(self, run: int | None) -> None:
@@ -157,12 +159,12 @@ def picture(chart: Chart, size: Size, run: int | None = None) -> Content:
         run: the run that is marked by a line.
     """
     series = drawn(chart)
-    scale = scale_of([value for one in series for value in one.known])
+    scale = scale_of([value for curve in series for value in curve.known])
     labels = [number(tick) for tick in scale.ticks]
     margin = max(map(len, labels))
     width, height = size.width - margin - 2, size.height - 2
     if width < _LEAST[0] or height < _LEAST[1]:
-        return Content("\n".join(course(one, chart.unit) for one in series))
+        return Content("\n".join(course(curve, chart.unit) for curve in series))
     canvas = _Canvas(width, height)
     _draw(canvas, chart, series, scale, run)
     ticks = {
@@ -183,16 +185,16 @@ def legend(chart: Chart, run: int | None = None) -> Content:
     """A line for each series: its mark, its name, its course, its value in the run marked."""
     series = drawn(chart)
     at = next((n for n, tick in enumerate(chart.runs) if tick.run == run), None)
-    names = max((len(one.name) for one in series), default=0)
+    names = max((len(curve.name) for curve in series), default=0)
     parts: list[tuple[str, str]] = []
-    for mark, colour, one in zip(MARKS, COLOURS, series, strict=False):
-        parts += [(f"{mark} ", f"bold {colour}"), (f"{one.name:<{names}}  ", colour)]
-        parts.append((course(one, chart.unit), ""))
+    for mark, colour, curve in zip(MARKS, COLOURS, series, strict=False):
+        parts += [(f"{mark} ", f"bold {colour}"), (f"{curve.name:<{names}}  ", colour)]
+        parts.append((course(curve, chart.unit), ""))
         if at is not None:
-            value = number(one.values[at])
+            value = number(curve.values[at])
             parts.append((f"   run {chart.runs[at].run}: {value}", "$foreground 60%"))
         parts.append(("\n", ""))
-    left = sum(bool(one.known) for one in chart.series) - len(series)
+    left = sum(bool(curve.known) for curve in chart.series) - len(series)
     if left:
         parts.append(
             (f"and {left} more that changed less: t narrows the target", "$foreground 60%")
@@ -210,14 +212,14 @@ def _draw(
             for y in range(canvas.height):
                 canvas.cells[x, y] = ("┊", "$accent")
     coloured = list(zip(MARKS, COLOURS, series, strict=False))
-    for _, colour, one in coloured:
-        for (a, before), (b, after) in _neighbours(one.values):
-            start = _dot(a, before, runs, scale, canvas)
-            end = _dot(b, after, runs, scale, canvas)
+    for _, colour, curve in coloured:
+        for (a, left_value), (b, right_value) in _neighbours(curve.values):
+            start = _dot(a, left_value, runs, scale, canvas)
+            end = _dot(b, right_value, runs, scale, canvas)
             canvas.line(start, end, colour)
     # Marks lie above every line; of two at one place the earlier series is seen.
-    for mark, colour, one in reversed(coloured):
-        for n, value in enumerate(one.values):
+    for mark, colour, curve in reversed(coloured):
+        for n, value in enumerate(curve.values):
             if value is not None:
                 place = _column(n, runs, canvas.width), _row(value, scale, canvas.height)
                 canvas.cells[place] = (mark, f"bold {colour}")
@@ -227,14 +229,14 @@ def _neighbours(
     values: Iterable[float | None],
 ) -> Iterator[tuple[tuple[int, float], tuple[int, float]]]:
     """Pairs of values of runs in a row; a run that lacks it is a gap."""
-    before: tuple[int, float] | None = None
+    previous: tuple[int, float] | None = None
     for n, value in enumerate(values):
         if value is None:
-            before = None
+            previous = None
             continue
-        if before is not None:
-            yield before, (n, value)
-        before = (n, value)
+        if previous is not None:
+            yield previous, (n, value)
+        previous = (n, value)
 
 
 def _column(n: int, runs: int, width: int) -> int:

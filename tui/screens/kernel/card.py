@@ -30,8 +30,8 @@ def loop_at(report: KernelReport, reading: Reading, line: int) -> LoopReport | N
     function = reading.function
     if function is None or not function.line_first <= line + 1 <= function.line_last:
         return None
-    wanted = reading.marks.loop(line)
-    return next((loop for loop in report.loops if loop.id == wanted), None)
+    loop_id = reading.marks.loop(line)
+    return next((loop for loop in report.loops if loop.id == loop_id), None)
 
 
 def card_of(report: KernelReport, loop: LoopReport | None) -> Card:
@@ -79,7 +79,7 @@ def facts_of(
 ) -> Block:
     """What is known of one line of one of the texts."""
     findings = reading.marks.findings(line, kind)
-    facts = [Fact(SIGNS[found.severity], _said(found), found.severity) for found in findings]
+    facts = [Fact(SIGNS[found.severity], _sentence(found), found.severity) for found in findings]
     if costs is not None:
         from .measured import of_line
 
@@ -92,7 +92,7 @@ def facts_of(
     return Block("This line", tuple(facts))
 
 
-def _said(finding: Finding) -> str:
+def _sentence(finding: Finding) -> str:
     return f"{finding.rule} {' '.join(finding.message.split())}"
 
 
@@ -106,8 +106,8 @@ def _instruction(reading: Reading, line: int) -> Iterator[Fact]:
     yield Fact(inst.mnemonic, f"{inst.cls}{bits}{at}")
     counts = marks.outstanding(line)
     if counts:
-        told = ", ".join(f"{name} {'-' if n is None else n}" for name, n in counts.items())
-        yield Fact("outstanding", told)
+        counters = ", ".join(f"{name} {'-' if n is None else n}" for name, n in counts.items())
+        yield Fact("outstanding", counters)
     for wait in marks.wait(line):
         yield Fact(f"{wait.counter}({wait.n})", _verdict(wait), _grave(wait))
     if marks.producers(line):
@@ -117,12 +117,12 @@ def _instruction(reading: Reading, line: int) -> Iterator[Fact]:
 
 
 def _verdict(wait: WaitOp) -> str:
-    said = _VERDICTS.get(wait.verdict or "", wait.verdict or "not known whether it is needed")
+    verdict = _VERDICTS.get(wait.verdict or "", wait.verdict or "not known whether it is needed")
     if wait.could_be is not None:
-        said += f"; {wait.counter}({wait.could_be}) would do"
+        verdict += f"; {wait.counter}({wait.could_be}) would do"
     if wait.slack is not None:
-        said += f"; {view.plural(wait.slack, 'instruction')} after what it waits for"
-    return said
+        verdict += f"; {view.plural(wait.slack, 'instruction')} after what it waits for"
+    return verdict
 
 
 def _grave(wait: WaitOp) -> str:
@@ -133,8 +133,8 @@ def _grave(wait: WaitOp) -> str:
 
 def _accesses(report: KernelReport, kind: str, line: int) -> Iterator[Fact]:
     for access in report.accesses:
-        here = access.lines if kind == "amdgcn" else (access.line,) if kind == "ttgir" else ()
-        if line + 1 in here:
+        lines = access.lines if kind == "amdgcn" else (access.line,) if kind == "ttgir" else ()
+        if line + 1 in lines:
             width = f"{view.show(access.bits)} of {view.show(access.widest)} bits"
             yield Fact(access.op, f"{width}, {access.dtype}, {access.layout}")
             if access.reason:
@@ -143,5 +143,5 @@ def _accesses(report: KernelReport, kind: str, line: int) -> Iterator[Fact]:
 
 def lines_said(lines: Sequence[int]) -> str:
     """Lines, counted from 1, as a short list."""
-    more = f", … ({len(lines)})" if len(lines) > _MOST_LINES else ""
-    return ", ".join(str(line + 1) for line in lines[:_MOST_LINES]) + more
+    ellipsis = f", … ({len(lines)})" if len(lines) > _MOST_LINES else ""
+    return ", ".join(str(line + 1) for line in lines[:_MOST_LINES]) + ellipsis

@@ -11,7 +11,7 @@ from msgspec import Struct
 from ...widgets.code import Hit
 
 
-class Found(Struct, frozen=True):
+class Occurrences(Struct, frozen=True):
     """Lines in which something was found.
 
     Attributes:
@@ -38,18 +38,20 @@ class Search:
         self._lowered: Sequence[str] = "\n".join(lines).lower().split("\n") if lines else ()
         self._nowhere = ""  # what was not found: then nothing that begins with it is either
 
-    def find(self, words: str) -> Found:
+    def find(self, words: str) -> Occurrences:
         """The lines that hold some words; case counts where they have a capital letter."""
         lines = self._lines(words)
-        return Found(f"“{words}”", Matches(lines, words), lambda line: _columns(lines[line], words))
+        return Occurrences(
+            f"“{words}”", Matches(lines, words), lambda line: _columns(lines[line], words)
+        )
 
     def first(self, words: str, line: int) -> int | None:
         """The first of them from a line on, round the end; the others are not looked for."""
         if self._nowhere and words.startswith(self._nowhere):
             return None
         lines = self._lines(words)
-        for some in (range(line, len(lines)), range(min(line, len(lines)))):
-            for number in some:
+        for numbers in (range(line, len(lines)), range(min(line, len(lines)))):
+            for number in numbers:
                 if words in lines[number]:
                     return number
         self._nowhere = words
@@ -90,12 +92,12 @@ class Matches(Sequence[int]):
 
 
 def _columns(line: str, words: str) -> list[Hit]:
-    found: list[Hit] = []
+    hits: list[Hit] = []
     at = line.find(words) if words else -1
     while at >= 0:
-        found.append((at, at + len(words)))
+        hits.append((at, at + len(words)))
         at = line.find(words, at + len(words))
-    return found
+    return hits
 
 
 def step(lines: Sequence[int], line: int, by: int) -> int | None:
@@ -129,20 +131,20 @@ class Trail:
         """The line where it began, then those it leads to."""
         return self._stops
 
-    def next(self, line: int, others: Sequence[int]) -> int | None:
+    def next(self, line: int, targets: Sequence[int]) -> int | None:
         """Where to go from a line; None: nowhere.
 
         Args:
             line: where one stands.
-            others: what belongs to that line, if the trail is to begin here.
+            targets: what belongs to that line, if the trail is to begin here.
         """
         if self._stops and self._stops[self._at] == line:
             self._at = (self._at + 1) % len(self._stops)
             return self._stops[self._at]
-        if not others:
+        if not targets:
             self._stops = ()
             return None
-        self._stops, self._at = (line, *others), 1
+        self._stops, self._at = (line, *targets), 1
         return self._stops[1]
 
     @property

@@ -57,13 +57,13 @@ def load(report: KernelReport | None, path: Path | None) -> Loaded:
 
 def whole(loaded: Loaded) -> Loaded:
     """The same with all folds."""
-    return prepared(loaded.texts, before=loaded)
+    return prepared(loaded.texts, former=loaded)
 
 
 def prepared(
     texts: Texts,
     function: Function | None = None,
-    before: Loaded | None = None,
+    former: Loaded | None = None,
     most: int | None = None,
 ) -> Loaded:
     """Texts as the panes show them.
@@ -71,21 +71,21 @@ def prepared(
     Args:
         texts: the texts.
         function: the kernel in the assembly, once that has been parsed.
-        before: what was shown of them so far; its lines stay the same objects.
+        former: what was shown of them so far; its lines stay the same objects.
         most: of how many lines, from the first on, folds are looked for; None: of all.
     """
     lines: dict[str, Sequence[str]] = {}
     folds: dict[str, Mapping[int, int]] = {}
     folded: dict[str, Collection[int]] = {}
     prologue = None
-    for kind, found in texts.lines.items():
-        same = before is not None and before.texts.lines.get(kind) is found
-        lines[kind] = before.lines[kind] if before and same else displayed(kind, found)
-        known = all_folds(kind, found if most is None else found[:most], function)
-        folds[kind] = {fold.start: fold.last for fold in known}
-        folded[kind] = [fold.start for fold in known if fold.what in HIDDEN_FIRST]
-        prologue = next((fold.start for fold in known if fold.what == "prologue"), prologue)
-    everything = most is None or all(len(found) <= most for found in texts.lines.values())
+    for kind, text_lines in texts.lines.items():
+        unchanged = former is not None and former.texts.lines.get(kind) is text_lines
+        lines[kind] = former.lines[kind] if former and unchanged else displayed(kind, text_lines)
+        kind_folds = all_folds(kind, text_lines if most is None else text_lines[:most], function)
+        folds[kind] = {fold.start: fold.last for fold in kind_folds}
+        folded[kind] = [fold.start for fold in kind_folds if fold.what in HIDDEN_FIRST]
+        prologue = next((fold.start for fold in kind_folds if fold.what == "prologue"), prologue)
+    everything = most is None or all(len(text_lines) <= most for text_lines in texts.lines.values())
     return Loaded(texts, lines, folds, folded, everything, prologue)
 
 
@@ -102,31 +102,31 @@ def is_big(report: KernelReport | None, path: Path | None) -> bool:
         return False
 
 
-def behind(app: App[object], job: Callable[[], _T], then: Callable[[_T | str], None]) -> None:
+def behind(app: App[object], job: Callable[[], _T], on_result: Callable[[_T | str], None]) -> None:
     """Does something in a thread and hands over what came of it: the result, or what went wrong.
 
     The thread is none of Textual's: leaving the application need not wait for it.
     """
 
     def run() -> None:
-        found: _T | str
+        result: _T | str
         try:
-            found = job()
+            result = job()
         except KinspectError as error:
-            found = f"{error.message}; {error.hint}" if error.hint else error.message
+            result = f"{error.message}; {error.hint}" if error.hint else error.message
         except Exception as error:
             # A bug must be seen on the page, not end the application.
-            found = f"internal error: {type(error).__name__}: {error}; please report it"
+            result = f"internal error: {type(error).__name__}: {error}; please report it"
         with suppress(RuntimeError):  # the application has ended meanwhile
-            app.call_from_thread(shown, found)
+            app.call_from_thread(deliver, result)
 
-    def shown(found: _T | str) -> None:
+    def deliver(result: _T | str) -> None:
         try:
-            then(found)
+            on_result(result)
         except Exception as error:
             # Raised here it would end in the thread, and be written over the screen.
-            told = f"internal error: {type(error).__name__}: {error}; please report it"
-            app.notify(told, severity="error", markup=False)
+            message = f"internal error: {type(error).__name__}: {error}; please report it"
+            app.notify(message, severity="error", markup=False)
 
     sys.setswitchinterval(_TURN)
     threading.Thread(target=run, name="kinspect reading", daemon=True).start()

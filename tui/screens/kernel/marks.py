@@ -10,7 +10,7 @@ from textual.widgets import Input
 from ...widgets.code import Hit
 from ...widgets.scorecard import Fact
 from .card import lines_said
-from .find import Found, Search, place, step
+from .find import Occurrences, Search, place, step
 from .load import behind
 from .pane import Pane
 from .view import LinkedPage
@@ -27,7 +27,7 @@ class MarkedPage(LinkedPage):
 
     def __init__(self, key: str, *, line: int | None = None, text: str = "amdgcn") -> None:
         super().__init__(key, line=line, text=text)
-        self._found: Found | None = None
+        self._found: Occurrences | None = None
         self._asked = ("", -1)  # whose uses are wanted, and from which line
         self._uses: Uses | None = None  # where what was found is a register
         self._found_in = ""  # the kind of text that it was found in
@@ -39,14 +39,14 @@ class MarkedPage(LinkedPage):
 
     # ------------------------------------------------------------------ jumps
 
-    def jump(self, pane: Pane, line: int, said: str = "") -> None:
+    def jump(self, pane: Pane, line: int, message: str = "") -> None:
         """Goes to a line of a pane; one can come back from there."""
         self._jumps.append((pane.kind, pane.code.cursor))
         del self._jumps[:-100]
         self.focus_on(pane)
         pane.code.deselect()
         self._land(pane, line)
-        self.say(said)
+        self.say(message)
 
     def _land(self, pane: Pane, line: int) -> None:
         pane.code.move_to(line, quiet=True, centre=True)
@@ -94,40 +94,44 @@ class MarkedPage(LinkedPage):
         behind(
             self.app,
             lambda: uses(function, line, name),
-            lambda got: self._show_uses(pane, got, (name, line), len(names)),
+            lambda result: self._show_uses(pane, result, (name, line), len(names)),
         )
 
-    def _show_uses(self, pane: Pane, found: Uses | str, of: tuple[str, int], names: int) -> None:
-        if of != self._asked or not self.is_attached or pane.kind != "amdgcn":
+    def _show_uses(
+        self, pane: Pane, result: Uses | str, target: tuple[str, int], names: int
+    ) -> None:
+        if target != self._asked or not self.is_attached or pane.kind != "amdgcn":
             return  # something else has been asked for meanwhile
-        if isinstance(found, str):
-            self.say(found, bad=True)
+        if isinstance(result, str):
+            self.say(result, bad=True)
             return
-        lines = tuple(sorted({*found.writes, *found.reads}))
-        named = _registers(found, pane.code.shown.lines)
-        self._mark(pane, Found(found.register, lines, named))
-        self._uses = found
+        lines = tuple(sorted({*result.writes, *result.reads}))
+        named = _registers(result, pane.code.shown.lines)
+        self._mark(pane, Occurrences(result.register, lines, named))
+        self._uses = result
         self.refresh_card()
-        more = f"   u: the next of {names} registers" if names > 1 else ""
+        hint = f"   u: the next of {names} registers" if names > 1 else ""
         self.say(
-            f"{found.register}: {len(found.writes)} lines write it, {len(found.reads)} read it"
-            f"   N P step{more}"
+            f"{result.register}: {len(result.writes)} lines write it, {len(result.reads)} read it"
+            f"   N P step{hint}"
         )
 
     def more_facts(self) -> tuple[Fact, ...]:
         """Where the register is written and read whose uses are marked."""
-        found = self._uses
-        if found is None or self._found is None:
+        register_uses = self._uses
+        if register_uses is None or self._found is None:
             return ()
         return (
-            Fact(f"{found.register} written", lines_said(found.writes) or "nowhere"),
-            Fact(f"{found.register} read", lines_said(found.reads) or "nowhere"),
+            Fact(
+                f"{register_uses.register} written", lines_said(register_uses.writes) or "nowhere"
+            ),
+            Fact(f"{register_uses.register} read", lines_said(register_uses.reads) or "nowhere"),
         )
 
-    def _mark(self, pane: Pane, found: Found) -> None:
-        self._found, self._found_in, self._uses = found, pane.kind, None
-        for one in self._slots:
-            one.code.mark(found.hits if one is pane else {})
+    def _mark(self, pane: Pane, occurrences: Occurrences) -> None:
+        self._found, self._found_in, self._uses = occurrences, pane.kind, None
+        for slot in self._slots:
+            slot.code.mark(occurrences.hits if slot is pane else {})
 
     def _unmark(self) -> bool:
         marked, self._found, self._uses = self._found is not None, None, None
@@ -159,14 +163,14 @@ class MarkedPage(LinkedPage):
         """Asks for a line to go to."""
         self._ask(":")
 
-    def _ask(self, what: str) -> None:
+    def _ask(self, prefix: str) -> None:
         if self._current.is_missing:
             return
         prompt = self.prompt
         self._asked_from = self._current.code.cursor
-        if what == "/":  # ready before the first letter
+        if prefix == "/":  # ready before the first letter
             self.call_after_refresh(self._search, self._current)
-        prompt.placeholder = "search" if what == "/" else "line"
+        prompt.placeholder = "search" if prefix == "/" else "line"
         self.ask(True)
         prompt.value = ""
         prompt.focus()
@@ -213,21 +217,21 @@ class MarkedPage(LinkedPage):
         self._current.target.focus()
 
 
-def _registers(found: Uses, lines: Sequence[str]) -> Callable[[int], Sequence[Hit]]:
+def _registers(register_uses: Uses, lines: Sequence[str]) -> Callable[[int], Sequence[Hit]]:
     """Where a line that uses a register names any of it."""
     from ....inspector.explain.code.uses import numbers_of, registers_of
 
-    wanted = frozenset(numbers_of(found.register))
-    written, read = frozenset(found.writes), frozenset(found.reads)
+    numbers = frozenset(numbers_of(register_uses.register))
+    written_lines, read = frozenset(register_uses.writes), frozenset(register_uses.reads)
 
     def hits(line: int) -> Sequence[Hit]:
-        if line not in written and line not in read:
+        if line not in written_lines and line not in read:
             return ()
-        style = "written" if line in written else "read"
+        style = "written" if line in written_lines else "read"
         return [
             (start, stop, style)
             for start, stop, name in registers_of(lines[line])
-            if not wanted.isdisjoint(numbers_of(name))
+            if not numbers.isdisjoint(numbers_of(name))
         ]
 
     return hits

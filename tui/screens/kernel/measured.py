@@ -48,16 +48,16 @@ def costs_of(report: KernelReport, links: Links) -> Costs | None:
     """What was measured of a kernel, by line of each text; None where nothing was."""
     if not report.measured_lines:
         return None
-    found = stalls(report)
-    code = {one.line - 1: one.share for one in found if one.share is not None}
+    stall_costs = stalls(report)
+    code = {stall.line - 1: stall.share for stall in stall_costs if stall.share is not None}
     sources, source, ttgir = _by_source(report, links)
     shares = {"amdgcn": code, "source": source, "ttgir": ttgir}
     return Costs(
         what=measure_of(report.measured_lines) or "samples",
         shares=shares,
-        dearest={kind: _dearest(known) for kind, known in shares.items()},
-        stalls={one.line - 1: one for one in found},
-        measured={one.line - 1: one for one in report.measured_lines},
+        dearest={kind: _dearest(line_shares) for kind, line_shares in shares.items()},
+        stalls={stall.line - 1: stall for stall in stall_costs},
+        measured={measured_line.line - 1: measured_line for measured_line in report.measured_lines},
         sources=sources,
     )
 
@@ -70,7 +70,9 @@ def _by_source(
     report: KernelReport, links: Links
 ) -> tuple[dict[int, SourceCost], dict[int, float], dict[int, float]]:
     """Costs of the source's lines, and their shares there and in the TTGIR."""
-    known = {(one.file, one.line): one for one in source_costs(report)}
+    costs_by_place = {
+        (source_cost.file, source_cost.line): source_cost for source_cost in source_costs(report)
+    }
     sources: dict[int, SourceCost] = {}
     source: dict[int, float] = {}
     ttgir: dict[int, float] = {}
@@ -78,14 +80,14 @@ def _by_source(
         if line.source is None:
             continue
         at = line.source.in_user_code
-        cost = known[at.file, at.line]
+        cost = costs_by_place[at.file, at.line]
         if not cost.share:
             continue
         # Only where that very line is shown: a call from it costs there, not here.
         if at.line - 1 in links.related("amdgcn", line.line - 1, "source")[:1]:
             sources[at.line - 1], source[at.line - 1] = cost, cost.share
-        for other in links.related("amdgcn", line.line - 1, "ttgir"):
-            ttgir[other] = cost.share
+        for ttgir_line in links.related("amdgcn", line.line - 1, "ttgir"):
+            ttgir[ttgir_line] = cost.share
     return sources, source, ttgir
 
 
@@ -103,14 +105,14 @@ def of_region(report: KernelReport, loop: LoopReport | None) -> Iterator[Fact]:
     metrics = loop.metrics if loop is not None else report.metrics
     share = metrics.get("measured.stall_share")
     if share is not None and isinstance(share.value, int | float):
-        what = measure_of(report.measured_lines)
+        measure = measure_of(report.measured_lines)
         hot = "error" if share.value >= 50 else "warning" if share.value >= HOT else ""
-        yield Fact("measured", f"{share.value:.1f} % of the kernel's {what or 'stalls'}", hot)
+        yield Fact("measured", f"{share.value:.1f} % of the kernel's {measure or 'stalls'}", hot)
     elif loop is None:
-        for name, said in (("stall_cycles", "stall cycles"), ("samples", "samples")):
+        for name, label in (("stall_cycles", "stall cycles"), ("samples", "samples")):
             metric = metrics.get(f"measured.{name}")
             if metric is not None and metric.value is not None:
-                yield Fact("measured", f"{words.scaled(metric.value)} {said}")
+                yield Fact("measured", f"{words.scaled(metric.value)} {label}")
 
 
 def of_line(costs: Costs, kind: str, line: int) -> Iterator[Fact]:
@@ -127,12 +129,12 @@ def of_line(costs: Costs, kind: str, line: int) -> Iterator[Fact]:
 
 
 def _amounts(cost: Stall | SourceCost) -> str:
-    said = []
+    parts = []
     if cost.stall_cycles is not None:
-        said.append(f"{words.scaled(cost.stall_cycles)} stall cycles")
+        parts.append(f"{words.scaled(cost.stall_cycles)} stall cycles")
     if cost.samples is not None:
-        said.append(f"{words.scaled(cost.samples)} samples")
-    return ", ".join(said)
+        parts.append(f"{words.scaled(cost.samples)} samples")
+    return ", ".join(parts)
 
 
 def explained(costs: Costs, kind: str, line: int) -> str:
@@ -145,12 +147,12 @@ def explained(costs: Costs, kind: str, line: int) -> str:
     if share is not None:
         lines.append(f"  {share:.1f} % of the kernel's {costs.what}")
     if measured is not None:
-        lines += _told(measured)
+        lines += _figures(measured)
         stall = costs.stalls.get(line)
         # Its first words are the reasons, where there are any: they stand above already.
         beside = stall.beside[1 if measured.reasons else 0 :] if stall is not None else ()
         if beside:
-            lines += ["", "Static analysis of the same line", *(f"  {one}" for one in beside)]
+            lines += ["", "Static analysis of the same line", *(f"  {remark}" for remark in beside)]
         return "\n".join(lines)
     cost = costs.sources.get(line) if kind == "source" else None
     if cost is not None:
@@ -163,7 +165,7 @@ def explained(costs: Costs, kind: str, line: int) -> str:
     return "\n".join(lines)
 
 
-def _told(line: MeasuredLine) -> Iterator[str]:
+def _figures(line: MeasuredLine) -> Iterator[str]:
     """The figures of one instruction, those that the recording has."""
     figures = (
         (line.hits, "times executed by traced waves"),
@@ -173,9 +175,9 @@ def _told(line: MeasuredLine) -> Iterator[str]:
         (line.samples, "samples found a wave here"),
         (line.issued, "of them as it was issued"),
     )
-    for number, said in figures:
+    for number, meaning in figures:
         if number is not None:
-            yield f"  {words.scaled(number):>9} {said}"
+            yield f"  {words.scaled(number):>9} {meaning}"
     total = sum(line.reasons.values())
     for name, count in sorted(line.reasons.items(), key=lambda item: -item[1]):
         part = f"{100 * count / total:.0f} %"

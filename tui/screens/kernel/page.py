@@ -91,9 +91,9 @@ class KernelPage(MarkedPage):
         """The LLVM IR in place of this text, or this text again."""
         pane = self._current
         kind = pane.own if pane.kind == "llir" else "llir"
-        for other in self._slots:
-            if other.kind == "llir" and other is not pane:
-                self.show_in(other, other.own)
+        for slot in self._slots:
+            if slot.kind == "llir" and slot is not pane:
+                self.show_in(slot, slot.own)
         self.show_in(pane, kind)
         self._unmark()
         self.focus_on(pane)
@@ -151,8 +151,8 @@ class KernelPage(MarkedPage):
         if not lines:
             self.say(f"nothing was measured of lines of the {pane.title.title}")
             return
-        here = pane.code.cursor
-        at = (lines.index(here) + by) % len(lines) if here in lines else 0
+        cursor = pane.code.cursor
+        at = (lines.index(cursor) + by) % len(lines) if cursor in lines else 0
         share = costs.share(pane.kind, lines[at])
         self.jump(pane, lines[at], f"{at + 1} of {len(lines)}: {share:.1f} % of the {costs.what}")
 
@@ -168,14 +168,14 @@ class KernelPage(MarkedPage):
             self.say(ANALYSING if self._report is not None else "there is no assembly")
             return
         line, marks = pane.code.cursor, reading.marks
-        others = marks.producers(line) or marks.waiters(line)
-        to = self._trail.next(line, others)
+        partners = marks.producers(line) or marks.waiters(line)
+        to = self._trail.next(line, partners)
         if to is None:
             self.say("neither a wait nor something that a wait waits for")
             return
         first = self._trail.stops[0]
-        what = "of what the wait waits for" if marks.producers(first) else "wait that covers it"
-        self.jump(pane, to, f"ISA {first + 1}: {self._trail.place} {what}   w goes on")
+        relation = "of what the wait waits for" if marks.producers(first) else "wait that covers it"
+        self.jump(pane, to, f"ISA {first + 1}: {self._trail.place} {relation}   w goes on")
 
     # ------------------------------------------------------------------ marks
 
@@ -219,9 +219,9 @@ class KernelPage(MarkedPage):
         line = pane.code.cursor
         parts: list[str] = []
         if reading is not None:
-            known = {name: rule.text for name, rule in rules().items()}
-            found = reading.marks.findings(line, pane.kind)
-            parts += [explain_finding(finding, known, unit_of) for finding in found]
+            rule_texts = {name: rule.text for name, rule in rules().items()}
+            findings = reading.marks.findings(line, pane.kind)
+            parts += [explain_finding(finding, rule_texts, unit_of) for finding in findings]
         if self._costs is not None:
             from .measured import explained
 

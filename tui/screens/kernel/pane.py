@@ -56,12 +56,12 @@ class Missing(Static, can_focus=True):
 class _View(CodeView):
     """Tells its cursor's moves at once, so that all panes are painted once for a key."""
 
-    def __init__(self, told: Callable[[], None]) -> None:
+    def __init__(self, on_change: Callable[[], None]) -> None:
         super().__init__()
-        self._told = told
+        self._on_change = on_change
 
     def moved(self, line: int) -> None:
-        self._told()
+        self._on_change()
 
 
 class Pane(Vertical):
@@ -131,11 +131,11 @@ class Pane(Vertical):
         if had_focus:
             self.missing.focus()
 
-    def _show_text(self, there: bool) -> None:
+    def _show_text(self, present: bool) -> None:
         # Not by a rule of the style sheet: that costs as much as all that is drawn for a key.
-        if self.is_missing is there:
-            self.is_missing = not there
-            self.code.display, self.missing.display = there, not there
+        if self.is_missing is present:
+            self.is_missing = not present
+            self.code.display, self.missing.display = present, not present
 
     def tell(self) -> None:
         """Where the cursor stands."""

@@ -133,39 +133,39 @@ class PanesPage(Page):
         """Sets what the style sheet goes by; whether the page's own classes changed, or others."""
         width, height = self.app.size
         wide, middle = width >= _WIDE, _MIDDLE <= width < _WIDE
-        shown = {self._current}
+        visible = {self._current}
         if wide and not self._alone:
-            shown = set(self._slots)
+            visible = set(self._slots)
         elif middle and not self._alone:
-            shown.add(self._beside())
+            visible.add(self._beside())
         for pane in self._slots:
-            _display(pane, pane in shown)
+            _display(pane, pane in visible)
         source, ttgir, amdgcn = self._slots
-        _display(self._left, bool(shown & {source, ttgir}))
+        _display(self._left, bool(visible & {source, ttgir}))
         _display(self.card, height >= 18 or wide)
         self.card.styles.height = None if wide else (12 if height >= 36 else 7) if middle else 5
         page = [_class(self, "-wide", wide), _class(self, "-low", height < 12)]
         _display(self.status, height >= 12 and not self.has_class("-asking"))
         panes = [
             _class(self._left, "-empty", source.is_missing and ttgir.is_missing),
-            _class(ttgir, "-divided", middle and source in shown),
-            _class(amdgcn, "-divided", bool(shown & {source, ttgir})),
+            _class(ttgir, "-divided", middle and source in visible),
+            _class(amdgcn, "-divided", bool(visible & {source, ttgir})),
             *(_class(pane, "missing", pane.is_missing) for pane in self._slots),
         ]
         return any(page), any(panes)
 
     def _beside(self) -> Pane:
         """The pane that is shown with the present one where there is room for two."""
-        others = [pane for pane in self._slots if pane is not self._current]
-        there = [pane for pane in others if not pane.is_missing]
-        if self._partner in there or not there:
-            return self._partner if there else self._current
-        return there[-1]
+        other_panes = [pane for pane in self._slots if pane is not self._current]
+        available = [pane for pane in other_panes if not pane.is_missing]
+        if self._partner in available or not available:
+            return self._partner if available else self._current
+        return available[-1]
 
 
-def _display(widget: Widget, shown: bool) -> None:
-    if widget.display != shown:
-        widget.display = shown
+def _display(widget: Widget, visible: bool) -> None:
+    if widget.display != visible:
+        widget.display = visible
 
 
 def _class(widget: Widget, name: str, held: bool) -> bool:

@@ -68,7 +68,7 @@ def marked(
     costs: Costs | None = None,
 ) -> tuple[Text, Gutter]:
     """A text of a reported kernel; `marks` and `costs` are None while it is being analysed."""
-    known = marks if kind == "amdgcn" else None
+    isa_marks = marks if kind == "amdgcn" else None
     gutter: Gutter
     if kind == "amdgcn":
         gutter = CodeGutter(len(lines), report, marks)
@@ -78,7 +78,7 @@ def marked(
         from .measured import heading
 
         gutter.measure(heading(report), costs)
-    return Text(lines, _spans(kind, lines, known), gutter, gutter.width, folds), gutter
+    return Text(lines, _spans(kind, lines, isa_marks), gutter, gutter.width, folds), gutter
 
 
 def _spans(kind: str, lines: Sequence[str], marks: Marks | None) -> Callable[[int], Sequence[Span]]:
@@ -146,8 +146,8 @@ class Gutter:
         return [cell(self._costs.get(line))] if self._over else []
 
     def _sign(self, line: int) -> list[Cell]:
-        found = self._marks.findings(line, self._kind) if self._marks is not None else ()
-        severity = worst(found) if found else None
+        findings = self._marks.findings(line, self._kind) if self._marks is not None else ()
+        severity = worst(findings) if findings else None
         return [(SIGNS[severity], severity) if severity is not None else (" ", "number")]
 
 

@@ -73,8 +73,8 @@ class LinkedPage(PanesPage):
         entry = self.session.entries.get(self._key)
         if entry is None and self._path is not None:
             ours = self._path.absolute()
-            found = (e for e in self.session.ordered() if Path(e.path).absolute() == ours)
-            entry = next(found, None)
+            matching = (e for e in self.session.ordered() if Path(e.path).absolute() == ours)
+            entry = next(matching, None)
         if entry is None:
             self._wait_for_report()
         elif entry.report is not self._report:
@@ -103,7 +103,9 @@ class LinkedPage(PanesPage):
         turn, report, path = self._turn, self._report, self._path
         if is_big(report, path):
             self.say("reading …")
-            behind(self.app, lambda: load(report, path), lambda got: self._take_texts(turn, got))
+            behind(
+                self.app, lambda: load(report, path), lambda result: self._take_texts(turn, result)
+            )
         else:
             self._take_texts(turn, load(report, path))
 
@@ -134,7 +136,10 @@ class LinkedPage(PanesPage):
             self.call_after_refresh(self._read_on, turn, loaded)
         else:
             self.call_after_refresh(
-                behind, self.app, lambda: whole(loaded), lambda got: self._take_folds(turn, got)
+                behind,
+                self.app,
+                lambda: whole(loaded),
+                lambda result: self._take_folds(turn, result),
             )
 
     def _take_folds(self, turn: int, loaded: Loaded | str) -> None:
@@ -155,17 +160,17 @@ class LinkedPage(PanesPage):
             behind(
                 self.app,
                 lambda: _read(report, loaded),
-                lambda got: self._take_reading(turn, got),
+                lambda result: self._take_reading(turn, result),
             )
 
-    def _take_reading(self, turn: int, got: tuple[Reading, Loaded, Costs | None] | str) -> None:
+    def _take_reading(self, turn: int, result: tuple[Reading, Loaded, Costs | None] | str) -> None:
         if turn != self._turn or not self.is_attached:
             return
-        if isinstance(got, str):
-            self._note = got
+        if isinstance(result, str):
+            self._note = result
             self.refresh_card()
             return
-        appeared = self._reading_taken(*got)
+        appeared = self._reading_taken(*result)
         for pane in self._slots:
             self.show_in(pane, pane.kind, keep=pane.kind not in appeared)
             if pane.kind == "amdgcn":
@@ -177,12 +182,12 @@ class LinkedPage(PanesPage):
 
     def _reading_taken(self, reading: Reading, loaded: Loaded, costs: Costs | None) -> set[str]:
         """The texts that analysis has added: a disassembly."""
-        before = self._loaded.lines if self._loaded is not None else {}
+        former_lines = self._loaded.lines if self._loaded is not None else {}
         self._reading, self._loaded, self._note = reading, loaded, ""
         self._costs = costs
         if reading.notes:
             self.say("; ".join(reading.notes), bad=True)
-        return set(loaded.lines) - set(before)
+        return set(loaded.lines) - set(former_lines)
 
     def _fold_prologue(self, pane: Pane) -> None:
         loaded, reading = self._loaded, self._reading
@@ -250,14 +255,14 @@ class LinkedPage(PanesPage):
             self._isa_line = self._isa_line if near is None else near
         if links is not None:
             pane.code.link(self.marked_in(pane))
-            for other in self._slots:
-                if other is pane or other.is_missing:
+            for slot in self._slots:
+                if slot is pane or slot.is_missing:
                     continue
-                other.code.link(links.related(pane.kind, line, other.kind))
-                near = links.nearest(pane.kind, line, other.kind)
+                slot.code.link(links.related(pane.kind, line, slot.kind))
+                near = links.nearest(pane.kind, line, slot.kind)
                 if near is not None:
-                    other.code.move_to(near, quiet=True, centre=True)
-                    other.tell()
+                    slot.code.move_to(near, quiet=True, centre=True)
+                    slot.tell()
         self.refresh_card()
 
     def refresh_card(self) -> None:
@@ -272,13 +277,13 @@ class LinkedPage(PanesPage):
             return
         loop = loop_at(report, reading, self._isa_line)
         pane = self._current
-        here = facts_of(report, reading, pane.kind, pane.code.cursor, self._costs)
+        line_block = facts_of(report, reading, pane.kind, pane.code.cursor, self._costs)
         became = reading.links.related(pane.kind, pane.code.cursor, "amdgcn")
         if became:
             fact = Fact("became ISA", lines_said(became))
-            here = Block(here.title, (*here.facts, fact))
-        here = Block(here.title, (*here.facts, *self.more_facts()))
-        card.show(self._card(report, loop), here)
+            line_block = Block(line_block.title, (*line_block.facts, fact))
+        line_block = Block(line_block.title, (*line_block.facts, *self.more_facts()))
+        card.show(self._card(report, loop), line_block)
 
     def more_facts(self) -> tuple[Fact, ...]:
         """What keys have asked for beside what is known of the line."""

@@ -68,16 +68,16 @@ def _metric(name: str) -> Callable[[Entry], Value]:
 
 def _of_kernel(name: str) -> Callable[[Entry], Value]:
     def read(entry: Entry) -> Value:
-        found = entry.report.metrics.get(name)
-        return number(found.value) if found is not None else None
+        metric = entry.report.metrics.get(name)
+        return number(metric.value) if metric is not None else None
 
     return read
 
 
 def _text(name: str) -> Callable[[Entry], Value]:
     def read(entry: Entry) -> Value:
-        found = entry.report.metrics.get(name)
-        return found.value if found is not None and isinstance(found.value, str) else None
+        metric = entry.report.metrics.get(name)
+        return metric.value if metric is not None and isinstance(metric.value, str) else None
 
     return read
 
@@ -88,15 +88,15 @@ def _load_bits(entry: Entry) -> Value:
     regions = [loop.metrics for loop in report.loops if loop.id == report.main_loop]
     for metrics in (*regions, report.metrics):
         for kind in ("global_load", "lds_direct"):
-            found = metrics.get(f"vector_bits.{kind}.mean")
-            if found is not None and number(found.value) is not None:
-                return number(found.value)
+            metric = metrics.get(f"vector_bits.{kind}.mean")
+            if metric is not None and number(metric.value) is not None:
+                return number(metric.value)
     return None
 
 
 def _matrix(entry: Entry) -> Value:
-    known = [number(entry.metric(name)) for name in ("count.mfma", "count.wmma")]
-    return sum(n for n in known if n is not None) if any(n is not None for n in known) else None
+    counted = [number(entry.metric(name)) for name in ("count.mfma", "count.wmma")]
+    return sum(n for n in counted if n is not None) if any(n is not None for n in counted) else None
 
 
 def _findings(entry: Entry) -> Value:
@@ -250,7 +250,7 @@ COLUMNS: Mapping[str, Column] = {
     )
 }
 DEFAULT = ("findings", "occ", "vec", "waits", "vgpr", "lds", "spill", "arch")
-MORE = ("matrix", "cycles", "lvec", "valu", "limiter", "barriers", "agpr", "code", "source")
+EXTRA = ("matrix", "cycles", "lvec", "valu", "limiter", "barriers", "agpr", "code", "source")
 """What is shown besides where there is room and nothing was chosen."""
 ROOMY = 48
 """Cells of the first column from which on more columns are better than more room."""
@@ -277,15 +277,15 @@ def chosen(names: Sequence[str], width: int, bars: int) -> tuple[Column, ...]:
         width: of the table.
         bars: cells of a bar.
     """
-    found = tuple(COLUMNS[name] for name in dict.fromkeys(names) if name in COLUMNS)
-    return found or tuple(COLUMNS[name] for name in fitting(width, bars))
+    columns = tuple(COLUMNS[name] for name in dict.fromkeys(names) if name in COLUMNS)
+    return columns or tuple(COLUMNS[name] for name in fitting(width, bars))
 
 
 def fitting(width: int, bars: int) -> tuple[str, ...]:
     """The columns of a table of that width where none was chosen."""
     names = list(DEFAULT)
     left = width - ROOMY - sum(COLUMNS[name].head(bars).width + 1 for name in names)
-    for name in MORE:
+    for name in EXTRA:
         left -= COLUMNS[name].head(bars).width + 1
         if left < 0:
             break
@@ -297,7 +297,7 @@ def fitting(width: int, bars: int) -> tuple[str, ...]:
 
 
 def cell(
-    column: Column, entry: Entry, value: Value, before: Value, *, bars: int, known: bool
+    column: Column, entry: Entry, value: Value, former: Value, *, bars: int, comparable: bool
 ) -> tuple[Piece, ...]:
     """What stands in a kernel's row.
 
@@ -305,11 +305,11 @@ def cell(
         column: the column.
         entry: the kernel.
         value: its figure.
-        before: that of the run before.
+        former: that of the run before.
         bars: cells of a bar.
-        known: whether there is a run before to compare with.
+        comparable: whether there is a run before to compare with.
     """
-    arrow = _arrow(column, value, before) if known else (" ", "")
+    arrow = _arrow(column, value, former) if comparable else (" ", "")
     if column.name == "findings":
         return (*counts(entry), arrow)
     if isinstance(value, str):
@@ -321,8 +321,8 @@ def cell(
         return ((text, style), arrow)
     whole = column.whole(entry)
     share = value / whole if whole else None
-    of = f"/{whole:g}" if column.name == "occ" and whole else ""
-    figure = f"{text}{of}".rjust(column.width)
+    of_whole = f"/{whole:g}" if column.name == "occ" and whole else ""
+    figure = f"{text}{of_whole}".rjust(column.width)
     return (*bar(share, bars, style or "bar"), (figure, style), arrow)
 
 
@@ -336,18 +336,18 @@ def span_cell(
         entries: the kernels.
         values: their figures.
     """
-    known = [v for v in values if v is not None]
-    if not known:
+    present = [v for v in values if v is not None]
+    if not present:
         return ((UNKNOWN, "dim"), (" ", ""))
     if column.name == "findings":
         worst = max(entries, key=lambda entry: _findings(entry) or 0)
         return (*counts(worst), (" ", ""))
-    texts = [v for v in known if isinstance(v, str)]
+    texts = [v for v in present if isinstance(v, str)]
     if texts:
         several = dict.fromkeys(texts)
         text = texts[0] if len(several) == 1 else f"{len(several)} kinds"
         return ((text, "dim"), (" ", ""))
-    numbers = [v for v in known if not isinstance(v, str)]
+    numbers = [v for v in present if not isinstance(v, str)]
     low, high = min(numbers), max(numbers)
     best, worst_one = (low, high) if column.better < 0 else (high, low)
     if column.better == 0:
@@ -360,8 +360,8 @@ def span_cell(
 
 def counts(entry: Entry) -> tuple[Piece, ...]:
     """Findings by severity: coloured counts, a dot for none."""
-    found = [(entry.count(severity), severity) for severity in SEVERITIES]
-    return tuple(((str(n) if n else "·").rjust(3), name if n else "dim") for n, name in found)
+    tallies = [(entry.count(severity), severity) for severity in SEVERITIES]
+    return tuple(((str(n) if n else "·").rjust(3), name if n else "dim") for n, name in tallies)
 
 
 def _style(column: Column, value: Value) -> str:
@@ -374,12 +374,12 @@ def _style(column: Column, value: Value) -> str:
     return ""
 
 
-def _arrow(column: Column, value: Value, before: Value) -> Piece:
-    if value == before:
+def _arrow(column: Column, value: Value, former: Value) -> Piece:
+    if value == former:
         return (" ", "")
-    if isinstance(value, str) or isinstance(before, str) or value is None or before is None:
+    if isinstance(value, str) or isinstance(former, str) or value is None or former is None:
         return ("~", "other")
-    up = value > before
+    up = value > former
     good = column.better > 0 if up else column.better < 0
     style = "other" if column.better == 0 else "better" if good else "worse"
     return ("↑" if up else "↓", style)

@@ -107,14 +107,16 @@ class Detail(Widget):
 
     def _changes(self, leaf: Leaf) -> Text:
         """Which figures are others than in the run before."""
-        told = []
+        changes = []
         for name, column in COLUMNS.items():
-            now, before = leaf.values[name], leaf.former.get(name)
-            if now != before and name != "findings":
-                told.append(f"{column.title} {_figure(column, before)} → {_figure(column, now)}")
+            value, former = leaf.values[name], leaf.former.get(name)
+            if value != former and name != "findings":
+                changes.append(
+                    f"{column.title} {_figure(column, former)} → {_figure(column, value)}"
+                )
         if leaf.values["findings"] != leaf.former.get("findings"):
-            told.append("findings")
-        return self._text(("name", "changed: "), ("", ", ".join(told)))
+            changes.append("findings")
+        return self._text(("name", "changed: "), ("", ", ".join(changes)))
 
     def _findings(self, report: KernelReport) -> list[Text]:
         if not report.findings:
@@ -145,21 +147,21 @@ class Detail(Widget):
         if failed:
             begin.append(("error", f"  {failed} failed"))
         lines = [self._text(*begin)]
-        stars = [one for one in entries if one.key in self._stars]
+        stars = [starred for starred in entries if starred.key in self._stars]
         if stars:
             from ....inspector.compare.sweep.figures import figures_of
             from ....inspector.compare.sweep.pareto import objectives_of
 
-            asked = objectives_of([figures_of(one.report) for one in stars])
-            goals = ", ".join(goal.text for goal in asked)
+            objectives = objectives_of([figures_of(starred.report) for starred in stars])
+            goals = ", ".join(goal.text for goal in objectives)
             lines.append(
                 self._text(("star", f"★ {len(stars)} on the Pareto front"), ("dim", f": {goals}"))
             )
         if entries:
             worst = view.worst_first([entry.report for entry in entries])[0]
             entry = next(entry for entry in entries if entry.report is worst)
-            told = entry.case or entry.report.arch or ""
-            lines.append(self._text(("dim", "most findings: "), ("", told)))
+            configuration = entry.case or entry.report.arch or ""
+            lines.append(self._text(("dim", "most findings: "), ("", configuration)))
             lines += self._findings(worst)
         return lines
 

@@ -71,25 +71,25 @@ def _term(word: str, sets: Sets) -> Test:
     if word[:1] == '"':  # as it stands
         quoted = word.replace('"', "").lower()
         return lambda leaf: quoted in leaf.text
-    part, colon, wanted = word.replace('"', "").partition(":")
+    part, colon, sought = word.replace('"', "").partition(":")
     if colon and part in PARTS and not part.startswith("is"):
-        return _part(part, wanted.lower())
+        return _part(part, sought.lower())
     if colon and part == "is":
-        return _state(wanted.lower(), sets)
-    found = _CONDITION.fullmatch(word)
-    if found is not None:
-        return _condition(*found.groups(), word=word)
+        return _state(sought.lower(), sets)
+    match = _CONDITION.fullmatch(word)
+    if match is not None:
+        return _condition(*match.groups(), word=word)
     lowered = word.lower()
     return lambda leaf: lowered in leaf.text
 
 
-def _part(part: str, wanted: str) -> Test:
+def _part(part: str, sought: str) -> Test:
     if part == "sev":
-        names = [name for name in SEVERITIES if name.startswith(wanted)]
-        if wanted and not names:
-            raise FilterError(f"sev:{wanted}: there is {', '.join(SEVERITIES)}")
+        names = [name for name in SEVERITIES if name.startswith(sought)]
+        if sought and not names:
+            raise FilterError(f"sev:{sought}: there is {', '.join(SEVERITIES)}")
         return lambda leaf: leaf.entry is not None and any(map(leaf.entry.count, names))
-    return lambda leaf: wanted in _of_part(leaf, part).lower()
+    return lambda leaf: sought in _of_part(leaf, part).lower()
 
 
 def _of_part(leaf: Leaf, part: str) -> str:
@@ -108,19 +108,19 @@ def _of_part(leaf: Leaf, part: str) -> str:
     return " ".join(finding.rule for finding in entry.report.findings)
 
 
-def _state(wanted: str, sets: Sets) -> Test:
-    if wanted in _FAILED:
+def _state(state: str, sets: Sets) -> Test:
+    if state in _FAILED:
         return lambda leaf: leaf.error is not None
-    if wanted == "marked":
+    if state == "marked":
         return lambda leaf: leaf.key in sets.marked
-    if wanted == "front":
+    if state == "front":
         return lambda leaf: leaf.key in sets.front
-    if wanted == "changed":
+    if state == "changed":
         return lambda leaf: leaf.changed
-    known = ("failed", "marked", "front", "changed")
-    if any(name.startswith(wanted) for name in known):
+    states = ("failed", "marked", "front", "changed")
+    if any(name.startswith(state) for name in states):
         return lambda leaf: True  # it is still being typed
-    raise FilterError(f"is:{wanted}: there is {', '.join(known)}")
+    raise FilterError(f"is:{state}: there is {', '.join(states)}")
 
 
 def _condition(name: str, sign: str, typed: str, *, word: str) -> Test:
@@ -128,24 +128,24 @@ def _condition(name: str, sign: str, typed: str, *, word: str) -> Test:
     compare = _COMPARE[sign]
     if typed == "":
         return lambda leaf: True  # it is still being typed
-    wanted = _number(typed)
+    limit = _number(typed)
     if column == "findings":
         return lambda leaf: (
             leaf.entry is not None
-            and wanted is not None
-            and compare(len(leaf.entry.report.findings), wanted)
+            and limit is not None
+            and compare(len(leaf.entry.report.findings), limit)
         )
     if column in COLUMNS:
-        if wanted is None and sign not in ("=", "==", "!="):
+        if limit is None and sign not in ("=", "==", "!="):
             raise FilterError(f"{word}: {typed} is no number")
-        return lambda leaf: _holds(compare, leaf.values.get(column), wanted, typed)
+        return lambda leaf: _holds(compare, leaf.values.get(column), limit, typed)
     lowered = word.lower()
 
     def test(leaf: Leaf) -> bool:
-        known, value = _setting(leaf, name)
-        if not known:  # no such name: `a=b` may still be part of a text
+        exists, value = _setting(leaf, name)
+        if not exists:  # no such name: `a=b` may still be part of a text
             return sign == "=" and lowered in leaf.text
-        return _holds(compare, value, wanted, typed)
+        return _holds(compare, value, limit, typed)
 
     return test
 
@@ -164,12 +164,12 @@ def _setting(leaf: Leaf, name: str) -> tuple[bool, object]:
 
 
 def _holds(
-    compare: Callable[[Any, Any], bool], value: object, wanted: float | None, typed: str
+    compare: Callable[[Any, Any], bool], value: object, limit: float | None, typed: str
 ) -> bool:
     if value is None:
         return False
-    if wanted is not None and isinstance(value, int | float) and not isinstance(value, bool):
-        return compare(value, wanted)
+    if limit is not None and isinstance(value, int | float) and not isinstance(value, bool):
+        return compare(value, limit)
     if compare in (operator.eq, operator.ne):
         return compare(str(value).lower(), typed.lower())
     return False

@@ -15,8 +15,8 @@ from .rows import (
     Leaves,
     Node,
     downwards,
+    filtered_nodes,
     flat,
-    kept,
     ordered,
     tree,
 )
@@ -92,7 +92,7 @@ class Listing:
             self._whole = ordered(self._whole, by, reverse)
         test = self._test()
         # What is left keeps its order, but a fold may have lost what it stood there for.
-        self.tops = _kept(self._whole, test, by, reverse) if test else self._whole
+        self.tops = _filtered(self._whole, test, by, reverse) if test else self._whole
         self.shown = sum(top.count for top in self.tops)
         # What was looked for is not hidden in a fold, unless it is too much to see at once.
         self._found = test is not None and self.shown <= _FEW
@@ -114,12 +114,12 @@ class Listing:
         return next((i for i, node in enumerate(self.rows) if node.key == key), None)
 
     def _tuned(self) -> list[tuple[str, KernelReport]]:
-        found = []
+        tuned = []
         for leaf in self.leaves:
             variant = leaf.entry.report.variant if leaf.entry is not None else None
             if leaf.entry is not None and variant is not None and variant.tuning:
-                found.append((leaf.key, leaf.entry.report))
-        return found
+                tuned.append((leaf.key, leaf.entry.report))
+        return tuned
 
     # ------------------------------------------------------------------ order
 
@@ -201,39 +201,39 @@ class Listing:
             return Row(first, self._span(node), faded=stale)
         if leaf.error is not None:
             error = leaf.error
-            said = " ".join(error.message.split())
-            if error.file and said.startswith(f"{error.file}:"):
-                said = file_name(error.file) + said.removeprefix(error.file)
-            return Row(first, rest=((f"{error.stage}: ", "error"), (said, "")))
+            message = " ".join(error.message.split())
+            if error.file and message.startswith(f"{error.file}:"):
+                message = file_name(error.file) + message.removeprefix(error.file)
+            return Row(first, rest=((f"{error.stage}: ", "error"), (message, "")))
         assert leaf.entry is not None
         return Row(first, self._cells(leaf.entry, leaf, bars), faded=leaf.stale)
 
     def _cells(self, entry: Entry, leaf: Leaf, bars: int) -> tuple[tuple[Piece, ...], ...]:
-        known, before = leaf.before is not None, leaf.former
+        comparable, former = leaf.before is not None, leaf.former
         return tuple(
             cell(
                 column,
                 entry,
                 leaf.values.get(column.name),
-                before.get(column.name),
+                former.get(column.name),
                 bars=bars,
-                known=known,
+                comparable=comparable,
             )
             for column in self.columns
         )
 
     def _span(self, node: Node) -> tuple[tuple[Piece, ...], ...]:
-        found = [(leaf.entry, leaf) for leaf in node.leaves() if leaf.entry is not None]
-        entries = [entry for entry, _ in found]
+        members = [(leaf.entry, leaf) for leaf in node.leaves() if leaf.entry is not None]
+        entries = [entry for entry, _ in members]
         return tuple(
-            span_cell(column, entries, [leaf.values.get(column.name) for _, leaf in found])
+            span_cell(column, entries, [leaf.values.get(column.name) for _, leaf in members])
             for column in self.columns
         )
 
     def _first(self, node: Node) -> tuple[Piece, ...]:
         leaf = node.leaf
         closed = leaf is None and not self.is_open(node)
-        within = [one.key for one in node.leaves()] if closed else []
+        within = [member.key for member in node.leaves()] if closed else []
         mark: Piece = (" ", "")
         if node.key in self.marked:
             mark = ("●", "mark")
@@ -250,24 +250,24 @@ class Listing:
             style = "mark"
         pieces = [mark, ("  " * node.depth, ""), sign, (node.label, style)]
         if leaf is None:
-            n, of = node.count, node.of
-            pieces.append((f" ({n})" if n == of else f" ({n} of {of})", "dim"))
+            n, total = node.count, node.of
+            pieces.append((f" ({n})" if n == total else f" ({n} of {total})", "dim"))
             stars = sum(key in self.stars for key in within)
             if stars:
                 pieces.append((f" ★{stars}", "star"))
-            if any(one.changed for one in node.leaves()):
+            if any(member.changed for member in node.leaves()):
                 pieces.append((" ~", "other"))
         if node.note:
             pieces.append((f" {node.note}", "dim"))
         return tuple(pieces)
 
 
-def _kept(nodes: list[Node], test: Test, by: str, reverse: bool) -> list[Node]:
+def _filtered(nodes: list[Node], test: Test, by: str, reverse: bool) -> list[Node]:
     """The rows that meet a test, in order."""
-    found = kept(nodes, test)
+    filtered = filtered_nodes(nodes, test)
     # Without folds all stand as they stood.
-    return ordered(found, by, reverse) if any(node.children for node in found) else found
+    return ordered(filtered, by, reverse) if any(node.children for node in filtered) else filtered
 
 
 def _every(nodes: list[Node]) -> list[Node]:
-    return [one for node in nodes for one in (node, *_every(node.children))]
+    return [descendant for node in nodes for descendant in (node, *_every(node.children))]

@@ -36,11 +36,11 @@ class ColumnsMenu(ModalScreen[list[str]]):
         Binding("d", "default", "Default columns", show=False),
     ]
 
-    def __init__(self, shown: Sequence[str], default: Sequence[str]) -> None:
+    def __init__(self, shown_names: Sequence[str], default: Sequence[str]) -> None:
         super().__init__()
         self._default = tuple(default)
-        self._shown = list(shown)
-        self._names = [*shown, *(name for name in COLUMNS if name not in shown)]
+        self._shown = list(shown_names)
+        self._names = [*shown_names, *(name for name in COLUMNS if name not in shown_names)]
 
     def compose(self) -> ComposeResult:
         """The list."""
@@ -62,9 +62,9 @@ class ColumnsMenu(ModalScreen[list[str]]):
 
     def _row(self, row: int) -> Row:
         column = COLUMNS[self._names[row]]
-        shown = column.name in self._shown
-        box = (" [x] " if shown else " [ ] ", "good" if shown else "dim")
-        return Row((box, (column.title, "name" if shown else "")), (((column.about, "dim"),),))
+        checked = column.name in self._shown
+        box = (" [x] " if checked else " [ ] ", "good" if checked else "dim")
+        return Row((box, (column.title, "name" if checked else "")), (((column.about, "dim"),),))
 
     def on_table_opened(self, message: Table.Opened) -> None:
         """Two clicks toggle."""

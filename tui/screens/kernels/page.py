@@ -25,7 +25,7 @@ from .detail import Detail, FailureScreen
 from .listing import Listing
 from .menu import ColumnsMenu
 from .rows import Node, fronts
-from .status import FilterLine, Status, Told
+from .status import FilterLine, RunStatus, Status
 
 WIDE = 110
 """From this width on, bars have twice the cells."""
@@ -159,8 +159,8 @@ class KernelsPage(Page):
         self._placed = table.cursor
         self._tell()
         self._ask_for_stars()
-        now = time.monotonic()
-        self._rebuilt = (now, now - started)
+        finished = time.monotonic()
+        self._rebuilt = (finished, finished - started)
 
     @property
     def _bars(self) -> int:
@@ -188,7 +188,7 @@ class KernelsPage(Page):
 
     def _tell(self) -> None:
         listing = self.listing
-        told = Told(
+        status = RunStatus(
             progress=self.session.progress,
             doing=self._doing(),
             failed=len(self.session.errors),
@@ -202,7 +202,7 @@ class KernelsPage(Page):
             watching=self.kinspect.opening.watch,
             runs=self.session.runs,
         )
-        self.query_one(Status).show(told)
+        self.query_one(Status).show(status)
         self.query_one(Detail).show(self._node(), listing.stars)
 
     def _node(self) -> Node | None:
@@ -214,23 +214,23 @@ class KernelsPage(Page):
 
     def _ask_for_stars(self) -> None:
         """Works out in a thread which configurations are on a front; it can take a while."""
-        asked = self.listing.tuned
-        if asked is self._asked or any(w.group == "front" for w in self.workers if w.is_running):
+        tuned = self.listing.tuned
+        if tuned is self._asked or any(w.group == "front" for w in self.workers if w.is_running):
             return
-        same = len(asked) == len(self._asked) and all(
-            one[0] == other[0] and one[1] is other[1]
-            for one, other in zip(asked, self._asked, strict=True)
+        unchanged = len(tuned) == len(self._asked) and all(
+            new[0] == old[0] and new[1] is old[1]
+            for new, old in zip(tuned, self._asked, strict=True)
         )
-        self._asked = asked
-        if not same:
-            self.run_worker(lambda: fronts(asked), thread=True, group="front", name="front")
+        self._asked = tuned
+        if not unchanged:
+            self.run_worker(lambda: fronts(tuned), thread=True, group="front", name="front")
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """The front is known."""
         if event.worker.group == "front" and event.state is WorkerState.SUCCESS:
-            found = event.worker.result
-            assert isinstance(found, frozenset)
-            self.listing.stars = found
+            front = event.worker.result
+            assert isinstance(front, frozenset)
+            self.listing.stars = front
             self.rebuild()
 
     # ------------------------------------------------------------------ moving and opening
@@ -333,8 +333,8 @@ class KernelsPage(Page):
                 self.kinspect.state.columns = names
                 self.rebuild()
 
-        shown = [column.name for column in self.listing.columns]
-        self.app.push_screen(ColumnsMenu(shown, fitting(self.size.width, self._bars)), done)
+        column_names = [column.name for column in self.listing.columns]
+        self.app.push_screen(ColumnsMenu(column_names, fitting(self.size.width, self._bars)), done)
 
     # ------------------------------------------------------------------ marks and variants
 
@@ -360,9 +360,9 @@ class KernelsPage(Page):
         """Compares the two that are marked, or the one that is with that under the cursor."""
         entries = self.session.entries
         keys = [key for key in self.listing.marked if key in entries]
-        here = self._entry()
-        if len(keys) == 1 and here is not None and here.key not in keys:
-            keys.append(here.key)
+        entry = self._entry()
+        if len(keys) == 1 and entry is not None and entry.key not in keys:
+            keys.append(entry.key)
         if len(keys) != 2:
             many = f"{len(keys)} are marked" if keys else "none is marked"
             self.notify(f"mark two kernels with m, then c compares them; {many}", timeout=4)

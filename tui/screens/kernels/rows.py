@@ -94,23 +94,27 @@ class Leaves:
 
     def of(self, session: Session) -> list[Leaf]:
         """The leaves as the session stands: kernels in their order, then failures."""
-        found = [self._leaf(entry, session) for entry in session.ordered()]
-        self._known = {leaf.key: leaf for leaf in found}
-        found += [_failure(f"!{n}", error) for n, error in enumerate(session.errors)]
-        return found
+        leaves = [self._leaf(entry, session) for entry in session.ordered()]
+        self._known = {leaf.key: leaf for leaf in leaves}
+        leaves += [_failure(f"!{n}", error) for n, error in enumerate(session.errors)]
+        return leaves
 
     def _leaf(self, entry: Entry, session: Session) -> Leaf:
         key = entry.key
-        known, before, stale = self._known.get(key), session.before(entry), key in session.stale
-        if known is None or known.entry is None or known.entry.report is not entry.report:
-            former = figures(before) if before is not None else {}
+        cached, former_entry, stale = (
+            self._known.get(key),
+            session.before(entry),
+            key in session.stale,
+        )
+        if cached is None or cached.entry is None or cached.entry.report is not entry.report:
+            former = figures(former_entry) if former_entry is not None else {}
             arch, case = entry.report.arch or "unknown target", short(entry.case)
             values, text = figures(entry), _text(entry)
-            return Leaf(key, entry, None, values, before, former, text, arch, case, stale)
-        if known.before is before and known.stale == stale and known.entry is entry:
-            return known
-        former = figures(before) if before is not None else {}
-        return replace(known, entry=entry, before=before, former=former, stale=stale)
+            return Leaf(key, entry, None, values, former_entry, former, text, arch, case, stale)
+        if cached.before is former_entry and cached.stale == stale and cached.entry is entry:
+            return cached
+        former = figures(former_entry) if former_entry is not None else {}
+        return replace(cached, entry=entry, before=former_entry, former=former, stale=stale)
 
 
 def _failure(key: str, error: ErrorRecord) -> Leaf:
@@ -168,8 +172,8 @@ def tree(leaves: Sequence[Leaf]) -> list[Node]:
             nodes += [Node(leaf.key, file_name(path), 0, leaf) for leaf in members]
         elif len(members) == 1:
             leaf = members[0]
-            said = f"{name}  {leaf.case}" if leaf.entry is not None and leaf.case else name
-            nodes.append(Node(leaf.key, said, 0, leaf, note=note))
+            label = f"{name}  {leaf.case}" if leaf.entry is not None and leaf.case else name
+            nodes.append(Node(leaf.key, label, 0, leaf, note=note))
         else:
             key = f"{path}::{name}"
             below = _children(key, members)
@@ -189,8 +193,8 @@ def _place(error: ErrorRecord, groups: Mapping[tuple[str, str], object]) -> tupl
     path = error.file or ""
     if (path, name) in groups or not name:
         return path, name
-    same = [key for key in groups if key[1] == name and file_name(key[0]) == file_name(path)]
-    return same[0] if same else (path, name)
+    candidates = [key for key in groups if key[1] == name and file_name(key[0]) == file_name(path)]
+    return candidates[0] if candidates else (path, name)
 
 
 def _children(key: str, members: Sequence[Leaf]) -> list[Node]:
@@ -201,36 +205,38 @@ def _children(key: str, members: Sequence[Leaf]) -> list[Node]:
     several_files = len({leaf.entry.path for leaf in members if leaf.entry is not None}) > 1
 
     def node(leaf: Leaf, label: str, depth: int) -> Node:
-        told = file_name(leaf.entry.path) if several_files and leaf.entry is not None else ""
-        return Node(leaf.key, label, depth, leaf, note=told)
+        note = file_name(leaf.entry.path) if several_files and leaf.entry is not None else ""
+        return Node(leaf.key, label, depth, leaf, note=note)
 
     if len(by_arch) == 1:
         return [node(leaf, leaf.case or "as it is", 1) for leaf in members]
     nodes = []
-    for arch, found in by_arch.items():
-        if len(found) == 1:
-            nodes.append(node(found[0], f"{arch}  {found[0].case}".rstrip(), 1))
+    for arch, arch_leaves in by_arch.items():
+        if len(arch_leaves) == 1:
+            nodes.append(node(arch_leaves[0], f"{arch}  {arch_leaves[0].case}".rstrip(), 1))
             continue
-        below = [node(leaf, leaf.case or "as it is", 2) for leaf in found]
-        nodes.append(Node(f"{key}@{arch}", arch, 1, None, below, "", len(found), len(found)))
+        below = [node(leaf, leaf.case or "as it is", 2) for leaf in arch_leaves]
+        nodes.append(
+            Node(f"{key}@{arch}", arch, 1, None, below, "", len(arch_leaves), len(arch_leaves))
+        )
     return nodes
 
 
-def kept(nodes: Iterable[Node], test: Callable[[Leaf], bool]) -> list[Node]:
+def filtered_nodes(nodes: Iterable[Node], test: Callable[[Leaf], bool]) -> list[Node]:
     """The rows that have a leaf which meets the test, with those leaves alone."""
-    found = []
+    filtered = []
     for node in nodes:
         if node.leaf is not None:
             if test(node.leaf):
-                found.append(node)
+                filtered.append(node)
             continue
-        below = kept(node.children, test)
+        below = filtered_nodes(node.children, test)
         if below:
             count = sum(child.count for child in below)
-            found.append(
+            filtered.append(
                 Node(node.key, node.label, node.depth, None, below, node.note, count, node.of)
             )
-    return found
+    return filtered
 
 
 # --------------------------------------------------------------------------- order
@@ -255,7 +261,7 @@ def ordered(nodes: Sequence[Node], by: str, reverse: bool) -> list[Node]:
         return sorted(nodes, key=_run_order, reverse=reverse)
     if by == "name":
         return sorted(nodes, key=lambda node: node.label.lower(), reverse=reverse)
-    known: list[tuple[Rank, int, Node]] = []
+    ranked: list[tuple[Rank, int, Node]] = []
     unknown: list[Node] = []
     down = downwards(by, reverse)
     for number, node in enumerate(nodes):
@@ -263,9 +269,9 @@ def ordered(nodes: Sequence[Node], by: str, reverse: bool) -> list[Node]:
         if rank is None:
             unknown.append(node)
         else:
-            known.append((rank, -number if down else number, node))
-    known.sort(key=lambda item: item[:2], reverse=down)
-    return [node for _, _, node in known] + unknown
+            ranked.append((rank, -number if down else number, node))
+    ranked.sort(key=lambda item: item[:2], reverse=down)
+    return [node for _, _, node in ranked] + unknown
 
 
 def downwards(by: str, reverse: bool) -> bool:

@@ -19,7 +19,7 @@ from ...widgets.styles import part_style
 _BAR = 20
 
 
-class Told(Struct, frozen=True):
+class RunStatus(Struct, frozen=True):
     """What the line says."""
 
     progress: Progress
@@ -57,28 +57,28 @@ class Status(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: Told | None = None
+        self._run_status: RunStatus | None = None
 
-    def show(self, told: Told) -> None:
+    def show(self, status: RunStatus) -> None:
         """Says something else."""
-        self._told = told
+        self._run_status = status
         self.refresh()
 
     def render(self) -> Text:
         """The line, cut to the width."""
-        told = self._told
-        if told is None:
+        status = self._run_status
+        if status is None:
             return Text("")
         width = self.content_size.width
-        right = self._right(told)
-        left = self._run(told, width) if told.progress.running else self._counts(told)
+        right = self._right(status)
+        left = self._run(status, width) if status.progress.running else self._counts(status)
         left.truncate(max(0, width - right.cell_len - 1), overflow="ellipsis", pad=True)
         line = Text.assemble(left, " ", right)
         line.truncate(width, overflow="ellipsis")
         return line
 
-    def _run(self, told: Told, width: int) -> Text:
-        progress = told.progress
+    def _run(self, status: RunStatus, width: int) -> Text:
+        progress = status.progress
         line = Text(no_wrap=True)
         if progress.expected:
             share = min(1.0, progress.done / progress.expected)
@@ -86,43 +86,43 @@ class Status(Widget):
                 line.append(text, self._style(name))
             line.append(f" captured {progress.expected} · compiled {progress.compiled}")
         elif progress.compiled:
-            line.append(f"{told.doing} … · compiled {progress.compiled}")
+            line.append(f"{status.doing} … · compiled {progress.compiled}")
         else:
-            line.append(f"{told.doing} …")
-        done = max(0, progress.done - told.failed)
+            line.append(f"{status.doing} …")
+        done = max(0, progress.done - status.failed)
         line.append(f"{' · ' if line else ''}{done} done")
-        self._add_failed(line, told)
+        self._add_failed(line, status)
         return line
 
-    def _counts(self, told: Told) -> Text:
+    def _counts(self, status: RunStatus) -> Text:
         line = Text(no_wrap=True)
-        if told.text:
-            line.append(f"{told.shown} of {told.of}")
+        if status.text:
+            line.append(f"{status.shown} of {status.of}")
         else:
-            line.append(plural(told.kernels, "kernel"))
-            if told.of - told.failed > told.kernels:
-                line.append(f" · {plural(told.of - told.failed, 'specialisation')}")
-        self._add_failed(line, told)
-        if told.progress.interrupted:
+            line.append(plural(status.kernels, "kernel"))
+            if status.of - status.failed > status.kernels:
+                line.append(f" · {plural(status.of - status.failed, 'specialisation')}")
+        self._add_failed(line, status)
+        if status.progress.interrupted:
             line.append(" · interrupted")
-        if told.watching:
-            line.append(f" · run {told.runs}, watching for saves")
+        if status.watching:
+            line.append(f" · run {status.runs}, watching for saves")
         return line
 
-    def _add_failed(self, line: Text, told: Told) -> None:
-        if told.failed:
+    def _add_failed(self, line: Text, status: RunStatus) -> None:
+        if status.failed:
             line.append(" · ")
-            line.append(f"{told.failed} failed", self._style("bad"))
+            line.append(f"{status.failed} failed", self._style("bad"))
 
-    def _right(self, told: Told) -> Text:
+    def _right(self, status: RunStatus) -> Text:
         line = Text(no_wrap=True)
-        if told.fault:
-            line.append(f"{told.fault}  ", self._style("bad"))
-        elif told.text:
-            line.append(f"/{told.text}  ", self._style("filter"))
-        if told.marked:
-            line.append(f"{told.marked} marked  ", self._style("mark"))
-        line.append(f"by {told.sort}")
+        if status.fault:
+            line.append(f"{status.fault}  ", self._style("bad"))
+        elif status.text:
+            line.append(f"/{status.text}  ", self._style("filter"))
+        if status.marked:
+            line.append(f"{status.marked} marked  ", self._style("mark"))
+        line.append(f"by {status.sort}")
         return line
 
     def _style(self, name: str) -> Style:

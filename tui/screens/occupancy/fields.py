@@ -42,7 +42,7 @@ LONGEST = 7
 """Digits of the largest figure that makes sense: more are a slip of the finger."""
 
 
-class Asked(Struct, frozen=True):
+class Query(Struct, frozen=True):
     """What was typed, understood."""
 
     machine: Machine
@@ -56,13 +56,13 @@ class Asked(Struct, frozen=True):
 
 def filled(kernel: KernelReport | None) -> dict[str, str]:
     """The fields as a kernel fills them; what it does not tell stays empty."""
-    found = dict.fromkeys((field.name for field in FIELDS), "")
+    texts = dict.fromkeys((field.name for field in FIELDS), "")
     if kernel is None:
-        return {**found, "arch": "gfx942", "vgprs": "128", "lds": "0", "waves": "4"}
-    found["arch"] = kernel.arch or ""
+        return {**texts, "arch": "gfx942", "vgprs": "128", "lds": "0", "waves": "4"}
+    texts["arch"] = kernel.arch or ""
     demand = kernel.demand
     if demand is None:
-        return found
+        return texts
     vgprs = demand.vgprs if demand.vgprs is not None else demand.vgprs_requested
     for name, figure in (
         ("vgprs", vgprs),
@@ -72,24 +72,24 @@ def filled(kernel: KernelReport | None) -> dict[str, str]:
         ("waves", demand.waves_per_workgroup),
         ("wave_size", demand.wave_size),
     ):
-        found[name] = "" if figure is None else str(figure)
+        texts[name] = "" if figure is None else str(figure)
     try:
         machine = machines.load(kernel.arch or "")
         unit = capacity(machine, demand.wave_size, demand.cu_mode, demand.llvm)
     except KinspectError:
-        return found
+        return texts
     if machine.eus_cu_mode is not None:
-        found["mode"] = "cu" if demand.cu_mode else "wgp"
+        texts["mode"] = "cu" if demand.cu_mode else "wgp"
     if vgprs is not None and demand.vgprs_requested is not None:
         used = round_up(registers_needed(machine, vgprs, demand.agprs), unit.granule)
-        asked = round_up(demand.vgprs_requested, unit.granule)
-        found["asked"] = str(asked) if asked > used else ""
-    return found
+        requested = round_up(demand.vgprs_requested, unit.granule)
+        texts["asked"] = str(requested) if requested > used else ""
+    return texts
 
 
 def understood(
     values: Mapping[str, str], kernel: KernelReport | None
-) -> tuple[Asked | None, dict[str, str]]:
+) -> tuple[Query | None, dict[str, str]]:
     """What was typed, or what is wrong with it.
 
     Args:
@@ -116,15 +116,15 @@ def understood(
         wrong["mode"] = f"{machine.arch} has CUs alone"
     if machine is not None:
         if figures["wave_size"] is not None and figures["wave_size"] not in machine.wave_sizes:
-            known = " or ".join(map(str, machine.wave_sizes))
-            wrong.setdefault("wave_size", f"{machine.arch} has {known}")
+            sizes = " or ".join(map(str, machine.wave_sizes))
+            wrong.setdefault("wave_size", f"{machine.arch} has {sizes}")
         if machine.agpr == "none" and figures["agprs"]:
             wrong["agprs"] = f"{machine.arch} has none"
     if wrong or machine is None:
         return None, wrong
     demand = kernel.demand if kernel is not None else None
     hidden = demand is not None and demand.lds_from == "triton"  # LLVM does not see it
-    return Asked(
+    return Query(
         machine,
         Demand(
             vgprs=figures["vgprs"],
@@ -143,9 +143,9 @@ def understood(
     ), {}
 
 
-def hint(name: str, asked: Asked) -> str:
+def hint(name: str, query: Query) -> str:
     """What stands beside a field that is right: its unit and limit."""
-    machine = asked.machine
+    machine = query.machine
     if name == "arch":
         return machine.name
     if name == "vgprs":
@@ -159,8 +159,8 @@ def hint(name: str, asked: Asked) -> str:
     if name == "lds":
         return f"of {machine.lds_max:,} a workgroup"
     if name == "waves":
-        waves = asked.demand.waves_per_workgroup
-        return f"a workgroup: {waves * asked.wave_size} lanes" if waves else "a workgroup"
+        waves = query.demand.waves_per_workgroup
+        return f"a workgroup: {waves * query.wave_size} lanes" if waves else "a workgroup"
     if name == "wave_size":
         return " or ".join(map(str, machine.wave_sizes))
     if name == "mode":
@@ -168,26 +168,26 @@ def hint(name: str, asked: Asked) -> str:
     return "VGPRs (waves_per_eu)"
 
 
-def beyond(asked: Asked) -> dict[str, str]:
+def beyond(query: Query) -> dict[str, str]:
     """Fields whose figure is more than a wave or workgroup can have, and what it can have."""
-    machine, demand = asked.machine, asked.demand
+    machine, demand = query.machine, query.demand
     limits = (
         ("vgprs", demand.vgprs, machine.vgpr_addressable),
         ("agprs", demand.agprs, machine.vgpr_addressable),
         ("asked", demand.vgprs_requested, machine.vgpr_addressable),
         ("lds", demand.lds_bytes, machine.lds_max),
-        ("waves", demand.waves_per_workgroup, machine.max_workgroup_size // asked.wave_size),
+        ("waves", demand.waves_per_workgroup, machine.max_workgroup_size // query.wave_size),
     )
     return {
         name: f"more than the {most:,} there are" for name, n, most in limits if (n or 0) > most
     }
 
 
-def grain(name: str, asked: Asked) -> int:
+def grain(name: str, query: Query) -> int:
     """By how much a key changes a field: the unit in which the resource is handed out."""
-    machine = asked.machine
+    machine = query.machine
     if name in ("vgprs", "agprs", "asked"):
-        return machine.vgpr_granule[asked.wave_size]
+        return machine.vgpr_granule[query.wave_size]
     if name == "sgprs":
         return machine.sgpr_granule or 8
     return machine.lds_granule["hardware"] if name == "lds" else 1
@@ -209,9 +209,9 @@ def _figure(name: str, text: str, wrong: dict[str, str]) -> int | None:
 
 def _machine(text: str, wrong: dict[str, str]) -> Machine | None:
     name = text.strip().lower()
-    known = machines.names()
-    if name in known:
+    names = machines.names()
+    if name in names:
         return machines.load(name)
-    near = difflib.get_close_matches(name, known, 1, 0.5)
+    near = difflib.get_close_matches(name, names, 1, 0.5)
     wrong["arch"] = f"did you mean {near[0]}?" if near and name else "unknown; + goes through all"
     return None

@@ -24,7 +24,7 @@ from ..passes.choose import KernelChooser, worst_kernel
 from . import words as say
 from .fields import (
     FIELDS,
-    Asked,
+    Query,
     beyond,
     filled,
     grain,
@@ -117,7 +117,7 @@ class OccupancyPage(Page):
         super().__init__()
         self._key = key
         self._kernel: KernelReport | None = None
-        self._asked: Asked | None = None
+        self._query_typed: Query | None = None
         self._answer: Occupancy | None = None
         self._plots: tuple[Steps, Steps] | None = None
         self._values: dict[str, str] = filled(None)
@@ -173,9 +173,11 @@ class OccupancyPage(Page):
         if self._begun and kernel is self._kernel:
             return
         typed = self._begun and self._values != filled(self._kernel)
-        same = self._kernel is not None and kernel is not None and kernel.id == self._kernel.id
+        same_kernel = (
+            self._kernel is not None and kernel is not None and kernel.id == self._kernel.id
+        )
         self._begun, self._kernel = True, kernel
-        if typed and (same or kernel is None):
+        if typed and (same_kernel or kernel is None):
             self._work_out()  # what was typed stays
         else:
             self._fill(filled(kernel))
@@ -220,32 +222,32 @@ class OccupancyPage(Page):
             self._work_out()
 
     def _work_out(self) -> None:
-        asked, wrong = understood(self._values, self._kernel)
+        query, wrong = understood(self._values, self._kernel)
         answer: Occupancy | None = None
-        if asked is not None:
+        if query is not None:
             try:
-                answer = say.work_out(asked)
+                answer = say.work_out(query)
             except KinspectError as error:
-                asked, wrong = None, {"arch": f"{error.message}; {error.hint}"}
-        self._asked, self._answer = asked, answer
+                query, wrong = None, {"arch": f"{error.message}; {error.hint}"}
+        self._query_typed, self._answer = query, answer
         # What no wave can have is right as an input: the answer says what comes of it.
-        wrong = wrong if asked is None else beyond(asked)
+        wrong = wrong if query is None else beyond(query)
         for field in FIELDS:
             row = self.query_one(f"#row-{field.name}")
             row.set_class(field.name in wrong, "-wrong")
             beside = wrong.get(field.name)
             if beside is None:
-                beside = hint(field.name, asked) if asked is not None else ""
+                beside = hint(field.name, query) if query is not None else ""
                 if field.empty and not self._values[field.name].strip():
                     beside = field.empty
             if self._hints.get(field.name) != beside:
                 self._hints[field.name] = beside
                 row.query_one(".hint", Static).update(beside, layout=False)
-        self.set_class(asked is None, "-stale")
-        if asked is None or answer is None:
+        self.set_class(query is None, "-stale")
+        if query is None or answer is None:
             self._say_wrong(wrong)
         else:
-            self._say(asked, answer)
+            self._say(query, answer)
         self.query_one(Heading).refresh()
 
     def _say_wrong(self, wrong: dict[str, str]) -> None:
@@ -253,27 +255,27 @@ class OccupancyPage(Page):
         parts: list[tuple[str, str]] = []
         for name, text in wrong.items():
             typed = self._values[name].strip()
-            shown = f" “{typed}”" if typed else ""
-            parts += [(f"{labels[name]}{shown}: ", "$error bold"), (f"{text}\n", "")]
+            quoted = f" “{typed}”" if typed else ""
+            parts += [(f"{labels[name]}{quoted}: ", "$error bold"), (f"{text}\n", "")]
         self.query_one("#said", Static).update(Content.assemble(*parts), layout=False)
         # Plots and table stay, dimmed: they are of what was typed last.
 
-    def _say(self, asked: Asked, answer: Occupancy) -> None:
+    def _say(self, query: Query, answer: Occupancy) -> None:
         parts: list[tuple[str, str]] = []
-        for label, text in say.words(asked, answer):
+        for label, text in say.words(query, answer):
             unfit = label == "resident" and answer.cannot_launch is not None
             style = "$error bold" if unfit else _STYLES.get(label, "")
             parts += [(f"{label:<9} ", "$foreground 60%"), (f"{text}\n", style)]
         self.query_one("#said", Static).update(Content.assemble(*parts), layout=False)
-        lines, here = say.step_table(asked, answer)
+        lines, present = say.step_table(query, answer)
         table: list[tuple[str, str]] = [(f"{lines[0]}\n", "$foreground 60%")]
         for n, line in enumerate(lines[1:]):
-            style = "$warning bold" if n == here else ""
+            style = "$warning bold" if n == present else ""
             table += [
                 (piece, "$error" if _OVER.fullmatch(piece) else style)
                 for piece in _OVER.split(f"{line}\n")
             ]
-        why = say.why_two(answer, asked)
+        why = say.why_two(answer, query)
         shape = (len(lines), max(map(len, lines)), *map(len, why))
         grown, self._shape = shape != self._shape, shape
         self.query_one("#levels", Static).update(Content.assemble(*table), layout=grown)
@@ -283,9 +285,9 @@ class OccupancyPage(Page):
         self.call_after_refresh(self._plot)  # the words first: curves take a hundred answers
 
     def _plot(self) -> None:
-        if self._plots is not None or self._asked is None or self._answer is None:
+        if self._plots is not None or self._query_typed is None or self._answer is None:
             return
-        self._plots = say.curves(self._asked, self._answer)
+        self._plots = say.curves(self._query_typed, self._answer)
         for name, steps in zip(("#over-vgprs", "#over-lds"), self._plots, strict=True):
             self.query_one(name, StepPlot).show(steps)
 
@@ -316,34 +318,34 @@ class OccupancyPage(Page):
             self._type(name, _beside(names(), self._values[name].strip().lower(), by))
         elif name == "mode":
             self._type(name, _beside(("wgp", "cu"), self._values[name].strip().lower(), by))
-        elif self._asked is not None:
+        elif self._query_typed is not None:
             if name == "wave_size":
-                sizes = tuple(str(size) for size in self._asked.machine.wave_sizes)
+                sizes = tuple(str(size) for size in self._query_typed.machine.wave_sizes)
                 self._type(name, _beside(sizes, self._values[name].strip(), by))
                 return
-            size = grain(name, self._asked)
-            now = int(self._values[name].strip().replace(",", "") or 0)
+            size = grain(name, self._query_typed)
+            figure = int(self._values[name].strip().replace(",", "") or 0)
             # On to the next multiple: between two of them nothing changes.
-            to = (now // size + 1) * size if by > 0 else -(-now // size) * size - size
+            to = (figure // size + 1) * size if by > 0 else -(-figure // size) * size - size
             self._type(name, str(max(1 if name == "waves" else 0, to)))
 
     def action_level(self, by: int) -> None:
         """To the next better (-1) or worse (1) step of VGPRs, or of LDS if that is the field."""
         name = "lds" if self._field() == "lds" else "vgprs"
         self._plot()
-        if self._asked is None or self._plots is None:
+        if self._query_typed is None or self._plots is None:
             return
-        demand = self._asked.demand
-        now = demand.lds_bytes if name == "lds" else demand.vgprs
+        demand = self._query_typed.demand
+        figure = demand.lds_bytes if name == "lds" else demand.vgprs
         steps = self._plots[1] if name == "lds" else self._plots[0]
-        to = say.neighbour(steps, now, by) if now is not None else None
+        to = say.neighbour(steps, figure, by) if figure is not None else None
         if to is not None:
             self._type(name, str(to))
 
     def action_take(self) -> None:
         """Types what the next step asks for."""
-        if self._asked is not None and self._answer is not None:
-            for name, text in say.stepped(self._asked, self._answer).items():
+        if self._query_typed is not None and self._answer is not None:
+            for name, text in say.stepped(self._query_typed, self._answer).items():
                 self._type(name, text)
 
     def on_step_plot_picked(self, event: StepPlot.Picked) -> None:
@@ -351,6 +353,8 @@ class OccupancyPage(Page):
         self._type("lds" if event.plot.id == "over-lds" else "vgprs", str(max(0, round(event.x))))
 
 
-def _beside(known: tuple[str, ...], now: str, by: int) -> str:
+def _beside(choices: tuple[str, ...], current: str, by: int) -> str:
     """The one after or before; the first where the present one is none of them."""
-    return known[(known.index(now) + by) % len(known)] if now in known else known[0]
+    return (
+        choices[(choices.index(current) + by) % len(choices)] if current in choices else choices[0]
+    )

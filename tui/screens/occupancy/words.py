@@ -16,7 +16,7 @@ from ....inspector.metrics.capacity import capacity, registers_needed, round_up
 from ....inspector.metrics.occupancy import Level, Occupancy, metrics, occupancy
 from ....inspector.model import Demand, KernelReport, Metric
 from ...widgets.plot import Point, Steps
-from .fields import Asked
+from .fields import Query
 
 RESIDENT = (
     "Resident is what the hardware runs: workgroups start whole or not at all, and one {unit} "
@@ -36,57 +36,57 @@ _NAMES = {
 }
 
 
-def work_out(asked: Asked) -> Occupancy:
+def work_out(query: Query) -> Occupancy:
     """The occupancy of what was typed."""
-    return occupancy(asked.machine, asked.demand)
+    return occupancy(query.machine, query.demand)
 
 
-def words(asked: Asked, found: Occupancy) -> list[tuple[str, str]]:
+def words(query: Query, answer: Occupancy) -> list[tuple[str, str]]:
     """Both figures, why, and what would help, as (label, sentence)."""
-    said = occupancy_words(_as_report(asked))
-    lines = [("resident", said.resident)]
-    if found.compiler is None:
+    explanation = occupancy_words(_as_report(query))
+    lines = [("resident", explanation.resident)]
+    if answer.compiler is None:
         lines.append(("compiler", _DASH))
     else:
-        compiler = f"{plural(found.compiler, 'wave')}/EU"
-        if said.why_compiler:
-            compiler = f"{compiler}: {said.why_compiler}"
-        elif found.compiler == found.waves_per_eu:
+        compiler = f"{plural(answer.compiler, 'wave')}/EU"
+        if explanation.why_compiler:
+            compiler = f"{compiler}: {explanation.why_compiler}"
+        elif answer.compiler == answer.waves_per_eu:
             compiler = f"{compiler}, the same"
         lines.append(("compiler", compiler))
     limits = (
-        ("VGPRs", found.by_vgpr),
-        ("SGPRs", found.by_sgpr),
-        ("LDS", found.by_lds),
-        ("workgroups", found.by_workgroups),
+        ("VGPRs", answer.by_vgpr),
+        ("SGPRs", answer.by_sgpr),
+        ("LDS", answer.by_lds),
+        ("workgroups", answer.by_workgroups),
     )
-    alone = "  ".join(f"{name} {_shown(limit)}" for name, limit in limits)
+    alone = "  ".join(f"{name} {_figure_text(limit)}" for name, limit in limits)
     lines.append(("alone", f"{alone}  waves/EU"))
-    if said.step:
-        lines.append(("next", said.step))
-    elif found.waves_per_eu == asked.machine.max_waves:
+    if explanation.step:
+        lines.append(("next", explanation.step))
+    elif answer.waves_per_eu == query.machine.max_waves:
         lines.append(("next", "nothing: that is the most there is"))
-    elif found.waves_per_eu and found.next_step is None:
+    elif answer.waves_per_eu and answer.next_step is None:
         lines.append(("next", "only another size of the workgroup"))
-    if found.note and found.waves_per_eu is not None:
-        lines.append(("note", found.note))
+    if answer.note and answer.waves_per_eu is not None:
+        lines.append(("note", answer.note))
     return lines
 
 
-def why_two(found: Occupancy, asked: Asked) -> list[str]:
+def why_two(answer: Occupancy, query: Query) -> list[str]:
     """What the two figures are, and so why they may differ."""
-    hidden = asked.demand.compiler_lds == 0
+    hidden = query.demand.compiler_lds == 0
     lds = ", which leaves out what Triton asks for at the launch" if hidden else ""
-    return [RESIDENT.format(unit=found.unit), COMPILER.format(lds=lds)]
+    return [RESIDENT.format(unit=answer.unit), COMPILER.format(lds=lds)]
 
 
-def _shown(number: float | None) -> str:
+def _figure_text(number: float | None) -> str:
     return _DASH if number is None else f"{number:g}"
 
 
-def _as_report(asked: Asked) -> KernelReport:
+def _as_report(query: Query) -> KernelReport:
     """What was typed as the report of a kernel, for the renderers' words."""
-    machine, demand = asked.machine, asked.demand
+    machine, demand = query.machine, query.demand
     unit = capacity(machine, demand.wave_size, demand.cu_mode, demand.llvm)
     used = registers_needed(machine, demand.vgprs or 0, demand.agprs)
     request = max(used, demand.vgprs_requested or 0)
@@ -98,67 +98,69 @@ def _as_report(asked: Asked) -> KernelReport:
         Metric("lds_pool", unit.pool, "bytes", "derived"),
         Metric("waves_per_workgroup", demand.waves_per_workgroup, "waves", "derived"),
     )
-    known = {**{one.name: one for one in figures}, **metrics(machine, demand)}
+    all_metrics = {**{figure.name: figure for figure in figures}, **metrics(machine, demand)}
     return KernelReport(
-        "", "", machine.arch, None, None, {}, known, (), None, (), (), (), demand=demand
+        "", "", machine.arch, None, None, {}, all_metrics, (), None, (), (), (), demand=demand
     )
 
 
 # ------------------------------------------------------------------ the step table
 
 
-def step_table(asked: Asked, found: Occupancy) -> tuple[list[str], int | None]:
+def step_table(query: Query, answer: Occupancy) -> tuple[list[str], int | None]:
     """The reachable levels as lines, and which of them is the present one.
 
     Beside each limit stands by how much it is exceeded now.
     """
-    demand = asked.demand
+    demand = query.demand
     used = max(
-        registers_needed(asked.machine, demand.vgprs or 0, demand.agprs),
+        registers_needed(query.machine, demand.vgprs or 0, demand.agprs),
         demand.vgprs_requested or 0,
     )
 
-    def over(limit: int | None, now: int | None) -> str:
-        return "" if limit is None or now is None or now <= limit else f"−{now - limit:,}"
+    def over(limit: int | None, current: int | None) -> str:
+        return (
+            "" if limit is None or current is None or current <= limit else f"−{current - limit:,}"
+        )
 
-    def here(level: Level) -> bool:
-        return level.waves_per_eu == found.waves_per_eu and found.cannot_launch is None
+    def is_present(level: Level) -> bool:
+        return level.waves_per_eu == answer.waves_per_eu and answer.cannot_launch is None
 
     columns = [
-        Column("waves/EU", lambda x: _shown(x.waves_per_eu), right=True),
-        Column(f"workgroups/{found.unit}", lambda x: _shown(x.workgroups), right=True),
+        Column("waves/EU", lambda x: _figure_text(x.waves_per_eu), right=True),
+        Column(f"workgroups/{answer.unit}", lambda x: _figure_text(x.workgroups), right=True),
         Column("VGPRs ≤", lambda x: str(x.vgprs), right=True),
         Column("", lambda x: over(x.vgprs, used)),
-        Column("SGPRs ≤", lambda x: _shown(x.sgprs), right=True),
+        Column("SGPRs ≤", lambda x: _figure_text(x.sgprs), right=True),
         Column("", lambda x: over(x.sgprs, demand.sgprs)),
         Column(
             "LDS B ≤", lambda x: _DASH if x.lds_bytes is None else f"{x.lds_bytes:,}", right=True
         ),
         Column("", lambda x: over(x.lds_bytes, demand.lds_bytes)),
-        Column("", lambda x: "◀ now" if here(x) else ""),
+        Column("", lambda x: "◀ now" if is_present(x) else ""),
     ]
-    at = next((n for n, level in enumerate(found.levels) if here(level)), None)
-    return rows_of(columns, found.levels), at
+    at = next((n for n, level in enumerate(answer.levels) if is_present(level)), None)
+    return rows_of(columns, answer.levels), at
 
 
 # ------------------------------------------------------------------ curves
 
 
-def curves(asked: Asked, found: Occupancy) -> tuple[Steps, Steps]:
+def curves(query: Query, answer: Occupancy) -> tuple[Steps, Steps]:
     """Waves/EU over VGPRs and over LDS, everything else as typed."""
-    machine, demand = asked.machine, asked.demand
+    machine, demand = query.machine, query.demand
     top = machine.max_waves
-    alone = found.waves_per_eu is None
+    alone = answer.waves_per_eu is None
 
     def by_vgprs(vgprs: int) -> float | None:
-        other = occupancy(machine, replace(demand, vgprs=vgprs))
-        return other.by_vgpr if alone else other.waves_per_eu
+        result = occupancy(machine, replace(demand, vgprs=vgprs))
+        return result.by_vgpr if alone else result.waves_per_eu
 
     def by_lds(lds: int) -> float | None:
         return occupancy(machine, replace(demand, lds_bytes=lds)).waves_per_eu
 
     title = "waves/EU over VGPRs" + (" alone" if alone else "")
-    present = found.by_vgpr if alone else found.waves_per_eu
+    present = answer.by_vgpr if alone else answer.waves_per_eu
     # Registers are counted in fours where AGPRs follow VGPRs, and every granule is a multiple.
     vgprs = _steps(title, by_vgprs, machine.vgpr_addressable, 4, demand.vgprs, present, top, "")
     grain = machine.lds_granule["hardware"]
@@ -166,21 +168,23 @@ def curves(asked: Asked, found: Occupancy) -> tuple[Steps, Steps]:
     if demand.waves_per_workgroup is None:
         lds = Steps(title, why="needs the waves of a workgroup")
     else:
-        bytes_, now = demand.lds_bytes, found.waves_per_eu
-        lds = _steps(title, by_lds, machine.lds_max, grain, bytes_, now, top, "B")
-    return _together(vgprs, found, "vgpr", demand), _together(lds, found, "lds", demand)
+        bytes_, waves = demand.lds_bytes, answer.waves_per_eu
+        lds = _steps(title, by_lds, machine.lds_max, grain, bytes_, waves, top, "B")
+    return _together(vgprs, answer, "vgpr", demand), _together(lds, answer, "lds", demand)
 
 
-def _together(steps: Steps, found: Occupancy, resource: str, demand: Demand) -> Steps:
+def _together(steps: Steps, answer: Occupancy, resource: str, demand: Demand) -> Steps:
     """Marks the next step where it takes two resources, so that neither alone is a better one."""
-    step = found.next_step
+    step = answer.next_step
     if step is None or not step.also or steps.step is not None or steps.now is None:
         return steps
     cuts = {step.resource: step.reduce_by, **dict(step.also)}
     if resource not in cuts or (resource == "vgpr" and demand.agprs):
         return steps  # which of VGPRs and AGPRs go is not said
-    others = " and ".join(_NAMES[name] for name in cuts if name != resource)
-    return replace(steps, step=(steps.now[0] - cuts[resource], step.gives), needs=f"less {others}")
+    other_names = " and ".join(_NAMES[name] for name in cuts if name != resource)
+    return replace(
+        steps, step=(steps.now[0] - cuts[resource], step.gives), needs=f"less {other_names}"
+    )
 
 
 def _steps(
@@ -188,7 +192,7 @@ def _steps(
     at: Callable[[int], float | None],
     last: int,
     grain: int,
-    now: int | None,
+    position: int | None,
     present: float | None,
     top: int,
     unit: str,
@@ -196,11 +200,11 @@ def _steps(
     points = falling(at, last, grain)
     if not points:
         return Steps(title, why="unknown")
-    if now is None or present is None or now > last:
+    if position is None or present is None or position > last:
         return Steps(title, points, top, unit=unit)
-    better = [point for point in points if point[0] < now and point[1] > present]
+    better = [point for point in points if point[0] < position and point[1] > present]
     step = better[-1] if better else None
-    return Steps(title, points, top, (now, present), step, unit=unit)
+    return Steps(title, points, top, (position, present), step, unit=unit)
 
 
 def falling(at: Callable[[int], float | None], last: int, grain: int) -> list[Point]:
@@ -214,12 +218,12 @@ def falling(at: Callable[[int], float | None], last: int, grain: int) -> list[Po
     Returns:
         (x, y): y up to and including x; empty where the function is unknown.
     """
-    known: dict[int, float | None] = {}
+    cache: dict[int, float | None] = {}
 
     def value(n: int) -> float | None:
-        if n not in known:
-            known[n] = at(min(n * grain, last))
-        return known[n]
+        if n not in cache:
+            cache[n] = at(min(n * grain, last))
+        return cache[n]
 
     def changes(low: int, high: int) -> list[int]:
         """Every n in low..high-1 after which the value is another."""
@@ -243,24 +247,24 @@ def falling(at: Callable[[int], float | None], last: int, grain: int) -> list[Po
 # ------------------------------------------------------------------ keys
 
 
-def neighbour(steps: Steps, now: int, by: int) -> int | None:
+def neighbour(steps: Steps, position: int, by: int) -> int | None:
     """The largest x of the next better step (-1), or the smallest x of the next worse one (1)."""
     if not steps.points:
         return None
-    here = steps.at(now)
+    level = steps.at(position)
     if by < 0:
-        better = [x for x, y in steps.points if x < now and y > here]
+        better = [x for x, y in steps.points if x < position and y > level]
         return int(better[-1]) if better else None
-    ends = [x for x, y in steps.points if x >= now and y <= here]
+    ends = [x for x, y in steps.points if x >= position and y <= level]
     return int(ends[0]) + 1 if len(ends) > 1 else None
 
 
-def stepped(asked: Asked, found: Occupancy) -> Mapping[str, str]:
+def stepped(query: Query, answer: Occupancy) -> Mapping[str, str]:
     """The fields that the next step changes, as texts; empty where there is none."""
-    step, demand = found.next_step, asked.demand
+    step, demand = answer.next_step, query.demand
     if step is None:
         return {}
-    tried: list[dict[str, int | None]] = [{}]
+    candidates: list[dict[str, int | None]] = [{}]
     for resource, by in ((step.resource, step.reduce_by), *step.also):
         ways: Sequence[dict[str, int | None]]
         if resource == "vgpr":
@@ -279,12 +283,12 @@ def stepped(asked: Asked, found: Occupancy) -> Mapping[str, str]:
             ways = [{"sgprs": (demand.sgprs or 0) - by}]
         else:
             ways = [{"vgprs_requested": (demand.vgprs_requested or 0) - by}]
-        tried = [{**before, **way} for before in tried for way in ways]
-    for way in tried:
+        candidates = [{**candidate, **way} for candidate in candidates for way in ways]
+    for way in candidates:
         if any(figure is not None and figure < 0 for figure in way.values()):
             continue
-        after: Demand = replace(demand, **way)
-        reached = occupancy(asked.machine, after).waves_per_eu
+        changed: Demand = replace(demand, **way)
+        reached = occupancy(query.machine, changed).waves_per_eu
         if reached is not None and reached >= step.gives:
             return {_FIELD[k]: "" if v is None else str(v) for k, v in way.items()}
     return {}

@@ -3,7 +3,7 @@
 A regular expression over many megabytes keeps every other thread of its process waiting, and with
 them the screen. Arguments: the file, and two passes to compare; without them the whole dump is
 read. Standard output carries pairs, each pickled and led by its length, then None:
-("dump", PassDump), ("text", (span, Made)) or ("error", (span or None, KinspectError)).
+("dump", PassDump), ("text", (span, PassText)) or ("error", (span or None, KinspectError)).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BIG = 4 << 20
 MOST = 1 << 20
 """Characters of a text that are shown: 10,000 lines that nobody reads to their end."""
 
-Found = tuple[str, object]
+Result = tuple[str, object]
 _HEAD = struct.Struct("<Q")  # the length of what follows
 _LOOK = 0.1  # seconds
 
@@ -52,7 +52,7 @@ def change_of(diff: str) -> Change:
     )
 
 
-class Made(Struct, frozen=True):
+class PassText(Struct, frozen=True):
     """A diff or the text of a module.
 
     Attributes:
@@ -64,7 +64,7 @@ class Made(Struct, frozen=True):
     change: Change | None = None
 
 
-def work(path: Path, span: tuple[int, int] | None = None) -> Iterator[Found]:
+def work(path: Path, span: tuple[int, int] | None = None) -> Iterator[Result]:
     """Everything about a dump, or one diff of it.
 
     Args:
@@ -77,30 +77,30 @@ def work(path: Path, span: tuple[int, int] | None = None) -> Iterator[Found]:
     try:
         dump = read_passes(path, changes=False)
         if span is not None:
-            yield "text", (span, made(dump, span))
+            yield "text", (span, pass_text(dump, span))
             return
         yield "dump", dump
         dump = read_passes(path)
         yield "dump", dump
-        for one in dump.passes:
-            if one.changed:
-                span = (one.index, one.index + 1)
-                yield "text", (span, made(dump, span))
+        for compiler_pass in dump.passes:
+            if compiler_pass.changed:
+                span = (compiler_pass.index, compiler_pass.index + 1)
+                yield "text", (span, pass_text(dump, span))
     except OSError as error:
-        said = f"{path}: the pass dump cannot be read: {error.strerror or error}"
+        message = f"{path}: the pass dump cannot be read: {error.strerror or error}"
         hint = "it may have been cleaned away: compile the kernel again"
-        yield "error", (span, KinspectError(said, hint))
+        yield "error", (span, KinspectError(message, hint))
     except KinspectError as error:
         yield "error", (span, error)
 
 
-def made(dump: PassDump, span: tuple[int, int]) -> Made:
+def pass_text(dump: PassDump, span: tuple[int, int]) -> PassText:
     """The diff of two states, or the one state itself."""
-    before, after = span
-    if before == after:
-        return Made(_cut(dump.state(before)))
-    text = diff(dump, before, after)
-    return Made(_cut(text), change_of(text))
+    first, last = span
+    if first == last:
+        return PassText(_cut(dump.state(first)))
+    text = diff(dump, first, last)
+    return PassText(_cut(text), change_of(text))
 
 
 def _cut(text: str) -> str:
@@ -112,7 +112,7 @@ def _cut(text: str) -> str:
 
 def found_in(
     path: Path, span: tuple[int, int] | None, given_up: Callable[[], bool]
-) -> Iterator[Found]:
+) -> Iterator[Result]:
     """As `work`, in a process of its own where the file is big; ends it when given up."""
     try:
         big = path.stat().st_size >= BIG
@@ -131,18 +131,18 @@ def found_in(
     ended = False
     try:
         for packed in _received(process.stdout.fileno(), given_up):
-            found: Found | None = pickle.loads(packed)
-            if found is None:
+            result: Result | None = pickle.loads(packed)
+            if result is None:
                 ended = True
             else:
-                yield found
+                yield result
     finally:
         process.kill()
         process.stdout.close()
         process.wait()
     if not ended and not given_up():
-        said = f"{path}: the process that read the pass dump has ended"
-        yield "error", (span, KinspectError(said, "open the page again"))
+        message = f"{path}: the process that read the pass dump has ended"
+        yield "error", (span, KinspectError(message, "open the page again"))
 
 
 def _received(stream: int, given_up: Callable[[], bool]) -> Iterator[bytes]:
@@ -167,7 +167,7 @@ def main() -> None:
     """Writes what `work` finds, and None at the end."""
     path, *ends = sys.argv[1:]
     span = (int(ends[0]), int(ends[1])) if ends else None
-    for found in itertools.chain(work(Path(path), span), (None,)):
-        packed = pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
+    for result in itertools.chain(work(Path(path), span), (None,)):
+        packed = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
         sys.stdout.buffer.write(_HEAD.pack(len(packed)) + packed)
         sys.stdout.buffer.flush()

@@ -19,11 +19,11 @@ from ...widgets.code import CodeView, Span, Text
 
 
 def worst_kernel(
-    session: Session, wanted: Callable[[KernelReport], bool] = lambda kernel: True
+    session: Session, is_preferred: Callable[[KernelReport], bool] = lambda kernel: True
 ) -> str | None:
     """The kernel with the worst findings among those wanted, else among all; None: no kernel."""
     kernels = worst_first([entry.report for entry in session.ordered()])
-    return next((k.id for k in kernels if wanted(k)), kernels[0].id if kernels else None)
+    return next((k.id for k in kernels if is_preferred(k)), kernels[0].id if kernels else None)
 
 
 class Rows(CodeView):

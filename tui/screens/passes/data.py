@@ -64,10 +64,10 @@ class Timeline(Struct):
         """Passes to be listed: those that changed something, those whose name has the words."""
         words = needle.lower().split()
         return [
-            one.index
-            for one in self.passes
-            if not (only_changed and one.changed is False)
-            and all(word in _searched(one) for word in words)
+            compiler_pass.index
+            for compiler_pass in self.passes
+            if not (only_changed and compiler_pass.changed is False)
+            and all(word in _searched(compiler_pass) for word in words)
         ]
 
     def next_changed(self, index: int, by: int) -> int | None:
@@ -80,23 +80,33 @@ class Timeline(Struct):
 
     def summary(self) -> str:
         """The dump in one line."""
-        known = any(one.changed is not None for one in self.passes)
-        changed = f"{sum(bool(one.changed) for one in self.passes)} changed something"
+        compared = any(compiler_pass.changed is not None for compiler_pass in self.passes)
+        changed = (
+            f"{sum(bool(compiler_pass.changed) for compiler_pass in self.passes)} changed something"
+        )
         first, last = self.passes[0].size, self.passes[-1].size
-        most = max(one.size for one in self.passes)
+        most = max(compiler_pass.size for compiler_pass in self.passes)
         return " · ".join(
             (
                 f"{len(self.passes)} passes",
-                changed if known else "which of them changed something is being found out …",
+                changed if compared else "which of them changed something is being found out …",
                 f"the module is {bytes_of(first)} at first, {bytes_of(last)} at last, "
                 f"{bytes_of(most)} at most",
-                f"dump {bytes_of(sum(one.size for one in self.passes))}",
+                f"dump {bytes_of(sum(compiler_pass.size for compiler_pass in self.passes))}",
             )
         )
 
 
-def _searched(one: Pass) -> str:
-    return f"{one.cli} {one.name} {one.function or one.op} {one.options} {one.stage}".lower()
+def _searched(compiler_pass: Pass) -> str:
+    where = compiler_pass.function or compiler_pass.op
+    parts = (
+        compiler_pass.cli,
+        compiler_pass.name,
+        where,
+        compiler_pass.options,
+        compiler_pass.stage,
+    )
+    return " ".join(map(str, parts)).lower()
 
 
 def bytes_of(size: int) -> str:
@@ -119,18 +129,21 @@ def levels(sizes: Sequence[int], most: int) -> list[int]:
     ]
 
 
-def name_of(one: Pass) -> str:
+def name_of(compiler_pass: Pass) -> str:
     """The pass as one would name it on the command line."""
-    return one.cli or one.name
+    return compiler_pass.cli or compiler_pass.name
 
 
 def title(timeline: Timeline, index: int, mark: int | None) -> str:
     """What the pane beside the list is about."""
-    one = timeline.passes[index]
+    compiler_pass = timeline.passes[index]
     if mark is None or mark == index:
-        parts = [f"{index} {name_of(one)}", f"on {one.function or one.op}"]
-        if one.options:
-            parts.append(one.options)
+        parts = [
+            f"{index} {name_of(compiler_pass)}",
+            f"on {compiler_pass.function or compiler_pass.op}",
+        ]
+        if compiler_pass.options:
+            parts.append(compiler_pass.options)
         return "  ".join(parts)
     first, last = sorted((mark, index))
     names = [name_of(timeline.passes[n]) for n in (first, last)]
@@ -142,49 +155,49 @@ def title(timeline: Timeline, index: int, mark: int | None) -> str:
 # ------------------------------------------------------------------ the list
 
 
-def list_text(timeline: Timeline, shown: Sequence[int], width: int, mark: int | None) -> Text:
+def list_text(timeline: Timeline, listed: Sequence[int], width: int, mark: int | None) -> Text:
     """The passes as lines of a view that is so wide: number, name, change, size of the module."""
     most = max((c.added + c.removed for c in timeline.changes.values()), default=1)
-    deltas = {n: _delta(timeline, n, most) for n in shown}
+    deltas = {n: _delta(timeline, n, most) for n in listed}
     delta = max((len(text) for text in deltas.values()), default=0)
-    longest = max((len(name_of(timeline.passes[n])) for n in shown), default=0)
+    longest = max((len(name_of(timeline.passes[n])) for n in listed), default=0)
     fixed = _STAGE_WIDTH + 7 + 1 + delta + 1
     # The sizes stand in the line above too: names go first.
     sized = width - fixed - _SIZE_WIDTH >= min(_NAME_WIDTH, longest)
     room = max(8, width - fixed - (_SIZE_WIDTH if sized else 0))
     lines = []
-    for n in shown:
+    for n in listed:
         sign = "◆" if n == mark else "●" if timeline.passes[n].changed else " "
         name = _cut(name_of(timeline.passes[n]), room)
         size = f"{bytes_of(timeline.passes[n].size):>{_SIZE_WIDTH}}" if sized else ""
         lines.append(f"{n:>4} {sign} {name:<{room}} {deltas[n]:>{delta}}{size}")
 
     def spans(line: int) -> Sequence[Span]:
-        if line >= len(shown):
+        if line >= len(listed):
             return ()
-        one = timeline.passes[shown[line]]
+        compiler_pass = timeline.passes[listed[line]]
         name = 7 + room
         at = name + 1
-        if not one.changed:
+        if not compiler_pass.changed:
             return [(0, at + delta + _SIZE_WIDTH, "dim")]
-        found: list[Span] = [(0, 4, "number"), (5, 6, "literal")]
-        change = timeline.changes.get(one.index)
+        coloured: list[Span] = [(0, 4, "number"), (5, 6, "literal")]
+        change = timeline.changes.get(compiler_pass.index)
         if change is not None:
-            plus = at + delta - len(deltas[one.index])
+            plus = at + delta - len(deltas[compiler_pass.index])
             minus = plus + len(f"+{change.added} ")
             end = minus + len(f"−{change.removed}")
-            found += [(plus, minus, "added"), (minus, end, "removed")]
-            found.append((end, at + delta, "heat"))
-        found.append((at + delta, at + delta + _SIZE_WIDTH, "comment"))
-        return found
+            coloured += [(plus, minus, "added"), (minus, end, "removed")]
+            coloured.append((end, at + delta, "heat"))
+        coloured.append((at + delta, at + delta + _SIZE_WIDTH, "comment"))
+        return coloured
 
     def gutter(line: int) -> Sequence[Cell]:
-        if line >= len(shown):
+        if line >= len(listed):
             return ((" " * _STAGE_WIDTH, "number"),)
-        stage = timeline.passes[shown[line]].stage
-        before = timeline.passes[shown[line - 1]].stage if line else ""
+        stage = timeline.passes[listed[line]].stage
+        previous_stage = timeline.passes[listed[line - 1]].stage if line else ""
         style = STAGE_STYLES.get(stage, "other")
-        return ((f"{stage if stage != before else '':<{_STAGE_WIDTH - 2}}▐ ", style),)
+        return ((f"{stage if stage != previous_stage else '':<{_STAGE_WIDTH - 2}}▐ ", style),)
 
     return Text(lines, spans, gutter, _STAGE_WIDTH)
 
@@ -242,8 +255,8 @@ def diff_text(diff: str, numbers: bool) -> Text:
     stops = [*(start - 1 for start in starts[1:]), len(lines) - 1]
 
     def gutter(line: int) -> Sequence[Cell]:
-        before, after = counted[line] if line < len(counted) else ("", "")
-        return ((f"{before:>{digits}} {after:>{digits}} ", "number"),)
+        old_number, new_number = counted[line] if line < len(counted) else ("", "")
+        return ((f"{old_number:>{digits}} {new_number:>{digits}} ", "number"),)
 
     return Text(
         lines,
@@ -261,7 +274,7 @@ def plain(*lines: str) -> Text:
 
 def _pairs(lines: Sequence[str]) -> Mapping[int, int]:
     """Lines removed -> lines added in their place, and back, where there are as many of them."""
-    found: dict[int, int] = {}
+    pairs: dict[int, int] = {}
     at = 0
     while at < len(lines):
         if not lines[at].startswith("-"):
@@ -275,8 +288,8 @@ def _pairs(lines: Sequence[str]) -> Mapping[int, int]:
             at += 1
         if middle - start == at - middle:
             for n in range(middle - start):
-                found[start + n], found[middle + n] = middle + n, start + n
-    return found
+                pairs[start + n], pairs[middle + n] = middle + n, start + n
+    return pairs
 
 
 def _diff_spans(lines: Sequence[str], pairs: Mapping[int, int], line: int) -> Sequence[Span]:
@@ -288,13 +301,13 @@ def _diff_spans(lines: Sequence[str], pairs: Mapping[int, int], line: int) -> Se
     name = {"+": "added", "-": "removed"}.get(text[:1])
     if name is None:
         return [(0, len(text), "scalar")]
-    other = lines[pairs[line]] if line in pairs else ""
-    most = min(len(text), len(other))
+    partner = lines[pairs[line]] if line in pairs else ""
+    most = min(len(text), len(partner))
     head = 1
-    while head < most and text[head] == other[head]:
+    while head < most and text[head] == partner[head]:
         head += 1
     tail = 0
-    while tail < most - head and text[-1 - tail] == other[-1 - tail]:
+    while tail < most - head and text[-1 - tail] == partner[-1 - tail]:
         tail += 1
     # Where most of the line stays, only what differs is coloured: layouts are long.
     if 2 * (head + tail) < len(text):

@@ -89,16 +89,16 @@ class PassLine(Widget):
     def _bars(self, rows: int, y: int) -> list[tuple[str, Style]]:
         assert self._timeline is not None
         passes = self._timeline.passes
-        heights = levels([one.size for one in passes], rows * 8)
+        heights = levels([compiler_pass.size for compiler_pass in passes], rows * 8)
         first, last = sorted((self._cursor, self._cursor if self._mark is None else self._mark))
         row: list[tuple[str, Style]] = [(" ", Style())]
-        shown = 1
+        filled = 1
         columns = self._columns()
         sharing: dict[int, list[int]] = {}
         for index, (start, _) in enumerate(columns):
             sharing.setdefault(start, []).append(index)
         for index, (start, stop) in enumerate(columns):
-            if start < shown:  # several passes share the column
+            if start < filled:  # several passes share the column
                 if index == self._cursor:
                     row[-1] = (row[-1][0], row[-1][1] + self._style("cursor"))
                 continue
@@ -112,7 +112,7 @@ class PassLine(Widget):
             elif first <= index <= last:
                 style += self._style("span")
             row.append((LEVELS[level] * (stop - start), style))
-            shown = stop
+            filled = stop
         return row
 
     def _band(self) -> list[tuple[str, Style]]:
@@ -122,8 +122,8 @@ class PassLine(Widget):
         at = 0
         while at < len(passes):
             stop = at
-            same = (passes[at].stage, passes[at].run)
-            while stop < len(passes) and (passes[stop].stage, passes[stop].run) == same:
+            stretch = (passes[at].stage, passes[at].run)
+            while stop < len(passes) and (passes[stop].stage, passes[stop].run) == stretch:
                 stop += 1
             room = columns[stop - 1][1] - columns[at][0]
             name = f" {passes[at].stage} "

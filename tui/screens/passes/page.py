@@ -31,7 +31,7 @@ from .line import PassLine
 from .views import Compared, DiffView, PassList, Read
 
 _WIDE, _TALL = 110, 32
-_KEPT = 32 << 20  # characters of diffs
+_MOST_KEPT = 32 << 20  # characters of diffs
 _NUMBERED = 72  # columns from which on lines of the diff have numbers
 _PAUSE = 0.06  # seconds that the cursor rests before a diff is worked out
 _LONG_PAUSE = 0.3  # the same where it takes a process
@@ -142,8 +142,8 @@ class PassesPage(Page):
         """Takes a kernel if there was none; reads its dump if that is another now."""
         if self._kernel() is None:
             looked = self.kinspect.looked_at
-            known = looked if looked in self.session.entries else None
-            self._key = known or worst_kernel(self.session, lambda k: "passes" in k.artifacts)
+            looked_key = looked if looked in self.session.entries else None
+            self._key = looked_key or worst_kernel(self.session, lambda k: "passes" in k.artifacts)
         kernel = self._kernel()
         if kernel is None:
             running = self.session.progress.running
@@ -198,13 +198,13 @@ class PassesPage(Page):
     def _read(self, path: Path, span: tuple[int, int] | None = None) -> None:
         """Reads the dump and then works out each diff; or works out that one."""
         worker = get_current_worker()
-        for _, found in found_in(path, span, lambda: worker.is_cancelled):
+        for _, result in found_in(path, span, lambda: worker.is_cancelled):
             if worker.is_cancelled:
                 return
-            if isinstance(found, PassDump):
-                self.post_message(Read(path, found))
-            elif isinstance(found, tuple):
-                self.post_message(Compared(path, *found))
+            if isinstance(result, PassDump):
+                self.post_message(Read(path, result))
+            elif isinstance(result, tuple):
+                self.post_message(Compared(path, *result))
 
     def on_read(self, event: Read) -> None:
         """Shows the passes."""
@@ -227,20 +227,20 @@ class PassesPage(Page):
                 self._path = event.path  # or it would be read again with every change
             return
         if isinstance(event.made, KinspectError):
-            if event.span == self._wanted():
+            if event.span == self._span():
                 error = event.made
                 self._draw("", ("error", event.span), lambda: data.plain(error.message, error.hint))
             return
         text = event.made.text
-        if sum(map(len, self._texts.values())) + len(text) > _KEPT:
+        if sum(map(len, self._texts.values())) + len(text) > _MOST_KEPT:
             self._texts.clear()
         self._texts[event.span] = text
-        before, after = event.span
-        alone = after == before + 1 and self._timeline.passes[before].changed
+        first, last = event.span
+        alone = last == first + 1 and self._timeline.passes[first].changed
         if alone and event.made.change is not None:
-            self._timeline.changes[before] = event.made.change
+            self._timeline.changes[first] = event.made.change
             self._list()
-        elif event.span == self._wanted():
+        elif event.span == self._span():
             self._show_text()
 
     # ------------------------------------------------------------------ drawing
@@ -279,7 +279,7 @@ class PassesPage(Page):
         self.query_one(PassLine).show(self._timeline, self._index, self._mark)
         self._show_text()
 
-    def _wanted(self) -> tuple[int, int] | None:
+    def _span(self) -> tuple[int, int] | None:
         assert self._timeline is not None
         if self._module:
             return self._index, self._index
@@ -295,7 +295,7 @@ class PassesPage(Page):
             title = f"the module before {title}"
         elif change is not None and self._mark is None:
             title = f"{change} lines  {title}"
-        span = self._wanted()
+        span = self._span()
         if span is None:
             self._draw(title, "last", lambda: data.plain(*_LAST))
         elif span in self._texts:
@@ -310,24 +310,24 @@ class PassesPage(Page):
         elif self._draw(title, ("wait", span), lambda: data.plain("working it out …")):
             if self._wait is not None:
                 self._wait.stop()
-            big = sum(one.size for one in timeline.passes) >= BIG
+            big = sum(compiler_pass.size for compiler_pass in timeline.passes) >= BIG
             self._wait = self.set_timer(_LONG_PAUSE if big else _PAUSE, self._start)
 
     def _start(self) -> None:
         """Makes what is wanted now: the cursor may have gone on."""
         if self._timeline is None:
             return
-        span = self._wanted()
+        span = self._span()
         if span is not None and span not in self._texts:
             work = partial(self._read, self._timeline.dump.path, span)
             self.run_worker(work, thread=True, exclusive=True, group="diff")
 
-    def _draw(self, title: str, what: object, text: Callable[[], Text]) -> bool:
+    def _draw(self, title: str, content_key: object, text: Callable[[], Text]) -> bool:
         """Shows a text unless it is shown already, so that its cursor stays; whether it is new."""
         self.query_one("#title", Static).update(title, layout=False)
-        if self._drawn == what:
+        if self._drawn == content_key:
             return False
-        self._drawn = what
+        self._drawn = content_key
         self.query_one(DiffView).show(text(), 0)
         return True
 

@@ -11,7 +11,7 @@ from textual.message import Message
 from ....inspector.compile.passes import PassDump
 from ....inspector.errors import KinspectError
 from ...widgets.code import CodeView
-from .child import Made
+from .child import PassText
 from .choose import Rows
 
 
@@ -30,7 +30,7 @@ class Compared(Message):
     """
 
     def __init__(
-        self, path: Path, span: tuple[int, int] | None, made: Made | KinspectError
+        self, path: Path, span: tuple[int, int] | None, made: PassText | KinspectError
     ) -> None:
         super().__init__()
         self.path, self.span, self.made = path, span, made

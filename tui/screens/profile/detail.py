@@ -39,10 +39,10 @@ def of_kernel(
     yield from wrapped(words.launch(kernel), width, "dim", "  ", "    ")
     yield from wrapped(words.dispatches(kernel), width, "", "  ", "    ")
     yield from _matched(kernel, profile, width)
-    found = stalls(report) if report is not None else []
-    if found:
+    stall_costs = stalls(report) if report is not None else []
+    if stall_costs:
         yield BLANK
-        yield from stall_lines(found, width)
+        yield from stall_lines(stall_costs, width)
     yield from _metrics(kernel.metrics, report, width)
     yield from _counters(kernel, width)
     for note in kernel.notes:
@@ -55,41 +55,45 @@ def of_kernel(
 def _matched(kernel: KernelProfile, profile: Profile, width: int) -> Iterator[Said]:
     """Which analysed kernel it is, and why, or why none is named."""
     match = kernel.match
-    said = words.matched(kernel, profile)
+    sentence = words.matched(kernel, profile)
     if not profile.reports:
-        said = "nothing was analysed beside this recording: kinspect tui RUN TARGET names kernels"
+        sentence = (
+            "nothing was analysed beside this recording: kinspect tui RUN TARGET names kernels"
+        )
     sign, style = SIGNS[match.verdict]
-    first, *rest = wrapped(f"{sign}analysed: {said or match.verdict}", width, style, "  ", "    ")
+    first, *following = wrapped(
+        f"{sign}analysed: {sentence or match.verdict}", width, style, "  ", "    "
+    )
     yield BLANK
     yield first
-    yield from rest
-    named = said.split("; ") if match.verdict == "none" else []
+    yield from following
+    named = sentence.split("; ") if match.verdict == "none" else []
     for reason in match.reasons:
         if reason not in named:
             yield from wrapped(f"• {reason}", width, "dim", "    ", "      ")
 
 
-def stall_lines(found: list[Stall], width: int, most: int = MOST_STALLS) -> Iterator[Said]:
+def stall_lines(stall_costs: list[Stall], width: int, most: int = MOST_STALLS) -> Iterator[Said]:
     """Where it stalls by measurement, and what static analysis says of the same place."""
     rows = [
         (
-            (f"{one.line}", "name"),
-            _bar(one.share),
-            (f"{one.share:.1f}" if one.share is not None else "", heat(one.share)),
-            _amount(one.stall_cycles),
-            _amount(one.samples),
-            (one.mnemonic, ""),
-            (one.loop or "", "dim"),
-            (one.place if one.source is not None else "", "dim"),
-            ("; ".join(one.beside), ""),
+            (f"{stall.line}", "name"),
+            _bar(stall.share),
+            (f"{stall.share:.1f}" if stall.share is not None else "", heat(stall.share)),
+            _amount(stall.stall_cycles),
+            _amount(stall.samples),
+            (stall.mnemonic, ""),
+            (stall.loop or "", "dim"),
+            (stall.place if stall.source is not None else "", "dim"),
+            ("; ".join(stall.beside), ""),
         )
-        for one in found[:most]
+        for stall in stall_costs[:most]
     ]
     heads = ("ISA", "", "%", "cycles", "samples", "instruction", "loop", "source", "beside it")
     yield (("Where it stalls", "title"),)
     yield from gridded(heads, rows, width, right=(0, 2, 3, 4))
-    if len(found) > most:
-        left = view.plural(len(found) - most, "more line")
+    if len(stall_costs) > most:
+        left = view.plural(len(stall_costs) - most, "more line")
         yield ((f"  {left}: enter opens the kernel, t steps through them", "dim"),)
 
 
@@ -132,7 +136,8 @@ def _metrics(
 
 def _counters(kernel: KernelProfile, width: int) -> Iterator[Said]:
     rows = [
-        ((name, ""), (mean, "name"), (both, "dim")) for name, mean, both in words.counters(kernel)
+        ((name, ""), (mean, "name"), (spread, "dim"))
+        for name, mean, spread in words.counters(kernel)
     ]
     if rows:
         yield BLANK
@@ -154,8 +159,8 @@ def _static(report: KernelReport, width: int) -> Iterator[Said]:
 
 def _loop(loop: LoopReport, width: int) -> Iterator[Said]:
     yield from wrapped(f"main loop {loop.id}  {view.loop_title(loop)}", width, "name", "  ", "    ")
-    said = "  ".join(f"{label} {figure}" for label, figure in view.scorecard(loop.metrics))
-    yield from wrapped(said, width, "dim", "    ", "    ")
+    scorecard = "  ".join(f"{label} {figure}" for label, figure in view.scorecard(loop.metrics))
+    yield from wrapped(scorecard, width, "dim", "    ", "    ")
     metric = loop.metrics.get("measured.stall_share")
     if metric is not None:
         text = f"measured: {show(metric.value)} {metric.unit} of the kernel's stalls"
@@ -171,10 +176,10 @@ def of_report(report: KernelReport, width: int) -> Iterator[Said]:
     yield from _figures(report.metrics, width)
     for text in view.occupancy_lines(report):
         yield from wrapped(text, width, "dim", "  ", "    ")
-    found = stalls(report)
-    if found:
+    stall_costs = stalls(report)
+    if stall_costs:
         yield BLANK
-        yield from stall_lines(found, width)
+        yield from stall_lines(stall_costs, width)
     for loop in report.loops:
         if not measured(loop.metrics):
             continue

@@ -32,22 +32,26 @@ class Listed(Struct, frozen=True):
     origin: int  # when the first dispatch of the recording began
 
 
-def heads(found: Listed) -> tuple[Head, ...]:
+def heads(listing: Listed) -> tuple[Head, ...]:
     """The columns; the first says how many are left out."""
-    more = f" (first {len(found.rows):,} of {found.of:,})" if found.of > len(found.rows) else ""
-    return (Head("number", f" dispatch{more}", 0), *HEADS[1:])
+    left_out = (
+        f" (first {len(listing.rows):,} of {listing.of:,})"
+        if listing.of > len(listing.rows)
+        else ""
+    )
+    return (Head("number", f" dispatch{left_out}", 0), *HEADS[1:])
 
 
 def listed(kernel: KernelProfile, recording: Recording) -> Listed:
     """The dispatches of a kernel, the first thousand."""
     table = recording.dispatches
-    wanted = frozenset(kernel.shapes)
-    found = [row for row, shape in enumerate(table.shape) if shape in wanted]
+    shapes = frozenset(kernel.shapes)
+    rows = [row for row, shape in enumerate(table.shape) if shape in shapes]
     began = table.start
-    found.sort(key=lambda row: (began[row] == NONE, began[row], row))
+    rows.sort(key=lambda row: (began[row] == NONE, began[row], row))
     origin = min((time for time in began if time != NONE), default=0)
-    warmups = _warmups(kernel, recording, found)
-    return Listed(found[:MOST], warmups, len(found), origin)
+    warmups = _warmups(kernel, recording, rows)
+    return Listed(rows[:MOST], warmups, len(rows), origin)
 
 
 def _warmups(kernel: KernelProfile, recording: Recording, rows: Sequence[int]) -> frozenset[int]:
@@ -70,22 +74,22 @@ def _warmups(kernel: KernelProfile, recording: Recording, rows: Sequence[int]) -
     return frozenset()
 
 
-def row(found: Listed, recording: Recording, at: int) -> Row:
+def row(listing: Listed, recording: Recording, at: int) -> Row:
     """One of them as the table draws it."""
-    table, number = recording.dispatches, found.rows[at]
+    table, number = recording.dispatches, listing.rows[at]
     shape = recording.shapes[table.shape[number]]
     start, end, queue = table.start[number], table.end[number], table.queue[number]
-    known = NONE not in (start, end)
+    timed = NONE not in (start, end)
     part = table.part[number]
-    warm = number in found.warmups
+    warm = number in listing.warmups
     name = table.number[number]
     first: tuple[Piece, ...] = (
         (f" {name if name != NONE else words.UNKNOWN}", "name"),
         ("  warm-up" if warm else "", "warning"),
     )
     cells = (
-        f"+{words.duration(start - found.origin)}" if start != NONE else words.UNKNOWN,
-        words.duration(end - start) if known else words.UNKNOWN,
+        f"+{words.duration(start - listing.origin)}" if start != NONE else words.UNKNOWN,
+        words.duration(end - start) if timed else words.UNKNOWN,
         words.triple(shape.grid, shape.grid_size),
         str(queue) if queue != NONE else words.UNKNOWN,
         recording.parts[part].name if 0 <= part < len(recording.parts) else "",

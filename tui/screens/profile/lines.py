@@ -126,7 +126,7 @@ def of_profile(profile: Profile) -> list[Line]:
     names = Counter(kernel.name for kernel in profile.kernels)
     devices = words.devices(profile)
 
-    def more(kernel: KernelProfile) -> str:
+    def distinction(kernel: KernelProfile) -> str:
         number = kernel.id.removeprefix(kernel.name) if names[kernel.name] > 1 else ""
         return " ".join(filter(None, (number, devices.get(kernel.shape.agent or "", ""))))
 
@@ -134,7 +134,7 @@ def of_profile(profile: Profile) -> list[Line]:
         Line(
             kernel.id,
             kernel.name,
-            more(kernel),
+            distinction(kernel),
             kernel.metrics,
             kernel=kernel,
         )
@@ -268,20 +268,20 @@ NAME = Column("kernel", "kernel", 0, lambda line: line.name, lambda line: line.n
 
 def columns(lines: Sequence[Line]) -> list[Column]:
     """Those in which any row has a value."""
-    found = [c for c in COLUMNS if any(c.read(line) is not None for line in lines)]
+    present = [c for c in COLUMNS if any(c.read(line) is not None for line in lines)]
     if not any(line.entry is not None for line in lines):
-        return found
-    others: dict[str, str] = {}
+        return present
+    extra: dict[str, str] = {}
     for line in lines:
         for name, metric in line.metrics.items():
             if name not in _ELSEWHERE and not name.startswith(_COUNTER):
-                others.setdefault(name, metric.unit)
-    for name, unit in others.items():
+                extra.setdefault(name, metric.unit)
+    for name, unit in extra.items():
         title = f"{name.removeprefix('measured.')} {'' if unit == 'count' else unit}".rstrip()
-        found.append(_plain(name, title, _metric(name), 8))
+        present.append(_plain(name, title, _metric(name), 8))
     for title, name in STATIC:
-        found.append(_plain(f"static.{name}", f"{title} (static)", partial(_static, name)))
-    return found
+        present.append(_plain(f"static.{name}", f"{title} (static)", partial(_static, name)))
+    return present
 
 
 def _static(name: str, line: Line) -> Value:
@@ -298,13 +298,13 @@ def chosen(lines: Sequence[Line], text: str, *, tried: bool) -> list[Line]:
 
     Where nothing but tried ones was measured they are shown in any case.
     """
-    asked = text.lower().split()
+    needles = text.lower().split()
     tried = tried or all(line.tried for line in lines)
     return [
         line
         for line in lines
         if (tried or not line.tried)
-        and all(word in f"{line.name}{line.more} {line.verdict}".lower() for word in asked)
+        and all(word in f"{line.name}{line.more} {line.verdict}".lower() for word in needles)
     ]
 
 
@@ -324,22 +324,22 @@ def ordered(lines: Sequence[Line], column: Column | None, *, down: bool) -> list
     for line in rows:
         if line.tried and line.name in mains:
             under.setdefault(line.name, []).append(line)
-    found: list[Line] = []
+    placed: list[Line] = []
     for line in rows:
         if line.tried and line.name in mains:
             continue
-        found.append(line)
+        placed.append(line)
         if not line.tried:
-            found += under.pop(line.name, ())
-    return found
+            placed += under.pop(line.name, ())
+    return placed
 
 
-def row(line: Line, shown: Sequence[Column], *, folded: bool) -> Row:
+def row(line: Line, shown_columns: Sequence[Column], *, folded: bool) -> Row:
     """A row as the table draws it.
 
     Args:
         line: it.
-        shown: the columns.
+        shown_columns: the columns.
         folded: whether it stands under its kernel.
     """
     sign = SIGNS.get(line.verdict, ("", ""))
@@ -347,5 +347,5 @@ def row(line: Line, shown: Sequence[Column], *, folded: bool) -> Row:
     if folded:
         first.append(("└ ", "dim"))
     first += [sign, (line.name, "name"), (f" {line.more}" if line.more else "", "dim")]
-    cells = tuple(column.cell(line) for column in shown)
+    cells = tuple(column.cell(line) for column in shown_columns)
     return Row(tuple(first), cells, faded=line.tried)

@@ -32,7 +32,7 @@ _TABS = {
 }
 
 
-class Shown(Struct, frozen=True):
+class LowerState(Struct, frozen=True):
     """What the page stands at.
 
     Attributes:
@@ -65,7 +65,7 @@ class Lower(Vertical):
     Lower.-beside #detail, Lower.-beside #dispatches { width: 3fr; }
     Lower.-roofline Roofline { width: 1fr; border-left: none; }
     """
-    _NONE: ClassVar[Shown] = Shown((), None, None, None, False, {})
+    _NONE: ClassVar[LowerState] = LowerState((), None, None, None, False, {})
 
     def __init__(self, *, id: str | None = None) -> None:  # Textual's name for it
         super().__init__(id=id)
@@ -92,34 +92,34 @@ class Lower(Vertical):
         self._listed = None
         self._turn += 1
 
-    def show(self, shown: Shown) -> None:
+    def show(self, state: LowerState) -> None:
         """Shows what is known of the kernel under the cursor, in the way that was asked for."""
-        if shown.rows is not self._shown.rows:
-            known = shown.points
-            self._points = [(one, known[one.key]) for one in shown.rows if one.key in known]
-            self._drawn = [found for _, found in self._points]
-        self._shown = shown
-        line = shown.line
+        if state.rows is not self._shown.rows:
+            points = state.points
+            self._points = [(row, points[row.key]) for row in state.rows if row.key in points]
+            self._drawn = [point for _, point in self._points]
+        self._shown = state
+        line = state.line
         view = self.view if line is not None and self.offers(self.view) else DETAIL
         if line is None:
             view = RECORDING
         beside = bool(self._points) and self.app.size.width >= _WIDE
         self.set_class(beside, "-beside")
         self.set_class(view == ROOFLINE, "-roofline")
-        said = view in (DETAIL, RECORDING)
+        is_text = view in (DETAIL, RECORDING)
         plot = self.query_one(Roofline)
-        for widget, there in (
-            (self.query_one("#detail"), said),
+        for widget, visible in (
+            (self.query_one("#detail"), is_text),
             (self.query_one("#dispatches"), view == DISPATCHES),
             (plot, beside or view == ROOFLINE),
         ):
-            if widget.display != there:
-                widget.display = there
+            if widget.display != visible:
+                widget.display = visible
         if plot.display:
-            which = next((n for n, (one, _) in enumerate(self._points) if one is line), None)
-            plot.show(self._drawn, which)
+            index = next((n for n, (row, _) in enumerate(self._points) if row is line), None)
+            plot.show(self._drawn, index)
         self._tabs(view)
-        if said:
+        if is_text:
             self._say(view, beside)
         elif view == DISPATCHES and line is not None:
             self._list(line)
@@ -141,26 +141,26 @@ class Lower(Vertical):
         """Which ways there are to look at it; the present one stands out."""
         profile = self._shown.profile
         pieces: list[tuple[str, str]] = [(" ", "")]
-        for name, said in _TABS.items():
+        for name, label in _TABS.items():
             if self.offers(name) and (name != DETAIL or self._shown.line is not None):
-                pieces.append((f" {said} ", "here" if name == view else "dim"))
-        tried = words.autotuned(profile) if profile is not None else ""
-        if tried and not self._shown.tried:
-            pieces.append((f"   {tried}: a shows them", "dim"))
+                pieces.append((f" {label} ", "here" if name == view else "dim"))
+        autotuned = words.autotuned(profile) if profile is not None else ""
+        if autotuned and not self._shown.tried:
+            pieces.append((f"   {autotuned}: a shows them", "dim"))
         unbroken(self.query_one("#tabs", Static), [pieces])
 
     def _say(self, view: str, beside: bool) -> None:
         # The room is not yet known while it is laid out: it follows from the window's.
-        shown = self._shown
+        state = self._shown
         width = self.app.size.width * (3 if beside else 5) // 5 - 4
-        said: list[Said] = []
-        if view == RECORDING and shown.profile is not None:
-            said += recorded.whole(shown.profile, width)
-        elif shown.line is not None and shown.line.entry is not None:
-            said += detail.of_report(shown.line.entry.report, width)
-        elif shown.line is not None and shown.profile is not None:
-            said += detail.of_kernel(shown.line, shown.profile, shown.report, width)
-        self.query_one("#said", Static).update(content(said))
+        lines: list[Said] = []
+        if view == RECORDING and state.profile is not None:
+            lines += recorded.whole(state.profile, width)
+        elif state.line is not None and state.line.entry is not None:
+            lines += detail.of_report(state.line.entry.report, width)
+        elif state.line is not None and state.profile is not None:
+            lines += detail.of_kernel(state.line, state.profile, state.report, width)
+        self.query_one("#said", Static).update(content(lines))
         self.query_one("#detail").scroll_home(animate=False)
 
     # ------------------------------------------------------------------ dispatches
@@ -181,27 +181,27 @@ class Lower(Vertical):
         table.show(dispatches.HEADS, 0, lambda at: Row(()), empty="looking for them …")
 
         def work() -> None:
-            found = look()
-            self.app.call_from_thread(self._take, turn, line.key, found)
+            listing = look()
+            self.app.call_from_thread(self._take, turn, line.key, listing)
 
         self.run_worker(work, thread=True, exclusive=True, group="dispatches")
 
-    def _take(self, turn: int, key: str, found: dispatches.Listed) -> None:
+    def _take(self, turn: int, key: str, listing: dispatches.Listed) -> None:
         if turn == self._turn and self.is_attached:
-            self._show_listed(key, found)
+            self._show_listed(key, listing)
 
-    def _show_listed(self, key: str, found: dispatches.Listed) -> None:
+    def _show_listed(self, key: str, listing: dispatches.Listed) -> None:
         profile = self._shown.profile
         if profile is None:
             return
-        same = self._listed is not None and self._listed[0] == key
-        self._listed = key, found
+        unchanged = self._listed is not None and self._listed[0] == key
+        self._listed = key, listing
         run = profile.recording
         self.query_one("#dispatches", Table).show(
-            dispatches.heads(found),
-            len(found.rows),
-            lambda at: dispatches.row(found, run, at),
-            cursor=None if same else 0,
+            dispatches.heads(listing),
+            len(listing.rows),
+            lambda at: dispatches.row(listing, run, at),
+            cursor=None if unchanged else 0,
             empty="no dispatch of it was recorded",
         )
 

@@ -34,7 +34,7 @@ from .lines import (
     point,
     row,
 )
-from .lower import DETAIL, Lower, Shown, unbroken
+from .lower import DETAIL, Lower, LowerState, unbroken
 from .said import content
 
 _FIRST = "measured.share_of_time"
@@ -129,8 +129,8 @@ class ProfilePage(Page):
     def crumb(self) -> str:
         """How many kernels were measured."""
         if self._profile is None:
-            found = len(self._lines)
-            return f"{found} of {len(self.session.entries)} kernels measured" if found else ""
+            count = len(self._lines)
+            return f"{count} of {len(self.session.entries)} kernels measured" if count else ""
         total = words.duration(self._profile.total_ns)
         kernels = plural(len(words.main_kernels(self._profile)), "kernel")
         return f"{kernels} in {total}" if total != words.UNKNOWN else kernels
@@ -140,11 +140,11 @@ class ProfilePage(Page):
         profile = self._profile
         self._lines = of_profile(profile) if profile else of_reports(self.session.ordered())
         self._columns = columns(self._lines)
-        found = ((line.key, point(line)) for line in self._lines)
-        self._points = {key: at for key, at in found if at is not None}
+        candidates = ((line.key, point(line)) for line in self._lines)
+        self._points = {key: at for key, at in candidates if at is not None}
         self.query_one(Lower).forget()
-        for name, shown in (("nothing", not self._measured), ("measured", self._measured)):
-            self.query_one(f"#{name}").display = shown
+        for name, visible in (("nothing", not self._measured), ("measured", self._measured)):
+            self.query_one(f"#{name}").display = visible
         self.query_one("#recording").display = profile is not None
         if not self._measured:
             self._say_nothing()
@@ -183,28 +183,35 @@ class ProfilePage(Page):
 
     def _fill(self) -> None:
         """Works out the rows; the cursor stays with its kernel."""
-        here = self._line
+        former_line = self._line
         by, down = self._sort or (_FIRST, True)
         column = next((c for c in (NAME, *self._columns) if c.name == by), None)
-        found = chosen(self._lines, self._words, tried=self._tried)
-        self._rows = ordered(found, column if self._sort else None, down=down)
+        lines = chosen(self._lines, self._words, tried=self._tried)
+        self._rows = ordered(lines, column if self._sort else None, down=down)
         mains = {line.name for line in self._rows if not line.tried}
-        rows, shown = self._rows, self._columns
+        rows, shown_columns = self._rows, self._columns
 
         def draw(at: int) -> Row:
             line = rows[at]
-            return row(line, shown, folded=line.tried and line.name in mains)
+            return row(line, shown_columns, folded=line.tried and line.name in mains)
 
-        heads = [Head(NAME.name, " kernel", 0), *(one.head() for one in shown)]
+        heads = [
+            Head(NAME.name, " kernel", 0),
+            *(shown_column.head() for shown_column in shown_columns),
+        ]
         self._table.styles.max_height = max(3, len(rows) + 1)  # the rest is for what is below
         keys = [line.key for line in rows]
-        cursor = keys.index(here.key) if here is not None and here.key in keys else None
+        cursor = (
+            keys.index(former_line.key)
+            if former_line is not None and former_line.key in keys
+            else None
+        )
         self._table.show(
             heads,
             len(rows),
             draw,
             sorted_by=(by, down),
-            cursor=0 if cursor is None and here is not None else cursor,
+            cursor=0 if cursor is None and former_line is not None else cursor,
             empty=f"no kernel has the words {self._words!r}" if self._words else self._empty(),
         )
         self._show_lower()
@@ -245,8 +252,10 @@ class ProfilePage(Page):
     def _show_lower(self) -> None:
         line = self._line
         report = self._report(line) if line is not None else None
-        profile, tried = self._profile, self._tried
-        self.query_one(Lower).show(Shown(self._rows, line, profile, report, tried, self._points))
+        profile, with_tried = self._profile, self._tried
+        self.query_one(Lower).show(
+            LowerState(self._rows, line, profile, report, with_tried, self._points)
+        )
 
     def _report(self, line: Line) -> KernelReport | None:
         """The analysed kernel of a row."""
@@ -261,8 +270,8 @@ class ProfilePage(Page):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What there is nothing for is not offered."""
         if action in ("open", "filter", "sort", "reverse", "tried", "other", "copy"):
-            tried = action != "tried" or any(line.tried for line in self._lines)
-            return self._is_whole() and bool(self._lines) and tried
+            offered = action != "tried" or any(line.tried for line in self._lines)
+            return self._is_whole() and bool(self._lines) and offered
         if action == "view":
             return (
                 self._is_whole()
@@ -284,8 +293,8 @@ class ProfilePage(Page):
         if key is None:
             self.app.notify(self._why_not(line), severity="warning", markup=False)
             return
-        found = stalls(report) if report is not None else []
-        self.kinspect.open_kernel(key, line=found[0].line if found else None)
+        stall_costs = stalls(report) if report is not None else []
+        self.kinspect.open_kernel(key, line=stall_costs[0].line if stall_costs else None)
 
     def _why_not(self, line: Line) -> str:
         kernel, profile = line.kernel, self._profile

@@ -48,7 +48,7 @@ def nothing(width: int) -> Iterator[Line]:
     yield BLANK
     yield (("How to get a recording", "name"),)
     yield BLANK
-    rows = [((command, "info"), (what, "")) for command, what in WAYS]
+    rows = [((command, "info"), (purpose, "")) for command, purpose in WAYS]
     yield from gridded(("", ""), rows, width)
 
 
@@ -103,9 +103,9 @@ def whole(profile: Profile, width: int) -> Iterator[Line]:
         yield from wrapped(words.part(part), width, style, "  ", "    ")
     for trace in run.traces:
         yield from wrapped(words.trace(trace), width, "dim", "  ", "    ")
-    tried = words.autotuned(profile)
-    if tried:
-        yield from wrapped(tried, width, "dim", "  ", "    ")
+    autotuned = words.autotuned(profile)
+    if autotuned:
+        yield from wrapped(autotuned, width, "dim", "  ", "    ")
     if errors_of(profile):
         yield BLANK
         yield (("Errors", "title"),)
@@ -125,19 +125,19 @@ def whole(profile: Profile, width: int) -> Iterator[Line]:
 
 def _samples(profile: Profile, width: int) -> Iterator[Line]:
     """Samples of kernels that were not analysed, by the profiler's own words."""
-    found = words.sampled(profile, MOST_SAMPLES)
-    if not found:
+    samples = words.sampled(profile, MOST_SAMPLES)
+    if not samples:
         return
     rows = [
         (
-            (f"{one.count:,}", "name"),
-            (f"{one.share:.1f} %", ""),
-            (one.instruction, ""),
-            (one.kernel[:40], "dim"),
-            (view.file_name(one.comment), "dim"),
-            (", ".join(f"{name} {n:,}" for name, n in one.reasons), "dim"),
+            (f"{sample.count:,}", "name"),
+            (f"{sample.share:.1f} %", ""),
+            (sample.instruction, ""),
+            (sample.kernel[:40], "dim"),
+            (view.file_name(sample.comment), "dim"),
+            (", ".join(f"{name} {n:,}" for name, n in sample.reasons), "dim"),
         )
-        for one in found
+        for sample in samples
     ]
     yield BLANK
     yield (("Samples on lines of no analysed kernel", "title"),)
@@ -152,12 +152,12 @@ def _summary(profile: Profile, width: int) -> Iterator[Line]:
         return
     rows = [
         (
-            (words.duration(one.total_ns), "name"),
-            (f"{one.calls:,}", ""),
-            (words.duration(one.mean_ns), ""),
-            (one.name, ""),
+            (words.duration(total.total_ns), "name"),
+            (f"{total.calls:,}", ""),
+            (words.duration(total.mean_ns), ""),
+            (total.name, ""),
         )
-        for one in sorted(top, key=lambda one: -one.total_ns)
+        for total in sorted(top, key=lambda total: -total.total_ns)
     ]
     yield BLANK
     yield (("The profiler's own summary: it kept no dispatches", "title"),)

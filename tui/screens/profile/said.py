@@ -52,10 +52,10 @@ def wrapped(text: str, width: int, style: str = "", first: str = "", rest: str =
         first: what the first line begins with.
         rest: what the others begin with.
     """
-    found = textwrap.wrap(
+    lines = textwrap.wrap(
         text, max(12, width), initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
     )
-    return [((line, style),) for line in found or [first]]
+    return [((line, style),) for line in lines or [first]]
 
 
 def gridded(
@@ -79,15 +79,15 @@ def gridded(
     """
     if not rows:
         return []
-    kept = [n for n in range(len(heads)) if any(row[n][0].strip() for row in rows)]
-    to_right = {kept.index(n) for n in right if n in kept}
-    table = [[row[n] for n in kept] for row in rows]
-    titles = [(heads[n], "head") for n in kept]
+    columns = [n for n in range(len(heads)) if any(row[n][0].strip() for row in rows)]
+    to_right = {columns.index(n) for n in right if n in columns}
+    table = [[row[n] for n in columns] for row in rows]
+    titles = [(heads[n], "head") for n in columns]
     if any(text for text, _ in titles):
         table.insert(0, titles)
-    widths = [max(cell_len(row[n][0]) for row in table) for n in range(len(kept))]
-    before = len(indent) + sum(widths[:-1]) + GAP * (len(widths) - 1)
-    room = width - before
+    widths = [max(cell_len(row[n][0]) for row in table) for n in range(len(columns))]
+    lead = len(indent) + sum(widths[:-1]) + GAP * (len(widths) - 1)
+    room = width - lead
     # Where the last column would be next to nothing it goes on lines of its own.
     below = room < min(widths[-1], _ROOM)
     lines: list[Line] = []
@@ -105,19 +105,21 @@ def gridded(
             if text.strip() and style != "head":
                 lines += wrapped(text, width, style, indent * 3, indent * 3)
             continue
-        said = textwrap.wrap(text, max(1, room), drop_whitespace=False) if text.strip() else []
-        for number, part in enumerate(said or [""]):
-            start = pieces if number == 0 else [(" " * before, "")]
+        cell_lines = (
+            textwrap.wrap(text, max(1, room), drop_whitespace=False) if text.strip() else []
+        )
+        for number, part in enumerate(cell_lines or [""]):
+            start = pieces if number == 0 else [(" " * lead, "")]
             lines.append([*start, (part if number == 0 else part.lstrip(), style)])
     return lines
 
 
 def _cut(pieces: Sequence[Piece], width: int) -> Line:
-    left, found = width, []
+    left, fitted = width, []
     for text, style in pieces:
         if left <= 0:
             break
         size = cell_len(text)
-        found.append((text if size <= left else set_cell_size(text, left), style))
+        fitted.append((text if size <= left else set_cell_size(text, left), style))
         left -= size
-    return found
+    return fitted
