@@ -728,3 +728,13 @@ def test_capital_letters_in_mnemonics_change_nothing() -> None:
     function = parse_text(header + body, "k.s").functions[0]
     assert [i.mnemonic for i in function.instructions] == ["s_getpc_b64", "v_add_f32", "s_endpgm"]
     assert not function.notes
+
+
+def test_a_vararg_begins_where_it_stands_however_often_a_value_occurs() -> None:
+    """As llvm-mc 22 expands it."""
+    text = (
+        ".text\n.globl k\n.type k,@function\n.macro m a, more:vararg\n v_add3_u32 \\a, \\more\n"
+        ".endm\nk:\n m v1, v1, v2, v1\n s_endpgm\n"
+    )
+    (function,) = parse_text(text, "vararg").functions
+    assert function.instructions[0].operands == "v1, v1, v2, v1"

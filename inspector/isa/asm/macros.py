@@ -300,14 +300,14 @@ class Expander:
         values = {name: default for name, _, default in macro.parameters}
         names = [name for name, _, _ in macro.parameters]
         position = 0
-        for argument in arguments:
+        for index, argument in enumerate(arguments):
             named = _NAMED.match(argument)
             if named is not None and named[1] in values:
                 values[named[1]] = named[2].strip()
             elif position < len(names):
                 name, kind, _ = macro.parameters[position]
                 if kind == "vararg":
-                    values[name] = ", ".join(arguments[arguments.index(argument) :])
+                    values[name] = ", ".join(arguments[index:])
                     break
                 values[name] = argument
                 position += 1
