@@ -60,7 +60,7 @@ ALLOWED = {
     # A unit of measurement says how its number is written.
     "inspector/explain/profile_view.py: metric.unit == 'ns'",
     "inspector/explain/profile_view.py: metric.unit == '%'",
-    "inspector/profile/figures/quirks.py: known.unit == 'bytes'",
+    "inspector/profile/figures/quirks.py: about_counter.unit == 'bytes'",
     # No share can be over 100 %.
     "inspector/profile/profile.py: metric.unit != '%'",
     # The figures of a change without the reason behind them; a title without its first word.
