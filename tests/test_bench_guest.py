@@ -14,11 +14,11 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from msgspec.structs import replace
 
 # One worker: what the fixtures compile would else be compiled by each.
 pytestmark = pytest.mark.xdist_group("bench_guest")
