@@ -22,8 +22,8 @@ def explain_global(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
         limits: what each fact allows it.
         axes: the facts.
     """
-    found = _explained(tile, limits, axes)
-    return generated(found, axes) if found is not None and found.fix else found
+    reason = _explained(tile, limits, axes)
+    return generated(reason, axes) if reason is not None and reason.fix else reason
 
 
 def _explained(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
@@ -39,13 +39,13 @@ def _explained(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
     if facts == limits.per_thread and _is_of_product(tile):
         return short_run(tile, limits, need)  # what facts allow, the instruction does not
     if contiguity == facts:
-        other = _contiguous_dim(tile, axes, limits.dim)
-        if other is not None:
-            return _wrong_order(limits, other)
+        fastest_dim = _contiguous_dim(tile, axes, limits.dim)
+        if fastest_dim is not None:
+            return _wrong_order(limits, fastest_dim)
         return explain_contiguity(tile, limits, axes, need)
     if aligned == facts:
-        found = not_aligned(tile, limits, axes, need)
-        return with_mask(found, tile, limits, axes, need) if limits.mask == facts else found
+        reason = not_aligned(tile, limits, axes, need)
+        return with_mask(reason, tile, limits, axes, need) if limits.mask == facts else reason
     return masked(tile, limits, axes, need)
 
 
@@ -125,20 +125,20 @@ def _contiguous_dim(tile: Tile, axes: Axes, dim: int) -> int | None:
     return best if facts.contiguity[best] > 1 else None
 
 
-def _wrong_order(limits: Limits, other: int) -> Reason:
+def _wrong_order(limits: Limits, fastest: int) -> Reason:
     dim = limits.dim
-    if limits.across == other:
+    if limits.across == fastest:
         return Reason(
             "layout",
-            f"memory is contiguous along dim {other}, where neighbouring lanes lie, but a lane's"
+            f"memory is contiguous along dim {fastest}, where neighbouring lanes lie, but a lane's"
             f" own elements lie side by side along dim {dim}: each moves one element",
             "A product or another access fixes this layout. In a loop, convert the tile once"
             " before the store, or swap the operands of the product.",
         )
     return Reason(
         "order",
-        f"memory is contiguous along dim {other}, but neighbouring lanes and the elements of a lane"
-        f" lie along dim {dim}",
-        f"Make dim {other} the fastest of the tile: swap the block's dimensions, or transpose the"
+        f"memory is contiguous along dim {fastest}, but neighbouring lanes and the elements of a"
+        f" lane lie along dim {dim}",
+        f"Make dim {fastest} the fastest of the tile: swap the block's dimensions, or transpose the"
         " tile before the access (tl.trans).",
     )

@@ -16,7 +16,7 @@ from .lds_reasons import explain_lds
 from .reasons import Reason
 from .subject import Subject
 
-_SHOWN = (
+_LAYOUT_PARAMS = (
     "opIdx",
     "kWidth",
     "sizePerThread",
@@ -43,7 +43,7 @@ def accesses(subject: Subject, memory_ops: Sequence[MemoryOp]) -> tuple[Access, 
     if subject.ttgir is None:
         return ()
     layouts = Layouts()
-    found: list[Access] = []
+    tile_accesses: list[Access] = []
     for graph in _graphs(subject):
         graph.before = subject.ttir_text
         if graph.ops[0].attributes.get("sym_name") == subject.function.name:
@@ -54,13 +54,13 @@ def accesses(subject: Subject, memory_ops: Sequence[MemoryOp]) -> tuple[Access, 
         if not tiles:
             continue
         axes = analyze(graph, needed_values(tiles))
-        limits = [limits_of(tile, axes, layouts) for tile in tiles]
-        became = _machine_ops(tiles, limits, _depths(graph), memory_ops)
-        found += [
-            _access(tile, its, ops, axes, layouts)
-            for tile, its, ops in zip(tiles, limits, became, strict=True)
+        all_limits = [limits_of(tile, axes, layouts) for tile in tiles]
+        became = _machine_ops(tiles, all_limits, _depths(graph), memory_ops)
+        tile_accesses += [
+            _access(tile, limits, ops, axes, layouts)
+            for tile, limits, ops in zip(tiles, all_limits, became, strict=True)
         ]
-    return tuple(found)
+    return tuple(tile_accesses)
 
 
 def _graphs(subject: Subject) -> list[Graph]:
@@ -125,14 +125,14 @@ def _machine_ops(
 
 def _at_depth(ops: list[MemoryOp], depth: int, depths: Sequence[int]) -> list[MemoryOp]:
     """Those of the machine accesses that a copy at some depth became."""
-    levels, seen = sorted(set(depths)), sorted({op.depth for op in ops})
+    levels, machine_depths = sorted(set(depths)), sorted({op.depth for op in ops})
     if len(levels) == 1:
         return ops
     # The compiler unrolls short loops and peels others: levels are matched from the deepest up.
     behind = len(levels) - 1 - levels.index(depth)
-    if behind >= len(seen):
+    if behind >= len(machine_depths):
         return []
-    level = seen[len(seen) - 1 - behind]
+    level = machine_depths[len(machine_depths) - 1 - behind]
     last = depth == levels[0]
     return [op for op in ops if op.depth == level or (last and op.depth < level)]
 
@@ -140,7 +140,7 @@ def _at_depth(ops: list[MemoryOp], depth: int, depths: Sequence[int]) -> list[Me
 def _of_width(
     ops: list[MemoryOp], mine: Limits | None, all_limits: Sequence[Limits | None]
 ) -> list[MemoryOp]:
-    if mine is None or len({its.width for its in all_limits if its is not None}) < 2:
+    if mine is None or len({limits.width for limits in all_limits if limits is not None}) < 2:
         return ops
     exact = [op for op in ops if op.bits == mine.width]
     return exact or ops
@@ -228,7 +228,7 @@ def short(layout: Layout | None) -> str:
     if layout is None:
         return ""
     words = [layout.kind]
-    for name in _SHOWN:
+    for name in _LAYOUT_PARAMS:
         value = layout.params.get(name)
         if value is True:
             words.append(name)

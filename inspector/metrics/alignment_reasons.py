@@ -32,10 +32,10 @@ def not_aligned(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
         if blame.kind == "argument" and _is_pointer(axes, blame):
             return _pointer(axes, blame.value, gives)
     text, fix = _indivisible(axes, blame, tile.op.loc, need)
-    known = noted(axes, blame.value) if blame.kind == "argument" else None
-    if known is not None and known.value is not None and _bounds(axes, tile, blame.value):
+    argument = noted(axes, blame.value) if blame.kind == "argument" else None
+    if argument is not None and argument.value is not None and _bounds(axes, tile, blame.value):
         # What is padded would be let through: only what divides the value is left.
-        divisor = gcd(known.value, need)
+        divisor = gcd(argument.value, need)
         name = name_of(axes, blame, tile.op.loc)
         fix = _sentence(_rounded(name, divisor)) if divisor > 1 else ""
         return Reason("divisibility", f"{text}: {gives}", fix, divisor * limits.bits)
@@ -44,14 +44,14 @@ def not_aligned(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
 
 def _bounds(axes: Axes, tile: Tile, value: str) -> bool:
     """Whether the tile's mask is worked out from a value."""
-    seen: set[str] = set()
+    visited: set[str] = set()
     waiting = [tile.mask] if tile.mask is not None else []
     while waiting:
         name = waiting.pop()
         if name == value:
             return True
-        if name not in seen:
-            seen.add(name)
+        if name not in visited:
+            visited.add(name)
             waiting.extend(axes.graph.sources(name))
     return False
 
@@ -60,7 +60,7 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def with_alignment(found: Reason, tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
+def with_alignment(reason: Reason, tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
     """The start of the run is in the way as well, if it is.
 
     Where neighbours are not contiguous, `Limits.aligned` is about each element by itself.
@@ -76,33 +76,33 @@ def with_alignment(found: Reason, tile: Tile, limits: Limits, axes: Axes, need: 
         else:
             blame = unaligned_start(axes, tile.offsets, limits.dim, need)
     if blame is None:
-        return found
+        return reason
     if blame.kind == "argument" and _is_pointer(axes, blame):
         pointer = _pointer(axes, blame.value, "")
         text, fix = f"{words(axes, blame.value, None)} is not known to be aligned", pointer.fix
     else:
         text, fix = _indivisible(axes, blame, at, need)
     return replace(
-        found,
-        text=f"{found.text}; the alignment limits as well: {text}",
-        fix=found.fix and fix and f"{found.fix} For the alignment: {fix}",
+        reason,
+        text=f"{reason.text}; the alignment limits as well: {text}",
+        fix=reason.fix and fix and f"{reason.fix} For the alignment: {fix}",
     )
 
 
 def _is_pointer(axes: Axes, blame: Blame) -> bool:
     return any(
-        of.kind == "ptr"
+        operand_type.kind == "ptr"
         for op in axes.graph.ops
-        for name, of in zip(op.operands, op.operand_types, strict=False)
+        for name, operand_type in zip(op.operands, op.operand_types, strict=False)
         if name == blame.value
     )
 
 
 def _pointer(axes: Axes, value: str, gives: str) -> Reason:
     name = words(axes, value, None)
-    known = noted(axes, value)
-    if known is not None and known.hidden_multiple:
-        hidden = known.hidden_multiple
+    argument = noted(axes, value)
+    if argument is not None and argument.hidden_multiple:
+        hidden = argument.hidden_multiple
         return Reason(
             "divisibility",
             f"{name} is not known to be aligned to {ALIGNED} bytes, which {hidden} keeps Triton"
@@ -121,9 +121,9 @@ def _pointer(axes: Axes, value: str, gives: str) -> Reason:
 def _indivisible(axes: Axes, blame: Blame, at: SourceLoc | None, need: int) -> tuple[str, str]:
     name = name_of(axes, blame, at)
     if blame.kind == "argument":
-        known = noted(axes, blame.value)
-        if known is not None:
-            return argument_indivisible(name, known, need)
+        argument = noted(axes, blame.value)
+        if argument is not None:
+            return argument_indivisible(name, argument, need)
         return (
             f"{name} is not known to be divisible by {need}",
             f"Pad it to a multiple of {ALIGNED}, which Triton then notes of the argument; where it"
@@ -153,22 +153,22 @@ def _indivisible(axes: Axes, blame: Blame, at: SourceLoc | None, need: int) -> t
     )
 
 
-def argument_indivisible(name: str, known: Noted, need: int) -> tuple[str, str]:
+def argument_indivisible(name: str, argument: Noted, need: int) -> tuple[str, str]:
     """An argument of a launch that was seen: what it is not, and what to change."""
-    if known.hidden_multiple:
-        hidden = known.hidden_multiple
+    if argument.hidden_multiple:
+        hidden = argument.hidden_multiple
         return (
             f"{name} is not known to be divisible by {need}, which {hidden} keeps Triton from"
             " noting",
             f"Take it out of {hidden} and pass a multiple of {ALIGNED}; or, {_rounded(name, need)}",
         )
-    said = "" if known.value is None else f" ({known.value})"
-    if known.value is not None and abs(known.value) <= FEW:
+    value_text = "" if argument.value is None else f" ({argument.value})"
+    if argument.value is not None and abs(argument.value) <= FEW:
         # Rows that short are no size to pad: twice the memory, for a tile that is a vector or two.
-        return f"{name} is not a multiple of {ALIGNED} in this launch{said}", ""
-    divisor = need if known.value is None else gcd(known.value, need)
+        return f"{name} is not a multiple of {ALIGNED} in this launch{value_text}", ""
+    divisor = need if argument.value is None else gcd(argument.value, need)
     return (
-        f"{name} is not a multiple of {ALIGNED} in this launch{said}"
+        f"{name} is not a multiple of {ALIGNED} in this launch{value_text}"
         + (f", so not known to be divisible by {need}" if need < ALIGNED else ""),
         f"Pad it to a multiple of {ALIGNED}, which Triton then notes of the argument"
         + (f"; or, {_rounded(name, divisor)}" if 1 < divisor < ALIGNED else "."),

@@ -27,8 +27,8 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
         note = note if subject.function.all_read else NOT_ALL_READ
         yield Metric(_NAME, None, _UNIT, "derived", note)
         return
-    found = [index for index in region.indices if index in subject.sync.needless]
+    needless = [index for index in region.indices if index in subject.sync.needless]
     instructions = subject.function.instructions
-    lines = ", ".join(str(instructions[index].line) for index in found)
-    note = f"in line {lines}" if found else ""
-    yield Metric(_NAME, len(found), _UNIT, "derived", note)
+    lines = ", ".join(str(instructions[index].line) for index in needless)
+    note = f"in line {lines}" if needless else ""
+    yield Metric(_NAME, len(needless), _UNIT, "derived", note)

@@ -105,8 +105,8 @@ def capacity(machine: Machine, wave_size: int | None, cu_mode: bool, llvm: str) 
     """
     wave = machine.wave_sizes[0] if wave_size is None else wave_size
     if wave not in machine.wave_sizes:
-        known = " or ".join(str(w) for w in machine.wave_sizes)
-        raise KinspectError(f"{machine.arch} has no wave{wave}", f"use a wave size of {known}")
+        wave_sizes = " or ".join(str(w) for w in machine.wave_sizes)
+        raise KinspectError(f"{machine.arch} has no wave{wave}", f"use a wave size of {wave_sizes}")
     models = machine.lds_granule.keys() - {"hardware"}
     if llvm not in models:
         hint = f"known models: {', '.join(sorted(models))}"
@@ -143,12 +143,12 @@ def registers_to_drop(machine: Machine, vgprs: int, agprs: int, most: int) -> in
     if machine.agpr != "unified" or agprs == 0:
         return max(vgprs - most, 0) + max(agprs - most, 0)
     # Either no AGPRs at all, or all VGPRs, or whole groups of 4 below the AGPRs: what keeps most.
-    kept = min(vgprs, most)
+    remaining = min(vgprs, most)
     for keep in (vgprs, min(vgprs, most - 1) // 4 * 4):
         room = most - round_up(keep, 4)
         if room > 0:
-            kept = max(kept, keep + min(agprs, room))
-    return vgprs + agprs - kept
+            remaining = max(remaining, keep + min(agprs, room))
+    return vgprs + agprs - remaining
 
 
 def round_up(value: int, granule: int) -> int:

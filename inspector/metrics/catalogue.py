@@ -81,10 +81,10 @@ def specs() -> tuple[MetricSpec, ...]:
 
 def kernel_metrics(subject: Subject) -> dict[str, Metric]:
     """All metrics of a kernel as a whole, by name."""
-    found = [m for family in METRICS if family.kernel for m in family.kernel(subject)]
+    metrics = [m for family in METRICS if family.kernel for m in family.kernel(subject)]
     if subject.function.instructions:
-        found += region_metrics(subject, subject.function.instructions).values()
-    return {metric.name: metric for metric in found}
+        metrics += region_metrics(subject, subject.function.instructions).values()
+    return {metric.name: metric for metric in metrics}
 
 
 def region_metrics(subject: Subject, region: Sequence[Instruction]) -> dict[str, Metric]:

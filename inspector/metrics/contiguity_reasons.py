@@ -20,37 +20,37 @@ def explain_contiguity(tile: Tile, limits: Limits, axes: Axes, need: int) -> Rea
     """Why fewer than `need` neighbours along the dimension are neighbours in memory."""
     blame = not_contiguous(axes, tile.addresses or "", limits.dim, need)
     if blame.kind == "factor" and blame.constant is None:
-        limits, blame = _meant(tile, limits, axes, blame, need)
+        limits, blame = _intended(tile, limits, axes, blame, need)
     at = tile.op.loc
     if blame.kind in ("shared", "divided", "repeated"):
-        found = _broadcast(tile, limits, axes, blame)
+        reason = _broadcast(tile, limits, axes, blame)
     else:
         name = name_of(axes, blame, at)
-        explain = _CONTIGUITY.get(blame.kind, _other)
+        explain = _CONTIGUITY.get(blame.kind, _unknown_step)
         if blame.kind == "factor" and blame.factor is not None:
             name = f"{name_of(axes, replace(blame, value=blame.factor), at)} x {name}"
             explain = _far_apart
         if blame.kind == "factor" and blame.constant is None and _is_not_one(axes, blame.value):
             explain = _apart if blame.factor is None else _far_apart
-        known = noted(axes, blame.value)
-        if blame.kind == "factor" and known is not None and known.value == 0:
+        argument = noted(axes, blame.value)
+        if blame.kind == "factor" and argument is not None and argument.value == 0:
             return _expanded(name, limits)
         text, fix, widest = explain(name, blame, tile, limits, need)
-        if explain is _factor and blame.constant is None and known is not None:
-            text, fix = _of_argument(name, known, tile, limits)
+        if explain is _factor and blame.constant is None and argument is not None:
+            text, fix = _of_argument(name, argument, tile, limits)
         if blame.kind == "factor" and blame.constant == _PAIR and widest is not None:
             # The pair that a tile of both would begin with: `offset - 2` is 8 bytes off 16.
             shift = shift_of(axes, tile.addresses or "") // _PAIR * _PAIR
             widest = min(widest, (shift & -shift) * limits.bits) if shift else widest
         bounded = blame.kind in _CONTIGUITY or widest is not None
-        found = Reason("contiguity", text, fix, widest, bounded)
-    if found.fix or blame.kind == "reversed":
+        reason = Reason("contiguity", text, fix, widest, bounded)
+    if reason.fix or blame.kind == "reversed":
         if blame.kind != "factor" or blame.constant is not None:
             # Another stride is another address: what the start would be then is not known.
-            found = with_alignment(found, tile, limits, axes, need)
+            reason = with_alignment(reason, tile, limits, axes, need)
         if tile.mask is not None and axes.of(tile.mask, limits.dim + 1).constancy[limits.dim] == 1:
-            return with_mask(found, tile, limits, axes, need)
-    return found
+            return with_mask(reason, tile, limits, axes, need)
+    return reason
 
 
 def _is_not_one(axes: Axes, value: str) -> bool:
@@ -58,18 +58,24 @@ def _is_not_one(axes: Axes, value: str) -> bool:
     return axes.of(value).divisibility[0] > 1
 
 
-def _meant(tile: Tile, limits: Limits, axes: Axes, blame: Blame, need: int) -> tuple[Limits, Blame]:
+def _intended(
+    tile: Tile, limits: Limits, axes: Axes, blame: Blame, need: int
+) -> tuple[Limits, Blame]:
     """Which dimension was meant to be contiguous, where none is known to be."""
     dims = [dim for dim, size in enumerate(tile.of.shape) if size > 1]
     causes = {dim: not_contiguous(axes, tile.addresses or "", dim, need) for dim in dims}
     for dim, cause in causes.items():
-        known = cause.kind == "shared" and cause.factor is None
-        if known and cause.constant == _same(tile, axes, dim):
+        is_shared = cause.kind == "shared" and cause.factor is None
+        if is_shared and cause.constant == _address_sharers(tile, axes, dim):
             return replace(limits, dim=dim), cause
     # A descriptor's last stride is 1; elsewhere neighbouring lanes are to access neighbours.
-    meant = dims[-1] if _STRIDE_OF_DESCRIPTOR in blame.value else limits.across
-    if meant is not None and meant in causes and causes[meant].kind == "factor":
-        return replace(limits, dim=meant), causes[meant]
+    intended_dim = dims[-1] if _STRIDE_OF_DESCRIPTOR in blame.value else limits.across
+    if (
+        intended_dim is not None
+        and intended_dim in causes
+        and causes[intended_dim].kind == "factor"
+    ):
+        return replace(limits, dim=intended_dim), causes[intended_dim]
     return limits, blame
 
 
@@ -130,25 +136,26 @@ def _expanded(name: str, limits: Limits) -> Reason:
     )
 
 
-def _of_argument(name: str, known: Noted, tile: Tile, limits: Limits) -> tuple[str, str]:
+def _of_argument(name: str, argument: Noted, tile: Tile, limits: Limits) -> tuple[str, str]:
     """A factor that is an argument of a launch that was seen."""
     apart = f"neighbouring elements along dim {limits.dim} lie {name} apart"
-    if not known.hidden_one:
-        value = "not 1" if known.value is None else known.value
+    if not argument.hidden_one:
+        value = "not 1" if argument.value is None else argument.value
         return f"{apart}, and {name} is {value} in this launch", _turned(tile)
     turned = _turned(tile)
-    drop = f"drop {known.hidden_one} or pass it as tl.constexpr"
-    tried = "(tried: 16 loads of 16 bits became 2 of 128)"
-    if known.value == 1:
+    drop = f"drop {argument.hidden_one} or pass it as tl.constexpr"
+    trial = "(tried: 16 loads of 16 bits became 2 of 128)"
+    if argument.value == 1:
         return (
-            f"{name} is 1 in this launch, which {known.hidden_one} keeps Triton from noting",
-            f"D{drop[1:]} {tried}.",
+            f"{name} is 1 in this launch, which {argument.hidden_one} keeps Triton from noting",
+            f"D{drop[1:]} {trial}.",
         )
-    if known.value is not None:
-        return f"{apart}, and {name} is {known.value} in this launch", turned
+    if argument.value is not None:
+        return f"{apart}, and {name} is {argument.value} in this launch", turned
     return (
-        f"{name} is not known to be 1, which {known.hidden_one} keeps Triton from noting: {apart}",
-        f"Where {name} is 1 in every launch, {drop} {tried}."
+        f"{name} is not known to be 1, which {argument.hidden_one} keeps Triton from noting:"
+        f" {apart}",
+        f"Where {name} is 1 in every launch, {drop} {trial}."
         f" Otherwise {turned[0].lower()}{turned[1:]}",
     )
 
@@ -163,12 +170,12 @@ def _apart(
 
 def _turned(tile: Tile) -> str:
     if is_store(tile):
-        tried = turned = "not tried for stores"
+        trial = turned = "not tried for stores"
     else:
-        tried = "tried: 8 loads of 16 bits became one of 128, in another kernel 10 loads became 3"
+        trial = "tried: 8 loads of 16 bits became one of 128, in another kernel 10 loads became 3"
         turned = "tried: 8 columns in place of 1 are read with 128 bits"
     return (
-        f"Keep the tensor in memory the other way round, contiguous along this dimension ({tried});"
+        f"Keep the tensor in memory the other way round, contiguous along this dimension ({trial});"
         " or, where another dimension is contiguous, turn the tile: a longer block along that one"
         f" ({turned})."
     )
@@ -222,11 +229,11 @@ def _broadcast(tile: Tile, limits: Limits, axes: Axes, blame: Blame) -> Reason:
             " (tried: 16 loads became 8 for 2, 2 for 8 and more).",
             is_bounded=False,
         )
-    group, same = blame.constant, _same(tile, axes, dim)
-    distinct = size // same
-    if group is not None and same < group:  # the groups do not begin where the tile does
+    group, sharers = blame.constant, _address_sharers(tile, axes, dim)
+    distinct = size // sharers
+    if group is not None and sharers < group:  # the groups do not begin where the tile does
         distinct = min(distinct, (size + group - 2) // group + 1)
-    exact = group == same and blame.factor is None
+    exact = group == sharers and blame.factor is None
     text = (
         f"neighbours along dim {dim} share an address{f', {group} at a time' if group else ''}:"
         f" {'' if exact else 'at most '}{count(distinct, 'different address', 'es')} for {size}"
@@ -244,7 +251,7 @@ def _broadcast(tile: Tile, limits: Limits, axes: Axes, blame: Blame) -> Reason:
     )
 
 
-def _same(tile: Tile, axes: Axes, dim: int) -> int:
+def _address_sharers(tile: Tile, axes: Axes, dim: int) -> int:
     """How many neighbours are known to have the same address."""
     shape = tile.of.shape
     return shape[dim] // distinct_addresses(axes.of(tile.addresses or "", len(shape)), shape)[dim]
@@ -271,7 +278,7 @@ def _wrap(
     )
 
 
-def _other(
+def _unknown_step(
     name: str, blame: Blame, tile: Tile, limits: Limits, need: int
 ) -> tuple[str, str, int | None]:
     text = (

@@ -70,23 +70,23 @@ def compute(subject: Subject) -> Iterator[Metric]:
         yield Metric("matrix.upcast", None, "mapping", "derived", note)
         yield Metric("matrix.off_unit", None, "mapping", "derived", note)
         return
-    found = fates(subject.ttir, subject.ttgir)
-    yield Metric("matrix.upcast", _upcast(subject, found), "mapping", "derived")
-    off_unit = {**_off_unit(subject.machine, found), "bare_loops": _bare_loops(subject.ttgir)}
+    dot_fates = fates(subject.ttir, subject.ttgir)
+    yield Metric("matrix.upcast", _upcast(subject, dot_fates), "mapping", "derived")
+    off_unit = {**_off_unit(subject.machine, dot_fates), "bare_loops": _bare_loops(subject.ttgir)}
     yield Metric("matrix.off_unit", off_unit, "mapping", "derived")
 
 
-def _upcast(subject: Subject, found: Sequence[DotFate]) -> dict[str, Scalar]:
+def _upcast(subject: Subject, dot_fates: Sequence[DotFate]) -> dict[str, Scalar]:
     # The vector unit multiplies fp16 in fp32 as a matter of course: that is the other metric's.
     wide = [
         f
-        for f in found
+        for f in dot_fates
         if f.widened and (f.on_matrix_unit or (element_bits(f.asked) or 0) <= _SMALL_BITS)
     ]
     first = wide[0] if wide else None
     return {
         "dots": len(wide),
-        "of": len(found),
+        "of": len(dot_fates),
         "scaled": sum(f.scaled for f in wide),
         "asked": named(first.asked) if first else None,
         "used": named(first.used) if first else None,
@@ -95,14 +95,14 @@ def _upcast(subject: Subject, found: Sequence[DotFate]) -> dict[str, Scalar]:
     }
 
 
-def _off_unit(machine: Machine | None, found: Sequence[DotFate]) -> dict[str, Scalar]:
-    off = [f for f in found if not f.on_matrix_unit and not f.sums]
+def _off_unit(machine: Machine | None, dot_fates: Sequence[DotFate]) -> dict[str, Scalar]:
+    off = [f for f in dot_fates if not f.on_matrix_unit and not f.sums]
     # Those for which the hardware has an instruction are the ones that can be mended.
     can = [f for f in off if _supported(machine, f)]
     first = next(iter(can or off), None)
     return {
         "dots": len(can or off),
-        "of": len(found),
+        "of": len(dot_fates),
         "element": named(first.asked) if first else None,
         "supported": _supported(machine, first) if first else None,
         "at": _place(first.loc) if first else None,

@@ -57,18 +57,18 @@ def compute(subject: Subject) -> Iterator[Metric]:
         return
     pieces = inline_assembly(subject.ttgir)
     code = [inst.op.name for inst in function.instructions] if pieces else []
-    missing = [op for op in pieces if not _found(mnemonics(_text(op)), code)]
+    missing = [op for op in pieces if not _stands_in(mnemonics(_text(op)), code)]
     for name, pure in zip(names, (False, True), strict=True):
-        those = [op for op in missing if bool(op.attributes.get("pure", False)) is pure]
-        yield Metric(name, _value(those, len(pieces)), "mapping", "derived")
+        ops = [op for op in missing if bool(op.attributes.get("pure", False)) is pure]
+        yield Metric(name, _value(ops, len(pieces)), "mapping", "derived")
 
 
-def _value(missing: Sequence[TtgirOp], of: int) -> dict[str, Scalar]:
+def _value(missing: Sequence[TtgirOp], total: int) -> dict[str, Scalar]:
     first = missing[0] if missing else None
     loc = first.loc.in_user_code if first is not None and first.loc is not None else None
     return {
         "pieces": len(missing),
-        "of": of,
+        "of": total,
         "text": assembly_text(first) if first is not None else None,
         "at": f"{loc.file.rpartition('/')[2]}:{loc.line}" if loc is not None else None,
     }
@@ -83,7 +83,7 @@ def mnemonics(text: str) -> tuple[str, ...] | None:
     """
     if _MACRO.search(text):
         return None
-    found = []
+    names = []
     for raw in _COMMENT.sub("", text).splitlines():
         line = _LABEL.sub("", raw).strip().lstrip("{").strip()
         if not line or line[0] in ".}":
@@ -91,18 +91,18 @@ def mnemonics(text: str) -> tuple[str, ...] | None:
         name = line.split(None, 1)[0]
         if "$" in name:
             return None
-        found.append(lookup(name).name)
-    return tuple(found)
+        names.append(lookup(name).name)
+    return tuple(names)
 
 
 def _text(op: TtgirOp) -> str:
     return str(op.attributes.get("asm_string", ""))
 
 
-def _found(wanted: tuple[str, ...] | None, code: Sequence[str]) -> bool:
+def _stands_in(names: tuple[str, ...] | None, code: Sequence[str]) -> bool:
     """Whether the instructions stand in the code one after the other, as LLVM leaves them."""
-    if not wanted:
+    if not names:
         return True
-    size = len(wanted)
-    starts = (i for i, name in enumerate(code) if name == wanted[0])
-    return any(tuple(code[i : i + size]) == wanted for i in starts)
+    size = len(names)
+    starts = (i for i, name in enumerate(code) if name == names[0])
+    return any(tuple(code[i : i + size]) == names for i in starts)

@@ -39,7 +39,7 @@ def kernel_report(
     """Everything that is known of one kernel, without findings: rules add those."""
     subject = judged(subject)
     memory, waits = _listed_ops(subject)
-    res = subject.function.resources
+    resources = subject.function.resources
     loops = reports(subject)
     main = main_loop(loops)
     hot = {loop.id for loop in loops if loop.hot}
@@ -55,10 +55,10 @@ def kernel_report(
         spill_slots.kernel_metrics(subject, spills, hot),
     ):
         metrics.update((metric.name, metric) for metric in family)
-    found = _accesses(subject, memory)
-    remedies = spill_remedies.kernel_metrics(subject, loops, found, metrics)
+    accesses = _accesses(subject, memory)
+    remedies = spill_remedies.kernel_metrics(subject, loops, accesses, metrics)
     metrics.update((metric.name, metric) for metric in remedies)
-    loops = narrow_loops.with_narrow_reads(subject, loops, found, metrics)
+    loops = narrow_loops.with_narrow_reads(subject, loops, accesses, metrics)
     return KernelReport(
         id=kernel_id,
         name=name,
@@ -72,10 +72,10 @@ def kernel_report(
         memory_ops=memory,
         waits=waits,
         findings=(),
-        notes=notes + subject.function.notes + res.disagreements,
+        notes=notes + subject.function.notes + resources.disagreements,
         spills=spills,
         lds_buffers=held,
-        accesses=found,
+        accesses=accesses,
         unread=subject.function.unread,
         demand=occupancy_facts.demand(subject),
     )
@@ -95,7 +95,7 @@ def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, .
     owner: Mapping[int, Loop] = innermost_loops(function)
     memory: list[MemoryOp] = []
     waits: list[WaitOp] = []
-    found = subject.sync.waits if subject.sync is not None else {}
+    waits_at = subject.sync.waits if subject.sync is not None else {}
     for block in function.blocks:
         loop = owner.get(block.index)
         loop_id, depth = (loop.id, loop.depth) if loop else (None, 0)
@@ -113,6 +113,6 @@ def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, .
                         inst.comment if "Folded" in inst.comment else "",
                     )
                 )
-            if inst.index in found:
-                waits.extend(found[inst.index])
+            if inst.index in waits_at:
+                waits.extend(waits_at[inst.index])
     return tuple(memory), tuple(waits)

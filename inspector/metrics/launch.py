@@ -60,16 +60,16 @@ def wave_size(subject: Subject) -> Metric:
 
 
 def workgroup_size(subject: Subject) -> Metric:
-    res, facts = subject.function.resources, subject.facts
+    resources, facts = subject.function.resources, subject.facts
     unit, name = "work-items", "workgroup_size"
     if facts.workgroup_size is not None:
         return Metric(name, facts.workgroup_size, unit, "compiler")
-    if res.reqd_workgroup_size is not None:
-        x, y, z = res.reqd_workgroup_size
+    if resources.reqd_workgroup_size is not None:
+        x, y, z = resources.reqd_workgroup_size
         return Metric(name, x * y * z, unit, "compiler")
-    if res.max_workgroup_size is not None:
+    if resources.max_workgroup_size is not None:
         note = "the largest workgroup that the kernel allows; the launch may use fewer (--waves)"
-        return Metric(name, res.max_workgroup_size, unit, "estimated", note)
+        return Metric(name, resources.max_workgroup_size, unit, "estimated", note)
     return Metric(name, None, unit, "compiler", "the file does not say; pass --waves")
 
 

@@ -45,10 +45,10 @@ def lds_buffers(subject: Subject) -> tuple[LdsBuffer, ...]:
     if module is None or not str(module.attributes.get("target", "hip:")).startswith("hip:"):
         return ()
     try:
-        found = _of_module(module, subject.facts.lds_bytes)
+        buffers = _of_module(module, subject.facts.lds_bytes)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return ()  # the TTGIR is not as Triton prints it: an edited file
-    return _as_allocated(found, subject.facts.lds_bytes)
+    return _as_allocated(buffers, subject.facts.lds_bytes)
 
 
 def _as_allocated(buffers: Sequence[LdsBuffer], total: int | None) -> tuple[LdsBuffer, ...]:
@@ -56,14 +56,18 @@ def _as_allocated(buffers: Sequence[LdsBuffer], total: int | None) -> tuple[LdsB
 
     A tile that is exchanged may pass in parts, whose number the lowering alone decides.
     """
-    exchanges = [one for one in buffers if one.at_peak and one.kind == "exchange"]
-    others = sum(one.size or 0 for one in buffers if one.at_peak and one.kind != "exchange")
-    if total is None or len(exchanges) != 1 or not others < total:
+    exchanges = [buffer for buffer in buffers if buffer.at_peak and buffer.kind == "exchange"]
+    other_bytes = sum(
+        buffer.size or 0 for buffer in buffers if buffer.at_peak and buffer.kind != "exchange"
+    )
+    if total is None or len(exchanges) != 1 or not other_bytes < total:
         return tuple(buffers)
-    most = total - others
+    most = total - other_bytes
     return tuple(
-        replace(one, size=min(one.size, most)) if one is exchanges[0] and one.size else one
-        for one in buffers
+        replace(buffer, size=min(buffer.size, most))
+        if buffer is exchanges[0] and buffer.size
+        else buffer
+        for buffer in buffers
     )
 
 
@@ -72,24 +76,24 @@ def _of_module(module: TtgirModule, total: int | None) -> tuple[LdsBuffer, ...]:
     from ..ttgir.flow import flow_of
     from ..ttgir.shared_buffers import at_the_peak, shared_buffers
 
-    buffers = shared_buffers(flow_of(module))
-    peak = {id(one) for one in at_the_peak(buffers, total)}
-    found = [
+    shared = shared_buffers(flow_of(module))
+    peak = {id(buffer) for buffer in at_the_peak(shared, total)}
+    buffers = [
         LdsBuffer(
-            name=variable(one.op.results[0]),
-            kind=one.kind,
-            dtype=one.element,
-            shape=one.tile,
-            copies=one.copies,
-            size=one.size,
-            line=one.op.line,
-            source=_user_line(one.op.loc),
-            in_loop=one.in_loop,
-            at_peak=id(one) in peak,
+            name=variable(buffer.op.results[0]),
+            kind=buffer.kind,
+            dtype=buffer.element,
+            shape=buffer.tile,
+            copies=buffer.copies,
+            size=buffer.size,
+            line=buffer.op.line,
+            source=_user_line(buffer.op.loc),
+            in_loop=buffer.in_loop,
+            at_peak=id(buffer) in peak,
         )
-        for one in buffers
+        for buffer in shared
     ]
-    return tuple(sorted(found, key=lambda b: (not b.at_peak, -(b.size or 0), b.line)))
+    return tuple(sorted(buffers, key=lambda b: (not b.at_peak, -(b.size or 0), b.line)))
 
 
 def kernel_metrics(
@@ -102,16 +106,16 @@ def kernel_metrics(
         buffers: what `lds_buffers` gave.
         stages: num_stages of the compile.
     """
-    holders = [one for one in buffers if one.at_peak and one.size]
+    holders = [buffer for buffer in buffers if buffer.at_peak and buffer.size]
     if not holders:
         note = "needs the kernel's TTGIR" if subject.ttgir is None else "no buffer is in LDS"
         for spec in SPECS:
             yield Metric(spec.name, None, spec.unit, spec.origin, note)
         return
-    listed = [_told(one) for one in holders[:MOST_NAMED]]
-    rest = len(holders) - len(listed)
-    more = [f"{rest} more"] if rest else []
-    yield Metric(_HOLDERS, ", ".join((*listed, *more)), "name", "derived")
+    listed = [_described(buffer) for buffer in holders[:MOST_NAMED]]
+    omitted = len(holders) - len(listed)
+    tail = [f"{omitted} more"] if omitted else []
+    yield Metric(_HOLDERS, ", ".join((*listed, *tail)), "name", "derived")
     largest = holders[0]
     value: dict[str, Scalar] = {
         "name": largest.name,
@@ -133,15 +137,15 @@ def _user_line(loc: SourceLoc | None) -> SourceLoc | None:
     return SourceLoc(user.file, user.line)
 
 
-def _shape(one: LdsBuffer) -> str:
-    return "x".join(str(extent) for extent in one.shape)
+def _shape(buffer: LdsBuffer) -> str:
+    return "x".join(str(extent) for extent in buffer.shape)
 
 
-def _told(one: LdsBuffer) -> str:
-    copies = f"{one.copies} x " if one.copies > 1 else ""
-    at = f" at {named(one.source)}" if one.source is not None else ""
-    what = "an exchange of" if one.kind == "exchange" else one.name
-    return f"{what} {copies}{_shape(one)} {one.dtype}{at}: {one.size} bytes"
+def _described(buffer: LdsBuffer) -> str:
+    copies = f"{buffer.copies} x " if buffer.copies > 1 else ""
+    at = f" at {named(buffer.source)}" if buffer.source is not None else ""
+    title = "an exchange of" if buffer.kind == "exchange" else buffer.name
+    return f"{title} {copies}{_shape(buffer)} {buffer.dtype}{at}: {buffer.size} bytes"
 
 
 def _last_loop(module: TtgirModule | None) -> int:
@@ -168,30 +172,30 @@ def _over(subject: Subject) -> int:
 
 
 def _fix(
-    one: LdsBuffer, holders: Sequence[LdsBuffer], stages: int | None, last_loop: int, over: int
+    buffer: LdsBuffer, holders: Sequence[LdsBuffer], stages: int | None, last_loop: int, over: int
 ) -> str:
     """What makes the largest buffer smaller; nothing that leaves it as it is."""
-    if one.kind == "pipelined" and one.copies > 1:
-        now = f" (now {stages})" if stages is not None else ""
-        turning = [its for its in holders if its.kind == "pipelined" and its.copies > 1]
-        less = sum((its.size or 0) // its.copies for its in turning)
+    if buffer.kind == "pipelined" and buffer.copies > 1:
+        current = f" (now {stages})" if stages is not None else ""
+        turning = [holder for holder in holders if holder.kind == "pipelined" and holder.copies > 1]
+        less = sum((holder.size or 0) // holder.copies for holder in turning)
         return (
-            f"Lower num_stages{now}: each stage less frees {less} bytes"
-            f"{_enough(stages, less, over)}, or make {one.name}, {_shape(one)}, smaller."
+            f"Lower num_stages{current}: each stage less frees {less} bytes"
+            f"{_enough(stages, less, over)}, or make {buffer.name}, {_shape(buffer)}, smaller."
         )
-    if one.kind == "pipelined" and one.in_loop is False and (stages or 0) > 1:
+    if buffer.kind == "pipelined" and buffer.in_loop is False and (stages or 0) > 1:
         return (
-            f"Make {one.name} smaller, {_shape(one)} {one.dtype}, or set num_stages to 1: tiles"
-            " that are not loaded ahead may share LDS."
+            f"Make {buffer.name} smaller, {_shape(buffer)} {buffer.dtype}, or set num_stages to 1:"
+            " tiles that are not loaded ahead may share LDS."
         )
-    if one.kind == "exchange":
+    if buffer.kind == "exchange":
         return (
-            f"Exchange less at a time: the tile of {_shape(one)} {one.dtype} goes through LDS to"
-            " change its layout; narrow its type before, or make the tile smaller."
+            f"Exchange less at a time: the tile of {_shape(buffer)} {buffer.dtype} goes through LDS"
+            " to change its layout; narrow its type before, or make the tile smaller."
         )
-    smaller = f"Make {one.name} smaller, {_shape(one)} {one.dtype}"
-    if one.in_loop or one.kind == "pipelined":
+    smaller = f"Make {buffer.name} smaller, {_shape(buffer)} {buffer.dtype}"
+    if buffer.in_loop or buffer.kind == "pipelined":
         return f"{smaller}: it is made in the loop, and num_stages does not change it."
-    if one.line < last_loop:
+    if buffer.line < last_loop:
         return f"{smaller}: it is made before the loop, and num_stages does not change it."
     return f"{smaller}."  # a loop of a few iterations that pipelining dissolved has its tiles here

@@ -70,13 +70,13 @@ def remainders(function: Function, own: Mapping[str, Sequence[Instruction]]) -> 
     """
     innermost = {loop.id for loop in function.loops} - {loop.parent for loop in function.loops}
     work = {loop.id: _work(own[loop.id]) for loop in function.loops if loop.id in innermost}
-    found: set[str] = set()
-    for rest in function.loops:
+    remainder_ids: set[str] = set()
+    for candidate in function.loops:
         for main in function.loops:
-            beside = rest.parent == main.parent and {rest.id, main.id} <= innermost
-            if beside and _is_multiple(work[main.id], work[rest.id]):
-                found.add(rest.id)
-    return found
+            beside = candidate.parent == main.parent and {candidate.id, main.id} <= innermost
+            if beside and _is_multiple(work[main.id], work[candidate.id]):
+                remainder_ids.add(candidate.id)
+    return remainder_ids
 
 
 def _work(instructions: Sequence[Instruction]) -> Counter[Place]:
@@ -86,9 +86,13 @@ def _work(instructions: Sequence[Instruction]) -> Counter[Place]:
     return Counter(place(inst.loc) for inst in heavy or placed if inst.loc is not None)
 
 
-def _is_multiple(main: Counter[Place], rest: Counter[Place]) -> bool:
+def _is_multiple(main: Counter[Place], remainder: Counter[Place]) -> bool:
     """Whether one loop has everything of another at least twice."""
-    return bool(rest) and main.keys() == rest.keys() and all(main[k] >= 2 * rest[k] for k in rest)
+    return (
+        bool(remainder)
+        and main.keys() == remainder.keys()
+        and all(main[k] >= 2 * remainder[k] for k in remainder)
+    )
 
 
 def loop_metrics(
@@ -98,20 +102,20 @@ def loop_metrics(
     function = subject.function
     if not function.loops:
         return {}
-    rest = remainders(function, own)
+    remainder_ids = remainders(function, own)
     sizes = _sizes(function)
     exact = _has_addresses(function)
-    found = {}
+    by_loop = {}
     for loop in function.loops:
         size = sum(
             sum(sizes[function.blocks[b].start : function.blocks[b].stop]) for b in loop.blocks
         )
         metrics = (
-            Metric(_REMAINDER, loop.id in rest, "bool", "derived"),
+            Metric(_REMAINDER, loop.id in remainder_ids, "bool", "derived"),
             Metric(_CODE, size, "bytes", "derived" if exact else "estimated"),
         )
-        found[loop.id] = {metric.name: metric for metric in metrics}
-    return found
+        by_loop[loop.id] = {metric.name: metric for metric in metrics}
+    return by_loop
 
 
 def kernel_metrics(loops: Sequence[LoopReport], function: Function) -> Iterator[Metric]:
@@ -119,8 +123,8 @@ def kernel_metrics(loops: Sequence[LoopReport], function: Function) -> Iterator[
     if not function.instructions:
         yield Metric(_TOTAL, None, "instructions", "derived", "no code was read")
         return
-    rest = [loop.metrics for loop in loops if loop.metrics[_REMAINDER].value]
-    counts = [metrics["count.instructions"].value for metrics in rest]
+    remainder_metrics = [loop.metrics for loop in loops if loop.metrics[_REMAINDER].value]
+    counts = [metrics["count.instructions"].value for metrics in remainder_metrics]
     whole = sum(count for count in counts if isinstance(count, int))
     yield Metric(_TOTAL, whole, "instructions", "derived")
 
@@ -136,7 +140,7 @@ def _sizes(function: Function) -> list[int]:
     sizes = [_encoded(inst) for inst in function.instructions]
     if _has_addresses(function):
         addresses = [inst.address or 0 for inst in function.instructions]
-        sizes[:-1] = [after - at for at, after in pairwise(addresses)]
+        sizes[:-1] = [next_at - at for at, next_at in pairwise(addresses)]
     return sizes
 
 

@@ -38,17 +38,17 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
     """Every loop of the kernel, in the order of their ids."""
     function = subject.function
     owned = own_instructions(function)
-    shapes, needed = loop_metrics(subject, owned), work.loop_metrics(subject, owned)
+    shapes, workloads = loop_metrics(subject, owned), work.loop_metrics(subject, owned)
     scratch = scratch_use.loop_metrics(subject.function, owned)
     metrics = {
         loop.id: region_metrics(subject, owned[loop.id])
         | shapes[loop.id]
         | scratch[loop.id]
-        | needed[loop.id]
+        | workloads[loop.id]
         for loop in function.loops
     }
     hot = hot_loops(function.loops, metrics)
-    found = tuple(
+    loop_reports = tuple(
         LoopReport(
             id=loop.id,
             depth=loop.depth,
@@ -64,10 +64,10 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
         )
         for loop in function.loops
     )
-    main = main_loop(found)
+    main = main_loop(loop_reports)
     return tuple(
         replace(loop, metrics={**loop.metrics, MAIN: Metric(MAIN, loop is main, "bool", "derived")})
-        for loop in found
+        for loop in loop_reports
     )
 
 
@@ -89,20 +89,22 @@ def _outdoes_parent(loop: Loop, hot: set[str], metrics: Mapping[str, Mapping[str
     outer = loop.parent
     if outer is None or outer not in hot or not _does(metrics[loop.id], _TRAFFIC):
         return False
-    its, of_outer = (_count(metrics[one], "count.instructions") for one in (loop.id, outer))
-    return its >= _LONG * of_outer
+    of_inner, of_outer = (
+        _count(metrics[loop_id], "count.instructions") for loop_id in (loop.id, outer)
+    )
+    return of_inner >= _LONG * of_outer
 
 
 def _enclosing(inner: Sequence[Loop], loops: Sequence[Loop]) -> set[str]:
     """Ids of the loops around any of `inner`."""
     parents = {loop.id: loop.parent for loop in loops}
-    found: set[str] = set()
+    enclosing_ids: set[str] = set()
     for loop in inner:
         above = loop.parent
-        while above is not None and above not in found:
-            found.add(above)
+        while above is not None and above not in enclosing_ids:
+            enclosing_ids.add(above)
             above = parents[above]
-    return found
+    return enclosing_ids
 
 
 def _does(metrics: Mapping[str, Metric], names: Sequence[str]) -> bool:
@@ -170,8 +172,8 @@ def _control(function: Function, loop: Loop) -> list[SourceLoc] | None:
 
 
 def _distinct(places: Sequence[SourceLoc]) -> tuple[SourceLoc, ...]:
-    seen = sorted({(at.file, at.line) for at in places})
-    return tuple(SourceLoc(file, line) for file, line in seen)
+    file_lines = sorted({(at.file, at.line) for at in places})
+    return tuple(SourceLoc(file, line) for file, line in file_lines)
 
 
 def _frames(loc: SourceLoc) -> list[SourceLoc]:

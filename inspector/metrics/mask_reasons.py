@@ -18,15 +18,17 @@ from .reasons import ALIGNED, Reason, is_store, line_of, name_of, noted
 _SIZE_OF_DESCRIPTOR = ".shape."  # as Triton names the arguments that it makes of one
 
 
-def with_mask(found: Reason, tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
+def with_mask(reason: Reason, tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
     """The mask is in the way as well."""
     blame = not_constant(axes, tile.mask or "", limits.dim, need)
     cause, fix = _mask_cause(axes, blame, tile, need)
-    if cause in found.text:
-        return replace(found, text=f"{found.text}; the mask allows no more")
+    if cause in reason.text:
+        return replace(reason, text=f"{reason.text}; the mask allows no more")
     also = f"; the mask allows no more: {cause}"
     return replace(
-        found, text=found.text + also, fix=found.fix and fix and f"{found.fix} For the mask: {fix}"
+        reason,
+        text=reason.text + also,
+        fix=reason.fix and fix and f"{reason.fix} For the mask: {fix}",
     )
 
 
@@ -36,10 +38,10 @@ def masked(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
     shared = limits.mask or 1
     blame = not_constant(axes, mask, limits.dim, need)
     every = "from element to element" if shared == 1 else f"after every {shared} elements"
-    said = words(axes, _varying(axes, mask, limits.dim, need), tile.op.loc)
-    what = "the mask" if said in ("…", "mask") else f"the mask {said}"
+    varying = words(axes, _varying(axes, mask, limits.dim, need), tile.op.loc)
+    mask_name = "the mask" if varying in ("…", "mask") else f"the mask {varying}"
     cause, fix = _mask_cause(axes, blame, tile, need)
-    return Reason("mask", f"{what} may change {every} along dim {limits.dim}: {cause}", fix)
+    return Reason("mask", f"{mask_name} may change {every} along dim {limits.dim}: {cause}", fix)
 
 
 def _varying(axes: Axes, mask: str, dim: int, need: int) -> str:
@@ -83,9 +85,9 @@ def _mask_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, s
         " tl.constexpr that says the size is even, the last iteration apart"
         f"{'' if is_store(tile) else '; what is read beyond the size must then do no harm'})."
     )
-    known = noted(axes, blame.value) if blame.kind == "argument" else None
-    if known is not None:
-        text, fix = argument_indivisible(name, known, need)
+    argument = noted(axes, blame.value) if blame.kind == "argument" else None
+    if argument is not None:
+        text, fix = argument_indivisible(name, argument, need)
         return text, f"{fix.removesuffix('.')}, {unmasked}" if fix else ""
     if blame.kind == "argument" and _SIZE_OF_DESCRIPTOR in name:
         return (

@@ -9,7 +9,7 @@ def _kernel(name: str, unit: str, description: str) -> MetricSpec:
     return MetricSpec(name, unit, "measured", "kernel", description)
 
 
-def _both(name: str, unit: str, description: str) -> MetricSpec:
+def _region(name: str, unit: str, description: str) -> MetricSpec:
     return MetricSpec(name, unit, "measured", "both", description)
 
 
@@ -58,15 +58,15 @@ SPECS = (
         "roofline.peak_flops_per_s", "flop/s", "The most that the device can do of the same mix"
     ),
     _kernel("roofline.peak_bytes_per_s", "bytes/s", "Peak bandwidth of the device's memory"),
-    _both("measured.hits", "count", "How often traced waves issued the instructions"),
-    _both(
+    _region("measured.hits", "count", "How often traced waves issued the instructions"),
+    _region(
         "measured.latency_cycles",
         "cycles",
         "Cycles of traced waves stalled and issuing (gfx10+: executing)",
     ),
-    _both("measured.stall_cycles", "cycles", "Cycles in which traced waves could not go on"),
-    _both("measured.samples", "count", "PC samples that fell on the instructions"),
-    _both(
+    _region("measured.stall_cycles", "cycles", "Cycles in which traced waves could not go on"),
+    _region("measured.samples", "count", "PC samples that fell on the instructions"),
+    _region(
         "measured.stall_share", "%", "Share of the kernel's stall cycles, or of its stalled samples"
     ),
 )

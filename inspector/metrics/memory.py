@@ -32,10 +32,10 @@ SPECS = (
 
 def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     for cls in MEMORY_CLASSES:
-        seen = region.accesses.get(cls, ())
-        widths = [bits for bits in seen if bits is not None]
-        if len(widths) < len(seen):
-            note = f"{len(seen) - len(widths)} of {len(seen)} accesses have no fixed width"
+        accesses = region.accesses.get(cls, ())
+        widths = [bits for bits in accesses if bits is not None]
+        if len(widths) < len(accesses):
+            note = f"{len(accesses) - len(widths)} of {len(accesses)} accesses have no fixed width"
             yield Metric(f"bytes.{cls}", None, "bytes/lane", "derived", note)
         else:
             yield Metric(f"bytes.{cls}", sum(widths) // 8, "bytes/lane", "derived")
@@ -47,5 +47,5 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
         yield Metric(f"vector_bits.{cls}.mean", mean, "bits/lane", "derived")
         narrow = sum(bits < NARROW_BITS for bits in widths)
         yield Metric(f"narrow.{cls}", narrow, "count", "derived")
-        share = round(sum(w >= WIDEST_BITS for w in widths) / len(seen), 4)
+        share = round(sum(w >= WIDEST_BITS for w in widths) / len(accesses), 4)
         yield Metric(f"vectorized.{cls}", share, "ratio", "derived")

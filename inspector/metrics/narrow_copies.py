@@ -50,13 +50,13 @@ def kernel_metrics(
         return
     names, size = _twice(subject.ttgir)
     fits = _fits(subject, buffers, size, stages)
-    found: dict[str, Scalar] = {
+    value: dict[str, Scalar] = {
         "tiles": len(names),
         "bytes": size,
         "stages": fits,
-        "said": _said(names, size, stages, fits) if fits is not None else None,
+        "said": _words(names, size, stages, fits) if fits is not None else None,
     }
-    yield Metric(COPIES, found, "mapping", "derived")
+    yield Metric(COPIES, value, "mapping", "derived")
 
 
 def _twice(module: TtgirModule) -> tuple[list[str], int | None]:
@@ -68,19 +68,19 @@ def _twice(module: TtgirModule) -> tuple[list[str], int | None]:
     from .narrow_operands import narrow_reads
 
     flow = flow_of(module)
-    found = staging(flow, movements(flow))
-    twice = {op for op, kind in narrow_reads(flow, found).items() if kind == "twice"}
+    staged = staging(flow, movements(flow))
+    twice = {op for op, kind in narrow_reads(flow, staged).items() if kind == "twice"}
     # Peeled iterations load the same tile again, at the same place.
     loads = {
         way.load.loc or way.load.index: way.load
-        for way in found.ways
+        for way in staged.ways
         if any(read.index in twice for _, read in way.trips)
     }
     tiles = list(loads.values())
-    sizes = [tile_bytes(of.result_types[0]) if of.result_types else None for of in tiles]
-    names = sorted({variable(of.results[0]) for of in tiles if of.results})
-    known = [size for size in sizes if size is not None]
-    return names, sum(known) if len(known) == len(sizes) else None
+    sizes = [tile_bytes(load.result_types[0]) if load.result_types else None for load in tiles]
+    names = sorted({variable(load.results[0]) for load in tiles if load.results})
+    known_sizes = [size for size in sizes if size is not None]
+    return names, sum(known_sizes) if len(known_sizes) == len(sizes) else None
 
 
 def _fits(
@@ -95,17 +95,21 @@ def _fits(
     total, machine = subject.facts.lds_bytes, subject.machine
     if total is None or machine is None or size is None or stages is None:
         return None
-    turning = [one for one in buffers if one.at_peak and one.kind == "pipelined" and one.copies > 1]
-    freed = sum((one.size or 0) // one.copies for one in turning)
+    turning = [
+        buffer
+        for buffer in buffers
+        if buffer.at_peak and buffer.kind == "pipelined" and buffer.copies > 1
+    ]
+    freed = sum((buffer.size or 0) // buffer.copies for buffer in turning)
     if not turning:  # nothing is loaded ahead, whatever the option says
         return stages if total + size <= machine.lds_max else None
     counts = range(stages, _ONE_AHEAD - 1, -1)
-    needed = ((n, total - (stages - n) * freed + (n - 1) * size) for n in counts)
-    return next((n for n, its in needed if its <= machine.lds_max), None)
+    demands = ((n, total - (stages - n) * freed + (n - 1) * size) for n in counts)
+    return next((n for n, demand in demands if demand <= machine.lds_max), None)
 
 
-def _said(names: Sequence[str], size: int | None, stages: int | None, fits: int) -> str:
-    what = f"{', '.join(names)} {'are operands' if len(names) > 1 else 'is an operand'}"
+def _words(names: Sequence[str], size: int | None, stages: int | None, fits: int) -> str:
+    operands = f"{', '.join(names)} {'are operands' if len(names) > 1 else 'is an operand'}"
     with_less = "" if fits == stages else f", and fits with num_stages={fits} (now {stages})"
     each = f"{size} bytes of LDS in each buffer{with_less}"
-    return f"{what} of two dots in both orders: a transposed copy takes {each}"
+    return f"{operands} of two dots in both orders: a transposed copy takes {each}"

@@ -15,11 +15,11 @@ from ..model import Access, LoopReport, Metric, MetricSpec, Scalar
 from .staging import NARROW_OPERANDS
 from .subject import Subject
 
-HERE = "narrow_here"
+NARROW_HERE = "narrow_here"
 
 SPECS = (
     MetricSpec(
-        HERE,
+        NARROW_HERE,
         "mapping",
         "derived",
         "loop",
@@ -45,15 +45,19 @@ def with_narrow_reads(
     """
     whole = metrics[NARROW_OPERANDS].value if NARROW_OPERANDS in metrics else None
     if not isinstance(whole, Mapping):
-        here = Metric(HERE, None, "mapping", "derived", "needs the kernel's TTGIR")
-        return tuple(replace(loop, metrics={**loop.metrics, HERE: here}) for loop in loops)
-    found = dict(_by_loop(subject, loops, accesses, whole))
+        unknown = Metric(NARROW_HERE, None, "mapping", "derived", "needs the kernel's TTGIR")
+        return tuple(
+            replace(loop, metrics={**loop.metrics, NARROW_HERE: unknown}) for loop in loops
+        )
+    counts_by_loop = dict(_by_loop(subject, loops, accesses, whole))
     return tuple(
         replace(
             loop,
             metrics={
                 **loop.metrics,
-                HERE: Metric(HERE, found.get(loop.id, whole), "mapping", "derived"),
+                NARROW_HERE: Metric(
+                    NARROW_HERE, counts_by_loop.get(loop.id, whole), "mapping", "derived"
+                ),
             },
         )
         for loop in loops
@@ -82,7 +86,7 @@ def _by_loop(
     for access in accesses:
         if access.line in at and access.loop is not None:
             counts.setdefault(access.loop, Counter())[at[access.line]] += len(access.lines)
-    if set(present) <= {kind for found in counts.values() for kind in found}:
+    if set(present) <= {kind for counter in counts.values() for kind in counter}:
         for loop in loops:
-            its = counts.get(loop.id, Counter())
-            yield loop.id, {kind: its[kind] for kind in KINDS}
+            loop_counts = counts.get(loop.id, Counter())
+            yield loop.id, {kind: loop_counts[kind] for kind in KINDS}

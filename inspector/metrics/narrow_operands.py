@@ -22,23 +22,23 @@ from .memory import NARROW_BITS
 KINDS = ("loaded", "twice", "masked", "indexed", "unshared", "apart", "computed")
 
 
-def narrow_operands(flow: Flow, found: Staging) -> dict[str, Scalar]:
+def narrow_operands(flow: Flow, staged: Staging) -> dict[str, Scalar]:
     """Reads of less than 32 bits per lane in the loops with dots, by what stands behind them.
 
     Args:
         flow: the module's values.
-        found: the ways of its loaded tiles to the dots.
+        staged: the ways of its loaded tiles to the dots.
 
     Returns:
         kind (`KINDS`) -> machine reads of one iteration of each loop, added up.
     """
     counts: Counter[str] = Counter()
-    for op, kind in narrow_reads(flow, found).items():
+    for op, kind in narrow_reads(flow, staged).items():
         counts[kind] += narrow_accesses(flow.module.ops[op])
     return {kind: counts[kind] for kind in KINDS}
 
 
-def narrow_reads(flow: Flow, found: Staging) -> dict[int, str]:
+def narrow_reads(flow: Flow, staged: Staging) -> dict[int, str]:
     """Per operation that reads LDS by less than 32 bits, in a loop with dots: its kind.
 
     A tile that is several of `KINDS` is of the last one that they name.
@@ -47,12 +47,12 @@ def narrow_reads(flow: Flow, found: Staging) -> dict[int, str]:
     dots: dict[int, list[TtgirOp]] = {}  # and where it goes
     # load -> the dots that its tile is for, by place: peeled iterations hold copies of one dot
     products_of: dict[int, set[SourceLoc | int]] = {}
-    for way in found.ways:
+    for way in staged.ways:
         products_of.setdefault(way.load.index, set()).add(way.dot.loc or way.dot.index)
         for _, read in way.trips:
             loads.setdefault(read.index, []).append(way.load)
             dots.setdefault(read.index, []).append(way.dot)
-    computed = {op.index for op in found.computed}
+    computed = {op.index for op in staged.computed}
     order = _OtherOrder(flow)
     kinds: dict[int, str] = {}
     for op in flow.module.ops:
@@ -79,8 +79,10 @@ def narrow_reads(flow: Flow, found: Staging) -> dict[int, str]:
 def narrow_accesses(read: TtgirOp) -> int:
     """Accesses of less than 32 bits per lane that a read of a tile in LDS becomes."""
     tile = tile_of(read)
-    its = None if tile is None else limits_of(tile, None, Layouts())
-    return its.held // its.elements if its is not None and its.width < NARROW_BITS else 0
+    limits = None if tile is None else limits_of(tile, None, Layouts())
+    return (
+        limits.held // limits.elements if limits is not None and limits.width < NARROW_BITS else 0
+    )
 
 
 def _is_narrow_by_nature(read: TtgirOp, dots: Sequence[TtgirOp]) -> bool:
@@ -89,10 +91,17 @@ def _is_narrow_by_nature(read: TtgirOp, dots: Sequence[TtgirOp]) -> bool:
     A tile that is widened between LDS and the dot has fewer: of its layout the dot's operand tells.
     """
     bits = element_bits(read.result_types[0].element)
-    taken = [*read.result_types, *(of for dot in dots for of in dot.operand_types[:2])]
-    widths = [of.layout.params.get("kWidth") for of in taken if of.layout is not None]
-    known = [width for width in widths if isinstance(width, int)]
-    return bits is not None and bool(known) and min(known) * bits < NARROW_BITS
+    tile_types = [
+        *read.result_types,
+        *(tile_type for dot in dots for tile_type in dot.operand_types[:2]),
+    ]
+    widths = [
+        tile_type.layout.params.get("kWidth")
+        for tile_type in tile_types
+        if tile_type.layout is not None
+    ]
+    known_widths = [width for width in widths if isinstance(width, int)]
+    return bits is not None and bool(known_widths) and min(known_widths) * bits < NARROW_BITS
 
 
 class _OtherOrder:
@@ -108,13 +117,13 @@ class _OtherOrder:
         tile = self._tiles.get(load.index)
         if tile is None or tile.mask is None or len(tile.of.shape) != 2:
             return False
-        graph = next(its for its in self._graphs if any(op is tile.op for op in its.ops))
+        graph = next(graph for graph in self._graphs if any(op is tile.op for op in graph.ops))
         axes = analyze(graph, needed_values([tile]))
         limits = limits_of(tile, axes, Layouts())
         if limits is None:
             return False
-        other = 1 - limits.dim
-        return axes.of(tile.mask, 2).constancy[other] * limits.bits < NARROW_BITS
+        other_dim = 1 - limits.dim
+        return axes.of(tile.mask, 2).constancy[other_dim] * limits.bits < NARROW_BITS
 
     def is_for_nobody(self, load: TtgirOp) -> bool:
         """Whether each workgroup reads a part of its own, as far as the addresses tell: to write
@@ -123,8 +132,8 @@ class _OtherOrder:
         values = self._flow.operands[load.index]
         addresses = [
             value
-            for value, of in zip(values, load.operand_types, strict=False)
-            if of.element != "i1"  # a mask
+            for value, operand_type in zip(values, load.operand_types, strict=False)
+            if operand_type.element != "i1"  # a mask
         ]
         return bool(self._axes) and self._axes <= distinct_program_axes(self._flow, addresses)
 

@@ -114,16 +114,20 @@ def occupancy(machine: Machine, demand: Demand) -> Occupancy:
     """
     _validate(demand)
     unit = capacity(machine, demand.wave_size, demand.cu_mode, demand.llvm)
-    waves, lds, needed = demand.waves_per_workgroup, demand.lds_bytes, _needed(machine, demand)
+    waves, lds, vgprs_needed = (
+        demand.waves_per_workgroup,
+        demand.lds_bytes,
+        _vgprs_needed(machine, demand),
+    )
     by_lds = None
     if lds is not None and waves is not None:
         by_lds = unit.waves_per_eu(min(_groups_by_lds(unit, lds), unit.slots(waves)), waves)
-    found = Occupancy(
+    residency = Occupancy(
         compiler=_compiler(unit, demand),
         waves_per_eu=None,
         workgroups_per_cu=None,
         limiter=None,
-        by_vgpr=None if needed is None else unit.waves_by_vgpr(needed),
+        by_vgpr=None if vgprs_needed is None else unit.waves_by_vgpr(vgprs_needed),
         by_sgpr=unit.waves_by_sgpr(demand.sgprs),
         by_lds=by_lds,
         by_workgroups=(
@@ -134,11 +138,11 @@ def occupancy(machine: Machine, demand: Demand) -> Occupancy:
         unit="WGP" if unit.is_wgp else "CU",
         levels=_levels(unit, waves),
     )
-    if needed is None or lds is None or waves is None:
-        missing = (("VGPRs", needed), ("LDS", lds), ("waves per workgroup", waves))
+    if vgprs_needed is None or lds is None or waves is None:
+        missing = (("VGPRs", vgprs_needed), ("LDS", lds), ("waves per workgroup", waves))
         names = ", ".join(name for name, value in missing if value is None)
-        return replace(found, note=f"{names} unknown")
-    groups = _groups(unit, needed, demand.sgprs, lds, waves)
+        return replace(residency, note=f"{names} unknown")
+    groups = _groups(unit, vgprs_needed, demand.sgprs, lds, waves)
     resident = min(groups.values())
     limiter = min(groups.items(), key=lambda item: item[1])[0]
     used = _used(machine, demand)
@@ -146,13 +150,13 @@ def occupancy(machine: Machine, demand: Demand) -> Occupancy:
         by_use = _groups(unit, used, demand.sgprs, lds, waves)["vgpr"]
         limiter = _request(demand) if by_use > resident else limiter
     return replace(
-        found,
+        residency,
         waves_per_eu=unit.waves_per_eu(resident, waves),
         workgroups_per_cu=resident,
         limiter=limiter,
-        next_step=_next_step(unit, demand, needed, lds, waves, resident),
-        cannot_launch=None if resident else _cannot_launch(unit, needed, lds, waves),
-        note=_note(unit, demand, found.by_sgpr),
+        next_step=_next_step(unit, demand, vgprs_needed, lds, waves, resident),
+        cannot_launch=None if resident else _cannot_launch(unit, vgprs_needed, lds, waves),
+        note=_note(unit, demand, residency.by_sgpr),
     )
 
 
@@ -178,34 +182,34 @@ def _request(demand: Demand) -> Literal["waves_per_eu", "vgpr_request"]:
     return "waves_per_eu" if demand.option_given else "vgpr_request"
 
 
-def _needed(machine: Machine, demand: Demand) -> int | None:
+def _vgprs_needed(machine: Machine, demand: Demand) -> int | None:
     """Registers that the hardware is asked for, before rounding to the granule."""
-    known = [n for n in (_used(machine, demand), demand.vgprs_requested) if n is not None]
-    return max(known, default=None)
+    counts = [n for n in (_used(machine, demand), demand.vgprs_requested) if n is not None]
+    return max(counts, default=None)
 
 
 def _note(unit: Capacity, demand: Demand, by_sgpr: int | None) -> str:
     notes = []
-    used, asked = _used(unit.machine, demand), demand.vgprs_requested
+    used, requested = _used(unit.machine, demand), demand.vgprs_requested
     # A request read off a kernel descriptor is rounded up already; that alone means nothing.
-    if used is not None and asked is not None and asked > round_up(used, unit.granule):
+    if used is not None and requested is not None and requested > round_up(used, unit.granule):
         why = (
             ": a maximum in amdgpu-waves-per-eu (Triton's waves_per_eu) raises the request"
             if demand.option_given
             else ""
         )
-        notes.append(f"{asked} VGPRs are asked for, {used} used{why}")
+        notes.append(f"{requested} VGPRs are asked for, {used} used{why}")
     if by_sgpr is None:
         notes.append("SGPRs not given, taken as not limiting")
     return "; ".join(notes)
 
 
 def _compiler(unit: Capacity, demand: Demand) -> int | None:
-    needed, waves = _needed(unit.machine, demand), demand.waves_per_workgroup
+    vgprs_needed, waves = _vgprs_needed(unit.machine, demand), demand.waves_per_workgroup
     lds = demand.lds_bytes if demand.compiler_lds is None else demand.compiler_lds
-    if needed is None or lds is None or (lds > 0 and waves is None):
+    if vgprs_needed is None or lds is None or (lds > 0 and waves is None):
         return None
-    limits = [unit.waves_by_vgpr(needed), unit.waves_by_sgpr(demand.sgprs)]
+    limits = [unit.waves_by_vgpr(vgprs_needed), unit.waves_by_sgpr(demand.sgprs)]
     if waves is not None:
         by_lds = unit.workgroups_by_lds(lds, unit.machine.lds_granule[unit.llvm])
         groups = min(unit.max_workgroups(waves), by_lds)
@@ -220,16 +224,16 @@ def _groups_by_lds(unit: Capacity, lds: int) -> int:
 
 
 def _groups(
-    unit: Capacity, needed: int, sgprs: int | None, lds: int, waves: int
+    unit: Capacity, vgprs_needed: int, sgprs: int | None, lds: int, waves: int
 ) -> dict[Limiter, int]:
     """Workgroups that each resource alone admits; on a tie the first named is the limiter."""
     most = unit.max_workgroups(waves)
     groups: dict[Limiter, int] = {
         "waves" if most == unit.slots(waves) else "workgroups": most if unit.fits(waves) else 0,
-        "vgpr": unit.waves_by_vgpr(needed) * unit.eus // waves,
+        "vgpr": unit.waves_by_vgpr(vgprs_needed) * unit.eus // waves,
         "lds": _groups_by_lds(unit, lds),
     }
-    if needed > unit.machine.vgpr_addressable:
+    if vgprs_needed > unit.machine.vgpr_addressable:
         groups["vgpr"] = 0
     by_sgpr = unit.waves_by_sgpr(sgprs)
     if by_sgpr is not None:
@@ -237,25 +241,26 @@ def _groups(
     return groups
 
 
-def _cannot_launch(unit: Capacity, needed: int, lds: int, waves: int) -> str:
+def _cannot_launch(unit: Capacity, vgprs_needed: int, lds: int, waves: int) -> str:
     machine = unit.machine
     if not unit.fits(waves):
         return (
             f"{waves} waves of {unit.wave_size} are more than the "
             f"{machine.max_workgroup_size} work-items that a workgroup may have"
         )
-    if needed > machine.vgpr_addressable:
-        return f"{needed} VGPRs are more than the {machine.vgpr_addressable} that a wave may have"
+    if vgprs_needed > machine.vgpr_addressable:
+        most = machine.vgpr_addressable
+        return f"{vgprs_needed} VGPRs are more than the {most} that a wave may have"
     if lds > machine.lds_max:
         return f"{lds} B of LDS are more than the {machine.lds_max} B that a workgroup may have"
-    room = unit.waves_by_vgpr(needed) * unit.eus
+    room = unit.waves_by_vgpr(vgprs_needed) * unit.eus
     if room < waves:
-        return f"{needed} VGPRs leave room for {room} waves; a workgroup has {waves}"
+        return f"{vgprs_needed} VGPRs leave room for {room} waves; a workgroup has {waves}"
     return f"SGPRs leave no room for a workgroup of {waves} waves"
 
 
 def _next_step(
-    unit: Capacity, demand: Demand, needed: int, lds: int, waves: int, resident: int
+    unit: Capacity, demand: Demand, vgprs_needed: int, lds: int, waves: int, resident: int
 ) -> NextStep | None:
     target = resident + 1
     if not unit.fits(waves) or target > unit.max_workgroups(waves):
@@ -264,22 +269,24 @@ def _next_step(
     vgprs, bytes_ = unit.most_vgprs(per_eu), unit.most_lds(target)
     sgprs = unit.most_sgprs(per_eu)
     cuts: list[tuple[Resource, int]] = []
-    if needed > vgprs:
+    if vgprs_needed > vgprs:
         used = _used(unit.machine, demand)
         if used is not None and used <= vgprs:
-            cuts.append((_request(demand), needed - vgprs))
+            cuts.append((_request(demand), vgprs_needed - vgprs))
         else:
             drop = registers_to_drop(unit.machine, demand.vgprs or 0, demand.agprs, vgprs)
-            cuts.append(("vgpr", needed - vgprs if used is None else drop))
+            cuts.append(("vgpr", vgprs_needed - vgprs if used is None else drop))
     if lds > bytes_:
         cuts.append(("lds", lds - bytes_))
     kept_sgprs = demand.sgprs
     if demand.sgprs is not None and sgprs is not None and demand.sgprs > sgprs:
         cuts.append(("sgpr", demand.sgprs - sgprs))
         kept_sgprs = sgprs
-    after = min(_groups(unit, min(needed, vgprs), kept_sgprs, min(lds, bytes_), waves).values())
+    groups_after = min(
+        _groups(unit, min(vgprs_needed, vgprs), kept_sgprs, min(lds, bytes_), waves).values()
+    )
     (resource, by), *also = cuts
-    return NextStep(resource, by, unit.waves_per_eu(after, waves), tuple(also))
+    return NextStep(resource, by, unit.waves_per_eu(groups_after, waves), tuple(also))
 
 
 def _levels(unit: Capacity, waves: int | None) -> tuple[Level, ...]:
@@ -316,30 +323,30 @@ def metrics(machine: Machine, demand: Demand, stated: int | None = None) -> dict
         stated: the occupancy that the compiler wrote into the file, which then is
             `occupancy.compiler`; None: it is worked out.
     """
-    found = occupancy(machine, demand)
-    note = found.cannot_launch or found.note
+    residency = occupancy(machine, demand)
+    note = residency.cannot_launch or residency.note
     step: Mapping[str, int | float | str] | None = None
-    if found.next_step is not None:
-        first = found.next_step
+    if residency.next_step is not None:
+        first = residency.next_step
         step = {"resource": first.resource, "reduce_by": first.reduce_by, "gives": first.gives}
         for resource, by in first.also:
             step = {**step, f"also_{resource}": by}
     values = {
-        "occupancy.waves_per_eu": found.waves_per_eu,
-        "occupancy.workgroups_per_cu": found.workgroups_per_cu,
-        "occupancy.limiter": found.limiter,
-        "occupancy.by_vgpr": found.by_vgpr,
-        "occupancy.by_sgpr": found.by_sgpr,
-        "occupancy.by_lds": found.by_lds,
-        "occupancy.by_workgroups": found.by_workgroups,
+        "occupancy.waves_per_eu": residency.waves_per_eu,
+        "occupancy.workgroups_per_cu": residency.workgroups_per_cu,
+        "occupancy.limiter": residency.limiter,
+        "occupancy.by_vgpr": residency.by_vgpr,
+        "occupancy.by_sgpr": residency.by_sgpr,
+        "occupancy.by_lds": residency.by_lds,
+        "occupancy.by_workgroups": residency.by_workgroups,
         "occupancy.next_step": step,
     }
     units = {spec.name: spec.unit for spec in SPECS}
-    units["occupancy.workgroups_per_cu"] = f"workgroups/{found.unit}"
+    units["occupancy.workgroups_per_cu"] = f"workgroups/{residency.unit}"
     result = {
         "occupancy.compiler": Metric(
             "occupancy.compiler",
-            found.compiler if stated is None else stated,
+            residency.compiler if stated is None else stated,
             "waves/EU",
             "derived" if stated is None else "compiler",
         )

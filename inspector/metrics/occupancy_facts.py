@@ -39,40 +39,41 @@ def compute(subject: Subject) -> Iterator[Metric]:
     if machine is None:
         yield from _unknown("the target is unknown", stated)
         return
-    asked = demand(subject)
+    kernel_demand = demand(subject)
     pool = machine.lds_pool
-    if asked.cu_mode and machine.lds_pool_cu_mode is not None:
+    if kernel_demand.cu_mode and machine.lds_pool_cu_mode is not None:
         pool = machine.lds_pool_cu_mode
-    wave = asked.wave_size or machine.wave_sizes[0]
+    wave = kernel_demand.wave_size or machine.wave_sizes[0]
     yield Metric("vgpr_pool", machine.vgpr_total.get(wave), "registers", "derived")
     yield Metric("lds_pool", pool, "bytes", "derived")
     try:
-        found = metrics(machine, asked, stated)
+        figures = metrics(machine, kernel_demand, stated)
     except KinspectError as error:
         yield from _unknown(error.message, stated)
         return
-    if asked.waves_from == "largest":
-        found = _for_the_largest(found, asked)
-    yield from found.values()
+    if kernel_demand.waves_from == "largest":
+        figures = _for_the_largest(figures, kernel_demand)
+    yield from figures.values()
 
 
-def _for_the_largest(found: dict[str, Metric], asked: Demand) -> dict[str, Metric]:
+def _for_the_largest(figures: dict[str, Metric], kernel_demand: Demand) -> dict[str, Metric]:
     """Marks figures that rest on the largest workgroup allowed: the launch is not known.
 
     Whether that workgroup fits at all, and what would let another in, says nothing about the real
     launch and is unknown.
     """
-    note = f"if launched with {asked.waves_per_workgroup} waves, the most that the kernel allows"
-    groups = found["occupancy.workgroups_per_cu"].value
+    waves = kernel_demand.waves_per_workgroup
+    note = f"if launched with {waves} waves, the most that the kernel allows"
+    groups = figures["occupancy.workgroups_per_cu"].value
     if groups is None:
-        return found
+        return figures
     fits = bool(groups)
-    marked = dict(found)
+    marked = dict(figures)
     for name in _BY_WORKGROUP:
         keep = fits and name != "occupancy.next_step"
         why = note if fits else "the largest workgroup allowed does not fit; pass --waves"
-        value = found[name].value if keep else None
-        marked[name] = replace(found[name], value=value, origin="estimated", note=why)
+        value = figures[name].value if keep else None
+        marked[name] = replace(figures[name], value=value, origin="estimated", note=why)
     return marked
 
 
@@ -83,7 +84,7 @@ def demand(subject: Subject) -> Demand:
     `.amdhsa_next_free_vgpr`, or the kernel descriptor), which `waves_per_eu` can inflate over what
     the code uses.
     """
-    res, facts = subject.function.resources, subject.facts
+    resources, facts = subject.function.resources, subject.facts
     stated = {
         metric.name: metric
         for metric in (
@@ -94,27 +95,38 @@ def demand(subject: Subject) -> Demand:
     }
     group, wave = int_of(stated, "workgroup_size"), int_of(stated, "wave_size")
     waves = -(-group // wave) if group is not None and wave is not None else None
-    asked = next(
+    requested = next(
         (
             v
-            for v in (res.vgprs_for_waves, res.next_free_vgpr, res.vgprs_allocated, res.vgpr_count)
+            for v in (
+                resources.vgprs_for_waves,
+                resources.next_free_vgpr,
+                resources.vgprs_allocated,
+                resources.vgpr_count,
+            )
             if v is not None
         ),
         None,
     )
-    in_cu = facts.cu_mode if facts.cu_mode is not None else res.wgp_mode is False
+    in_cu = facts.cu_mode if facts.cu_mode is not None else resources.wgp_mode is False
     if subject.machine is not None and subject.machine.eus_cu_mode is None:
         in_cu = True
-    vgprs = res.arch_vgpr_count if res.arch_vgpr_count is not None else res.vgpr_count
-    agprs = res.agpr_count or 0 if res.arch_vgpr_count is not None else 0
-    beyond = agprs_beyond(res, subject.machine)
+    vgprs = (
+        resources.arch_vgpr_count if resources.arch_vgpr_count is not None else resources.vgpr_count
+    )
+    agprs = resources.agpr_count or 0 if resources.arch_vgpr_count is not None else 0
+    beyond = agprs_beyond(resources, subject.machine)
     if beyond is not None:
-        vgprs, agprs = res.accum_offset, beyond
+        vgprs, agprs = resources.accum_offset, beyond
     return Demand(
         vgprs=vgprs,
         agprs=agprs,
         sgprs=next(
-            (v for v in (res.sgprs_for_waves, res.sgpr_count, res.next_free_sgpr) if v is not None),
+            (
+                v
+                for v in (resources.sgprs_for_waves, resources.sgpr_count, resources.next_free_sgpr)
+                if v is not None
+            ),
             None,
         ),
         lds_bytes=int_of(stated, "lds_bytes"),
@@ -122,8 +134,8 @@ def demand(subject: Subject) -> Demand:
         wave_size=wave,
         cu_mode=in_cu,
         llvm=facts.llvm,
-        vgprs_requested=asked,
-        compiler_lds=res.lds_bytes,
+        vgprs_requested=requested,
+        compiler_lds=resources.lds_bytes,
         option_given=bool(facts.options.get("waves_per_eu")),
         lds_from=launch.lds_origin(subject),
         waves_from=launch.waves_origin(subject) if waves is not None else None,

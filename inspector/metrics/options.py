@@ -89,8 +89,8 @@ def knobs(subject: Subject) -> str | None:
     whole = [(name, value) for name, value in constexprs if value is not None]
     room = MOST_KNOBS - len(stated)
     ranked = sorted(whole, key=lambda item: (_is_flag(item[1]), "BLOCK" not in item[0].upper()))
-    kept = {name for name, _ in ranked[:room]}
-    parts = [f"{name}={value}" for name, value in whole if name in kept]
+    listed = {name for name, _ in ranked[:room]}
+    parts = [f"{name}={value}" for name, value in whole if name in listed]
     return " ".join((*parts, *stated)) or None
 
 

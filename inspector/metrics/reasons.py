@@ -32,9 +32,9 @@ class Reason(Struct, frozen=True):
     is_bounded: bool = True
 
 
-def count(n: int, what: str = "element", plural: str = "s") -> str:
+def count(n: int, noun: str = "element", plural: str = "s") -> str:
     """A number with what it counts: `1 element`, `2 elements`."""
-    return f"{n} {what}" if n == 1 else f"{n} {what}{plural}"
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}{plural}"
 
 
 def is_store(tile: Tile) -> bool:

@@ -63,19 +63,25 @@ _NOT_STATED = "the file does not say"
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
-    res, machine = subject.function.resources, subject.machine
-    yield _vgpr_count(res, machine)
-    yield _vgpr_allocated(res, machine)
+    resources, machine = subject.function.resources, subject.machine
+    yield _vgpr_count(resources, machine)
+    yield _vgpr_allocated(resources, machine)
     yield Metric(
         "vgpr_limit", machine.vgpr_addressable if machine else None, "registers", "derived"
     )
-    yield _stated("arch_vgpr_count", _arch_vgprs(res, machine), "registers")
-    yield _agpr_count(res, machine)
-    yield _first("sgpr_count", "registers", res.sgpr_count, res.sgprs_for_waves, res.next_free_sgpr)
-    yield _stated("vgpr_spill_count", res.vgpr_spill_count, "registers")
-    yield _stated("sgpr_spill_count", res.sgpr_spill_count, "registers")
-    yield _scratch_bytes(res)
-    yield _stated("code_bytes", res.code_bytes, "bytes")
+    yield _stated("arch_vgpr_count", _arch_vgprs(resources, machine), "registers")
+    yield _agpr_count(resources, machine)
+    yield _first(
+        "sgpr_count",
+        "registers",
+        resources.sgpr_count,
+        resources.sgprs_for_waves,
+        resources.next_free_sgpr,
+    )
+    yield _stated("vgpr_spill_count", resources.vgpr_spill_count, "registers")
+    yield _stated("sgpr_spill_count", resources.sgpr_spill_count, "registers")
+    yield _scratch_bytes(resources)
+    yield _stated("code_bytes", resources.code_bytes, "bytes")
     count = len(subject.function.instructions)
     if count:
         yield Metric("instruction_count", count, "instructions", "derived")
@@ -109,9 +115,9 @@ def _first(name: str, unit: str, *values: int | None) -> Metric:
     return _stated(name, next((v for v in values if v is not None), None), unit)
 
 
-def _scratch_bytes(res: Resources) -> Metric:
-    stated = res.scratch_bytes
-    if not res.uses_dynamic_stack:
+def _scratch_bytes(resources: Resources) -> Metric:
+    stated = resources.scratch_bytes
+    if not resources.uses_dynamic_stack:
         return _stated("scratch_bytes", stated, "bytes")
     note = "the kernel's stack is dynamic"
     if stated is not None:
@@ -119,60 +125,64 @@ def _scratch_bytes(res: Resources) -> Metric:
     return Metric("scratch_bytes", None, "bytes", "compiler", note)
 
 
-def agprs_beyond(res: Resources, machine: Machine | None) -> int | None:
+def agprs_beyond(resources: Resources, machine: Machine | None) -> int | None:
     """AGPRs of a unified file that `.vgpr_count` leaves out; None where it has them all.
 
     LLVM counts both kinds there. Tensile writes the architectural VGPRs alone and no `.agpr_count`:
     what is asked for reaches past accum_offset, where AGPRs start, and the count does not. From a
     descriptor, whose figure is rounded up, the number is the most that there may be.
     """
-    if machine is None or machine.agpr != "unified" or res.agpr_count == 0:
+    if machine is None or machine.agpr != "unified" or resources.agpr_count == 0:
         return None
-    asked = res.next_free_vgpr if res.next_free_vgpr is not None else res.vgprs_allocated
-    counted, start = res.vgpr_count, res.accum_offset
-    if asked is None or counted is None or start is None or counted > start:
+    requested = (
+        resources.next_free_vgpr
+        if resources.next_free_vgpr is not None
+        else resources.vgprs_allocated
+    )
+    counted, start = resources.vgpr_count, resources.accum_offset
+    if requested is None or counted is None or start is None or counted > start:
         return None
     granule = max(machine.vgpr_encoding_granule.values())
-    return asked - start if asked > -(-start // granule) * granule else None
+    return requested - start if requested > -(-start // granule) * granule else None
 
 
-def _arch_vgprs(res: Resources, machine: Machine | None) -> int | None:
-    if res.arch_vgpr_count is not None:
-        return res.arch_vgpr_count
-    if agprs_beyond(res, machine) is not None:
-        return res.vgpr_count
+def _arch_vgprs(resources: Resources, machine: Machine | None) -> int | None:
+    if resources.arch_vgpr_count is not None:
+        return resources.arch_vgpr_count
+    if agprs_beyond(resources, machine) is not None:
+        return resources.vgpr_count
     if machine is not None and machine.agpr == "none":
-        return res.vgpr_count
-    if res.agpr_count == 0 and res.vgpr_count is not None:
-        return res.vgpr_count
+        return resources.vgpr_count
+    if resources.agpr_count == 0 and resources.vgpr_count is not None:
+        return resources.vgpr_count
     return None
 
 
-def _agpr_count(res: Resources, machine: Machine | None) -> Metric:
-    if res.agpr_count is None and machine is not None and machine.agpr == "none":
+def _agpr_count(resources: Resources, machine: Machine | None) -> Metric:
+    if resources.agpr_count is None and machine is not None and machine.agpr == "none":
         note = f"{machine.arch} has no AGPRs"
         return Metric("agpr_count", 0, "registers", "derived", note)
-    return _stated("agpr_count", res.agpr_count, "registers")
+    return _stated("agpr_count", resources.agpr_count, "registers")
 
 
-def _vgpr_count(res: Resources, machine: Machine | None) -> Metric:
-    beyond = agprs_beyond(res, machine)
+def _vgpr_count(resources: Resources, machine: Machine | None) -> Metric:
+    beyond = agprs_beyond(resources, machine)
     if beyond is not None:
-        total = (res.accum_offset or 0) + beyond
+        total = (resources.accum_offset or 0) + beyond
         note = (
-            f"the metadata's {res.vgpr_count} leaves out the AGPRs, which start at "
-            f"{res.accum_offset}: {total} are asked for"
+            f"the metadata's {resources.vgpr_count} leaves out the AGPRs, which start at "
+            f"{resources.accum_offset}: {total} are asked for"
         )
         return Metric("vgpr_count", total, "registers", "derived", note)
-    if res.vgpr_count is not None:
-        return _stated("vgpr_count", res.vgpr_count, "registers")
-    arch, agpr = res.arch_vgpr_count, res.agpr_count
+    if resources.vgpr_count is not None:
+        return _stated("vgpr_count", resources.vgpr_count, "registers")
+    arch, agpr = resources.arch_vgpr_count, resources.agpr_count
     if arch is not None and (machine is None or machine.agpr == "none"):
         return _stated("vgpr_count", arch, "registers")
     if arch is not None and agpr is not None and machine is not None:
         total = unified(arch, agpr) if machine.agpr == "unified" else max(arch, agpr)
         return Metric("vgpr_count", total, "registers", "derived", "from VGPRs and AGPRs")
-    return _first("vgpr_count", "registers", res.next_free_vgpr)
+    return _first("vgpr_count", "registers", resources.next_free_vgpr)
 
 
 def unified(arch_vgprs: int, agprs: int) -> int:
@@ -180,22 +190,27 @@ def unified(arch_vgprs: int, agprs: int) -> int:
     return (arch_vgprs + 3) // 4 * 4 + agprs if agprs else arch_vgprs
 
 
-def _vgpr_allocated(res: Resources, machine: Machine | None) -> Metric:
+def _vgpr_allocated(resources: Resources, machine: Machine | None) -> Metric:
     unit, name = "registers", "vgpr_allocated"
-    asked = next(
+    requested = next(
         (
             v
-            for v in (res.vgprs_for_waves, res.next_free_vgpr, res.vgprs_allocated, res.vgpr_count)
+            for v in (
+                resources.vgprs_for_waves,
+                resources.next_free_vgpr,
+                resources.vgprs_allocated,
+                resources.vgpr_count,
+            )
             if v is not None
         ),
         None,
     )
-    if asked is None:
+    if requested is None:
         return Metric(name, None, unit, "derived", _NOT_STATED)
     if machine is None:
         return Metric(name, None, unit, "derived", "the target's granule is unknown")
-    wave = res.wave_size or machine.wave_sizes[0]
+    wave = resources.wave_size or machine.wave_sizes[0]
     granule = machine.vgpr_granule.get(wave)
     if granule is None:
         return Metric(name, None, unit, "derived", f"{machine.arch} has no wave{wave}")
-    return Metric(name, max(1, -(-asked // granule)) * granule, unit, "derived")
+    return Metric(name, max(1, -(-requested // granule)) * granule, unit, "derived")

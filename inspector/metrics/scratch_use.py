@@ -95,14 +95,14 @@ def scratch_accesses(function: Function) -> list[tuple[Instruction, Use]]:
             elif inst.index < clause_end:
                 clauses.add(inst.index)
     nothing_spilled = function.resources.vgpr_spill_count == 0
-    rest = Use.PRIVATE if marked or nothing_spilled else Use.UNKNOWN
-    if rest is Use.UNKNOWN or nothing_spilled or clauses_are_marked:
+    default_use = Use.PRIVATE if marked or nothing_spilled else Use.UNKNOWN
+    if default_use is Use.UNKNOWN or nothing_spilled or clauses_are_marked:
         clauses.clear()  # what is not marked there is what it is elsewhere
     spills = _places(inst for inst in scratch if inst.index in marked)
-    others = _places(
+    other_places = _places(
         inst for inst in scratch if inst.index not in marked and inst.index not in clauses
     )
-    found = []
+    uses = []
     for inst in scratch:
         if inst.index in marked:
             use = Use.SPILL
@@ -110,18 +110,18 @@ def scratch_accesses(function: Function) -> list[tuple[Instruction, Use]]:
             use = Use.PRIVATE
         elif inst.index in clauses:
             mine = _places((inst,))
-            use = Use.UNKNOWN if mine.isdisjoint(others) else Use.PRIVATE
+            use = Use.UNKNOWN if mine.isdisjoint(other_places) else Use.PRIVATE
             use = use if mine.isdisjoint(spills) else Use.SPILL
         else:
-            use = rest
-        found.append((inst, use))
-    return found
+            use = default_use
+        uses.append((inst, use))
+    return uses
 
 
 def place(inst: Instruction) -> tuple[str, int, int]:
     """Where a scratch access is: the register that the offset is added to, the offset, bytes."""
-    found = _OFFSET.search(inst.operands)
-    offset = int(found[1], 0) if found is not None else 0
+    match = _OFFSET.search(inst.operands)
+    offset = int(match[1], 0) if match is not None else 0
     bits = access_bits(inst.op, inst.operands) or 32
     return ",".join(address_registers(inst)), offset, bits // 8
 

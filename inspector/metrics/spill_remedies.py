@@ -63,13 +63,13 @@ def kernel_metrics(
         yield Metric(REMEDIES, None, "mapping", "derived", "no hot loop spills")
         return
     if subject.facts.generator is not None:
-        said = []  # nobody sets its options, and its autotuner passes over candidates that spill
+        changes = []  # nobody sets its options, and its autotuner passes over candidates that spill
     elif subject.ttgir is None and option(subject, "num_warps") is None:
-        said = [] if _size_is_the_bound(subject, metrics) else [_launch_bounds(subject)]
+        changes = [] if _size_is_the_bound(subject, metrics) else [_launch_bounds(subject)]
     else:
-        said = list(_of_triton(subject, hot, accesses, metrics))
-    found: dict[str, Scalar] = {"changes": len(said), "said": "; ".join(said) or None}
-    yield Metric(REMEDIES, found, "mapping", "derived")
+        changes = list(_of_triton(subject, hot, accesses, metrics))
+    value: dict[str, Scalar] = {"changes": len(changes), "said": "; ".join(changes) or None}
+    yield Metric(REMEDIES, value, "mapping", "derived")
 
 
 def _spills(loop: LoopReport) -> int:
@@ -141,8 +141,8 @@ def _of_triton(
             if cdna
             else "one that the loop walks over"
         )
-        which = f", first of {first}" if len(sizes) > 1 else ""
-        yield f"a smaller tile: half of {' or '.join(sizes[:_MOST_SIZES])}{which}"
+        preference = f", first of {first}" if len(sizes) > 1 else ""
+        yield f"a smaller tile: half of {' or '.join(sizes[:_MOST_SIZES])}{preference}"
     if splits and waves is not None and repeats and not cdna:
         yield (
             f"last num_warps={waves * 2}, whose waves repeat rows of the products (5 of 12"

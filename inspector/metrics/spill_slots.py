@@ -40,16 +40,18 @@ def spill_slots(function: Function, hot: Set[str] = frozenset()) -> tuple[SpillS
     accesses = [_access(inst) for inst, use in scratch_accesses(function) if use is not Use.PRIVATE]
     if not accesses:
         return ()
-    owner = _owners(function, [one.inst.index for one in accesses])
-    found = []
+    owner = _owners(function, [access.inst.index for access in accesses])
+    ranked = []
     for group in _groups(accesses):
         slot = _slot(group, owner)
         busy = sum(
-            1 for one in group if (loop := owner.get(one.inst.index)) is not None and loop.id in hot
+            1
+            for access in group
+            if (loop := owner.get(access.inst.index)) is not None and loop.id in hot
         )
-        found.append((-busy, group[0].base, group[0].offset, slot))
-    found.sort(key=lambda item: item[:3])
-    return tuple(item[3] for item in found)
+        ranked.append((-busy, group[0].base, group[0].offset, slot))
+    ranked.sort(key=lambda item: item[:3])
+    return tuple(item[3] for item in ranked)
 
 
 def kernel_metrics(subject: Subject, slots: Sequence[SpillSlot], hot: Set[str]) -> Iterator[Metric]:
@@ -69,32 +71,34 @@ def _access(inst: Instruction) -> _Access:
 
 def _groups(accesses: Iterable[_Access]) -> Iterator[list[_Access]]:
     """Accesses that overlap, lowest offset first."""
-    ordered = sorted(accesses, key=lambda one: (one.base, one.offset, -one.size))
+    ordered = sorted(accesses, key=lambda access: (access.base, access.offset, -access.size))
     group: list[_Access] = []
     end = 0
-    for one in ordered:
-        if group and (one.base != group[0].base or one.offset >= end):
+    for access in ordered:
+        if group and (access.base != group[0].base or access.offset >= end):
             yield group
             group = []
-        end = max(end, one.offset + one.size) if group else one.offset + one.size
-        group.append(one)
+        end = max(end, access.offset + access.size) if group else access.offset + access.size
+        group.append(access)
     if group:
         yield group
 
 
 def _slot(group: Sequence[_Access], owner: Mapping[int, Loop]) -> SpillSlot:
-    ordered = sorted(group, key=lambda one: one.inst.index)
-    stores = [one.inst for one in ordered if one.inst.cls == "scratch_store"]
-    reloads = [one.inst for one in ordered if one.inst.cls == "scratch_load"]
-    loops = {loop.id: loop for one in ordered if (loop := owner.get(one.inst.index)) is not None}
+    ordered = sorted(group, key=lambda access: access.inst.index)
+    stores = [access.inst for access in ordered if access.inst.cls == "scratch_store"]
+    reloads = [access.inst for access in ordered if access.inst.cls == "scratch_load"]
+    loops = {
+        loop.id: loop for access in ordered if (loop := owner.get(access.inst.index)) is not None
+    }
     first = group[0]
-    end = max(one.offset + one.size for one in group)
+    end = max(access.offset + access.size for access in group)
     return SpillSlot(
         offset=None if first.base else first.offset,
         size=end - first.offset,
         stores=tuple(inst.line for inst in stores),
         reloads=tuple(inst.line for inst in reloads),
-        loops=tuple(loop.id for loop in sorted(loops.values(), key=lambda one: -one.depth)),
+        loops=tuple(loop.id for loop in sorted(loops.values(), key=lambda loop: -loop.depth)),
         source=tuple(_user_line(inst.loc) for inst in (*stores, *reloads) if inst.loc is not None),
     )
 
@@ -107,10 +111,10 @@ def _user_line(loc: SourceLoc) -> SourceLoc:
 def _owners(function: Function, indices: Sequence[int]) -> dict[int, Loop]:
     """Instruction's index -> the innermost loop around it, for those that are in one."""
     owner = innermost_loops(function)
-    wanted = set(indices)
-    found: dict[int, Loop] = {}
+    index_set = set(indices)
+    loop_at: dict[int, Loop] = {}
     for block in function.blocks:
         loop = owner.get(block.index)
         if loop is not None:
-            found.update((i, loop) for i in range(block.start, block.stop) if i in wanted)
-    return found
+            loop_at.update((i, loop) for i in range(block.start, block.stop) if i in index_set)
+    return loop_at

@@ -64,31 +64,31 @@ def facts(subject: Subject, module: TtgirModule) -> Iterator[Fact]:
     """Every figure of `staging.SPECS`, in its order, for a module made for an AMD target."""
     flow = flow_of(module)
     moves = movements(flow)
-    found = staging(flow, moves)
-    yield _unpipelined(subject, flow, found), ""
+    staged = staging(flow, moves)
+    yield _unpipelined(subject, flow, staged), ""
     yield _converts(flow, moves), ""
-    yield _trips(flow, found), ""
+    yield _trips(flow, staged), ""
     yield _epilogue(flow, moves), ""
     yield _plain(flow), ""
-    yield narrow_operands(flow, found), ""
+    yield narrow_operands(flow, staged), ""
     arch = subject.machine.arch if subject.machine is not None else "an unknown target"
     if arch in DIRECT_TO_LDS:
-        yield _missed(subject, found, DIRECT_TO_LDS[arch]), ""
+        yield _missed(subject, staged, DIRECT_TO_LDS[arch]), ""
     else:
         yield None, f"Triton does not copy memory straight to LDS on {arch}"
 
 
-def _unpipelined(subject: Subject, flow: Flow, found: Staging) -> dict[str, Scalar]:
+def _unpipelined(subject: Subject, flow: Flow, staged: Staging) -> dict[str, Scalar]:
     # A loop may ask for no pipelining itself: tl.range(..., num_stages=1).
-    loads = [op for op in found.unpipelined if (flow.loop_stages(op) or 2) > 1]
+    loads = [op for op in staged.unpipelined if (flow.loop_stages(op) or 2) > 1]
     stages = (flow.loop_stages(loads[0]) if loads else None) or option(subject, "num_stages")
     first, why = loads[0] if loads else None, None
     arch = subject.machine.arch if subject.machine is not None else ""
-    causes = ((op, cause(flow, found, op, arch)) for op in loads)
-    first, why = next((known for known in causes if known[1] is not None), (first, None))
+    causes = ((op, cause(flow, staged, op, arch)) for op in loads)
+    first, why = next((pair for pair in causes if pair[1] is not None), (first, None))
     return {
         "loads": len(loads),
-        "of": len(found.in_loop),
+        "of": len(staged.in_loop),
         "at": of_op(first),
         "stages": stages,
         "cause": None if why is None else why.value,
@@ -99,25 +99,42 @@ def _unpipelined(subject: Subject, flow: Flow, found: Staging) -> dict[str, Scal
 
 def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
     loops: dict[int | None, list[Conversion]] = {}
-    for its in in_dot_loops(flow, moves):
-        loops.setdefault(flow.loop[its.op.index], []).append(its)
+    for conversion in in_dot_loops(flow, moves):
+        loops.setdefault(flow.loop[conversion.op.index], []).append(conversion)
     every, through = max(
         (
-            (every, _largest_first([its for its in every if its.movement == "lds"]))
+            (
+                every,
+                _largest_first(
+                    [conversion for conversion in every if conversion.movement == "lds"]
+                ),
+            )
             for every in loops.values()
         ),
-        key=lambda of: (_bytes([its.source for its in of[1]]) or 0, len(of[1]), len(of[0])),
+        key=lambda pair: (
+            _bytes([conversion.source for conversion in pair[1]]) or 0,
+            len(pair[1]),
+            len(pair[0]),
+        ),
         default=([], []),
     )
     worst = through[0] if through else None
     # What stands under an `if` is seldom done: the epilogue of a persistent loop.
-    always = [its for its in through if its.op.parent == flow.loop[its.op.index]]
+    always = [
+        conversion
+        for conversion in through
+        if conversion.op.parent == flow.loop[conversion.op.index]
+    ]
     products = [
-        its
-        for its in always
-        if _kind(its.source) in MATRIX_LAYOUTS
-        and _is_for_dot(its.target)
-        and not (_is_of_all_rows(its) or _is_within_rows(its) or _meets_another(flow, its))
+        conversion
+        for conversion in always
+        if _kind(conversion.source) in MATRIX_LAYOUTS
+        and _is_for_dot(conversion.target)
+        and not (
+            _is_of_all_rows(conversion)
+            or _is_within_rows(conversion)
+            or _meets_another(flow, conversion)
+        )
     ]
     product = products[0] if products else None
     return {
@@ -125,24 +142,24 @@ def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
         "product_at": of_op(product.op) if product else None,
         "product_before": layout_name(product.source.layout) if product else None,
         "product_after": layout_name(product.target.layout) if product else None,
-        "product_bytes": _bytes([its.source for its in products]),
+        "product_bytes": _bytes([conversion.source for conversion in products]),
         "lds": len(through),
         "of": len(every),
         "at": of_op(worst.op) if worst else None,
         "before": layout_name(worst.source.layout) if worst else None,
         "after": layout_name(worst.target.layout) if worst else None,
-        "bytes": _bytes([its.source for its in through]),
+        "bytes": _bytes([conversion.source for conversion in through]),
         "narrow_reads": sum(map(_narrow_reads, through)),
     }
 
 
-def _kind(of: TtgirType) -> str | None:
-    return None if of.layout is None else of.layout.kind
+def _kind(tile_type: TtgirType) -> str | None:
+    return None if tile_type.layout is None else tile_type.layout.kind
 
 
-def _is_for_dot(of: TtgirType) -> bool:
+def _is_for_dot(tile_type: TtgirType) -> bool:
     """Whether a layout is that of a dot's operand or result."""
-    return _kind(of) in MATRIX_LAYOUTS or _kind(of) == "dot_op"
+    return _kind(tile_type) in MATRIX_LAYOUTS or _kind(tile_type) == "dot_op"
 
 
 def _is_of_all_rows(conversion: Conversion) -> bool:
@@ -151,8 +168,8 @@ def _is_of_all_rows(conversion: Conversion) -> bool:
     Its rows are that dot's K, all of which each wave needs: they are exchanged whatever the matrix
     instructions (tried: with 16x16 ones a loop of 982 instructions became 1,138).
     """
-    after = conversion.target.layout
-    second = after is not None and after.params.get("opIdx") == 1
+    target = conversion.target.layout
+    second = target is not None and target.params.get("opIdx") == 1
     waves = _waves(conversion)
     return second and waves is not None and waves[-2] != 1
 
@@ -163,12 +180,15 @@ def _is_within_rows(conversion: Conversion) -> bool:
     The row is the second dot's K. Other matrix instructions leave both layouts what they are
     (tried: 128 rows, eight waves as [4, 2] with 32x32 and with 16x16).
     """
-    before, after = conversion.source.layout, conversion.target.layout
+    source, target = conversion.source.layout, conversion.target.layout
     waves = _waves(conversion)
-    if before is None or after is None or after.parent is None or waves is None:
+    if source is None or target is None or target.parent is None or waves is None:
         return False
-    same = (after.parent.kind, after.parent.params) == (before.kind, before.params)
-    return same and waves[-1] != 1
+    is_one_layout = (target.parent.kind, target.parent.params) == (
+        source.kind,
+        source.params,
+    )
+    return is_one_layout and waves[-1] != 1
 
 
 def _meets_another(flow: Flow, conversion: Conversion) -> bool:
@@ -180,15 +200,15 @@ def _meets_another(flow: Flow, conversion: Conversion) -> bool:
     """
     around = flow.loop[conversion.op.index]
     dots = [op for op in flow.module.ops if op.name in DOTS and flow.loop[op.index] == around]
-    before, after = conversion.source.layout, conversion.target.layout
-    target = after.parent or after if after is not None else None
+    source_layout, target_layout = conversion.source.layout, conversion.target.layout
+    target = target_layout.parent or target_layout if target_layout is not None else None
     makers = dots_behind(flow, flow.operands[conversion.op.index][:1])
     users = [op for op in dots if op.result_types[0].layout == target]
     return any(
-        bool(its)
+        bool(linked_dots)
         and _is_over_columns(layout)
-        and not any(rests_on_dot(flow, flow.operands[dot.index][:1]) for dot in its)
-        for layout, its in ((before, makers), (target, users))
+        and not any(rests_on_dot(flow, flow.operands[dot.index][:1]) for dot in linked_dots)
+        for layout, linked_dots in ((source_layout, makers), (target, users))
     )
 
 
@@ -213,8 +233,8 @@ def _narrow_reads(conversion: Conversion) -> int:
     return sum(map(narrow_accesses, conversion.reads))
 
 
-def _trips(flow: Flow, found: Staging) -> dict[str, Scalar]:
-    ways = repeated(flow, found)
+def _trips(flow: Flow, staged: Staging) -> dict[str, Scalar]:
+    ways = repeated(flow, staged)
     worst = ways[0] if ways else None
     return {
         "values": len(ways),
@@ -227,13 +247,16 @@ def _trips(flow: Flow, found: Staging) -> dict[str, Scalar]:
 
 
 def _epilogue(flow: Flow, moves: Movements) -> dict[str, Scalar]:
-    through = [one for one in before_stores(flow) if moves[one.op.index] == "lds"]
-    through.sort(key=lambda one: (one.wide, tile_bytes(one.op.result_types[0]) or 0), reverse=True)
+    through = [outgoing for outgoing in before_stores(flow) if moves[outgoing.op.index] == "lds"]
+    through.sort(
+        key=lambda outgoing: (outgoing.wide, tile_bytes(outgoing.op.result_types[0]) or 0),
+        reverse=True,
+    )
     worst = through[0] if through else None
     return {
         "lds": len(through),
         "at": of_op(worst.op) if worst else None,
-        "bytes": _bytes([one.op.result_types[0] for one in through]),
+        "bytes": _bytes([outgoing.op.result_types[0] for outgoing in through]),
         "wide": worst.wide if worst else None,
     }
 
@@ -241,10 +264,14 @@ def _epilogue(flow: Flow, moves: Movements) -> dict[str, Scalar]:
 def _plain(flow: Flow) -> dict[str, Scalar]:
     accesses, tiles = plain_accesses(flow)
 
-    def is_hot(one: PlainAccess) -> bool:
-        return flow.in_dot_loop(one.op) if flow.dot_loops else flow.loop[one.op.index] is not None
+    def is_hot(access: PlainAccess) -> bool:
+        return (
+            flow.in_dot_loop(access.op)
+            if flow.dot_loops
+            else flow.loop[access.op.index] is not None
+        )
 
-    hot = [one for one in accesses if is_hot(one)]
+    hot = [access for access in accesses if is_hot(access)]
     first = next(iter((*hot, *accesses)), None)
     return {
         "accesses": len(accesses),
@@ -255,24 +282,24 @@ def _plain(flow: Flow) -> dict[str, Scalar]:
     }
 
 
-def _missed(subject: Subject, found: Staging, widths: Sequence[int]) -> dict[str, Scalar]:
-    loads = found.through_registers
-    reasons = ((op, _why_not_direct(subject, found, op, widths)) for op in loads)
-    known = next((its for its in reasons if its[1] is not None), None)
-    first, reason = known or (loads[0] if loads else None, None)
+def _missed(subject: Subject, staged: Staging, widths: Sequence[int]) -> dict[str, Scalar]:
+    loads = staged.through_registers
+    reasons = ((op, _why_not_direct(subject, staged, op, widths)) for op in loads)
+    explained = next((pair for pair in reasons if pair[1] is not None), None)
+    first, reason = explained or (loads[0] if loads else None, None)
     return {
         "loads": len(loads),
-        "of": len(found.in_loop),
+        "of": len(staged.in_loop),
         "at": of_op(first),
         "reason": reason,
     }
 
 
 def _why_not_direct(
-    subject: Subject, found: Staging, load: TtgirOp, widths: Sequence[int]
+    subject: Subject, staged: Staging, load: TtgirOp, widths: Sequence[int]
 ) -> str | None:
     """What keeps a load from being a copy; None where that cannot be told."""
-    if load in found.unpipelined:
+    if load in staged.unpipelined:
         stages = option(subject, "num_stages")
         return "the loop is not pipelined" + (f" (num_stages={stages})" if stages else "")
     contiguity = load.attributes.get("contiguity")
@@ -283,10 +310,12 @@ def _why_not_direct(
 
 
 def _largest_first(conversions: Sequence[Conversion]) -> list[Conversion]:
-    return sorted(conversions, key=lambda its: tile_bytes(its.source) or 0, reverse=True)
+    return sorted(
+        conversions, key=lambda conversion: tile_bytes(conversion.source) or 0, reverse=True
+    )
 
 
 def _bytes(tiles: Sequence[TtgirType]) -> int | None:
     """Bytes of some tiles; None where one's is unknown."""
-    sizes = [tile_bytes(of) for of in tiles]
+    sizes = [tile_bytes(tile) for tile in tiles]
     return None if None in sizes else sum(size for size in sizes if size is not None)

@@ -131,7 +131,7 @@ _COUNTED = frozenset((*MEMORY_CLASSES, *MATRIX_CLASSES, "wait"))
 
 def tally(instructions: Iterable[Instruction], machine: Machine | None) -> Tally:
     """Counts a region in one pass; `machine` is needed only to decode bare-number waits."""
-    seen: list[str] = []
+    classes: list[str] = []
     accesses: dict[str, list[int | None]] = {}
     waits: list[tuple[Instruction, Mapping[str, int]]] = []
     matrix: list[Instruction] = []
@@ -139,7 +139,7 @@ def tally(instructions: Iterable[Instruction], machine: Machine | None) -> Tally
     for inst in instructions:
         indices.append(inst.index)
         cls = inst.cls
-        seen.append(cls)
+        classes.append(cls)
         if cls not in _COUNTED:
             continue
         if cls in MEMORY_CLASSES:
@@ -148,7 +148,7 @@ def tally(instructions: Iterable[Instruction], machine: Machine | None) -> Tally
             waits.append((inst, wait_counts(inst, machine)))
         else:
             matrix.append(inst)
-    return Tally(len(indices), indices, Counter(seen), accesses, waits, matrix)
+    return Tally(len(indices), indices, Counter(classes), accesses, waits, matrix)
 
 
 def wait_counts(inst: Instruction, machine: Machine | None) -> dict[str, int]:

@@ -43,15 +43,15 @@ def factor(region: Sequence[Instruction], ttgir: TtgirModule | None) -> int | No
     )
     if not done:
         return None
-    needed: Counter[Place] = Counter()
+    expected: Counter[Place] = Counter()
     for op in _in_loops(queries.dots(ttgir), ttgir):
         each = queries.mfma_per_dot(op, ttgir)
         if each is None or op.loc is None:
             return None
-        needed[place(op.loc)] += each
+        expected[place(op.loc)] += each
     factors = set()
     for where, count in done.items():
-        each = needed.get(where)
+        each = expected.get(where)
         if not each or count % each:
             return None
         factors.add(count // each)

@@ -44,16 +44,16 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
         yield Metric(OVERHEAD, None, "mapping", "derived", "the target's rate is unknown")
         return
     kinds: Counter[str] = Counter()
-    here: Counter[int] = Counter()
+    cycles_by_loc: Counter[int] = Counter()
     locs: dict[int, SourceLoc | None] = {}  # the same place is the same object, many times over
     for index in region.indices:
         inst = code[index]
         if inst.cls in VALU_CLASSES and (kind := kind_of(inst)) is not None:
             kinds[kind] += slot
-            here[id(inst.loc)] += slot
+            cycles_by_loc[id(inst.loc)] += slot
             locs[id(inst.loc)] = inst.loc
     places: Counter[str] = Counter()
-    for key, cycles in here.items():
+    for key, cycles in cycles_by_loc.items():
         if (name := named(locs[key])) is not None:
             places[name] += cycles
     at, most = max(places.items(), key=lambda place: place[1], default=(None, None))

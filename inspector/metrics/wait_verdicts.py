@@ -50,20 +50,20 @@ def _synchronisation(subject: Subject) -> Synchronisation:
     }
     measured = slacks(steps, function.blocks, cycles, verdicts.waits)
     lines = [inst.line for inst in function.instructions]
-    found: dict[int, list[WaitOp]] = {}
-    for one, slack in zip(verdicts.waits, measured, strict=True):
-        inst = function.instructions[one.index]
-        waits_for = tuple(lines[index] for index in one.waits_for)
-        found.setdefault(one.index, []).append(
+    waits_at: dict[int, list[WaitOp]] = {}
+    for wait, slack in zip(verdicts.waits, measured, strict=True):
+        inst = function.instructions[wait.index]
+        waits_for = tuple(lines[index] for index in wait.waits_for)
+        waits_at.setdefault(wait.index, []).append(
             WaitOp(
-                *(inst.line, one.counter, one.n, loops.get(one.index), inst.loc),
-                *(one.verdict, one.could_be, waits_for),
+                *(inst.line, wait.counter, wait.n, loops.get(wait.index), inst.loc),
+                *(wait.verdict, wait.could_be, waits_for),
                 *((slack.instructions, slack.cycles) if slack is not None else (None, None)),
             )
         )
-    _add_missing(found, function, verdicts, loops)
+    _add_missing(waits_at, function, verdicts, loops)
     return Synchronisation(
-        found, True, needless(function, verdicts.ends, alone=_is_one_wave(subject))
+        waits_at, True, needless(function, verdicts.ends, alone=_is_one_wave(subject))
     )
 
 
@@ -75,15 +75,15 @@ def _is_one_wave(subject: Subject) -> bool:
 
 def _loops(function: Function) -> dict[int, str]:
     """Instruction's index -> the innermost loop that it is in; nothing for those in none."""
-    found: dict[int, str] = {}
+    loop_ids: dict[int, str] = {}
     for number, loop in innermost_loops(function).items():
         block = function.blocks[number]
-        found.update(dict.fromkeys(range(block.start, block.stop), loop.id))
-    return found
+        loop_ids.update(dict.fromkeys(range(block.start, block.stop), loop.id))
+    return loop_ids
 
 
 def _add_missing(
-    found: dict[int, list[WaitOp]],
+    waits_at: dict[int, list[WaitOp]],
     function: Function,
     verdicts: Verdicts,
     loops: Mapping[int, str],
@@ -95,7 +95,7 @@ def _add_missing(
             *(inst.line, gap.counter, gap.n, loops.get(gap.index), inst.loc),
             *("missing", None, (instructions[gap.producer].line,)),
         )
-        found.setdefault(gap.index, []).append(entry)
+        waits_at.setdefault(gap.index, []).append(entry)
 
 
 def _undecided(

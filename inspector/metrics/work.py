@@ -60,14 +60,14 @@ def loop_metrics(
         subject: the kernel.
         own: per loop its instructions, nested loops excluded.
     """
-    found = {}
+    by_loop = {}
     for loop, region in own.items():
         macs, loaded, iterations, note = _of_loop(subject, region)
-        found[loop] = _named(macs, loaded, note)
-        found[loop][ITERATIONS] = Metric(
+        by_loop[loop] = _named(macs, loaded, note)
+        by_loop[loop][ITERATIONS] = Metric(
             ITERATIONS, iterations, "iterations", "derived", "" if iterations else note
         )
-    return found
+    return by_loop
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
@@ -76,11 +76,11 @@ def compute(subject: Subject) -> Iterator[Metric]:
 
 
 def _named(macs: int | None, loaded: int | None, note: str = "") -> dict[str, Metric]:
-    found = (
+    metrics = (
         Metric(MACS, macs, "multiply-accumulates", "derived", note if macs is None else ""),
         Metric(LOADED, loaded, "elements", "derived", note if loaded is None else ""),
     )
-    return {metric.name: metric for metric in found}
+    return {metric.name: metric for metric in metrics}
 
 
 _Work = tuple[int | None, int | None, str]
@@ -109,12 +109,12 @@ def _of_kernel(subject: Subject) -> _Work:
     tiles = [tile for tile in map(tile_of, loads) if tile is not None]
     loaded = [_times(prod(tile.of.shape), _runs(tile.op, module, constants)) for tile in tiles]
     note = "how often its loops run is not known"
-    needed = _total(macs)
-    if needed and subject.ttir is not None and not queries.named(module, queries.LOOPS):
+    total_macs = _total(macs)
+    if total_macs and subject.ttir is not None and not queries.named(module, queries.LOOPS):
         # One dot may be lowered to several of its size (bf16x3): the source needs but one.
-        asked = _macs(queries.dots(subject.ttir))
-        needed = min(needed, asked) if asked else None
-    return needed, _total(loaded), note
+        source_macs = _macs(queries.dots(subject.ttir))
+        total_macs = min(total_macs, source_macs) if source_macs else None
+    return total_macs, _total(loaded), note
 
 
 def _times(count: int | None, runs: int | None) -> int | None:
@@ -122,8 +122,8 @@ def _times(count: int | None, runs: int | None) -> int | None:
 
 
 def _total(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    known_counts = [count for count in counts if count is not None]
+    return sum(known_counts) if len(known_counts) == len(counts) else None
 
 
 def _constants(module: TtgirModule) -> dict[str, int]:
@@ -181,18 +181,20 @@ def _loop_macs(subject: Subject, module: TtgirModule, region: Sequence[Instructi
     for op in queries.dots(module):
         lowered.setdefault(place(op.loc) if op.loc is not None else None, []).append(op)
     source = queries.dots(subject.ttir) if subject.ttir is not None else None
-    needed = Fraction(0)
+    total_macs = Fraction(0)
     for where, count in done.items():
-        asked = _asked(where, source) if source is not None and where is not None else None
-        macs = _macs_of(count, lowered.get(where, []), asked, module)
-        if where is None or macs is None or (source is not None and asked is None):
+        source_macs = (
+            _source_macs(where, source) if source is not None and where is not None else None
+        )
+        macs = _macs_of(count, lowered.get(where, []), source_macs, module)
+        if where is None or macs is None or (source is not None and source_macs is None):
             return None
-        needed += macs
-    return int(needed) if needed.denominator == 1 else None
+        total_macs += macs
+    return int(total_macs) if total_macs.denominator == 1 else None
 
 
 def _macs_of(
-    count: int, dots: Sequence[TtgirOp], asked: int | None, module: TtgirModule
+    count: int, dots: Sequence[TtgirOp], source_macs: int | None, module: TtgirModule
 ) -> Fraction | None:
     """What the dots that became some matrix instructions of one position need.
 
@@ -201,7 +203,7 @@ def _macs_of(
     Args:
         count: the matrix instructions.
         dots: those of the position, in TTGIR.
-        asked: multiply-accumulates of those in TTIR; None where it has none there.
+        source_macs: multiply-accumulates of those in TTIR; None where it has none there.
         module: the TTGIR.
     """
     from ..ttgir import queries
@@ -216,11 +218,11 @@ def _macs_of(
     # One dot may be lowered to several of its size (bf16x3): the source needs but one.
     groups = Counter(queries.loop_above(op, module) for op in dots)
     least = macs * min(groups.values())
-    share = Fraction(min(asked, least), least) if asked is not None else Fraction(1)
+    share = Fraction(min(source_macs, least), least) if source_macs is not None else Fraction(1)
     return count // each * macs * share
 
 
-def _asked(where: Place, dots: Iterable[TtgirOp]) -> int | None:
+def _source_macs(where: Place, dots: Iterable[TtgirOp]) -> int | None:
     """Multiply-accumulates of the source's dots at a position; None where they cannot be told.
 
     Where a dot is lowered to several, those may take the position of an operand: then it is the
@@ -279,9 +281,9 @@ def _loop_loaded(
         for op in queries.loads(module)
         if (loop := queries.loop_above(op, module)) is not None
     ]
-    found = [(tile, loop) for op, loop in inside if (tile := tile_of(op)) is not None]
+    loaded_tiles = [(tile, loop) for op, loop in inside if (tile := tile_of(op)) is not None]
     whole = {loop for op, loop in inside if _is_opaque(op)}  # loads of unknown extent
-    if not found and not whole:
+    if not loaded_tiles and not whole:
         return 0, None
     done: Counter[Place] = Counter()
     for inst in region:
@@ -290,12 +292,16 @@ def _loop_loaded(
             if bits is None:
                 return None, None
             done[place(inst.loc)] += bits
-    loops = {loop for tile, loop in found if tile.op.loc is not None and place(tile.op.loc) in done}
+    loops = {
+        loop
+        for tile, loop in loaded_tiles
+        if tile.op.loc is not None and place(tile.op.loc) in done
+    }
     if len(loops) != 1 or loops & whole:
         return None, None
     each: Counter[Place] = Counter()
     elements = 0
-    for tile, loop in found:
+    for tile, loop in loaded_tiles:
         if loop not in loops:
             continue
         linear, size = type_to_linear(tile.of), element_bits(tile.element)
