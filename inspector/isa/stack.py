@@ -69,6 +69,8 @@ def _resources(instructions: Iterable[Instruction]) -> frozenset[int]:
             copies.setdefault(source, set()).add(to)
         else:
             broken.update(register & -_WIDTH for register in named)
+            if _INITIAL in broken:
+                return frozenset()  # so it is in most kernels, after a few instructions
     while True:
         reached = _reached(copies, broken)
         mixed = {

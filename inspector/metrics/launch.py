@@ -99,9 +99,8 @@ def lds_bytes(subject: Subject) -> Metric:
     return Metric("lds_bytes", stated, "bytes", "compiler")
 
 
-def lds_origin(subject: Subject) -> LdsOrigin | None:
-    """Who states the LDS of a workgroup; None where it is unknown."""
-    metric = lds_bytes(subject)
+def lds_origin(subject: Subject, metric: Metric) -> LdsOrigin | None:
+    """Who states the LDS of a workgroup, as `lds_bytes` gives it; None where it is unknown."""
     if metric.value is None:
         return None
     if subject.facts.lds_bytes is not None:
@@ -109,9 +108,8 @@ def lds_origin(subject: Subject) -> LdsOrigin | None:
     return "code" if metric.origin == "derived" else "file"
 
 
-def waves_origin(subject: Subject) -> LaunchOrigin | None:
-    """Who states the size of a workgroup; None where it is unknown."""
-    metric = workgroup_size(subject)
+def waves_origin(subject: Subject, metric: Metric) -> LaunchOrigin | None:
+    """Who states a workgroup's size, as `workgroup_size` gives it; None where it is unknown."""
     if metric.value is None:
         return None
     if subject.facts.workgroup_size is not None:

@@ -137,8 +137,10 @@ def demand(subject: Subject) -> Demand:
         vgprs_requested=requested,
         compiler_lds=resources.lds_bytes,
         option_given=bool(facts.options.get("waves_per_eu")),
-        lds_from=launch.lds_origin(subject),
-        waves_from=launch.waves_origin(subject) if waves is not None else None,
+        lds_from=launch.lds_origin(subject, stated["lds_bytes"]),
+        waves_from=(
+            launch.waves_origin(subject, stated["workgroup_size"]) if waves is not None else None
+        ),
     )
 
 
