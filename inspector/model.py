@@ -229,6 +229,53 @@ class Unread(Struct, frozen=True):
     lines: tuple[int, ...] = ()
 
 
+class WaveStart(Struct, frozen=True):
+    """The registers in which the hardware starts a wave of a kernel.
+
+    Source: LLVM's AMDGPUUsage, "Initial Kernel Execution State" and "Kernel Descriptor". A register
+    number is None where the kernel does not ask for what it would hold.
+
+    Args:
+        user_sgprs: SGPRs filled by the command processor, preloaded arguments included; up to gfx11
+            the workgroup's numbers follow them.
+        private_segment_buffer: first of the 4 that hold the buffer resource of the scratch memory.
+        dispatch_ptr, queue_ptr, kernarg_ptr, dispatch_id, flat_scratch_init: first of 2 SGPRs.
+        private_segment_size: the SGPR of the scratch bytes per lane.
+        preload_sgpr: first SGPR of the preloaded arguments.
+        preload_dwords, preload_offset: how many words of the arguments, from which word on.
+        workgroup_ids: which of the workgroup's x, y and z are passed.
+        workgroup_info: whether the info word follows them.
+        wave_offset: whether the wave's offset in the scratch memory follows (gfx9 without
+            architected flat scratch, gfx10).
+        work_item_dims: work-item numbers in VGPRs: 0 for x, 1 for x and y, 2 for all three.
+        round_f32, round_f16_f64: rounding: 0 nearest even, 1 up, 2 down, 3 to zero.
+        denorm_f32, denorm_f16_f64: denormals: bit 0 allows them as inputs, bit 1 as results.
+        dx10_clamp, ieee_mode: mode bits; None where the target has none.
+    """
+
+    user_sgprs: int
+    private_segment_buffer: int | None = None
+    dispatch_ptr: int | None = None
+    queue_ptr: int | None = None
+    kernarg_ptr: int | None = None
+    dispatch_id: int | None = None
+    flat_scratch_init: int | None = None
+    private_segment_size: int | None = None
+    preload_sgpr: int | None = None
+    preload_dwords: int = 0
+    preload_offset: int = 0
+    workgroup_ids: tuple[bool, bool, bool] = (True, False, False)
+    workgroup_info: bool = False
+    wave_offset: bool = False
+    work_item_dims: int = 0
+    round_f32: int = 0
+    round_f16_f64: int = 0
+    denorm_f32: int = 0
+    denorm_f16_f64: int = 3
+    dx10_clamp: bool | None = None
+    ieee_mode: bool | None = None
+
+
 class Resources(Struct, frozen=True):
     """What a file states of one kernel, unaltered, each field named for where it stands.
 
@@ -260,6 +307,7 @@ class Resources(Struct, frozen=True):
     wgp_mode: bool | None = None
     uses_dynamic_stack: bool | None = None
     private_segment_buffer: bool | None = None  # s[0:3] hold the buffer resource of the scratch
+    wave_start: WaveStart | None = None  # .amdhsa_* directives or the kernel descriptor
     disagreements: tuple[str, ...] = ()
 
 

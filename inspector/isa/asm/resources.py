@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from ...model import Resources
 from ..arguments import adds_lds
+from ..wavestart import from_directives
 from .expr import parse_int
 from .symbols import SymbolTable
 
@@ -240,6 +241,10 @@ def read_resources(name: str, statements: Statements, symbols: SymbolTable) -> R
     if isinstance(size, list) and len(size) == 3 and all(type(n) is int and n > 0 for n in size):
         values["reqd_workgroup_size"] = tuple(size)
     values["dynamic_lds"] = adds_lds(statements.metadata.get(".args"))
+    directives = {key: _number(raw, symbols) for key, raw in statements.amdhsa.items()}
+    values["wave_start"] = from_directives(
+        {key: number for key, number in directives.items() if number is not None}
+    )
     return Resources(**values, disagreements=tuple(disagreements))
 
 

@@ -115,6 +115,7 @@ def join(
         wgp_mode=_first(d.wgp_mode if d else None, n.wgp_mode),
         private_segment_buffer=d.private_segment_buffer if d else None,
         uses_dynamic_stack=_first(d.uses_dynamic_stack if d else None, n.uses_dynamic_stack),
+        wave_start=d.wave_start if d else None,
         disagreements=tuple(disagreements),
     )
 

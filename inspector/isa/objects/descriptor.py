@@ -9,12 +9,14 @@ import struct
 
 from msgspec import Struct
 
+from ...model import WaveStart
+from ..wavestart import from_descriptor
 from .eflags import Encoding
 
 DESCRIPTOR_SIZE = 64
 
-# lds, private, kernarg, -, entry, -, rsrc3, rsrc1, - (rsrc2), properties, preload, -
-_LAYOUT = struct.Struct("<III4xq20xII4xHH4x")
+# lds, private, kernarg, -, entry, -, rsrc3, rsrc1, rsrc2, properties, preload, -
+_LAYOUT = struct.Struct("<III4xq20xIIIHH4x")
 
 
 class KernelDescriptor(Struct, frozen=True):
@@ -36,6 +38,7 @@ class KernelDescriptor(Struct, frozen=True):
         private_segment_buffer: s[0:3] hold the buffer resource of the scratch memory at the start.
         kernarg_preload_dwords: arguments that arrive in SGPRs, in 32-bit words.
         kernarg_preload_offset: where in the argument block those begin, in 32-bit words.
+        wave_start: the registers in which a wave starts.
     """
 
     lds_bytes: int
@@ -52,6 +55,7 @@ class KernelDescriptor(Struct, frozen=True):
     private_segment_buffer: bool
     kernarg_preload_dwords: int | None
     kernarg_preload_offset: int | None
+    wave_start: WaveStart
 
 
 def decode_descriptor(
@@ -65,7 +69,7 @@ def decode_descriptor(
             of unknown meaning stay None.
         version: code object version; None where it is not known.
     """
-    lds, scratch, kernarg, entry, rsrc3, rsrc1, properties, preload = _LAYOUT.unpack(raw)
+    lds, scratch, kernarg, entry, rsrc3, rsrc1, rsrc2, properties, preload = _LAYOUT.unpack(raw)
     wave = _wave_size(properties, encoding)
     has_accum = encoding is not None and encoding.accum_offset
     has_wgp = encoding is not None and encoding.wgp_mode
@@ -85,6 +89,7 @@ def decode_descriptor(
         private_segment_buffer=bool(_bits(properties, 0, 1)),
         kernarg_preload_dwords=_bits(preload, 0, 7) if has_preload else None,
         kernarg_preload_offset=_bits(preload, 7, 9) if has_preload else None,
+        wave_start=from_descriptor(rsrc1, rsrc2, properties, preload if has_preload else 0),
     )
 
 

@@ -1,0 +1,336 @@
+"""How vector instructions read and write: typed sources and destinations with all modifiers.
+
+A kind names what a compute function gets and returns. Floats of 16 bits are computed in float32
+(`f16`, `bf16`) and rounded once when they are written; a kind of 64 bits takes two registers.
+
+| kind | array that a compute function sees |
+|---|---|
+| u8, i8 | (sources by byte select only) |
+| u16, i16 | uint16, int16 |
+| f16, bf16 | float32 |
+| u32, i32, f32 | uint32, int32, float32 |
+| u64, i64, f64 | uint64, int64, float64 |
+
+All have a shape that broadcasts to [wave, lane].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from . import crosslane, numbers
+from .operands import Decoded, Operand, constant_bits
+from .registry import Builder, Context, Step, Target
+from .waves import ALL, F32, I32, U32, Array, Waves
+
+Read = Callable[[Waves], Array]
+Write = Callable[[Waves, Array], None]
+Compute = Callable[..., Array]
+
+DTYPES: Final[dict[str, Any]] = {
+    "u8": np.uint8, "i8": np.int8, "u16": np.uint16, "i16": np.int16,
+    "u32": U32, "i32": I32, "f32": F32,
+    "u64": np.uint64, "i64": np.int64, "f64": np.float64,
+}  # fmt: skip
+FLOATS: Final = frozenset({"f16", "bf16", "f32", "f64"})
+WIDE: Final = frozenset({"u64", "i64", "f64"})
+HALVES: Final = frozenset({"u16", "i16", "f16", "bf16"})
+
+
+class NotCoveredError(Exception):
+    """An instruction or a modifier that the emulator does not carry out."""
+
+
+class Assignment:
+    """A step in two parts, so that VOPD can read both halves before it writes either."""
+
+    __slots__ = ("store", "value")
+
+    def __init__(self, value: Read, store: Write) -> None:
+        self.value = value
+        self.store = store
+
+    def __call__(self, waves: Waves) -> None:
+        self.store(waves, self.value(waves))
+
+
+# ---------------------------------------------------------------------- sources
+
+
+def raw(operand: Operand, row: int = 0) -> Read:
+    """32 bits of an operand's register `row`, uint32 [wave, lane] or [wave, 1]."""
+    if operand.kind == "vgpr":
+        register = operand.first + row
+        return lambda waves: waves.u32[register]
+    if operand.kind == "sgpr":
+        if operand.is_null:
+            return lambda waves: U32(0)
+        register = operand.first + row
+        return lambda waves: waves.scalar[register, :, None]
+    if operand.kind == "constant":
+        bits = U32(constant_bits(operand, "u64" if row else "u32") >> (32 * row) & ALL)
+        return lambda waves: bits
+    if operand.name == "src_scc":
+        return lambda waves: waves.scc[:, None].astype(U32)
+    if operand.name == "src_vccz":
+        return lambda waves: waves.vccz[:, None].astype(U32)
+    if operand.name == "src_execz":
+        return lambda waves: waves.execz[:, None].astype(U32)
+    raise NotCoveredError(f"source {operand.text}")
+
+
+def source(
+    operand: Operand,
+    kind: str,
+    *,
+    half: int = 0,
+    negate: bool = False,
+    absolute: bool = False,
+    before: Callable[[Waves, Array], Array] | None = None,
+) -> Read:
+    """A typed source.
+
+    Args:
+        operand: register, constant or special source; its own `neg` and `abs` are applied too.
+        kind: see the module.
+        half: which half of the register, for 16-bit kinds.
+        negate: a sign that stands elsewhere (neg_lo).
+        absolute: the same for the absolute value.
+        before: what happens to the 32 bits first (DPP, SDWA).
+    """
+    if operand.half is not None:
+        half = operand.half
+    read = _typed(operand, kind, half, before)
+    if operand.absolute or absolute:
+        read = _then(read, np.abs)
+    if operand.negate != negate:
+        read = _then(read, np.negative)
+    return read
+
+
+def _then(read: Read, change: Callable[[Array], Array]) -> Read:
+    return lambda waves: change(read(waves))
+
+
+def _typed(
+    operand: Operand, kind: str, half: int, before: Callable[[Waves, Array], Array] | None
+) -> Read:
+    if operand.kind == "constant" and before is None:
+        return _constant(operand, kind, half)
+    if kind in WIDE:
+        dtype = DTYPES[kind]
+        low, high = raw(operand), raw(operand, 1)
+        if operand.is_null:
+            zero = dtype(0)
+            return lambda waves: zero
+        return lambda waves: (
+            low(waves).astype(np.uint64) | (high(waves).astype(np.uint64) << np.uint64(32))
+        ).view(dtype)
+    register = operand.first
+    if before is None and operand.kind == "vgpr":
+        if kind == "f32":
+            return lambda waves: waves.f32[register]
+        if kind == "i32":
+            return lambda waves: waves.i32[register]
+        if kind == "u32":
+            return lambda waves: waves.u32[register]
+    bits = raw(operand)
+    if before is not None:
+        plain, change = bits, before
+        bits = lambda waves: change(waves, plain(waves))  # noqa: E731
+    return _reinterpreted(bits, kind, half)
+
+
+def _reinterpreted(bits: Read, kind: str, half: int) -> Read:
+    if kind in HALVES:
+        shift = U32(16 * half)
+        if kind == "f16":
+            return lambda waves: numbers.from_f16((bits(waves) >> shift).astype(np.uint16))
+        if kind == "bf16":
+            if half:
+                return lambda waves: (bits(waves) & U32(0xFFFF0000)).view(F32)
+            return lambda waves: (bits(waves) << U32(16)).view(F32)
+        dtype = DTYPES[kind]
+        return lambda waves: (bits(waves) >> shift).astype(np.uint16).view(dtype)
+    dtype = DTYPES[kind]
+    return lambda waves: bits(waves).view(dtype)
+
+
+def _constant(operand: Operand, kind: str, half: int) -> Read:
+    value: Any
+    if kind == "f16":
+        value = numbers.from_f16(np.uint16(constant_bits(operand, kind)))
+    elif kind == "bf16":
+        value = np.uint32(constant_bits(operand, kind) << 16).view(F32)
+    else:
+        dtype = DTYPES[kind]
+        bits = constant_bits(operand, kind)
+        value = np.dtype(dtype).type(0)
+        value = np.array([bits], np.uint64).astype(f"u{np.dtype(dtype).itemsize}").view(dtype)[0]
+    return lambda waves: value
+
+
+# ---------------------------------------------------------------------- destinations
+
+
+def destination(
+    operand: Operand,
+    kind: str,
+    target: Target,
+    *,
+    half: int = 0,
+    keep_half: bool = False,
+    lanes: Array | None = None,
+) -> Write:
+    """A typed destination that writes the active lanes.
+
+    Args:
+        operand: a vector register.
+        kind: see the module.
+        target: decides whether a 16-bit result clears the register's other half.
+        half: which half a 16-bit result goes to.
+        keep_half: the other half stays whatever the target does.
+        lanes: uint32 [lane], all ones where the instruction writes at all (DPP's masks).
+    """
+    if operand.kind != "vgpr":
+        raise NotCoveredError(f"destination {operand.text}")
+    row = operand.first
+    if operand.half is not None:
+        half, keep_half = operand.half, True
+    if kind in WIDE:
+        return lambda waves, value: waves.write_pair(row, value)
+    if kind in HALVES:
+        # Up to gfx9 a 16-bit operation clears bits 16 to 31, from gfx10 on it keeps them
+        # (LLVM, GCNSubtarget::zeroesHigh16BitsOfDest).
+        keep = keep_half or half or target.generation >= 10
+        return _half_destination(row, kind, half, keep=bool(keep), lanes=lanes)
+    if lanes is not None:
+        return lambda waves, value: waves.write_where(
+            row, np.broadcast_to(value, (waves.count, waves.lanes)), waves.bits & lanes
+        )
+    return lambda waves, value: waves.write(row, value)
+
+
+def half_bits(value: Array, kind: str) -> Array:
+    """A 16-bit result as uint32 in bits 0 to 15."""
+    if kind == "f16":
+        return numbers.to_f16(value).astype(U32)
+    if kind == "bf16":
+        return numbers.to_bf16(value).astype(U32)
+    return value.view(np.uint16).astype(U32)
+
+
+def _half_destination(row: int, kind: str, half: int, *, keep: bool, lanes: Array | None) -> Write:
+    shift, mask = U32(16 * half), U32(0xFFFF << (16 * half))
+
+    def write(waves: Waves, value: Array) -> None:
+        bits = half_bits(value, kind) << shift
+        if keep:
+            bits = bits | (waves.u32[row] & ~mask)
+        if lanes is None:
+            waves.write(row, bits)
+        else:
+            waves.write_where(row, bits, waves.bits & lanes)
+
+    return write
+
+
+# ---------------------------------------------------------------------- whole instructions
+
+
+def elementwise(
+    result: str, kinds: str, compute: Compute, *, reads_result: bool = False
+) -> Builder:
+    """A builder for an operation that works on each lane by itself.
+
+    Args:
+        result: kind of the destination.
+        kinds: kinds of the sources, separated by blanks.
+        compute: from the sources' arrays to the result's.
+        reads_result: the destination is the last source as well (v_fmac).
+    """
+    names = kinds.split()
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        operands = decoded.operands[1:]
+        if reads_result:
+            operands = (*operands, decoded.operands[0])
+        if len(operands) != len(names):
+            raise NotCoveredError(f"{decoded.text}: {len(operands)} sources")
+        return assemble(decoded, context, result, names, operands, compute)
+
+    return build
+
+
+def assemble(
+    decoded: Decoded,
+    context: Context,
+    result: str,
+    kinds: Sequence[str],
+    operands: Sequence[Operand],
+    compute: Compute,
+) -> Step:
+    """Puts an elementwise instruction together: its modifiers, sources, result."""
+    halves = decoded.numbers("op_sel", ())
+    reads = []
+    for at, (operand, kind) in enumerate(zip(operands, kinds, strict=True)):
+        half = halves[at] if at < len(halves) else 0
+        before = crosslane.first_operand(decoded, context.target) if at == 0 else None
+        if decoded.encoding == "sdwa" and at < 2:
+            before = crosslane.byte_select(decoded, operand, f"src{at}_sel")
+        reads.append(source(operand, kind, half=half, before=before))
+    half = halves[len(operands)] if len(halves) > len(operands) else 0
+    lanes = crosslane.written_lanes(decoded, context.target)
+    if decoded.encoding == "sdwa":
+        write = crosslane.byte_destination(decoded, result)
+    elif lanes is not None and result in WIDE:
+        raise NotCoveredError(f"{decoded.text}: DPP on 64 bits")
+    else:
+        write = destination(decoded.operands[0], result, context.target, half=half, lanes=lanes)
+        if lanes is None and (dynamic := crosslane.written_now(decoded, context.target)):
+            write = crosslane.masked(write, decoded.operands[0], dynamic)
+    scale = output_scale(decoded)
+    clamp = decoded.flag("clamp")
+    if scale is None and not clamp:
+        return _assignment(reads, compute, write)
+
+    def finished(*arrays: Array) -> Array:
+        value = compute(*arrays)
+        if scale is not None:
+            value = value * value.dtype.type(scale)
+        return clamped(value, context.target) if clamp else value
+
+    return _assignment(reads, finished, write)
+
+
+def _assignment(reads: Sequence[Read], compute: Compute, write: Write) -> Step:
+    if len(reads) == 1:
+        (first,) = reads
+        return Assignment(lambda waves: compute(first(waves)), write)
+    if len(reads) == 2:
+        first, second = reads
+        return Assignment(lambda waves: compute(first(waves), second(waves)), write)
+    if len(reads) == 3:
+        first, second, third = reads
+        return Assignment(lambda waves: compute(first(waves), second(waves), third(waves)), write)
+    return Assignment(lambda waves: compute(*(read(waves) for read in reads)), write)
+
+
+def output_scale(decoded: Decoded) -> float | None:
+    """The output modifier: `mul:2`, `mul:4`, `div:2`."""
+    if "mul" in decoded.modifiers:
+        return float(decoded.number("mul"))
+    if "div" in decoded.modifiers:
+        return 1.0 / decoded.number("div")
+    return None
+
+
+def clamped(value: Array, target: Target) -> Array:
+    """A float held between 0 and 1; NaN becomes 0 where DX10_CLAMP is set."""
+    if value.dtype.kind != "f":
+        raise NotCoveredError("clamp of an integer result")
+    held = np.minimum(np.maximum(value, value.dtype.type(0)), value.dtype.type(1))
+    return np.where(np.isnan(value), value.dtype.type(0), held) if target.dx10_clamp else held

@@ -1,0 +1,184 @@
+"""DPP and SDWA: what happens to a source's 32 bits before an instruction uses them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from .operands import Decoded, Operand
+from .registry import Target
+from .waves import U32, Array, Waves
+
+Change = Callable[[Waves, Array], Array]
+
+_CONTROLS: Final = re.compile(
+    r"quad_perm|row_shl|row_shr|row_ror|row_bcast|row_newbcast|row_mirror|row_half_mirror"
+    r"|row_share|row_xmask|wave_shl|wave_rol|wave_shr|wave_ror|dpp8"
+)
+
+
+class _Pattern:
+    """Where each lane reads: `origin` [lane]; `valid` bool [lane], whether such a lane exists."""
+
+    def __init__(self, origin: Array, valid: Array) -> None:
+        self.origin = np.where(valid, origin, 0)
+        self.valid = valid
+
+
+def _control(decoded: Decoded) -> str | None:
+    for name in decoded.modifiers:
+        if _CONTROLS.fullmatch(name):
+            return name
+    return None
+
+
+def _pattern(decoded: Decoded, lanes: int) -> _Pattern | None:
+    """The lanes that a DPP control reads (CDNA3 ISA, 4.4 "Data Parallel Primitives")."""
+    control = _control(decoded)
+    if control is None:
+        return None
+    lane = np.arange(lanes)
+    row, place = lane & ~15, lane & 15
+    every = np.ones(lanes, bool)
+    text = decoded.modifiers[control]
+    if control in ("quad_perm", "dpp8"):
+        chosen = np.array(decoded.numbers(control, ()))
+        return _Pattern((lane & -len(chosen)) + chosen[lane % len(chosen)], every)
+    amount = int(text, 0) if text else 0
+    if control == "row_shl":
+        return _Pattern(lane + amount, place + amount < 16)
+    if control == "row_shr":
+        return _Pattern(lane - amount, place >= amount)
+    if control == "row_ror":
+        return _Pattern(row + ((place - amount) & 15), every)
+    if control == "row_mirror":
+        return _Pattern(row + 15 - place, every)
+    if control == "row_half_mirror":
+        return _Pattern((lane & ~7) + 7 - (lane & 7), every)
+    if control in ("row_share", "row_newbcast"):
+        return _Pattern(row + amount, every)
+    if control == "row_xmask":
+        return _Pattern(row + (place ^ amount), every)
+    if control == "row_bcast":
+        if amount == 15:
+            return _Pattern(row - 1, row > 0)
+        return _Pattern(np.full(lanes, 31), lane > 31)
+    if control == "wave_shl":
+        return _Pattern(lane + 1, lane + 1 < lanes)
+    if control == "wave_shr":
+        return _Pattern(lane - 1, lane > 0)
+    if control == "wave_rol":
+        return _Pattern((lane + 1) % lanes, every)
+    return _Pattern((lane - 1) % lanes, every)
+
+
+def _zero_fill(decoded: Decoded) -> bool:
+    """Whether an invalid source reads 0. LLVM prints it as `bound_ctrl:1` (or `:0`, before 13)."""
+    return "bound_ctrl" in decoded.modifiers
+
+
+def first_operand(decoded: Decoded, target: Target) -> Change | None:
+    """DPP's rearrangement of the first source; None where the instruction has none."""
+    pattern = _pattern(decoded, target.lanes)
+    if pattern is None:
+        return None
+    origin, valid = pattern.origin, pattern.valid
+    everywhere = bool(valid.all())
+    fetch_inactive = decoded.modifiers.get("fi") == "1"
+
+    def change(waves: Waves, bits: Array) -> Array:
+        moved = np.broadcast_to(bits, (waves.count, waves.lanes))[:, origin]
+        if not waves.full and not fetch_inactive:
+            usable = waves.active[:, origin] & valid
+            return np.where(usable, moved, U32(0))
+        return moved if everywhere else np.where(valid, moved, U32(0))
+
+    return change
+
+
+def written_lanes(decoded: Decoded, target: Target) -> Array | None:
+    """Lanes that DPP lets the result into whatever EXEC is, uint32 [lane]; None for all."""
+    pattern = _pattern(decoded, target.lanes)
+    if pattern is None:
+        return None
+    lane = np.arange(target.lanes)
+    rows = decoded.number("row_mask", 15) >> (lane // 16)
+    banks = decoded.number("bank_mask", 15) >> ((lane % 16) // 4)
+    written = ((rows & banks) & 1).astype(bool)
+    if not _zero_fill(decoded):
+        written &= pattern.valid
+    return None if written.all() else np.negative(written.astype(U32))
+
+
+def written_now(decoded: Decoded, target: Target) -> Callable[[Waves], Array] | None:
+    """Without zero fill, a lane whose source is idle keeps its value: bits [wave, lane]."""
+    pattern = _pattern(decoded, target.lanes)
+    if pattern is None or _zero_fill(decoded) or decoded.modifiers.get("fi") == "1":
+        return None
+    origin = pattern.origin
+    return lambda waves: waves.bits & waves.bits[:, origin]
+
+
+def masked(
+    write: Callable[[Waves, Array], None], operand: Operand, lanes: Callable[[Waves], Array]
+) -> Callable[[Waves, Array], None]:
+    """The same destination, for some lanes alone."""
+    row = operand.first
+
+    def store(waves: Waves, value: Array) -> None:
+        if waves.full:
+            write(waves, value)
+        else:
+            whole = np.broadcast_to(value, (waves.count, waves.lanes))
+            waves.write_where(row, whole, lanes(waves))
+
+    return store
+
+
+_SELECT: Final = {
+    "BYTE_0": (0, 8), "BYTE_1": (8, 8), "BYTE_2": (16, 8), "BYTE_3": (24, 8),
+    "WORD_0": (0, 16), "WORD_1": (16, 16), "DWORD": (0, 32),
+}  # fmt: skip
+
+
+def byte_select(decoded: Decoded, operand: Operand, modifier: str) -> Change:
+    """SDWA's choice of a source's byte or word, moved to bit 0 and extended."""
+    shift, width = _SELECT[decoded.modifiers.get(modifier, "DWORD")]
+    left, right = U32(32 - shift - width), U32(32 - width)
+    signed = operand.sign_extend
+
+    def change(waves: Waves, bits: Array) -> Array:
+        if width == 32:
+            return np.asarray(bits)
+        moved = np.asarray(bits) << left
+        if signed:
+            return (moved.view(np.int32) >> np.int32(right)).view(U32)
+        return moved >> right
+
+    return change
+
+
+def byte_destination(decoded: Decoded, kind: str) -> Callable[[Waves, Array], None]:
+    """SDWA's destination: a byte or word of the register, the rest padded or kept."""
+    from .access import HALVES, half_bits
+
+    row = decoded.operands[0].first
+    shift, width = _SELECT[decoded.modifiers.get("dst_sel", "DWORD")]
+    unused = decoded.modifiers.get("dst_unused", "UNUSED_PAD")
+    field = ((1 << width) - 1) << shift
+    mask, place = U32(field), U32(shift)
+
+    def write(waves: Waves, value: Any) -> None:
+        bits = half_bits(value, kind) if kind in HALVES else np.asarray(value).view(U32)
+        moved = (bits << place) & mask
+        if unused == "UNUSED_PRESERVE":
+            moved = moved | (waves.u32[row] & ~mask)
+        elif unused == "UNUSED_SEXT" and shift + width < 32:
+            up = U32(32 - shift - width)
+            moved = ((moved << up).view(np.int32) >> np.int32(up)).view(U32)
+        waves.write(row, moved)
+
+    return write

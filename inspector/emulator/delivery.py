@@ -1,0 +1,77 @@
+"""How the results of memory operations reach their registers: when a wait lets them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .operands import Operand
+from .outstanding import Complete, Entry, scalar_bits, vector_bits
+from .registry import Context
+from .waves import U32, Array, Waves
+
+
+def deliver(waves: Waves, context: Context, target: Operand, rows: Array, half: int | None) -> None:
+    """Hands the result of a vector load to the registers `target`.
+
+    Args:
+        waves: those that issued it; lanes that are active now get it.
+        context: names the counters.
+        target: the destination.
+        rows: uint32 [register, wave, lane].
+        half: 0 or 1 where only one half of the one register is written (d16).
+    """
+    count = len(rows)
+    arrays = tuple(rows) if waves.full else (*rows, waves.bits)
+    entry = Entry(
+        vector_bits(target.first, count),
+        _completion(target.first, count, half, masked=not waves.full),
+        arrays,
+        context.in_order,
+        context.index,
+    )
+    _add(waves, context, entry)
+
+
+def deliver_scalar(waves: Waves, context: Context, target: Operand, rows: Array) -> None:
+    """The same for a scalar load: uint32 [register, wave]."""
+    first, count = target.first, len(rows)
+
+    def complete(waves: Waves, arrays: tuple[Array, ...]) -> None:
+        for at in range(count):
+            waves.scalar[first + at] = arrays[at]
+
+    bits = scalar_bits(first, count)
+    _add(waves, context, Entry(bits, complete, tuple(rows), context.in_order, context.index))
+
+
+def issue(
+    waves: Waves, context: Context, complete: Complete | None = None, arrays: tuple[Array, ...] = ()
+) -> None:
+    """An operation that writes no register (a store; a load into LDS with what completes it)."""
+    _add(waves, context, Entry(0, complete, arrays, context.in_order, context.index))
+
+
+def _add(waves: Waves, context: Context, entry: Entry) -> None:
+    if not context.counters:  # nothing counts it: it is done at once
+        if entry.complete is not None:
+            entry.complete(waves, entry.arrays)
+        return
+    first, *others = context.counters
+    waves.outstanding.add(first, entry)
+    for counter in others:
+        waves.outstanding.add(counter, Entry(entry.registers, None, (), False, context.index))
+
+
+def _completion(first: int, count: int, half: int | None, *, masked: bool) -> Complete:
+    def complete(waves: Waves, arrays: tuple[Array, ...]) -> None:
+        for at in range(count):
+            value = arrays[at]
+            if half is not None:
+                kept = U32(0xFFFF << (16 * (1 - half)))
+                value = (waves.u32[first] & kept) | (value << U32(16 * half))
+            if masked:
+                waves.write_where(first + at, value, arrays[count])
+            else:
+                np.copyto(waves.u32[first + at], value)
+
+    return complete

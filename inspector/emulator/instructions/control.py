@@ -1,0 +1,46 @@
+"""What moves no data: waits, hints, messages, caches. Branches and barriers: `program.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..delivery import issue
+from ..operands import Decoded
+from ..registry import Context, Step, builds, builds_matching
+from ..waves import Waves
+
+
+def nothing(waves: Waves) -> None:
+    """A step that changes nothing that is modelled."""
+
+
+@builds_matching(
+    r"s_nop|s_setprio|s_delay_alu|s_clause|s_sleep|s_sethalt|s_set_inst_prefetch_distance"
+    r"|s_inst_prefetch|s_ttracedata\w*|s_code_end|s_version|s_icache_inv|v_nop|s_wakeup"
+    r"|s_wait_alu|s_waitcnt_depctr|s_wait_event|s_prefetch_\w+|s_sendmsg|s_set_gpr_idx_off"
+    r"|buffer_wbl2|buffer_inv|buffer_gl[01]_inv|buffer_wbinvl1(_vol)?|global_(wb|inv|wbinv)"
+    r"|s_barrier_leave|s_incperflevel|s_decperflevel|s_setkill|s_singleuse_vdst|s_monitor_sleep"
+)
+def hint(decoded: Decoded, context: Context) -> Step:
+    """Timing, priorities, caches, messages to the host: no effect on values."""
+    if context.counters:
+        return lambda waves: issue(waves, context)
+    return nothing
+
+
+@builds_matching(r"s_waitcnt(_\w+cnt)?|s_wait_\w+cnt(_dscnt)?|s_wait_idle")
+def wait(decoded: Decoded, context: Context) -> Step:
+    """Lets the results through that it waits for."""
+    counts: Mapping[str, int] = context.wait
+
+    def step(waves: Waves) -> None:
+        for counter, newest in counts.items():
+            waves.outstanding.wait(waves, counter, newest)
+
+    return step
+
+
+@builds("s_sendmsghalt")
+def halt(decoded: Decoded, context: Context) -> Step:
+    """Ends in a halt; nobody wakes it here."""
+    return nothing

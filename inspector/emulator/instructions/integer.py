@@ -1,0 +1,198 @@
+"""Vector integer and bit operations of 32 and 64 bits (CDNA3 ISA, 12.7 to 12.10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..access import Assignment, destination, elementwise, source
+from ..operands import Decoded
+from ..registry import Context, Step, builds
+from ..waves import I32, U32, Array
+
+U64 = np.uint64
+I64 = np.int64
+Compute = Callable[..., Array]
+
+
+def _define(names: str, result: str, kinds: str, compute: Compute) -> None:
+    builds(*names.split())(elementwise(result, kinds, compute))
+
+
+def _shift(value: Array) -> Array:
+    return value & U32(31)
+
+
+def _low24(value: Array) -> Array:
+    return value & U32(0xFFFFFF)
+
+
+def _signed24(value: Array) -> Array:
+    return (value << I32(8)) >> I32(8)
+
+
+def bit_field(value: Array, place: Array, length: Array) -> Array:
+    """V_BFE_U32: `length` (5 bits) bits from `place` on."""
+    return (value >> _shift(place)) & ((U32(1) << _shift(length)) - U32(1))
+
+
+def signed_bit_field(value: Array, place: Array, length: Array) -> Array:
+    """V_BFE_I32: the same, sign-extended; 0 for length 0."""
+    size = _shift(length)
+    field = bit_field(value, place, length)
+    sign = (U32(1) << size) >> U32(1)
+    return ((field ^ sign) - sign).view(I32)
+
+
+def permuted_bytes(high: Array, low: Array, selector: Array) -> Array:
+    """V_PERM_B32: each byte of the selector picks one of the eight bytes of high:low.
+
+    8 to 11 give the sign of byte 1, 3, 5, 7; 12 gives 0x00; 13 and more 0xff.
+    """
+    both = (np.asarray(high).astype(U64) << U64(32)) | np.asarray(low)
+    result = U32(0)
+    for at in range(4):
+        choice = (selector >> U32(8 * at)) & U32(0xFF)
+        shift = (choice & U32(7)).astype(U64) * U64(8)
+        byte = ((both >> shift) & U64(0xFF)).astype(U32)
+        if np.max(choice) > 7:
+            sign_at = (U64(16) * (choice & U32(3)).astype(U64)) + U64(15)
+            sign = ((both >> sign_at) & U64(1)).astype(U32) * U32(0xFF)
+            byte = np.where(choice < 8, byte, np.where(choice < 12, sign, U32(0xFF)))
+            byte = np.where(choice == 12, U32(0), byte)
+        result = result | (byte << U32(8 * at))
+    return np.asarray(result)
+
+
+def leading_zeros(value: Array) -> Array:
+    """V_FFBH_U32: zeros above the highest set bit; -1 for 0."""
+    exact = np.frexp(np.asarray(value).astype(np.float64))[1]
+    return np.where(value == 0, I32(-1), (32 - exact).astype(I32))
+
+
+def _leading_sign_bits(value: Array) -> Array:
+    folded = np.where(value < 0, ~value, value).view(U32)
+    return leading_zeros(folded)
+
+
+def _trailing_zeros(value: Array) -> Array:
+    low = value & (~value + U32(1))
+    exact = np.frexp(np.asarray(low).astype(np.float64))[1]
+    return np.where(value == 0, I32(-1), (exact - 1).astype(I32))
+
+
+def _reversed(value: Array) -> Array:
+    result = np.asarray(value)
+    for step, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F)):
+        part, by = U32(mask), U32(step)
+        result = ((result >> by) & part) | ((result & part) << by)
+    return np.ascontiguousarray(result).byteswap()
+
+
+def _high(a: Array, b: Array) -> Array:
+    return (np.multiply(a, b, dtype=U64) >> U64(32)).astype(U32)
+
+
+def _high_signed(a: Array, b: Array) -> Array:
+    return (np.multiply(a, b, dtype=I64) >> I64(32)).astype(I32)
+
+
+def middle(a: Array, b: Array, c: Array) -> Array:
+    """The middle one of three."""
+    return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
+
+
+def _shift64(value: Array) -> Array:
+    return (np.asarray(value) & U32(63)).astype(U64)
+
+
+_define("v_mov_b32 v_accvgpr_read_b32 v_accvgpr_write_b32 v_accvgpr_mov_b32", "u32", "u32",
+        lambda a: np.asarray(a))  # fmt: skip
+_define("v_mov_b64", "u64", "u64", lambda a: a)
+_define("v_not_b32", "u32", "u32", np.invert)
+_define("v_bfrev_b32", "u32", "u32", _reversed)
+_define("v_ffbh_u32 v_clz_i32_u32", "i32", "u32", leading_zeros)
+_define("v_ffbh_i32 v_cls_i32", "i32", "i32", _leading_sign_bits)
+_define("v_ffbl_b32 v_ctz_i32_b32", "i32", "u32", _trailing_zeros)
+_define("v_bcnt_u32_b32", "u32", "u32 u32", lambda a, b: np.bitwise_count(a).astype(U32) + b)
+_define("v_add_u32 v_add_nc_u32", "u32", "u32 u32", np.add)
+_define("v_add_nc_i32", "i32", "i32 i32", np.add)
+_define("v_sub_u32 v_sub_nc_u32", "u32", "u32 u32", np.subtract)
+_define("v_sub_nc_i32", "i32", "i32 i32", np.subtract)
+_define("v_subrev_u32 v_subrev_nc_u32", "u32", "u32 u32", lambda a, b: np.subtract(b, a))
+_define("v_mul_lo_u32", "u32", "u32 u32", np.multiply)
+_define("v_mul_hi_u32", "u32", "u32 u32", _high)
+_define("v_mul_hi_i32", "i32", "i32 i32", _high_signed)
+_define("v_mul_u32_u24", "u32", "u32 u32", lambda a, b: _low24(a) * _low24(b))
+_define("v_mul_i32_i24", "i32", "i32 i32", lambda a, b: _signed24(a) * _signed24(b))
+_define("v_mul_hi_u32_u24", "u32", "u32 u32", lambda a, b: _high(_low24(a), _low24(b)))
+_define("v_mul_hi_i32_i24", "i32", "i32 i32",
+        lambda a, b: _high_signed(_signed24(a), _signed24(b)))  # fmt: skip
+_define("v_mad_u32_u24", "u32", "u32 u32 u32", lambda a, b, c: _low24(a) * _low24(b) + c)
+_define("v_mad_i32_i24", "i32", "i32 i32 i32", lambda a, b, c: _signed24(a) * _signed24(b) + c)
+_define("v_and_b32", "u32", "u32 u32", np.bitwise_and)
+_define("v_or_b32", "u32", "u32 u32", np.bitwise_or)
+_define("v_xor_b32", "u32", "u32 u32", np.bitwise_xor)
+_define("v_xnor_b32", "u32", "u32 u32", lambda a, b: ~(a ^ b))
+_define("v_lshlrev_b32", "u32", "u32 u32", lambda a, b: np.left_shift(b, _shift(a)))
+_define("v_lshrrev_b32", "u32", "u32 u32", lambda a, b: np.right_shift(b, _shift(a)))
+_define("v_ashrrev_i32", "i32", "i32 i32", lambda a, b: np.right_shift(b, a & I32(31)))
+_define("v_lshlrev_b64", "u64", "u32 u64", lambda a, b: b << _shift64(a))
+_define("v_lshrrev_b64", "u64", "u32 u64", lambda a, b: b >> _shift64(a))
+_define("v_ashrrev_i64", "i64", "u32 i64", lambda a, b: b >> _shift64(a).astype(I64))
+_define("v_lshl_add_u64", "u64", "u64 u32 u64",
+        lambda a, b, c: (a << (np.asarray(b) & U32(7)).astype(U64)) + c)  # fmt: skip
+_define("v_min_u32", "u32", "u32 u32", np.minimum)
+_define("v_max_u32", "u32", "u32 u32", np.maximum)
+_define("v_min_i32", "i32", "i32 i32", np.minimum)
+_define("v_max_i32", "i32", "i32 i32", np.maximum)
+for _kind in ("u32", "i32"):
+    _three = f"{_kind} {_kind} {_kind}"
+    _define(f"v_min3_{_kind}", _kind, _three, lambda a, b, c: np.minimum(np.minimum(a, b), c))
+    _define(f"v_max3_{_kind}", _kind, _three, lambda a, b, c: np.maximum(np.maximum(a, b), c))
+    _define(f"v_med3_{_kind}", _kind, _three, middle)
+    _define(f"v_maxmin_{_kind}", _kind, _three, lambda a, b, c: np.minimum(np.maximum(a, b), c))
+    _define(f"v_minmax_{_kind}", _kind, _three, lambda a, b, c: np.maximum(np.minimum(a, b), c))
+_define("v_and_or_b32", "u32", "u32 u32 u32", lambda a, b, c: (a & b) | c)
+_define("v_or3_b32", "u32", "u32 u32 u32", lambda a, b, c: a | b | c)
+_define("v_xor3_b32", "u32", "u32 u32 u32", lambda a, b, c: a ^ b ^ c)
+_define("v_add3_u32", "u32", "u32 u32 u32", lambda a, b, c: np.add(np.add(a, b), c))
+_define("v_lshl_add_u32", "u32", "u32 u32 u32", lambda a, b, c: np.add(a << _shift(b), c))
+_define("v_lshl_or_b32", "u32", "u32 u32 u32", lambda a, b, c: (a << _shift(b)) | c)
+_define("v_add_lshl_u32", "u32", "u32 u32 u32", lambda a, b, c: np.add(a, b) << _shift(c))
+_define("v_xad_u32", "u32", "u32 u32 u32", lambda a, b, c: np.add(a ^ b, c))
+_define("v_bfe_u32", "u32", "u32 u32 u32", bit_field)
+_define("v_bfe_i32", "i32", "u32 u32 u32", signed_bit_field)
+_define("v_bfi_b32", "u32", "u32 u32 u32", lambda a, b, c: (a & b) | (~a & c))
+_define("v_bfm_b32", "u32", "u32 u32", lambda a, b: ((U32(1) << _shift(a)) - U32(1)) << _shift(b))
+_define("v_alignbit_b32", "u32", "u32 u32 u32",
+        lambda a, b, c: (((np.asarray(a).astype(U64) << U64(32)) | b) >> _shift(c).astype(U64))
+        .astype(U32))  # fmt: skip
+_define("v_alignbyte_b32", "u32", "u32 u32 u32",
+        lambda a, b, c: (((np.asarray(a).astype(U64) << U64(32)) | b)
+                         >> ((c & U32(3)) * U32(8)).astype(U64)).astype(U32))  # fmt: skip
+_define("v_perm_b32", "u32", "u32 u32 u32", permuted_bytes)
+
+
+def _wide_multiply_add(kind: str) -> Callable[[Decoded, Context], Step]:
+    """V_MAD_U64_U32: D.64 = S0 * S1 + S2.64; the carry goes to a mask, which no compiler reads."""
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        target, _carry, first, second, third = decoded.operands
+        narrow, wide = ("u32", "u64") if kind == "u" else ("i32", "i64")
+        a, b = source(first, narrow), source(second, narrow)
+        c = source(third, wide)
+        write = destination(target, wide, context.target)
+        dtype = U64 if kind == "u" else I64
+
+        def value(waves: object) -> Array:
+            return np.multiply(a(waves), b(waves), dtype=dtype) + c(waves)  # type: ignore[arg-type]
+
+        return Assignment(value, write)
+
+    return build
+
+
+builds("v_mad_u64_u32", "v_mad_co_u64_u32")(_wide_multiply_add("u"))
+builds("v_mad_i64_i32", "v_mad_co_i64_i32")(_wide_multiply_add("i"))

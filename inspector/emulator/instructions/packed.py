@@ -1,0 +1,126 @@
+"""Packed operations: two 16-bit results in a register, two f32 in a pair (CDNA3 ISA, 6.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..access import Assignment, Compute, Read, clamped, half_bits, source
+from ..operands import Decoded, Operand
+from ..registry import Builder, Context, Step, builds
+from ..waves import U32, Array, Waves
+from .real import fused, larger, smaller
+
+
+def _bits(decoded: Decoded, name: str, otherwise: int, count: int) -> tuple[int, ...]:
+    given = decoded.numbers(name, ())
+    return (*given, *(otherwise,) * (count - len(given)))
+
+
+def _second_register(operand: Operand) -> Operand:
+    """The high register of a pair; a constant stands for itself."""
+    if operand.kind == "constant":
+        return operand
+    return Operand(operand.kind, operand.text, operand.first + 1, 1)
+
+
+def _half_source(operand: Operand, kind: str, half: int, *, negate: bool) -> Read:
+    if operand.kind == "constant":
+        # An inline constant stands in bits 0 to 15 alone for floats (CDNA3 ISA, 6.6).
+        half = 0 if operand.real is not None or kind in ("f16", "bf16") else half
+        half = half if operand.integer is not None and operand.integer >> 16 > 0 else 0
+    return source(operand, kind, half=half, negate=negate)
+
+
+def packed_halves(kind: str, count: int, compute: Compute) -> Builder:
+    """v_pk_*_f16 and its like: op_sel picks halves for the low result, op_sel_hi for the high."""
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        sources = decoded.operands[1 : 1 + count]
+        results = []
+        for select, negate, plain in (("op_sel", "neg_lo", 0), ("op_sel_hi", "neg_hi", 1)):
+            halves = _bits(decoded, select, plain, count)
+            signs = _bits(decoded, negate, 0, count)
+            results.append(
+                [
+                    _half_source(operand, kind, half, negate=bool(sign))
+                    for operand, half, sign in zip(sources, halves, signs, strict=True)
+                ]
+            )
+        row = decoded.operands[0].first
+        clamp = decoded.flag("clamp")
+
+        def one(waves: Waves, reads: list[Read]) -> Array:
+            value = compute(*(read(waves) for read in reads))
+            return half_bits(clamped(value, context.target) if clamp else value, kind)
+
+        def value(waves: Waves) -> Array:
+            low, high = (one(waves, reads) for reads in results)
+            return low | (high << U32(16))
+
+        return Assignment(value, lambda waves, bits: waves.write(row, bits))
+
+    return build
+
+
+def packed_singles(kind: str, count: int, compute: Compute) -> Builder:
+    """v_pk_*_f32, v_pk_mov_b32: op_sel picks the register of each pair for the first result."""
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        sources = decoded.operands[1 : 1 + count]
+        results = []
+        for select, negate, plain in (("op_sel", "neg_lo", 0), ("op_sel_hi", "neg_hi", 1)):
+            chosen = _bits(decoded, select, plain, count)
+            signs = _bits(decoded, negate, 0, count)
+            results.append(
+                [
+                    source(_second_register(operand) if pick else operand, kind, negate=bool(sign))
+                    for operand, pick, sign in zip(sources, chosen, signs, strict=True)
+                ]
+            )
+        row = decoded.operands[0].first
+        clamp = decoded.flag("clamp")
+
+        def one(waves: Waves, reads: list[Read]) -> Array:
+            value = compute(*(read(waves) for read in reads))
+            return clamped(value, context.target) if clamp else value
+
+        def step(waves: Waves) -> None:
+            low, high = (one(waves, reads) for reads in results)
+            waves.write(row, low)
+            waves.write(row + 1, high)
+
+        return step
+
+    return build
+
+
+def _move_pair(decoded: Decoded, context: Context) -> Step:
+    """V_PK_MOV_B32: the low result from the first pair, the high one from the second."""
+    first, second = decoded.operands[1:3]
+    low, high = _bits(decoded, "op_sel", 0, 2)
+    reads = [
+        source(_second_register(operand) if pick else operand, "u32")
+        for operand, pick in ((first, low), (second, high))
+    ]
+    row = decoded.operands[0].first
+
+    def step(waves: Waves) -> None:
+        values = [np.array(read(waves)) for read in reads]
+        waves.write(row, values[0])
+        waves.write(row + 1, values[1])
+
+    return step
+
+
+builds("v_pk_mov_b32")(_move_pair)
+builds("v_pk_add_f32")(packed_singles("f32", 2, np.add))
+builds("v_pk_mul_f32")(packed_singles("f32", 2, np.multiply))
+builds("v_pk_fma_f32")(packed_singles("f32", 3, fused))
+
+_HALF: dict[str, tuple[int, Callable[..., Array]]] = {
+    "add": (2, np.add), "mul": (2, np.multiply), "min": (2, smaller), "max": (2, larger),
+}  # fmt: skip
+for _name, (_count, _compute) in _HALF.items():
+    builds(f"v_pk_{_name}_f16")(packed_halves("f16", _count, _compute))

@@ -1,0 +1,410 @@
+"""Scalar ALU: one value per wave (CDNA3 ISA, 12.1 to 12.5; RDNA3 ISA, 16.1 to 16.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..access import DTYPES, NotCoveredError
+from ..operands import EXEC, M0, Decoded, Operand, constant_bits
+from ..registry import Builder, Context, Step, builds
+from ..waves import ALL, I32, U32, Array, Waves
+
+U64 = np.uint64
+I64 = np.int64
+
+Read = Callable[[Waves], Array]
+
+
+def scalar_source(operand: Operand, kind: str) -> Read:
+    """A scalar operand as an array [wave] of its kind (or one number, for a constant)."""
+    dtype = DTYPES[kind]
+    wide = np.dtype(dtype).itemsize == 8
+    if operand.kind == "sgpr" and not operand.is_null:
+        row = operand.first
+        if wide:
+            return lambda waves: waves.pair(row).view(dtype)
+        return lambda waves: waves.scalar[row].view(dtype)
+    if operand.kind == "constant" or operand.is_null:
+        bits = 0 if operand.is_null else constant_bits(operand, kind)
+        value = np.array([bits], U64).astype(U64 if wide else U32).view(dtype)[0]
+        return lambda waves: value
+    special: dict[str, Read] = {
+        "src_scc": lambda waves: waves.scc.astype(U32),
+        "src_vccz": lambda waves: waves.vccz.astype(U32),
+        "src_execz": lambda waves: waves.execz.astype(U32),
+    }
+    if operand.name in special:
+        read = special[operand.name]
+        return lambda waves: read(waves).astype(U64 if wide else U32).view(dtype)
+    raise NotCoveredError(f"scalar source {operand.text}")
+
+
+def scalar_destination(operand: Operand, kind: str) -> Callable[[Waves, Array], None]:
+    """Writes an array [wave] of a kind to scalar registers."""
+    row = operand.first
+    if operand.kind != "sgpr":
+        raise NotCoveredError(f"scalar destination {operand.text}")
+    wide = np.dtype(DTYPES[kind]).itemsize == 8
+    touches_exec = EXEC in operand.rows or EXEC + 1 in operand.rows
+
+    def write(waves: Waves, value: Array) -> None:
+        if wide:
+            waves.set_pair(row, np.broadcast_to(value, waves.scc.shape).view(U64))
+        else:
+            waves.scalar[row] = np.asarray(value).view(U32)
+        if touches_exec:
+            waves.exec_changed()
+
+    return write
+
+
+def operation(
+    names: str, result: str, kinds: str, compute: Callable[..., Any], scc: str = ""
+) -> None:
+    """Registers scalar operations of one form.
+
+    Args:
+        names: mnemonics.
+        result: kind of the destination.
+        kinds: kinds of the sources, separated by blanks.
+        compute: from the sources to the result; with `scc` "own", to (result, scc).
+        scc: "" leaves SCC, "nonzero" sets it to result != 0, "own" to what compute says.
+    """
+    sources = kinds.split()
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        operands = decoded.operands[1:]
+        if len(operands) != len(sources):
+            operands = decoded.operands  # s_addk, s_mulk: the destination is a source
+        reads = [
+            scalar_source(operand, kind) for operand, kind in zip(operands, sources, strict=True)
+        ]
+        write = scalar_destination(decoded.operands[0], result)
+
+        def step(waves: Waves) -> None:
+            value = compute(*(read(waves) for read in reads))
+            if scc == "own":
+                value, carry = value
+                waves.scc = np.broadcast_to(carry, waves.scc.shape).copy()
+            elif scc:
+                waves.scc = np.broadcast_to(value != 0, waves.scc.shape).copy()
+            write(waves, value)
+
+        return step
+
+    builds(*names.split())(build)
+
+
+def _shift(value: Array) -> Array:
+    return value & U32(31)
+
+
+def _shift64(value: Array) -> Array:
+    return (value & U32(63)).astype(U64)
+
+
+def _add(a: Array, b: Array) -> tuple[Array, Array]:
+    total = np.add(a, b, dtype=U32)
+    return total, total < a
+
+
+def _sub(a: Array, b: Array) -> tuple[Array, Array]:
+    return np.subtract(a, b, dtype=U32), b > a
+
+
+def _add_signed(a: Array, b: Array) -> tuple[Array, Array]:
+    total = np.add(a, b, dtype=I32)
+    return total, ((a ^ total) & (b ^ total)) < 0
+
+
+def _sub_signed(a: Array, b: Array) -> tuple[Array, Array]:
+    total = np.subtract(a, b, dtype=I32)
+    return total, ((a ^ b) & (a ^ total)) < 0
+
+
+def _field(value: Array, place: Array) -> Array:
+    """S_BFE: offset in bits 4:0, width in 22:16."""
+    offset, width = place & U32(31), place >> U32(16) & U32(127)
+    moved = value >> offset
+    return np.where(width >= 32, moved, moved & ((U32(1) << (width & U32(31))) - U32(1)))
+
+
+def _signed_field(value: Array, place: Array) -> Array:
+    offset, width = place & U32(31), place >> U32(16) & U32(127)
+    length = np.minimum(width, U32(32) - offset)
+    up = (U32(32) - offset - length) & U32(31)
+    down = (U32(32) - length) & U32(31)
+    moved = (
+        (value << up).view(I32) >> down.view(I32)
+        if np.ndim(down)
+        else (np.asarray(value << up).view(I32) >> I32(down))
+    )
+    return np.where(length == 0, I32(0), moved).view(U32)
+
+
+def _ones_from(value: Array, bits: int) -> Array:
+    """Index of the lowest set bit; -1 where there is none."""
+    wide = np.atleast_1d(value).astype(U64)
+    low = wide & (~wide + U64(1))
+    index = np.where(low > 0, np.log2(np.maximum(low, U64(1)).astype(np.float64)), -1)
+    return index.astype(I32)
+
+
+def _leading(value: Array, bits: int) -> Array:
+    """Number of zeros above the highest set bit; -1 for 0."""
+    left = np.atleast_1d(value).astype(U64)
+    count = np.zeros(left.shape, np.int64)
+    width = 64
+    found = np.zeros(left.shape, np.int64)
+    for step in (32, 16, 8, 4, 2, 1):
+        high = left >> U64(step)
+        found += np.where(high > 0, step, 0)
+        left = np.where(high > 0, high, left)
+    count = (width - 1 - found) - (width - bits)
+    return np.where(np.atleast_1d(value) == 0, -1, count).astype(I32)
+
+
+def _reversed_bits(value: Array, bits: int) -> Array:
+    kind = U32 if bits == 32 else U64
+    result = np.atleast_1d(value).copy()
+    for step, mask in ((1, 0x5555555555555555), (2, 0x3333333333333333), (4, 0x0F0F0F0F0F0F0F0F)):
+        part = kind(mask & (2**bits - 1))
+        result = ((result >> kind(step)) & part) | ((result & part) << kind(step))
+    return np.ascontiguousarray(result).byteswap()
+
+
+operation("s_mov_b32 s_movk_i32", "u32", "u32", lambda a: a)
+operation("s_mov_b64", "u64", "u64", lambda a: a)
+operation("s_not_b32", "u32", "u32", np.invert, "nonzero")
+operation("s_not_b64", "u64", "u64", np.invert, "nonzero")
+_LOGIC: dict[str, Callable[[Array, Array], Array]] = {
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "andn2 and_not1": lambda a, b: a & ~b,
+    "orn2 or_not1": lambda a, b: a | ~b,
+    "nand": lambda a, b: ~(a & b),
+    "nor": lambda a, b: ~(a | b),
+    "xnor": lambda a, b: ~(a ^ b),
+}
+for _bits in ("32", "64"):
+    _kind = "u" + _bits
+    for _names, _compute in _LOGIC.items():
+        _mnemonics = " ".join(f"s_{name}_b{_bits}" for name in _names.split())
+        operation(_mnemonics, _kind, f"{_kind} {_kind}", _compute, "nonzero")
+operation("s_add_u32 s_add_co_u32", "u32", "u32 u32", _add, "own")
+operation("s_sub_u32 s_sub_co_u32", "u32", "u32 u32", _sub, "own")
+operation("s_add_i32 s_addk_i32 s_add_co_i32 s_addk_co_i32", "i32", "i32 i32", _add_signed, "own")
+operation("s_sub_i32 s_sub_co_i32", "i32", "i32 i32", _sub_signed, "own")
+operation("s_mul_i32 s_mulk_i32", "u32", "u32 u32", lambda a, b: np.multiply(a, b, dtype=U32))
+operation(
+    "s_mul_hi_u32", "u32", "u32 u32",
+    lambda a, b: (np.multiply(a, b, dtype=U64) >> U64(32)).astype(U32),
+)  # fmt: skip
+operation(
+    "s_mul_hi_i32", "i32", "i32 i32",
+    lambda a, b: (np.multiply(a, b, dtype=I64) >> I64(32)).astype(I32),
+)  # fmt: skip
+operation("s_mul_u64", "u64", "u64 u64", lambda a, b: np.multiply(a, b, dtype=U64))
+operation("s_add_u64 s_add_nc_u64", "u64", "u64 u64", lambda a, b: np.add(a, b, dtype=U64))
+operation("s_sub_u64 s_sub_nc_u64", "u64", "u64 u64", lambda a, b: np.subtract(a, b, dtype=U64))
+operation("s_lshl_b32", "u32", "u32 u32", lambda a, b: a << _shift(b), "nonzero")
+operation("s_lshr_b32", "u32", "u32 u32", lambda a, b: a >> _shift(b), "nonzero")
+operation("s_ashr_i32", "i32", "i32 u32", lambda a, b: a >> _shift(b).astype(I32), "nonzero")
+operation("s_lshl_b64", "u64", "u64 u32", lambda a, b: a << _shift64(b), "nonzero")
+operation("s_lshr_b64", "u64", "u64 u32", lambda a, b: a >> _shift64(b), "nonzero")
+operation("s_ashr_i64", "i64", "i64 u32", lambda a, b: a >> _shift64(b).astype(I64), "nonzero")
+for _by in (1, 2, 3, 4):
+    operation(
+        f"s_lshl{_by}_add_u32", "u32", "u32 u32",
+        lambda a, b, by=_by: (
+            (wide := (a.astype(U64) << U64(by)) + b).astype(U32), wide > U64(ALL)
+        ),
+        "own",
+    )  # fmt: skip
+operation("s_bfe_u32", "u32", "u32 u32", _field, "nonzero")
+operation("s_bfe_i32", "u32", "u32 u32", _signed_field, "nonzero")
+operation("s_bfm_b32", "u32", "u32 u32", lambda a, b: ((U32(1) << _shift(a)) - U32(1)) << _shift(b))
+operation("s_min_i32", "i32", "i32 i32", lambda a, b: (np.minimum(a, b), a < b), "own")
+operation("s_max_i32", "i32", "i32 i32", lambda a, b: (np.maximum(a, b), a > b), "own")
+operation("s_min_u32", "u32", "u32 u32", lambda a, b: (np.minimum(a, b), a < b), "own")
+operation("s_max_u32", "u32", "u32 u32", lambda a, b: (np.maximum(a, b), a > b), "own")
+operation("s_abs_i32", "i32", "i32", np.abs, "nonzero")
+operation("s_sext_i32_i8", "i32", "u32", lambda a: a.astype(np.uint8).view(np.int8).astype(I32))
+operation("s_sext_i32_i16", "i32", "u32", lambda a: a.astype(np.uint16).view(np.int16).astype(I32))
+operation("s_ff1_i32_b32 s_ctz_i32_b32", "i32", "u32", lambda a: _ones_from(a, 32))
+operation("s_ff1_i32_b64 s_ctz_i32_b64", "i32", "u64", lambda a: _ones_from(a, 64))
+operation("s_flbit_i32_b32 s_clz_i32_u32", "i32", "u32", lambda a: _leading(a, 32))
+operation("s_flbit_i32_b64 s_clz_i32_u64", "i32", "u64", lambda a: _leading(a, 64))
+operation("s_brev_b32", "u32", "u32", lambda a: _reversed_bits(a, 32))
+operation("s_brev_b64", "u64", "u64", lambda a: _reversed_bits(a, 64))
+operation("s_bcnt1_i32_b32", "u32", "u32", lambda a: np.bitwise_count(a).astype(U32), "nonzero")
+operation("s_bcnt1_i32_b64", "u32", "u64", lambda a: np.bitwise_count(a).astype(U32), "nonzero")
+operation("s_pack_ll_b32_b16", "u32", "u32 u32", lambda a, b: (a & U32(0xFFFF)) | (b << U32(16)))
+operation(
+    "s_pack_lh_b32_b16", "u32", "u32 u32", lambda a, b: (a & U32(0xFFFF)) | (b & U32(0xFFFF0000))
+)
+operation(
+    "s_pack_hh_b32_b16", "u32", "u32 u32", lambda a, b: (a >> U32(16)) | (b & U32(0xFFFF0000))
+)
+operation("s_pack_hl_b32_b16", "u32", "u32 u32", lambda a, b: (a >> U32(16)) | (b << U32(16)))
+
+
+def _with_carry(*, subtract: bool) -> Builder:
+    def build(decoded: Decoded, context: Context) -> Step:
+        first, second = (scalar_source(operand, "u32") for operand in decoded.operands[1:])
+        write = scalar_destination(decoded.operands[0], "u32")
+
+        def step(waves: Waves) -> None:
+            a = np.asarray(first(waves)).astype(I64)
+            b = np.asarray(second(waves)).astype(I64)
+            carry = waves.scc.astype(I64)
+            total = a - b - carry if subtract else a + b + carry
+            waves.scc = (total < 0) | (total > ALL)
+            write(waves, (total & I64(ALL)).astype(U32))
+
+        return step
+
+    return build
+
+
+builds("s_addc_u32", "s_add_co_ci_u32")(_with_carry(subtract=False))
+builds("s_subb_u32", "s_sub_co_ci_u32")(_with_carry(subtract=True))
+
+
+def _select(kind: str) -> Builder:
+    def build(decoded: Decoded, context: Context) -> Step:
+        first, second = (scalar_source(operand, kind) for operand in decoded.operands[1:])
+        write = scalar_destination(decoded.operands[0], kind)
+        return lambda waves: write(waves, np.where(waves.scc, first(waves), second(waves)))
+
+    return build
+
+
+builds("s_cselect_b32")(_select("u32"))
+builds("s_cselect_b64")(_select("u64"))
+
+
+@builds("s_cmovk_i32", "s_cmov_b32")
+def conditional_move(decoded: Decoded, context: Context) -> Step:
+    """Moves where SCC is set."""
+    read = scalar_source(decoded.operands[1], "u32")
+    write = scalar_destination(decoded.operands[0], "u32")
+    row = decoded.operands[0].first
+    return lambda waves: write(waves, np.where(waves.scc, read(waves), waves.scalar[row]))
+
+
+COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
+    "eq": np.equal, "lg": np.not_equal, "ne": np.not_equal, "gt": np.greater,
+    "ge": np.greater_equal, "lt": np.less, "le": np.less_equal,
+}  # fmt: skip
+
+
+def _comparison(name: str, kind: str) -> Builder:
+    compare = COMPARISONS[name]
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        first, second = (scalar_source(operand, kind) for operand in decoded.operands)
+
+        def step(waves: Waves) -> None:
+            outcome = compare(first(waves), second(waves))
+            waves.scc = np.broadcast_to(outcome, waves.scc.shape).copy()
+
+        return step
+
+    return build
+
+
+for _name in COMPARISONS:
+    for _kind in ("i32", "u32", "u64", "i64"):
+        _words = [f"s_cmp_{_name}_{_kind}"]
+        if _kind.endswith("32"):
+            _words.append(f"s_cmpk_{_name}_{_kind}")
+        builds(*_words)(_comparison(_name, _kind))
+
+
+def _bit_test(expected: int, kind: str) -> Builder:
+    def build(decoded: Decoded, context: Context) -> Step:
+        value = scalar_source(decoded.operands[0], kind)
+        place = scalar_source(decoded.operands[1], "u32")
+        shift = _shift if kind == "u32" else _shift64
+
+        def step(waves: Waves) -> None:
+            word = np.asarray(value(waves))
+            bit = (word >> shift(place(waves))) & word.dtype.type(1)
+            waves.scc = np.broadcast_to(bit == expected, waves.scc.shape).copy()
+
+        return step
+
+    return build
+
+
+for _expected in (0, 1):
+    builds(f"s_bitcmp{_expected}_b32")(_bit_test(_expected, "u32"))
+    builds(f"s_bitcmp{_expected}_b64")(_bit_test(_expected, "u64"))
+
+
+def _set_bit(value: int) -> Builder:
+    def build(decoded: Decoded, context: Context) -> Step:
+        place = scalar_source(decoded.operands[1], "u32")
+        write = scalar_destination(decoded.operands[0], "u32")
+        row = decoded.operands[0].first
+
+        def step(waves: Waves) -> None:
+            bit = U32(1) << _shift(place(waves))
+            word = waves.scalar[row]
+            write(waves, word | bit if value else word & ~bit)
+
+        return step
+
+    return build
+
+
+builds("s_bitset0_b32")(_set_bit(0))
+builds("s_bitset1_b32")(_set_bit(1))
+
+
+def _save_exec(compute: Callable[[Array, Array], Array], kind: str) -> Builder:
+    """D = EXEC; EXEC = compute(S0, EXEC); SCC = EXEC != 0."""
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        read = scalar_source(decoded.operands[1], kind)
+        write = scalar_destination(decoded.operands[0], kind)
+
+        def step(waves: Waves) -> None:
+            before = waves.pair(EXEC) if kind == "u64" else waves.scalar[EXEC].copy()
+            after = np.broadcast_to(compute(read(waves), before), before.shape)
+            write(waves, before)
+            if kind == "u64":
+                waves.set_pair(EXEC, after)
+            else:
+                waves.scalar[EXEC] = after
+            waves.scc = after != 0
+            waves.exec_changed()
+
+        return step
+
+    return build
+
+
+_SAVE_EXEC: dict[str, Callable[[Array, Array], Array]] = {
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "andn2 and_not1": lambda s, e: s & ~e,
+    "andn1 and_not0": lambda s, e: ~s & e,
+    "orn2 or_not1": lambda s, e: s | ~e,
+    "orn1 or_not0": lambda s, e: ~s | e,
+    "nand": lambda s, e: ~(s & e),
+    "nor": lambda s, e: ~(s | e),
+    "xnor": lambda s, e: ~(s ^ e),
+}
+for _names, _compute in _SAVE_EXEC.items():
+    for _bits in ("32", "64"):
+        _words = [f"s_{name}_saveexec_b{_bits}" for name in _names.split()]
+        builds(*_words)(_save_exec(_compute, "u" + _bits))
+
+__all__ = ["M0", "operation", "scalar_destination", "scalar_source"]

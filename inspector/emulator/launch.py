@@ -1,0 +1,188 @@
+"""One launch: the state in which waves begin, slices of the grid, and what came of it."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+
+import numpy as np
+from msgspec import Struct
+
+from ..errors import KinspectError
+from ..model import Function, WaveStart
+from .lockstep import Limits, Scheduler
+from .machine import Machine, Trouble
+from .memory import Buffer, GlobalMemory, LocalMemory, buffer_of
+from .operands import EXEC, TTMP
+from .program import Code, prepare
+from .registry import Target
+from .waves import U32, Array, Waves
+
+KERNARG_ADDRESS = 0x7E00_0000_0000
+DISPATCH_ADDRESS = 0x7E01_0000_0000
+SLICE_WAVES = 256
+"""Waves that run together: below 16 the cost of each call rules, far above it the caches'."""
+
+
+class Launch(Struct, frozen=True):
+    """What is launched.
+
+    Args:
+        grid: workgroups in x, y, z.
+        threads: work-items of a workgroup in x, y, z.
+        lds_bytes: LDS of a workgroup.
+        arguments: the kernel argument segment.
+        workgroups: numbers of those to run; None for all.
+        seconds, blocks: limits.
+    """
+
+    grid: tuple[int, int, int]
+    threads: tuple[int, int, int]
+    lds_bytes: int
+    arguments: bytes
+    workgroups: tuple[int, ...] | None = None
+    seconds: float = 600.0
+    blocks: int = 50_000_000
+
+
+class Outcome(Struct, frozen=True):
+    """What a launch did."""
+
+    workgroups: int
+    waves: int
+    troubles: tuple[Trouble, ...]
+
+
+class Emulator:
+    """One kernel, ready for launches."""
+
+    def __init__(
+        self,
+        function: Function,
+        arch: str,
+        maxima: Mapping[str, int],
+        fields: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
+    ) -> None:
+        """Makes a kernel ready.
+
+        Args:
+            function: the kernel's code and resources.
+            arch: gfx name.
+            maxima: the wait counters -> largest value.
+            fields: bit fields of a bare `s_waitcnt` number.
+
+        Raises:
+            KinspectError: the file does not say in which state a wave starts.
+        """
+        resources = function.resources
+        start = resources.wave_start
+        if start is None or resources.wave_size is None:
+            raise KinspectError(
+                f"{function.name}: the file does not say in which registers a wave starts",
+                "it needs the kernel descriptor (.amdhsa_kernel, or a code object)",
+            )
+        digits = arch.removeprefix("gfx")[:-2]
+        self.start: WaveStart = start
+        self.target = Target(
+            arch,
+            int(digits) if digits.isdigit() else 9,
+            resources.wave_size,
+            resources.accum_offset or 512,
+            flush32=not start.denorm_f32,
+            flush16=not start.denorm_f16_f64,
+            dx10_clamp=start.dx10_clamp is not False,
+            ieee=bool(start.ieee_mode),
+        )
+        self.code: Code = prepare(function, self.target, maxima, fields)
+
+    def run(self, launch: Launch, buffers: list[Buffer], machine: Machine | None = None) -> Outcome:
+        """Executes a launch; buffers are changed in place.
+
+        Raises:
+            NotCoveredError: an instruction that the emulator does not carry out was reached.
+            EmulationLimitError: it hangs, or takes too long.
+        """
+        memory = GlobalMemory(buffers)
+        padded = np.frombuffer(launch.arguments.ljust(512, b"\0"), np.uint8)
+        memory.add(buffer_of(padded, KERNARG_ADDRESS, "kernel arguments"))
+        packet = np.frombuffer(_dispatch_packet(launch), np.uint8)
+        memory.add(buffer_of(packet, DISPATCH_ADDRESS, "dispatch packet"))
+        machine = machine or Machine(memory)
+        machine.memory = memory
+        limits = Limits(launch.seconds, launch.blocks)
+        grid_x, grid_y, grid_z = launch.grid
+        numbers = (
+            np.arange(grid_x * grid_y * grid_z)
+            if launch.workgroups is None
+            else np.array(launch.workgroups, np.int64)
+        )
+        waves_each = -(-math.prod(launch.threads) // self.target.lanes)
+        per_slice = max(1, SLICE_WAVES // waves_each)
+        with np.errstate(all="ignore"):
+            for start in range(0, len(numbers), per_slice):
+                ids = numbers[start : start + per_slice]
+                machine.local = LocalMemory(launch.lds_bytes, len(ids))
+                waves = self._begin(launch, ids, waves_each, machine)
+                Scheduler(self.code, machine, limits, len(ids)).run(waves)
+        troubles = tuple(machine.troubles.values())
+        return Outcome(len(numbers), len(numbers) * waves_each, troubles)
+
+    def _begin(self, launch: Launch, ids: Array, waves_each: int, machine: Machine) -> Waves:
+        start, target = self.start, self.target
+        workgroup = np.repeat(np.arange(len(ids)), waves_each)
+        wave = np.tile(np.arange(waves_each), len(ids))
+        group_id = ids[workgroup]
+        waves = Waves.new(
+            self.code.vector_registers, target.lanes, wave, workgroup, group_id, machine
+        )
+        item = wave[:, None] * target.lanes + np.arange(target.lanes)
+        size_x, size_y, _ = launch.threads
+        x, y, z = item % size_x, item // size_x % size_y, item // (size_x * size_y)
+        if _packs_work_items(target):
+            waves.u32[0] = x | (y << 10) | (z << 20)
+        else:
+            for row, number in zip(range(start.work_item_dims + 1), (x, y, z), strict=False):
+                waves.u32[row] = number
+        total = math.prod(launch.threads)
+        if total % target.lanes:
+            waves.set_mask(EXEC, item < total)
+        for register, value in (
+            (start.kernarg_ptr, KERNARG_ADDRESS),
+            (start.dispatch_ptr, DISPATCH_ADDRESS),
+        ):
+            if register is not None:
+                waves.set_pair(register, np.full(waves.count, value, np.uint64))
+        grid_x, grid_y, _ = launch.grid
+        group = (group_id % grid_x, group_id // grid_x % grid_y, group_id // (grid_x * grid_y))
+        if target.generation >= 12:
+            # LLVM's AMDGPUUsage: workgroup x in ttmp9, y and z in the halves of ttmp7; the wave's
+            # number in its workgroup in bits 25 to 29 of ttmp8.
+            waves.scalar[TTMP + 9] = group[0]
+            waves.scalar[TTMP + 7] = (group[1] & 0xFFFF) | (group[2] << 16)
+            waves.scalar[TTMP + 8] = wave.astype(U32) << U32(25)
+        else:
+            place = start.user_sgprs
+            for passed, number in zip(start.workgroup_ids, group, strict=True):
+                if passed:
+                    waves.scalar[place] = number
+                    place += 1
+        return waves
+
+
+def _packs_work_items(target: Target) -> bool:
+    """gfx90a and later of CDNA, gfx11 on: x, y, z in 10 bits each of v0 (AMDGPUUsage)."""
+    return (
+        target.generation >= 11
+        or target.arch in ("gfx90a", "gfx940", "gfx941")
+        or (target.is_cdna3)
+    )
+
+
+def _dispatch_packet(launch: Launch) -> bytes:
+    """The AQL packet, from which some code reads its size (hsa_kernel_dispatch_packet)."""
+    items = [threads * groups for threads, groups in zip(launch.threads, launch.grid, strict=True)]
+    return struct.pack(
+        "<HHHHHHIIIIIQQQQ", 0, 3, *launch.threads, 0, *items, 0, launch.lds_bytes, 0,
+        KERNARG_ADDRESS, 0, 0,
+    )  # fmt: skip

@@ -1,0 +1,230 @@
+"""Runs all waves of many workgroups together, block by block.
+
+Groups of waves that stand at different blocks take turns: the one that is furthest behind goes
+first, so that waves which parted meet again; a group that keeps jumping backwards yields, so that
+a wave which spins on a lock does not stop the wave that holds it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import KinspectError
+from .access import NotCoveredError
+from .program import Code, Kind
+from .waves import Array, Waves
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+_TURNS = 64
+"""Backward jumps that one group may take while others wait."""
+
+
+class Limits:
+    """What a launch may take before it is given up."""
+
+    def __init__(self, seconds: float, blocks: int) -> None:
+        self.deadline = time.monotonic() + seconds
+        self.seconds = seconds
+        self.blocks = blocks
+
+    def check(self, done: int) -> None:
+        """Raises when the time or the blocks are used up."""
+        if done > self.blocks:
+            raise EmulationLimitError(f"it ran {done} blocks of instructions")
+        if not done & 255 and time.monotonic() > self.deadline:
+            raise EmulationLimitError(f"it took longer than {self.seconds:g} s")
+
+
+class EmulationLimitError(KinspectError):
+    """A launch took too long, or nothing moved any more."""
+
+
+class Barriers:
+    """Who has arrived, for each resident workgroup: one barrier, waits counted by generation."""
+
+    def __init__(self, slots: int) -> None:
+        self.alive = np.zeros(slots, np.int64)
+        self.arrived = np.zeros(slots, np.int64)
+        self.generation = np.zeros(slots, np.int64)
+
+    def arrive(self, slots: Array) -> None:
+        """One more wave of each of these workgroups has signalled."""
+        np.add.at(self.arrived, slots, 1)
+        self._release()
+
+    def leave(self, slots: Array) -> None:
+        """Waves have ended: nobody waits for them any more."""
+        np.subtract.at(self.alive, slots, 1)
+        self._release()
+
+    def _release(self) -> None:
+        full = (self.arrived >= self.alive) & (self.alive > 0) & (self.arrived > 0)
+        self.generation[full] += 1
+        self.arrived[full] = 0
+
+
+class _Waiting:
+    """Waves at a barrier: they go on when their workgroup's generation has moved past `since`."""
+
+    def __init__(self, block: int, waves: Waves, since: Array, site: int) -> None:
+        self.block = block
+        self.waves = waves
+        self.since = since
+        self.site = site
+
+
+def run(code: Code, waves: Waves, machine: Machine, limits: Limits, slots: int) -> None:
+    """Runs waves from the entry to their ends."""
+    Scheduler(code, machine, limits, slots).run(waves)
+
+
+class Scheduler:
+    """The groups of waves that are ready or wait at barriers."""
+
+    def __init__(self, code: Code, machine: Machine, limits: Limits, slots: int) -> None:
+        self._code = code
+        self._machine = machine
+        self._limits = limits
+        self._ready: dict[int, list[Waves]] = {}
+        self._waiting: list[_Waiting] = []
+        self._barriers = Barriers(slots)
+        self._blocks = 0
+        # Split barriers (gfx12): the generation that a wave's signal belongs to.
+        self._signalled: dict[tuple[int, int], int] = {}
+
+    def run(self, waves: Waves) -> None:
+        """Runs waves from block 0 on."""
+        np.add.at(self._barriers.alive, waves.workgroup, 1)
+        self._ready = {0: [waves]}
+        while self._ready or self._waiting:
+            if self._waiting:
+                self._let_through()
+            if not self._ready:
+                raise EmulationLimitError(self._stuck())
+            block = min(self._ready, key=self._turn)
+            self._advance(block, Waves.join(self._ready.pop(block)))
+
+    def _turn(self, block: int) -> tuple[int, int]:
+        return min(group.turns for group in self._ready[block]) // _TURNS, block
+
+    def _advance(self, number: int, waves: Waves) -> None:
+        """Runs one group until it parts, waits, ends or must yield."""
+        blocks = self._code.blocks
+        while True:
+            if number >= len(blocks):
+                raise NotCoveredError("control runs past the last instruction")
+            block = blocks[number]
+            block.runs += waves.count
+            self._blocks += 1
+            self._machine.ticks += block.stop - block.first
+            self._limits.check(self._blocks)
+            for registers, step, site in block.steps:
+                if registers & waves.outstanding.registers:
+                    self._hazard(waves, registers, site)
+                step(waves)
+            leave = block.leave
+            if leave.kind is Kind.END:
+                self._barriers.leave(waves.workgroup)
+                return
+            if leave.kind is Kind.BARRIER:
+                if not self._barrier(leave.site, leave.following, waves):
+                    return
+                number = leave.following
+                continue
+            if leave.kind is Kind.SIGNAL:
+                self._signal(waves)
+                following = leave.following
+            elif leave.kind is Kind.BRANCH:
+                assert leave.taken is not None
+                taken = leave.taken(waves)
+                if taken.all():
+                    following = leave.target
+                elif not taken.any():
+                    following = leave.following
+                else:
+                    for where, which in ((leave.target, taken), (leave.following, ~taken)):
+                        part = waves.select(which)
+                        part.turns += where <= number
+                        self._ready.setdefault(where, []).append(part)
+                    return
+            elif leave.kind is Kind.INDIRECT:
+                raise NotCoveredError(self._code.decoded[leave.site].text)
+            else:
+                following = leave.target if leave.kind is Kind.JUMP else leave.following
+            waves.turns += following <= number
+            number = following
+            if self._ready and self._must_yield(number, waves):
+                self._ready.setdefault(number, []).append(waves)
+                return
+
+    def _must_yield(self, number: int, waves: Waves) -> bool:
+        if number in self._ready:
+            return True
+        mine = (waves.turns // _TURNS, number)
+        return any(self._turn(block) < mine for block in self._ready)
+
+    def _hazard(self, waves: Waves, registers: int, site: int) -> None:
+        """A register is used whose result no wait has covered: told, and left stale."""
+        self._machine.unwaited(site, registers & waves.outstanding.registers, waves)
+
+    # ------------------------------------------------------------------ barriers
+
+    def _signal(self, waves: Waves) -> None:
+        for slot, wave in zip(waves.workgroup.tolist(), waves.wave.tolist(), strict=True):
+            self._signalled[slot, wave] = int(self._barriers.generation[slot])
+        self._barriers.arrive(waves.workgroup)
+
+    def _barrier(self, site: int, following: int, waves: Waves) -> bool:
+        """Whether all of these waves may go on at once."""
+        slots = waves.workgroup
+        if self._code.decoded[site].name == "s_barrier_wait":
+            since = np.array(
+                [
+                    self._signalled.pop((slot, wave), -1)
+                    for slot, wave in zip(slots.tolist(), waves.wave.tolist(), strict=True)
+                ]
+            )
+        else:
+            since = self._barriers.generation[slots]
+            self._barriers.arrive(slots)
+        self._machine.barrier(site, waves)
+        if (self._barriers.generation[slots] > since).all():
+            self._machine.passed(np.unique(slots))
+            return True
+        self._waiting.append(_Waiting(following, waves, since, site))
+        return False
+
+    def _let_through(self) -> None:
+        still = []
+        for waiting in self._waiting:
+            free = self._barriers.generation[waiting.waves.workgroup] > waiting.since
+            if not free.any():
+                still.append(waiting)
+                continue
+            group = waiting.waves if free.all() else waiting.waves.select(free)
+            self._machine.passed(np.unique(group.workgroup))
+            self._ready.setdefault(waiting.block, []).append(group)
+            if not free.all():
+                rest = waiting.waves.select(~free)
+                still.append(_Waiting(waiting.block, rest, waiting.since[~free], waiting.site))
+        self._waiting = still
+
+    def _stuck(self) -> str:
+        places = ", ".join(
+            f"waves {_numbers(waiting.waves.wave)} of workgroup "
+            f"{int(waiting.waves.group_id[0])} at {self._code.decoded[waiting.site].text} (line "
+            f"{self._code.function.instructions[waiting.site].line})"
+            for waiting in self._waiting[:4]
+        )
+        return f"not all waves of a workgroup reach the barrier: {places}"
+
+
+def _numbers(waves: Array) -> str:
+    numbers: Sequence[int] = sorted(set(waves.tolist()))
+    return ", ".join(map(str, numbers[:8])) + (" …" if len(numbers) > 8 else "")

@@ -1,0 +1,219 @@
+"""Memories: the buffers that a launch may touch, and LDS.
+
+Addresses in a buffer are those of the process that owns it; nothing else exists. An access by many
+lanes usually falls into one buffer, which is tried first; what falls outside of all is reported
+and reads 0.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+Array = np.ndarray[Any, Any]
+I64 = np.int64
+
+PADDING = 16
+"""Bytes behind a memory's end, so that it can be viewed in words of 16 bytes."""
+
+
+class Words:
+    """Bytes, seen in words of 1 to 16 bytes."""
+
+    __slots__ = ("by_width", "data", "size")
+
+    def __init__(self, data: Array, size: int) -> None:
+        self.data = data
+        self.size = size
+        whole = data[: len(data) & ~15]
+        self.by_width = {
+            1: data,
+            2: whole.view(np.uint16),
+            4: whole.view(np.uint32),
+            8: whole.view(np.uint64),
+            16: whole.view(np.complex128),
+        }
+
+    def gather(self, offsets: Array, size: int) -> Array:
+        """`size` bytes (1, 2, or a multiple of 4) at each offset.
+
+        Returns:
+            uint8 or uint16 of the offsets' shape, else uint32 [dword, ...].
+        """
+        if size < 4:
+            if size == 2 and (offsets & 1).any():
+                low = self.data.take(offsets).astype(np.uint16)
+                return low | (self.data.take(offsets + 1).astype(np.uint16) << np.uint16(8))
+            return self.by_width[size].take(offsets >> (size - 1))
+        if size == 4:
+            return self._words(offsets)[None]
+        low_bits = int(np.bitwise_or.reduce(offsets, axis=None)) if offsets.size else 0
+        if size in (8, 16) and not low_bits & (size - 1):
+            shift = 3 if size == 8 else 4
+            words = self.by_width[size].take(offsets >> shift)
+            parts = words.view(np.uint32).reshape(*offsets.shape, size // 4)
+            return np.moveaxis(parts, -1, 0)
+        return np.stack([self._words(offsets + at) for at in range(0, size, 4)])
+
+    def _words(self, offsets: Array) -> Array:
+        if offsets.size and int(np.bitwise_or.reduce(offsets, axis=None)) & 3:
+            word = np.zeros(offsets.shape, np.uint32)
+            for at in range(4):
+                word |= self.data.take(offsets + at).astype(np.uint32) << np.uint32(8 * at)
+            return word
+        return self.by_width[4].take(offsets >> 2)
+
+    def scatter(self, offsets: Array, values: Array, size: int) -> None:
+        """Writes what `gather` would read; where offsets repeat, the last one stays.
+
+        Args:
+            offsets: bytes, one-dimensional.
+            values: [offset] for 1 and 2 bytes, else [dword, offset].
+            size: bytes of each.
+        """
+        if not offsets.size:
+            return
+        low_bits = int(np.bitwise_or.reduce(offsets, axis=None))
+        if size < 4:
+            if size == 2 and low_bits & 1:
+                self.data[offsets] = values.astype(np.uint8)
+                self.data[offsets + 1] = (values >> 8).astype(np.uint8)
+            else:
+                self.by_width[size][offsets >> (size - 1)] = values
+        elif size in (8, 16) and not low_bits & (size - 1):
+            words = np.ascontiguousarray(np.moveaxis(values, 0, -1))
+            view = words.view(np.uint64 if size == 8 else np.complex128)[..., 0]
+            self.by_width[size][offsets >> (3 if size == 8 else 4)] = view
+        elif low_bits & 3:
+            for dword in range(size // 4):
+                for at in range(4):
+                    byte = (values[dword] >> np.uint32(8 * at)).astype(np.uint8)
+                    self.data[offsets + (4 * dword + at)] = byte
+        else:
+            for dword in range(size // 4):
+                self.by_width[4][(offsets >> 2) + dword] = values[dword]
+
+
+class Buffer(Struct):
+    """Memory of the launching process. `data` has `PADDING` bytes more than `size`."""
+
+    address: int
+    size: int
+    data: Array
+    name: str = ""
+    words: Words | None = None
+
+    @property
+    def end(self) -> int:
+        return self.address + self.size
+
+
+def buffer_of(values: Array, address: int, name: str = "") -> Buffer:
+    """A buffer that holds a copy of an array."""
+    raw = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
+    data = np.zeros((raw.size + PADDING + 15) & ~15, np.uint8)
+    data[: raw.size] = raw
+    return Buffer(address, raw.size, data, name)
+
+
+# Told of lanes whose access lies outside of every buffer: addresses, bytes, whether it writes.
+Outside = Callable[[Array, int, bool], None]
+
+
+class GlobalMemory:
+    """The buffers of a launch.
+
+    Args:
+        buffers: none may overlap another.
+    """
+
+    def __init__(self, buffers: Iterable[Buffer]) -> None:
+        self.buffers = sorted(buffers, key=lambda buffer: buffer.address)
+        self.starts = [buffer.address for buffer in self.buffers]
+        for buffer in self.buffers:
+            buffer.words = Words(buffer.data, buffer.size)
+
+    def add(self, buffer: Buffer) -> None:
+        """One more buffer (kernel arguments, constants of the code object)."""
+        buffer.words = Words(buffer.data, buffer.size)
+        at = bisect_right(self.starts, buffer.address)
+        self.buffers.insert(at, buffer)
+        self.starts.insert(at, buffer.address)
+
+    def buffer_at(self, address: int) -> Buffer | None:
+        """The buffer that holds an address."""
+        at = bisect_right(self.starts, address) - 1
+        if at >= 0 and address < self.buffers[at].end:
+            return self.buffers[at]
+        return None
+
+    def read(self, addresses: Array, size: int, outside: Outside) -> Array:
+        """`Words.gather` at addresses (int64, any shape)."""
+        if not addresses.size:
+            shape = addresses.shape if size < 4 else (size // 4, *addresses.shape)
+            return np.zeros(shape, {1: np.uint8, 2: np.uint16}.get(size, np.uint32))
+        low, high = int(addresses.min()), int(addresses.max())
+        buffer = self.buffer_at(low)
+        if buffer is not None and high + size <= buffer.end:
+            assert buffer.words is not None
+            return buffer.words.gather(addresses - buffer.address, size)
+        flat = addresses.reshape(-1)
+        values = np.zeros(
+            flat.shape if size < 4 else (size // 4, flat.size),
+            {1: np.uint8, 2: np.uint16}.get(size, np.uint32),
+        )
+        for lanes, words, offsets in self._parts(flat, size, outside, writes=False):
+            values[..., lanes] = words.gather(offsets, size)
+        return values.reshape(values.shape[:-1] + addresses.shape)
+
+    def write(self, addresses: Array, values: Array, size: int, outside: Outside) -> None:
+        """`Words.scatter` at addresses (int64, one-dimensional)."""
+        if not addresses.size:
+            return
+        low, high = int(addresses.min()), int(addresses.max())
+        buffer = self.buffer_at(low)
+        if buffer is not None and high + size <= buffer.end:
+            assert buffer.words is not None
+            buffer.words.scatter(addresses - buffer.address, values, size)
+            return
+        for lanes, words, offsets in self._parts(addresses, size, outside, writes=True):
+            words.scatter(offsets, values[..., lanes], size)
+
+    def _parts(
+        self, addresses: Array, size: int, outside: Outside, *, writes: bool
+    ) -> list[tuple[Array, Words, Array]]:
+        """The accesses by buffer: which lanes, its words, offsets; the rest is reported."""
+        starts = np.array(self.starts, I64)
+        ends = np.array([buffer.end for buffer in self.buffers], I64)
+        at = np.searchsorted(starts, addresses, side="right") - 1
+        inside = at >= 0
+        if len(self.buffers):
+            inside &= addresses + size <= ends[np.maximum(at, 0)]
+        else:
+            inside[:] = False
+        if not inside.all():
+            outside(addresses[~inside], size, writes)
+        parts = []
+        for index in np.unique(at[inside]):
+            lanes = np.flatnonzero(inside & (at == index))
+            buffer = self.buffers[index]
+            assert buffer.words is not None
+            parts.append((lanes, buffer.words, addresses[lanes] - buffer.address))
+        return parts
+
+
+class LocalMemory:
+    """LDS of the resident workgroups, `size` bytes each; a slot's LDS starts at slot * `stride`."""
+
+    def __init__(self, size: int, slots: int) -> None:
+        self.size = size
+        self.stride = (size + 15) & ~15
+        self.words = Words(np.zeros(self.stride * slots + PADDING, np.uint8), self.stride * slots)
+
+    def clear(self, slot: int) -> None:
+        """A new workgroup moves in."""
+        self.words.data[slot * self.stride : (slot + 1) * self.stride] = 0

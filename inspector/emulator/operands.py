@@ -1,0 +1,226 @@
+"""Operand texts of AMDGCN as registers, constants and modifiers."""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import Final, Literal
+
+from msgspec import Struct, field
+
+Kind = Literal["vgpr", "sgpr", "constant", "none"]
+
+VCC: Final = 106
+TTMP: Final = 108
+M0: Final = 124
+EXEC: Final = 126
+NULL: Final = 128
+"""Rows of the scalar file that a write to `null` may use; a read of `null` is the constant 0."""
+SCALAR_ROWS: Final = 144
+
+_NAMED: Final = {
+    "flat_scratch": (102, 2),
+    "flat_scratch_lo": (102, 1),
+    "flat_scratch_hi": (103, 1),
+    "xnack_mask": (104, 2),
+    "vcc": (VCC, 2),
+    "vcc_lo": (VCC, 1),
+    "vcc_hi": (VCC + 1, 1),
+    "m0": (M0, 1),
+    "exec": (EXEC, 2),
+    "exec_lo": (EXEC, 1),
+    "exec_hi": (EXEC + 1, 1),
+    "null": (NULL, 2),
+}
+_REGISTER: Final = re.compile(r"(v|s|a|acc|ttmp)(?:(\d+)|\[(\d+)(?::(\d+))?\])(?:\.([lh]))?")
+_INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
+_FLOAT: Final = re.compile(r"-?\d*\.\d*(?:[eE][-+]?\d+)?|-?\d+[eE][-+]?\d+")
+_MODIFIER: Final = re.compile(r"[a-z]\w*(?::.+)?")
+_SIGN_EXTENDED: Final = re.compile(r"sext\((.*)\)")
+_LONG_LITERAL: Final = re.compile(r"lit(?:64)?\((.*)\)")
+_SPECIAL_SOURCES: Final = frozenset(
+    {
+        "src_scc", "src_vccz", "src_execz", "src_shared_base", "src_shared_limit",
+        "src_private_base", "src_private_limit", "src_flat_scratch_base_lo",
+        "src_flat_scratch_base_hi", "src_pops_exiting_wave_id", "lds_direct",
+    }
+)  # fmt: skip
+
+
+class Operand(Struct, frozen=True):
+    """One operand.
+
+    `first` is the row in the vector file (AGPRs follow the VGPRs from `accum_offset` on) or the
+    scalar file (`operands.VCC` and its like), `count` the registers, `half` 0 or 1 where only bits
+    0-15 or 16-31 are meant. A constant keeps `integer` or `real` as written: what bits it has
+    depends on the operand's type. `name` is set for a source that is no register (`src_scc`).
+    """
+
+    kind: Kind
+    text: str
+    first: int = 0
+    count: int = 1
+    half: int | None = None
+    negate: bool = False
+    absolute: bool = False
+    sign_extend: bool = False
+    integer: int | None = None
+    real: float | None = None
+    name: str | None = None
+
+    @property
+    def is_null(self) -> bool:
+        return self.kind == "sgpr" and self.first == NULL
+
+    @property
+    def rows(self) -> range:
+        """The registers' rows; empty for constants."""
+        if self.kind in ("vgpr", "sgpr"):
+            return range(self.first, self.first + self.count)
+        return range(0)
+
+
+class Decoded(Struct, frozen=True):
+    """An instruction's parts: `name` without encoding suffix, `encoding` the suffix (`dpp`)."""
+
+    name: str
+    encoding: str
+    operands: tuple[Operand, ...]
+    modifiers: dict[str, str] = field(default_factory=dict)
+    text: str = ""
+
+    def flag(self, modifier: str) -> bool:
+        """Whether a modifier without a value stands there (`offen`, `clamp`)."""
+        return modifier in self.modifiers
+
+    def number(self, modifier: str, otherwise: int = 0) -> int:
+        """A modifier's integer (`offset:16`)."""
+        text = self.modifiers.get(modifier)
+        return otherwise if text is None else int(text, 0)
+
+    def numbers(self, modifier: str, otherwise: tuple[int, ...]) -> tuple[int, ...]:
+        """A modifier's list (`op_sel:[0,1]`)."""
+        text = self.modifiers.get(modifier)
+        if text is None:
+            return otherwise
+        return tuple(int(item, 0) for item in text.strip("[]").split(","))
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Parts between separators that stand outside of brackets and bars."""
+    parts: list[str] = []
+    depth = 0
+    start = 0
+    for at, character in enumerate(text):
+        if character in "[(":
+            depth += 1
+        elif character in "])":
+            depth -= 1
+        elif character == separator and not depth:
+            parts.append(text[start:at])
+            start = at + 1
+    parts.append(text[start:])
+    return [part.strip() for part in parts if part.strip()]
+
+
+def parse_operand(text: str, accum_offset: int) -> Operand:
+    """One operand; what is neither register nor number has `kind` none and its `name`.
+
+    >>> parse_operand("-|v3|", 0).absolute
+    True
+    """
+    body = text
+    negate = absolute = extend = False
+    if match := _SIGN_EXTENDED.fullmatch(body):
+        extend, body = True, match[1]
+    if body.startswith("-") and not (_INTEGER.fullmatch(body) or _FLOAT.fullmatch(body)):
+        negate, body = True, body[1:]
+    if body.startswith("|") and body.endswith("|") and len(body) > 2:
+        absolute, body = True, body[1:-1]
+    if match := _LONG_LITERAL.fullmatch(body):
+        body = match[1]
+    if match := _REGISTER.fullmatch(body):
+        bank, single, low, high, half = match.groups()
+        first = int(single or low)
+        count = int(high) - first + 1 if high else 1
+        kind: Kind = "vgpr"
+        if bank == "s":
+            kind = "sgpr"
+        elif bank == "ttmp":
+            kind, first = "sgpr", first + TTMP
+        elif bank != "v":
+            first += accum_offset
+        return Operand(
+            kind, text, first, count, {"l": 0, "h": 1}.get(half or ""), negate, absolute, extend
+        )
+    if body in _NAMED:
+        first, count = _NAMED[body]
+        return Operand("sgpr", text, first, count, None, negate, absolute, extend)
+    if _INTEGER.fullmatch(body):
+        return Operand("constant", text, negate=negate, absolute=absolute, integer=int(body, 0))
+    if _FLOAT.fullmatch(body):
+        return Operand("constant", text, negate=negate, absolute=absolute, real=float(body))
+    return Operand("none", text, name=body)
+
+
+def _is_modifier(token: str) -> bool:
+    return (
+        _MODIFIER.fullmatch(token) is not None
+        and _REGISTER.fullmatch(token) is None
+        and token not in _NAMED
+        and token not in _SPECIAL_SOURCES
+        and token != "off"  # an operand: the address without a scalar base
+    )
+
+
+def decode(mnemonic: str, text: str, suffixes: tuple[str, ...], accum_offset: int) -> Decoded:
+    """Takes one instruction apart.
+
+    Args:
+        mnemonic: with its encoding suffix.
+        text: its operands.
+        suffixes: the encoding suffixes, longest first.
+        accum_offset: row of the first AGPR.
+    """
+    name, encoding = mnemonic, ""
+    for suffix in suffixes:
+        if mnemonic.endswith(suffix):
+            name, encoding = mnemonic[: -len(suffix)], suffix.lstrip("_")
+            break
+    operands: list[Operand] = []
+    modifiers: dict[str, str] = {}
+    for part in _split(text, ","):
+        tokens = _split(part, " ")
+        for position, token in enumerate(tokens):
+            if (position or not operands or ":" in token) and _is_modifier(token):
+                key, _, value = token.partition(":")
+                modifiers[key] = value
+            else:
+                operands.append(parse_operand(token, accum_offset))
+    return Decoded(name, encoding, tuple(operands), modifiers, f"{mnemonic} {text}")
+
+
+def constant_bits(operand: Operand, kind: str) -> int:
+    """The bits that a constant has as an operand of a type.
+
+    Integers stand for their bits, in 64-bit floats for the upper half (a 32-bit literal fills the
+    high word); inline floats take the operand's own format (CDNA3 ISA, 4.1 and 6.2.1).
+    """
+    bits = _WIDTHS[kind]
+    if operand.real is not None:
+        if kind == "f64":
+            return int(struct.unpack("<Q", struct.pack("<d", operand.real))[0])
+        if kind in ("f16", "u16", "i16"):
+            return int(struct.unpack("<H", struct.pack("<e", operand.real))[0])
+        single = int(struct.unpack("<I", struct.pack("<f", operand.real))[0])
+        return single >> 16 if kind == "bf16" else single
+    value = operand.integer or 0
+    if kind == "f64" and not -16 <= value <= 64:
+        return value if value >> 32 else (value & 0xFFFFFFFF) << 32
+    return value & ((1 << bits) - 1)
+
+
+_WIDTHS: Final = {
+    "u8": 8, "i8": 8, "u16": 16, "i16": 16, "f16": 16, "bf16": 16,
+    "u32": 32, "i32": 32, "f32": 32, "u64": 64, "i64": 64, "f64": 64,
+}  # fmt: skip

@@ -1,0 +1,167 @@
+"""Results of memory operations that no wait has covered yet.
+
+A load reads memory when it is issued, but its registers get the value when a wait lets it: code
+that does not wait sees what stood there before, as it may on the hardware. Each counter is a queue;
+a wait for N lets all but the newest N through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from .waves import Waves
+
+Array = np.ndarray[Any, Any]
+
+# What an entry does when it is let through: it gets the waves, its arrays and nothing else.
+Complete = Callable[["Waves", tuple[Array, ...]], None]
+
+
+class Entry(Struct):
+    """One operation.
+
+    Args:
+        registers: which it will write, a bit for each vector row, scalar rows from `SCALAR_BIT` on.
+        complete: writes the result.
+        arrays: the result's arrays, each with waves on the first axis.
+        in_order: False for operations that come back in any order (scalar loads): only a wait for 0
+            is sure of them.
+        site: index of the instruction.
+    """
+
+    registers: int
+    complete: Complete | None
+    arrays: tuple[Array, ...] = ()
+    in_order: bool = True
+    site: int = -1
+
+
+SCALAR_BIT = 1024
+"""Bit of scalar row 0 in a set of registers; vector rows come before."""
+
+
+def vector_bits(first: int, count: int) -> int:
+    """The set of `count` vector registers from row `first` on."""
+    return ((1 << count) - 1) << first
+
+
+def scalar_bits(first: int, count: int) -> int:
+    """The set of scalar registers."""
+    return ((1 << count) - 1) << (first + SCALAR_BIT)
+
+
+class Outstanding:
+    """The queues of waves that went the same way. `registers`: all that entries will write."""
+
+    __slots__ = ("queues", "registers")
+
+    def __init__(self) -> None:
+        self.queues: dict[str, list[Entry]] = {}
+        self.registers = 0
+
+    def add(self, counter: str, entry: Entry) -> None:
+        """A new operation that the counter counts."""
+        self.queues.setdefault(counter, []).append(entry)
+        self.registers |= entry.registers
+
+    def wait(self, waves: Waves, counter: str, newest: int) -> None:
+        """Lets all but the `newest` operations of a counter through."""
+        queue = self.queues.get(counter)
+        if not queue or len(queue) <= newest:
+            return
+        leaving = queue[: len(queue) - newest]
+        staying = queue[len(queue) - newest :]
+        if newest:
+            staying = [entry for entry in leaving if not entry.in_order] + staying
+            leaving = [entry for entry in leaving if entry.in_order]
+        self.queues[counter] = staying
+        for entry in leaving:
+            if entry.complete is not None:
+                entry.complete(waves, entry.arrays)
+        self._count()
+
+    def finish(self, waves: Waves, registers: int) -> None:
+        """Lets through all that will write one of these registers, in order (hazard met)."""
+        for counter, queue in self.queues.items():
+            last = max(
+                (at for at, entry in enumerate(queue) if entry.registers & registers), default=-1
+            )
+            if last < 0:
+                continue
+            for entry in queue[: last + 1]:
+                if entry.complete is not None:
+                    entry.complete(waves, entry.arrays)
+            self.queues[counter] = queue[last + 1 :]
+        self._count()
+
+    def finish_all(self, waves: Waves) -> None:
+        """Lets everything through."""
+        for queue in self.queues.values():
+            for entry in queue:
+                if entry.complete is not None:
+                    entry.complete(waves, entry.arrays)
+        self.queues = {}
+        self.registers = 0
+
+    def _count(self) -> None:
+        registers = 0
+        for queue in self.queues.values():
+            for entry in queue:
+                registers |= entry.registers
+        self.registers = registers
+
+    def select(self, which: Array) -> Outstanding:
+        """The same operations of some waves."""
+        chosen = Outstanding()
+        chosen.registers = self.registers
+        chosen.queues = {
+            counter: [
+                Entry(
+                    entry.registers,
+                    entry.complete,
+                    tuple(array[which] for array in entry.arrays),
+                    entry.in_order,
+                    entry.site,
+                )
+                for entry in queue
+            ]
+            for counter, queue in self.queues.items()
+            if queue
+        }
+        return chosen
+
+    @staticmethod
+    def join(parts: Sequence[Outstanding], waves: Sequence[Waves]) -> Outstanding:
+        """The queues of waves that meet again, the waves in the order of `parts`.
+
+        Where all have the same operations outstanding, they stay so. Where they differ, what the
+        waves do not share is let through first: no wait can be missed by that which a wave that
+        came the other way would not have missed too.
+        """
+        shapes = [{c: [e.site for e in q] for c, q in part.queues.items() if q} for part in parts]
+        if any(shape != shapes[0] for shape in shapes):
+            for part, group in zip(parts, waves, strict=True):
+                part.finish_all(group)
+            return Outstanding()
+        joined = Outstanding()
+        joined.registers = parts[0].registers
+        for counter, sites in shapes[0].items():
+            joined.queues[counter] = [
+                Entry(
+                    parts[0].queues[counter][at].registers,
+                    parts[0].queues[counter][at].complete,
+                    tuple(
+                        np.concatenate([part.queues[counter][at].arrays[k] for part in parts])
+                        for k in range(len(parts[0].queues[counter][at].arrays))
+                    ),
+                    parts[0].queues[counter][at].in_order,
+                    sites[at],
+                )
+                for at in range(len(sites))
+            ]
+        return joined

@@ -1,0 +1,269 @@
+"""A function's code, made ready to run: one list of steps per basic block and what ends it.
+
+Blocks end at branches, at barriers and at the end of the kernel; what is decided there per wave is
+a `Transfer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Final
+
+from msgspec import Struct, field
+
+from ..isa.waitflow.events import Counters, events_of
+from ..isa.waits import decode as decode_wait
+from ..model import Function, Instruction
+from . import instructions as _instructions  # fills the registry
+from .access import Assignment, NotCoveredError
+from .operands import Decoded, Operand, decode
+from .outstanding import scalar_bits, vector_bits
+from .registry import Context, Step, Target, builder_of
+from .waves import Array, Waves
+
+assert _instructions
+_SUFFIXES: Final = ("_e64_dpp", "_e32", "_e64", "_dpp", "_sdwa")
+
+
+class Kind(Enum):
+    """What ends a block."""
+
+    FALL = "fall"
+    JUMP = "jump"
+    BRANCH = "branch"
+    BARRIER = "barrier"
+    SIGNAL = "signal"
+    END = "end"
+    INDIRECT = "indirect"
+
+
+class Transfer(Struct):
+    """How a block is left.
+
+    Args:
+        kind: what happens.
+        target: block that a jump or branch that is taken leads to.
+        following: block behind this one.
+        taken: for a branch: bool [wave].
+        site: index of the instruction that ends the block.
+    """
+
+    kind: Kind
+    target: int = -1
+    following: int = -1
+    taken: Callable[[Waves], Array] | None = None
+    site: int = -1
+
+
+class CodeBlock(Struct):
+    """Steps, each with the registers that it reads or writes, and what ends the block.
+
+    Args:
+        first, stop: the instructions' range in the function.
+        steps: (registers, step, index of the instruction).
+        leave: how it is left.
+        runs: how many waves went through it, in all.
+    """
+
+    first: int
+    stop: int
+    steps: list[tuple[int, Step, int]]
+    leave: Transfer
+    runs: int = 0
+
+
+class Code(Struct):
+    """A function ready to run; block 0 is its entry."""
+
+    function: Function
+    target: Target
+    blocks: list[CodeBlock]
+    vector_registers: int
+    decoded: list[Decoded] = field(default_factory=list)
+
+
+_CONDITIONS: Final[dict[str, Callable[[Waves], Array]]] = {
+    "s_cbranch_scc0": lambda waves: ~waves.scc,
+    "s_cbranch_scc1": lambda waves: waves.scc,
+    "s_cbranch_vccz": lambda waves: waves.vccz,
+    "s_cbranch_vccnz": lambda waves: ~waves.vccz,
+    "s_cbranch_execz": lambda waves: waves.execz,
+    "s_cbranch_execnz": lambda waves: ~waves.execz,
+}
+_ENDS: Final = frozenset({"s_endpgm", "s_endpgm_saved", "s_endpgm_ordered_ps_done"})
+_BARRIERS: Final = frozenset({"s_barrier", "s_barrier_wait"})
+_INDIRECT: Final = frozenset({"s_setpc_b64", "s_swappc_b64", "s_call_b64", "s_trap"})
+
+
+def prepare(
+    function: Function,
+    target: Target,
+    maxima: Mapping[str, int],
+    fields: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
+) -> Code:
+    """Builds every step of a function.
+
+    Instructions that are not covered get a step that raises when it is reached, so that what a
+    launch never runs is no hindrance.
+
+    Args:
+        function: instructions and blocks.
+        target: the GPU.
+        maxima: the wait counters -> largest value.
+        fields: bit fields of a bare `s_waitcnt` number.
+    """
+    counters = Counters.of(maxima)
+    decoded = [
+        decode(inst.mnemonic, inst.operands, _SUFFIXES, target.accum_offset)
+        for inst in function.instructions
+    ]
+    labels = {label: block.start for block in function.blocks for label in block.labels}
+    starts = _starts(function, decoded)
+    place = {start: number for number, start in enumerate(starts)}
+    blocks = []
+    for number, start in enumerate(starts):
+        stop = starts[number + 1] if number + 1 < len(starts) else len(decoded)
+        steps = []
+        leave = Transfer(Kind.FALL, following=number + 1)
+        for at in range(start, stop):
+            inst, parts = function.instructions[at], decoded[at]
+            ending = _transfer(parts, at, labels, place, number)
+            if ending is not None:
+                leave = ending
+                break
+            events = events_of(inst, counters)
+            context = Context(
+                target,
+                at,
+                tuple(dict.fromkeys(event.counter for event in events)),
+                all(event.order for event in events),
+                _wait_of(inst, fields, maxima),
+                labels,
+            )
+            steps.append((_registers(parts), _step(parts, context), at))
+        blocks.append(CodeBlock(start, stop, steps, leave))
+    rows = [row.stop for parts in decoded for row in _vector_rows(parts)]
+    return Code(function, target, blocks, max([4, *rows]), decoded)
+
+
+def _starts(function: Function, decoded: list[Decoded]) -> list[int]:
+    """Where blocks begin: at labels and behind whatever hands control on."""
+    starts = {0} | {block.start for block in function.blocks}
+    for at, parts in enumerate(decoded):
+        if (
+            parts.name in _BARRIERS
+            or parts.name in _ENDS
+            or parts.name in _INDIRECT
+            or (parts.name.startswith(("s_branch", "s_cbranch", "s_barrier_signal")))
+        ):
+            starts.add(at + 1)
+    return sorted(start for start in starts if start < len(decoded))
+
+
+def _transfer(
+    parts: Decoded, at: int, labels: Mapping[str, int], place: Mapping[int, int], number: int
+) -> Transfer | None:
+    """How an instruction ends its block; None where control goes on."""
+    if parts.name in _ENDS:
+        return Transfer(Kind.END, site=at)
+    if parts.name in _BARRIERS:
+        return Transfer(Kind.BARRIER, following=number + 1, site=at)
+    if parts.name.startswith("s_barrier_signal"):
+        return Transfer(Kind.SIGNAL, following=number + 1, site=at)
+    if parts.name == "s_branch":
+        return Transfer(Kind.JUMP, _aim(parts, labels, place), site=at)
+    if parts.name in _CONDITIONS:
+        aim = _aim(parts, labels, place)
+        return Transfer(Kind.BRANCH, aim, number + 1, _CONDITIONS[parts.name], at)
+    if parts.name in _INDIRECT:
+        return Transfer(Kind.INDIRECT, site=at)
+    return None
+
+
+def _aim(parts: Decoded, labels: Mapping[str, int], place: Mapping[int, int]) -> int:
+    label = parts.operands[0].name or ""
+    if label not in labels:
+        raise NotCoveredError(f"{parts.text}: a label that the file does not have")
+    return place[labels[label]]
+
+
+def _wait_of(
+    inst: Instruction,
+    fields: Mapping[str, tuple[tuple[int, int], ...]] | None,
+    maxima: Mapping[str, int],
+) -> Mapping[str, int]:
+    if inst.cls != "wait":
+        return {}
+    if inst.op.name == "s_wait_idle":
+        return dict.fromkeys(maxima, 0)
+    return decode_wait(inst.op.name, inst.operands, fields, maxima)
+
+
+def _step(parts: Decoded, context: Context) -> Step:
+    if " :: " in parts.text:
+        return _dual(parts, context)
+    builder = builder_of(parts.name)
+    try:
+        if builder is None:
+            raise NotCoveredError(parts.text)
+        return builder(parts, context)
+    except NotCoveredError as error:
+        return _refusal(str(error))
+
+
+def _refusal(message: str) -> Step:
+    def refuse(waves: Waves) -> None:
+        raise NotCoveredError(message)
+
+    return refuse
+
+
+def _dual(parts: Decoded, context: Context) -> Step:
+    """VOPD: two operations that both read before either writes."""
+    halves = []
+    for text in parts.text.split(" :: "):
+        mnemonic, _, operands = text.partition(" ")
+        name = mnemonic.replace("v_dual_", "v_")
+        half = decode(name, operands, _SUFFIXES, context.target.accum_offset)
+        builder = builder_of(half.name)
+        if builder is None:
+            return _refusal(parts.text)
+        try:
+            halves.append(builder(half, context))
+        except NotCoveredError as error:
+            return _refusal(str(error))
+    first, second = halves
+    if not (isinstance(first, Assignment) and isinstance(second, Assignment)):
+        return _refusal(parts.text)
+
+    def step(waves: Waves) -> None:
+        one, other = first.value(waves), second.value(waves)
+        first.store(waves, one)
+        second.store(waves, other)
+
+    return step
+
+
+def _operands_of(parts: Decoded) -> list[Operand]:
+    if " :: " not in parts.text:
+        return list(parts.operands)
+    operands: list[Operand] = []
+    for text in parts.text.split(" :: "):
+        operands += decode("", text.partition(" ")[2], (), 0).operands
+    return operands
+
+
+def _vector_rows(parts: Decoded) -> list[range]:
+    return [operand.rows for operand in _operands_of(parts) if operand.kind == "vgpr"]
+
+
+def _registers(parts: Decoded) -> int:
+    """The registers that an instruction reads or writes, as `outstanding` counts them."""
+    bits = 0
+    for operand in _operands_of(parts):
+        if operand.kind == "vgpr":
+            bits |= vector_bits(operand.first, operand.count)
+        elif operand.kind == "sgpr":
+            bits |= scalar_bits(operand.first, operand.count)
+    return bits

@@ -1,0 +1,113 @@
+"""Which function carries out which mnemonic.
+
+A builder takes one decoded instruction once, before the kernel runs, and returns the step that is
+called each time. `instructions/` fills the table; `builder_of` reads it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from .operands import Decoded
+
+if TYPE_CHECKING:
+    from .waves import Waves
+
+Step = Callable[["Waves"], Any]
+
+
+class Target(Struct, frozen=True):
+    """What of a GPU decides how an instruction works.
+
+    Args:
+        arch: gfx name.
+        generation: 9, 10, 11 or 12 (gfx1250 counts as 12).
+        lanes: wave size.
+        accum_offset: vector row of AGPR 0.
+        flush32: whether f32 denormals are flushed (the kernel's initial mode).
+        flush16: the same for f16 and f64.
+        dx10_clamp: whether clamp turns NaN to 0.
+        ieee: whether min and max quiet signalling NaNs (IEEE mode).
+    """
+
+    arch: str
+    generation: int
+    lanes: int
+    accum_offset: int = 512
+    flush32: bool = False
+    flush16: bool = False
+    dx10_clamp: bool = True
+    ieee: bool = True
+
+    @property
+    def is_cdna3(self) -> bool:
+        """gfx940 and later of the CDNA line."""
+        return self.arch in ("gfx940", "gfx941", "gfx942", "gfx950")
+
+
+class Context(Struct, frozen=True):
+    """What a builder knows of an instruction's surroundings.
+
+    Args:
+        target: the GPU.
+        index: the instruction's index in its function.
+        counters: the wait counters that it raises.
+        in_order: whether its results come back in the order of issue.
+        wait: for a wait: counter -> how many may stay outstanding.
+        labels: label -> index of the instruction that follows it.
+    """
+
+    target: Target
+    index: int
+    counters: tuple[str, ...] = ()
+    in_order: bool = True
+    wait: Mapping[str, int] = {}
+    labels: Mapping[str, int] = {}
+
+
+Builder = Callable[[Decoded, Context], Step]
+
+_BUILDERS: Final[dict[str, Builder]] = {}
+_PATTERNS: Final[list[tuple[re.Pattern[str], Builder]]] = []
+
+
+def builds(*names: str) -> Callable[[Builder], Builder]:
+    """Registers a builder for mnemonics (without encoding suffix)."""
+
+    def register(builder: Builder) -> Builder:
+        for name in names:
+            assert name not in _BUILDERS, f"{name} has two builders"
+            _BUILDERS[name] = builder
+        return builder
+
+    return register
+
+
+def builds_matching(pattern: str) -> Callable[[Builder], Builder]:
+    """Registers a builder for all mnemonics that match; single names come first."""
+
+    def register(builder: Builder) -> Builder:
+        _PATTERNS.append((re.compile(pattern), builder))
+        return builder
+
+    return register
+
+
+def builder_of(name: str) -> Builder | None:
+    """The builder of a mnemonic; None where it is not covered."""
+    builder = _BUILDERS.get(name)
+    if builder is not None:
+        return builder
+    for pattern, general in _PATTERNS:
+        if pattern.fullmatch(name):
+            return general
+    return None
+
+
+def covered() -> frozenset[str]:
+    """All mnemonics that have a builder of their own."""
+    return frozenset(_BUILDERS)

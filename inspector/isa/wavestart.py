@@ -1,0 +1,109 @@
+"""Where a starting wave finds what the hardware passes to it.
+
+The kernel descriptor has a bit for each thing that a kernel wants in SGPRs; those that are wanted
+follow one another in a fixed order. Source: LLVM's AMDGPUUsage, "SGPR Register Set Up Order".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ..model import WaveStart
+
+USER_SGPRS: Final = (
+    ("private_segment_buffer", 4),
+    ("dispatch_ptr", 2),
+    ("queue_ptr", 2),
+    ("kernarg_ptr", 2),
+    ("dispatch_id", 2),
+    ("flat_scratch_init", 2),
+    ("private_segment_size", 1),
+)
+"""What may be passed, in order, with its SGPRs. Preloaded arguments come behind all of these."""
+
+
+def _user_sgprs(wanted: Mapping[str, bool]) -> tuple[dict[str, int], int]:
+    """First SGPR of everything wanted, and of what follows."""
+    places: dict[str, int] = {}
+    following = 0
+    for name, count in USER_SGPRS:
+        if wanted.get(name):
+            places[name] = following
+            following += count
+    return places, following
+
+
+def from_directives(values: Mapping[str, int]) -> WaveStart | None:
+    """From the `.amdhsa_*` directives of a kernel, by their names without the prefix.
+
+    A directive that is left out has the assembler's default (AMDGPUUsage, ".amdhsa Assembler
+    Directives").
+
+    Returns:
+        None where there is no directive at all.
+    """
+    if not values:
+        return None
+
+    def flag(name: str, default: int = 0) -> bool:
+        return bool(values.get(name, default))
+
+    wanted = {name: flag(f"user_sgpr_{name}") for name, _ in USER_SGPRS}
+    wanted["kernarg_ptr"] = flag("user_sgpr_kernarg_segment_ptr")
+    places, following = _user_sgprs(wanted)
+    preload = values.get("user_sgpr_kernarg_preload_length", 0)
+    return WaveStart(
+        user_sgprs=values.get("user_sgpr_count", following + preload),
+        **places,
+        preload_sgpr=following if preload else None,
+        preload_dwords=preload,
+        preload_offset=values.get("user_sgpr_kernarg_preload_offset", 0),
+        workgroup_ids=(
+            flag("system_sgpr_workgroup_id_x", 1),
+            flag("system_sgpr_workgroup_id_y"),
+            flag("system_sgpr_workgroup_id_z"),
+        ),
+        workgroup_info=flag("system_sgpr_workgroup_info"),
+        wave_offset=flag("system_sgpr_private_segment_wavefront_offset"),
+        work_item_dims=values.get("system_vgpr_workitem_id", 0),
+        round_f32=values.get("float_round_mode_32", 0),
+        round_f16_f64=values.get("float_round_mode_16_64", 0),
+        denorm_f32=values.get("float_denorm_mode_32", 0),
+        denorm_f16_f64=values.get("float_denorm_mode_16_64", 3),
+        dx10_clamp=flag("dx10_clamp", 1) if "dx10_clamp" in values else None,
+        ieee_mode=flag("ieee_mode", 1) if "ieee_mode" in values else None,
+    )
+
+
+def from_descriptor(rsrc1: int, rsrc2: int, properties: int, preload: int) -> WaveStart:
+    """From the words of a kernel descriptor (AMDGPUUsage, "Kernel Descriptor").
+
+    Args:
+        rsrc1: COMPUTE_PGM_RSRC1.
+        rsrc2: COMPUTE_PGM_RSRC2.
+        properties: the 16 bits of what is wanted in SGPRs.
+        preload: the 16 bits of the preloaded arguments.
+    """
+    wanted = {name: bool(properties >> bit & 1) for bit, (name, _) in enumerate(USER_SGPRS)}
+    places, following = _user_sgprs(wanted)
+    dwords = preload & 0x7F
+    return WaveStart(
+        user_sgprs=rsrc2 >> 1 & 0x1F,
+        **places,
+        preload_sgpr=following if dwords else None,
+        preload_dwords=dwords,
+        preload_offset=preload >> 7,
+        workgroup_ids=(bool(rsrc2 >> 7 & 1), bool(rsrc2 >> 8 & 1), bool(rsrc2 >> 9 & 1)),
+        workgroup_info=bool(rsrc2 >> 10 & 1),
+        # Bit 0 enables the private segment; the offset is passed only where the buffer is.
+        wave_offset=bool(rsrc2 & 1)
+        and (wanted["private_segment_buffer"] or wanted["flat_scratch_init"]),
+        work_item_dims=rsrc2 >> 11 & 3,
+        round_f32=rsrc1 >> 12 & 3,
+        round_f16_f64=rsrc1 >> 14 & 3,
+        denorm_f32=rsrc1 >> 16 & 3,
+        denorm_f16_f64=rsrc1 >> 18 & 3,
+        dx10_clamp=bool(rsrc1 >> 21 & 1),
+        ieee_mode=bool(rsrc1 >> 23 & 1),
+    )
