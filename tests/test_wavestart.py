@@ -1,4 +1,4 @@
-"""Where a wave finds what it starts with: directives against the descriptor that LLVM makes of them."""
+"""Where a wave finds what it starts with: directives against the descriptor LLVM makes of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from kinspect.inspector.isa.objects.load import load_or_resources
 from kinspect.inspector.isa.text import parse_text
 
