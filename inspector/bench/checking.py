@@ -31,7 +31,9 @@ TIME_LIMIT = 300.0
 """Seconds that one case may take, unless told."""
 MOST_CASES = 1000
 """How many times the limit of one case a guest may take over a file before it is given up."""
-DEVICES = ("cpu", "cuda")
+DEVICES = ("cpu", "cuda", "emulated")
+EMULATOR = (sys.executable, "-m", "kinspect.inspector.pipeline.emulating")
+"""The process that executes launches on an emulated GPU, for guests to start."""
 JOIN_SECONDS = 0.2
 
 
@@ -41,7 +43,9 @@ class CheckRequest(Struct, frozen=True):
     Args:
         kernels: files, each with patterns of the cases to check there; none: all of them.
         cases: patterns that the cases of all files must match as well.
-        device: `cpu` for Triton's interpreter, `cuda` for the GPU that PyTorch sees.
+        device: `cpu` for Triton's interpreter, `cuda` for the GPU that PyTorch sees, `emulated` for
+            code that is compiled for `arch` and executed on the CPU.
+        archs: gfx names of the GPUs to emulate, one after the other; none for other devices.
         fast: leave out the cases that a file calls slow.
         python: interpreter with PyTorch and Triton; None for this one.
         jobs: files at a time; on a GPU always one.
@@ -51,6 +55,7 @@ class CheckRequest(Struct, frozen=True):
     kernels: tuple[tuple[KernelFile, tuple[str, ...]], ...]
     cases: tuple[str, ...] = ()
     device: str = "cpu"
+    archs: tuple[str, ...] = ()
     fast: bool = False
     python: str | None = None
     jobs: int = 1
@@ -84,13 +89,13 @@ Event = Started | CaseDone | KernelDone
 class Gathered(Struct):
     """What has been checked so far."""
 
-    device: Device | None = None
+    devices: dict[str, Device] = field(default_factory=dict)
     done: dict[int, KernelCheck] = field(default_factory=dict)
 
     def saw(self, event: Event) -> None:
         """Adds what an event says."""
         if isinstance(event, Started):
-            self.device = self.device or event.device
+            self.devices.setdefault(event.device.arch, event.device)
         elif isinstance(event, KernelDone):
             self.done[event.index] = event.result
 
@@ -109,9 +114,11 @@ def check(request: CheckRequest) -> Iterator[Event]:
         KinspectError: the interpreter cannot be started, lacks PyTorch or Triton, or has no such
             device.
     """
-    waiting = deque(enumerate(request.kernels))
+    waiting = deque(
+        enumerate((arch, *asked) for arch in request.archs or ("",) for asked in request.kernels)
+    )
     events: SimpleQueue[Event | BaseException | None] = SimpleQueue()
-    jobs = 1 if request.device != "cpu" else min(request.jobs, len(waiting))
+    jobs = 1 if request.device == "cuda" else min(request.jobs, len(waiting))
     workers = [Worker(request.python or sys.executable, _environment(request)) for _ in range(jobs)]
     threads = [
         threading.Thread(target=_work, args=(worker, waiting, events, request, jobs), daemon=True)
@@ -179,7 +186,7 @@ def describe(
 
 def _work(
     worker: Worker,
-    waiting: deque[tuple[int, tuple[KernelFile, tuple[str, ...]]]],
+    waiting: deque[tuple[int, tuple[str, KernelFile, tuple[str, ...]]]],
     events: SimpleQueue[Event | BaseException | None],
     request: CheckRequest,
     jobs: int,
@@ -187,10 +194,10 @@ def _work(
     try:
         while True:
             try:
-                index, (kernel, patterns) = waiting.popleft()
+                index, (arch, kernel, patterns) = waiting.popleft()
             except IndexError:
                 break
-            for event in _one(worker, index, kernel, patterns, request, jobs):
+            for event in _one(worker, index, arch, kernel, patterns, request, jobs):
                 events.put(event)
     except BaseException as error:
         events.put(error)
@@ -200,18 +207,21 @@ def _work(
 def _one(
     worker: Worker,
     index: int,
+    arch: str,
     kernel: KernelFile,
     patterns: tuple[str, ...],
     request: CheckRequest,
     jobs: int,
 ) -> Iterator[Event]:
     started = time.perf_counter()
-    so_far = KernelCheck(kernel.name, str(kernel.path), ())
+    so_far = KernelCheck(kernel.name, str(kernel.path), (), arch)
     message = {
         "op": "suite",
         "mode": "check",
         "path": str(kernel.path.absolute()),
         "device": request.device,
+        "arch": arch,
+        "emulator": list(EMULATOR),
         "cases": [list(group) for group in (patterns, request.cases) if group],
         "fast": request.fast,
         "threads": max(1, (os.cpu_count() or 1) // jobs),

@@ -16,8 +16,9 @@ from ..bench.suite.catalogue import KernelFile
 from ..bench.suite.checks import CRASHED, KernelCheck
 from ..errors import KinspectError
 from ..formats import check as text
+from ..machines.loader import load as load_machine
 from ..version import VERSION
-from .options import format_option, output_option, result_stream
+from .options import format_option, output_option, result_stream, split_list
 from .progress import ProgressLine
 
 
@@ -28,7 +29,15 @@ from .progress import ProgressLine
     type=click.Choice(DEVICES),
     default="cpu",
     show_default=True,
-    help="cpu: Triton's interpreter. cuda: the GPU that PyTorch sees, AMD's too.",
+    help="cpu: Triton's interpreter. cuda: the GPU that PyTorch sees, AMD's too. emulated: code "
+    "compiled for --arch, executed on the CPU.",
+)
+@click.option(
+    "--arch",
+    "archs",
+    multiple=True,
+    metavar="A[,B...]",
+    help="GPUs to emulate, with --device emulated.  [gfx942]",
 )
 @click.option("--case", "cases", multiple=True, metavar="GLOB", help="Only cases of such names.")
 @click.option("--fast", is_flag=True, help="Leave out the cases that a file calls slow.")
@@ -53,6 +62,7 @@ from .progress import ProgressLine
 def check(
     names: tuple[str, ...],
     device: str,
+    archs: tuple[str, ...],
     cases: tuple[str, ...],
     fast: bool,
     python: str | None,
@@ -61,7 +71,7 @@ def check(
     form: str,
     output: Path | None,
 ) -> int:
-    """Check kernels against their references, in Triton's interpreter or on a GPU.
+    """Check kernels against their references: interpreted, on a GPU, or on an emulated one.
 
     NAME is a bundled kernel (`kinspect kernels list`), FILE.py a file of that kind; NAME::CASE
     checks some of its cases. With neither, all bundled kernels are checked.
@@ -76,6 +86,7 @@ def check(
         kernels=_asked(names),
         cases=cases,
         device=device,
+        archs=_archs(device, archs),
         fast=fast,
         python=python,
         jobs=jobs or os.cpu_count() or 1,
@@ -95,10 +106,25 @@ def check(
         progress.clear()
         if form == "json":
             tool = {"name": "kinspect", "version": VERSION}
-            text.write_json(found.kernels, found.device, seconds, tool, stream)
+            text.write_json(found.kernels, tuple(found.devices.values()), seconds, tool, stream)
         else:
-            text.write_summary(found.kernels, found.device, seconds, stream)
+            text.write_summary(found.kernels, tuple(found.devices.values()), seconds, stream)
     return _status(found.kernels, cases)
+
+
+def _archs(device: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The GPUs to emulate.
+
+    Raises:
+        UsageError: there are some, and nothing is emulated.
+        KinspectError: an unknown one.
+    """
+    if device != "emulated":
+        if names:
+            raise click.UsageError("--arch is for --device emulated")
+        return ()
+    archs = dict.fromkeys(name for text in names for name in split_list(text))
+    return tuple(load_machine(name).arch for name in archs) or ("gfx942",)
 
 
 def _asked(names: tuple[str, ...]) -> tuple[tuple[KernelFile, tuple[str, ...]], ...]:

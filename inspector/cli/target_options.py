@@ -51,11 +51,11 @@ class TargetOptions(Struct, frozen=True):
     capture: CaptureOptions
 
     def request(self, *, passes: bool = False, rules: Pack | None = None) -> Request:
-        """The run that is target for.
+        """The run that they describe.
 
         Args:
             passes: whether the MLIR dump is recorded.
-            rules: what is target of each report; None for the default pack.
+            rules: what each report is asked; None for the default pack.
         """
         from ..pipeline.analysis import Overrides
         from ..pipeline.jobs import Request

@@ -31,7 +31,8 @@ WORDS = {PASSED: "ok", SKIPPED: "skipped", FAILED: "FAILED", ERROR: "ERROR"}
 
 def write_kernel(kernel: KernelCheck, stream: TextIO) -> None:
     """One kernel's cases as a table, and what is wrong with them below it."""
-    stream.write(f"{kernel.name}   {_counts(_count([kernel]))}   {kernel.seconds:.1f} s\n")
+    arch = f" on {kernel.arch}" if kernel.arch else ""
+    stream.write(f"{kernel.name}{arch}   {_counts(_count([kernel]))}   {kernel.seconds:.1f} s\n")
     stream.writelines(f"  {line}\n" for line in rows_of(COLUMNS, kernel.cases) if kernel.cases)
     for case in kernel.cases:
         if case.message and case.status != SKIPPED:
@@ -45,11 +46,11 @@ def write_kernel(kernel: KernelCheck, stream: TextIO) -> None:
 
 
 def write_summary(
-    kernels: Sequence[KernelCheck], device: Device | None, seconds: float, stream: TextIO
+    kernels: Sequence[KernelCheck], devices: Sequence[Device], seconds: float, stream: TextIO
 ) -> None:
     """The last line: what was checked, where, and how long it took."""
     cases = sum(len(kernel.cases) for kernel in kernels)
-    where = f"; {_where(device)}" if device is not None else ""
+    where = f"; {_where(devices)}" if devices else ""
     stream.write(
         f"{_plural(len(kernels), 'kernel')}, {_plural(cases, 'case')}: {_counts(_count(kernels))};"
         f" {seconds:.1f} s{where}\n"
@@ -58,7 +59,7 @@ def write_summary(
 
 def write_json(
     kernels: Sequence[KernelCheck],
-    device: Device | None,
+    devices: Sequence[Device],
     seconds: float,
     tool: Mapping[str, str],
     stream: TextIO,
@@ -68,13 +69,15 @@ def write_json(
     result = {
         "schema_version": SCHEMA_VERSION,
         "tool": dict(tool),
-        "device": to_builtins(device) if device is not None else None,
+        "device": to_builtins(devices[0]) if devices else None,
+        "devices": to_builtins(tuple(devices)),
         "summary": {**_count(kernels), "seconds": round(seconds, 3)},
         "notes": [UPCAST] if upcast else [],
         "kernels": [
             {
                 "name": kernel.name,
                 "file": kernel.path,
+                "arch": kernel.arch or None,
                 "problem": kernel.problem or None,
                 "seconds": round(kernel.seconds, 3),
                 "cases": [_case(case) for case in kernel.cases],
@@ -118,9 +121,13 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(parts) or "nothing checked"
 
 
-def _where(device: Device) -> str:
-    arch = f" ({device.arch})" if device.arch else ""
-    return f"{device.name}{arch}, Triton {device.triton}, PyTorch {device.torch}"
+def _where(devices: Sequence[Device]) -> str:
+    names = []
+    for device in devices:
+        arch = f" ({device.arch})" if device.arch and device.arch not in device.name else ""
+        names.append(device.name + arch)
+    versions = devices[0]
+    return f"{'; '.join(names)}, Triton {versions.triton}, PyTorch {versions.torch}"
 
 
 def _plural(number: int, noun: str) -> str:

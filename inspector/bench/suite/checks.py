@@ -17,7 +17,7 @@ class Device(Struct, frozen=True):
     """What the kernels ran on.
 
     Args:
-        kind: `cpu` or `cuda`.
+        kind: `cpu`, `cuda` or `emulated`.
         backend: `interpreter`, `hip` or `cuda`.
         name: for people.
         arch: gfx name or sm_NN; empty for the interpreter.
@@ -69,6 +69,7 @@ class KernelCheck(Struct, frozen=True):
     Args:
         name: of the kernel.
         path: of its file.
+        arch: gfx name of the emulated GPU that it was checked on; empty for other devices.
         cases: those that were asked for, in the file's order, as far as they were come to.
         known: names of all cases of the file.
         problem: why the file could not be checked at all, or not to its end; with what to do.
@@ -78,6 +79,7 @@ class KernelCheck(Struct, frozen=True):
     name: str
     path: str
     cases: tuple[CaseCheck, ...]
+    arch: str = ""
     known: tuple[str, ...] = ()
     problem: str = ""
     seconds: float = 0.0

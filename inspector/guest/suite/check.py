@@ -53,19 +53,22 @@ def run(request: dict[str, Any], emit: Emit) -> None:
     """Checks a kernel file, each case a step.
 
     Args:
-        request: `path`, `device` (`cpu` or `cuda`), `cases` (lists of fnmatch patterns: of
-            each list one must match), `fast`
-            (leave slow cases out), `threads` (of PyTorch), `finished`.
+        request: `path`, `device` (`cpu`, `cuda` or `emulated`), `arch` and `emulator` (the emulated
+            GPU, the command of the process that executes launches), `cases` (lists of fnmatch
+            patterns: of each list one must match), `fast` (leave slow cases out), `threads` (of
+            PyTorch), `time_limit` (seconds), `finished`.
         emit: takes `{"device": {...}}` and `{"cases": [names of all]}` once, and for each case
             `{"begin": n, "case": name}` and `{"result": {...}}`; or `{"problem", "hint"}`.
     """
     torch = importlib.import_module("torch")
     torch.set_num_threads(int(request["threads"]))
     try:
-        backend = backend_of(request["device"])
+        backend = backend_of(request["device"], request.get("arch") or "")
     except LoadError as error:
         emit({"problem": error.message, "hint": error.hint, "device_missing": True})
         return
+    if backend.emulated:
+        _emulate(request, backend)
     try:
         module = load_kernel(os.path.abspath(request["path"]))
         cases = entries(module, "CASES")
@@ -84,6 +87,30 @@ def run(request: dict[str, Any], emit: Emit) -> None:
             # A GPU's error stays with the process that it met.
             emit({"again": True})
             return
+
+
+def _emulate(request: Mapping[str, Any], backend: Backend) -> None:
+    """From here on launches are compiled for the backend's GPU and executed by the emulator."""
+    driver = importlib.import_module("..world.driver", __package__)
+    kernels = importlib.import_module("..emulation.kernels", __package__)
+    process = importlib.import_module("..emulation.process", __package__)
+
+    def told(launch: dict[str, Any]) -> None:
+        for trouble in launch["reply"]["troubles"]:
+            where = f"{os.path.basename(trouble['file'] or '?')}:{trouble['source_line']}"
+            raise WrongError(
+                f"{launch['kernel']}, {where}: {trouble['kind']}: {trouble['detail']} "
+                f"({trouble['instruction']}, line {trouble['line']} of its assembly)"
+            )
+
+    executor = kernels.Executor(
+        backend.arch,
+        process.EmulatorProcess(request["emulator"]),
+        told,
+        float(request["time_limit"]),
+    )
+    driver.activate(executor.target)
+    executor.install()
 
 
 def chosen(cases: list[dict[str, Any]], request: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -258,7 +285,7 @@ def _has_bfloat16(inputs: Mapping[str, Any]) -> bool:
 
 
 def _synchronize(backend: Backend) -> None:
-    if not backend.interpreted:
+    if not backend.interpreted and not backend.emulated:
         importlib.import_module("torch").cuda.synchronize()
 
 
@@ -272,7 +299,7 @@ def _device_works(backend: Backend) -> bool:
 
 def _device(backend: Backend) -> dict[str, Any]:
     return {
-        "kind": backend.device,
+        "kind": "emulated" if backend.emulated else backend.device,
         "backend": backend.kind,
         "name": backend.name,
         "arch": backend.arch,

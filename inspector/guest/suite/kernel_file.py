@@ -26,16 +26,18 @@ class Backend:
     """What runs the kernels.
 
     Args:
-        device: torch's name of it, `cpu` (Triton's interpreter) or `cuda`.
+        device: torch's name of it, `cpu` (Triton's interpreter, the emulator) or `cuda`.
         kind: `interpreter`, `hip` or `cuda`.
         name: of the device, for people.
         arch: gfx name, or `sm_90`; empty for the interpreter.
+        emulated: code for `arch` is executed on the CPU.
     """
 
     device: str
     kind: str
     name: str
     arch: str
+    emulated: bool = False
 
     @property
     def interpreted(self) -> bool:
@@ -43,11 +45,12 @@ class Backend:
         return self.kind == "interpreter"
 
 
-def backend_of(device: str) -> Backend:
+def backend_of(device: str, arch: str = "") -> Backend:
     """The backend behind a device.
 
     Args:
-        device: `cpu` or `cuda`.
+        device: `cpu`, `cuda` or `emulated`.
+        arch: the emulated GPU.
 
     Raises:
         LoadError: PyTorch sees no GPU.
@@ -55,6 +58,8 @@ def backend_of(device: str) -> Backend:
     torch = importlib.import_module("torch")
     if device == "cpu":
         return Backend("cpu", "interpreter", "Triton's interpreter on the CPU", "")
+    if device == "emulated":
+        return Backend("cpu", "hip", f"{arch}, emulated on the CPU", arch, emulated=True)
     if not torch.cuda.is_available():
         raise LoadError(
             f"PyTorch {torch.__version__} sees no GPU",

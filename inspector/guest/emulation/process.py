@@ -1,0 +1,139 @@
+"""The process that executes launches, and the memory that is shared with it."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+PAGE = 4096
+SLACK = 64
+"""Bytes behind a buffer that its words of 16 bytes may reach into."""
+
+
+class EmulationError(RuntimeError):
+    """A launch could not be executed, or did what no kernel may do."""
+
+
+class SharedBuffer:
+    """Memory of this process that a launch may use: where it is and how long.
+
+    Args:
+        address: of its first byte.
+        size: in bytes.
+        name: of the argument, for messages.
+    """
+
+    def __init__(self, address: int, size: int, name: str, backing: int | None = None) -> None:
+        self.address = address
+        self.size = size
+        self.name = name
+        self.backing = address if backing is None else backing
+        """Where its bytes really are, when the address is one that scripts are told."""
+        self.offset = 0
+
+
+class EmulatorProcess:
+    """One process of the host's; started at the first launch.
+
+    Args:
+        command: starts it; it speaks JSON lines on its standard streams.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = list(command)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._file = -1
+        self._map: mmap.mmap | None = None
+        self._size = 0
+        self._loaded: set[str] = set()
+
+    def load(self, key: str, text: str, arch: str) -> None:
+        """Hands over a kernel's assembly, once."""
+        if key not in self._loaded:
+            self._ask({"load": key, "text": text, "arch": arch})
+            self._loaded.add(key)
+
+    def launch(self, request: dict[str, Any], buffers: Sequence[SharedBuffer]) -> dict[str, Any]:
+        """Executes a launch on the buffers' contents; what it wrote is written back.
+
+        Raises:
+            EmulationError: it could not be executed.
+        """
+        self._start()
+        shared = self._place(buffers)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(shared))
+        for buffer in buffers:
+            ctypes.memmove(base + buffer.offset, buffer.backing, buffer.size)
+        described = [
+            {"address": b.address, "size": b.size, "name": b.name, "offset": b.offset}
+            for b in buffers
+        ]
+        reply = self._ask({"launch": request, "buffers": described, "memory": self._size})
+        for index in reply["written"]:
+            buffer = buffers[index]
+            ctypes.memmove(buffer.backing, base + buffer.offset, buffer.size)
+        return reply
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            self._process.wait()
+            self._process = None
+
+    def _start(self) -> None:
+        if self._process is not None:
+            return
+        if hasattr(os, "memfd_create"):
+            self._file = os.memfd_create("kinspect-emulation")
+        else:
+            self._file, path = tempfile.mkstemp(prefix="kinspect-")
+            os.unlink(path)
+        self._process = subprocess.Popen(
+            [*self._command, str(self._file)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=(self._file,),
+        )
+
+    def _place(self, buffers: Sequence[SharedBuffer]) -> mmap.mmap:
+        """Gives every buffer its place in the shared memory; pages of their own."""
+        end = PAGE
+        for buffer in buffers:
+            # Bits below the page size are kept: words lie in the file as they lie in memory.
+            buffer.offset = end + buffer.address % PAGE
+            end = -(-(buffer.offset + buffer.size + SLACK) // PAGE) * PAGE
+        if end > self._size:
+            self._size = max(end, 2 * self._size)
+            os.ftruncate(self._file, self._size)
+            self._map = None  # views of the old one may still be held: leave it to the collector
+        if self._map is None:
+            self._map = mmap.mmap(self._file, self._size)
+        return self._map
+
+    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        self._start()
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(message).encode() + b"\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = b""
+        if not line:
+            status = process.wait()
+            self._process = None
+            raise EmulationError(f"the emulator's process ended with status {status}")
+        reply: dict[str, Any] = json.loads(line)
+        if "error" in reply:
+            raise EmulationError(reply["error"])
+        return reply

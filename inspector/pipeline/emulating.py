@@ -1,0 +1,189 @@
+"""The process that executes launches for a script: JSON lines in, JSON lines out.
+
+A guest starts it (`python -m kinspect.inspector.pipeline.emulating FD`) and shares memory with it
+through the file FD. Messages:
+
+    {"load": key, "text": assembly, "arch": name}        -> {"loaded": key}
+    {"launch": {...}, "buffers": [...], "memory": bytes} -> {"written": [...], "troubles": [...]}
+
+Each may be answered by {"error": text} as well.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ..emulator.access import NotCoveredError
+from ..emulator.launch import Emulator, Launch
+from ..emulator.lockstep import EmulationLimitError
+from ..emulator.machine import Trouble
+from ..emulator.memory import Buffer
+from ..errors import KinspectError
+from ..isa.text import parse_text
+from ..machines.loader import load as load_machine
+from ..model import Function
+
+SCRATCH_ADDRESS = 0x7E10_0000_0000
+"""Where Triton's global scratch memory lies, which the host allocates for a launch."""
+_FORMATS: Mapping[str, str] = {
+    "i1": "B", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
+    "u1": "B", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
+    "fp32": "f", "f32": "f", "fp64": "d", "f64": "d", "fp16": "e", "f16": "e",
+}  # fmt: skip
+
+
+def pack_arguments(arguments: Sequence[tuple[str, int | float]], scratch: int) -> bytes:
+    """The kernel argument segment: each argument aligned to its own size.
+
+    Behind them stand the addresses of Triton's global scratch and profile scratch memory.
+
+    Args:
+        arguments: type as in Triton's signatures (`*fp16`, `i32`, `fp32`) and value.
+        scratch: address of the global scratch memory.
+
+    Raises:
+        KinspectError: a type that is not known.
+    """
+    packed = bytearray()
+
+    def append(raw: bytes) -> None:
+        packed.extend(b"\0" * (-len(packed) % len(raw)))
+        packed.extend(raw)
+
+    for kind, value in arguments:
+        if kind.startswith("*"):
+            append(struct.pack("<Q", int(value) & (1 << 64) - 1))
+        elif kind in ("bf16", "f32", "fp32") or kind in _FORMATS:
+            append(_scalar(kind, value))
+        else:
+            raise KinspectError(f"an argument of type {kind} cannot be passed to a kernel")
+    append(struct.pack("<Q", scratch))
+    append(struct.pack("<Q", 0))
+    return bytes(packed)
+
+
+def _scalar(kind: str, value: float) -> bytes:
+    if kind == "bf16":
+        return struct.pack("<f", float(value))[2:]
+    form = _FORMATS[kind]
+    if form in "efd":
+        return struct.pack("<" + form, float(value))
+    bits = 8 * struct.calcsize(form)
+    return (int(value) & (1 << bits) - 1).to_bytes(bits // 8, "little")
+
+
+class Service:
+    """Kernels that were loaded, and the shared memory."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._emulators: dict[str, Emulator] = {}
+        self._memory = np.zeros(0, np.uint8)
+
+    def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """One reply to one message."""
+        try:
+            if "load" in message:
+                return self._load(message["load"], message["text"], message["arch"])
+            return self._launch(message)
+        except KinspectError as error:
+            return {"error": error.message}
+        except NotCoveredError as error:
+            return {"error": f"the emulator does not carry out this yet: {error}"}
+
+    def _load(self, key: str, text: str, arch: str) -> dict[str, Any]:
+        machine = load_machine(arch)
+        kernel = parse_text(text, key).kernels[0]
+        self._emulators[key] = Emulator(kernel, arch, machine.counters, machine.waitcnt_fields)
+        return {"loaded": key}
+
+    def _launch(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        wanted = message["launch"]
+        emulator = self._emulators[wanted["kernel"]]
+        buffers = self._buffers(message["buffers"], message["memory"])
+        before = [buffer.data[: buffer.size].copy() for buffer in buffers]
+        grid = tuple(wanted["grid"])
+        total = grid[0] * grid[1] * grid[2]
+        scratch = wanted["scratch"] * total
+        if scratch:
+            data = np.zeros(scratch + 64, np.uint8)
+            buffers.append(Buffer(SCRATCH_ADDRESS, scratch, data, "global scratch memory"))
+        sample = wanted["sample"]
+        launch = Launch(
+            grid,
+            (wanted["threads"], 1, 1),
+            wanted["lds"],
+            pack_arguments(wanted["arguments"], SCRATCH_ADDRESS if scratch else 0),
+            workgroups=None if sample is None or sample >= total else spread(total, sample),
+            seconds=wanted["seconds"],
+        )
+        started = time.perf_counter()
+        outcome = emulator.run(launch, list(buffers))
+        return {
+            "written": [
+                index
+                for index, (buffer, old) in enumerate(zip(buffers, before, strict=False))
+                if not np.array_equal(buffer.data[: buffer.size], old)
+            ],
+            "troubles": [_told(trouble, emulator.code.function) for trouble in outcome.troubles],
+            "workgroups": outcome.workgroups,
+            "waves": outcome.waves,
+            "seconds": time.perf_counter() - started,
+        }
+
+    def _buffers(self, described: Sequence[Mapping[str, Any]], size: int) -> list[Buffer]:
+        if len(self._memory) < size:
+            self._memory = np.frombuffer(mmap.mmap(self._descriptor, size), np.uint8)
+        return [
+            Buffer(
+                entry["address"],
+                entry["size"],
+                self._memory[entry["offset"] : entry["offset"] + ((entry["size"] + 79) & ~15)],
+                entry["name"],
+            )
+            for entry in described
+        ]
+
+
+def spread(total: int, count: int) -> tuple[int, ...]:
+    """`count` workgroup numbers spread evenly over a grid, first and last among them."""
+    if count <= 1:
+        return (0,)
+    return tuple(sorted({round(index * (total - 1) / (count - 1)) for index in range(count)}))
+
+
+def _told(trouble: Trouble, function: Function) -> dict[str, Any]:
+    instruction = function.instructions[trouble.site]
+    loc = instruction.loc
+    return {
+        "kind": trouble.kind,
+        "detail": trouble.detail,
+        "line": instruction.line,
+        "instruction": f"{instruction.mnemonic} {instruction.operands}".strip(),
+        "file": loc.file if loc is not None else None,
+        "source_line": loc.line if loc is not None else None,
+    }
+
+
+def main() -> None:
+    """Answers messages until standard input ends."""
+    service = Service(int(sys.argv[1]))
+    encode = msgspec.json.Encoder().encode
+    for line in sys.stdin.buffer:
+        reply = service.answer(msgspec.json.decode(line))
+        sys.stdout.buffer.write(encode(reply) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+__all__ = ["EmulationLimitError", "Service", "main", "pack_arguments", "spread"]
+
+if __name__ == "__main__":
+    main()
