@@ -57,6 +57,9 @@ def _add(waves: Waves, context: Context, entry: Entry) -> None:
             entry.complete(waves, entry.arrays)
         return
     first, *others = context.counters
+    # A counter that is full stalls issue until the oldest operation is done.
+    for counter, most in zip(context.counters, context.most, strict=True):
+        waves.outstanding.wait(waves, counter, most - 1)
     waves.outstanding.add(first, entry)
     for counter in others:
         waves.outstanding.add(counter, Entry(entry.registers, None, (), False, context.index))

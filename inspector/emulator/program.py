@@ -133,11 +133,13 @@ def prepare(
                 leave = ending
                 break
             events = events_of(inst, counters)
+            raised = tuple(dict.fromkeys(event.counter for event in events))
             context = Context(
                 target,
                 at,
-                tuple(dict.fromkeys(event.counter for event in events)),
+                raised,
                 all(event.order for event in events),
+                tuple(maxima.get(counter, 1 << 30) for counter in raised),
                 _wait_of(inst, fields, maxima),
                 labels,
             )

@@ -57,6 +57,7 @@ class Context(Struct, frozen=True):
         index: the instruction's index in its function.
         counters: the wait counters that it raises.
         in_order: whether its results come back in the order of issue.
+        most: how many may be outstanding for each of these counters; issue stalls there.
         wait: for a wait: counter -> how many may stay outstanding.
         labels: label -> index of the instruction that follows it.
     """
@@ -65,6 +66,7 @@ class Context(Struct, frozen=True):
     index: int
     counters: tuple[str, ...] = ()
     in_order: bool = True
+    most: tuple[int, ...] = ()
     wait: Mapping[str, int] = {}
     labels: Mapping[str, int] = {}
 

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from ..emulator.access import NotCoveredError
-from ..emulator.launch import Emulator, Launch
+from ..emulator.launch import PRIVATE_APERTURE, SHARED_APERTURE, Emulator, Launch
 from ..emulator.lockstep import EmulationLimitError
 from ..emulator.machine import Trouble
 from ..emulator.memory import Buffer
@@ -40,7 +40,9 @@ _FORMATS: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def pack_arguments(arguments: Sequence[tuple[str, int | float]], scratch: int) -> bytes:
+def pack_arguments(
+    arguments: Sequence[tuple[str, int | float]], scratch: int, implicit: bytes
+) -> bytes:
     """The kernel argument segment: each argument aligned to its own size.
 
     Behind them stand the addresses of Triton's global scratch and profile scratch memory.
@@ -48,6 +50,7 @@ def pack_arguments(arguments: Sequence[tuple[str, int | float]], scratch: int) -
     Args:
         arguments: type as in Triton's signatures (`*fp16`, `i32`, `fp32`) and value.
         scratch: address of the global scratch memory.
+        implicit: the hidden arguments.
 
     Raises:
         KinspectError: a type that is not known.
@@ -67,7 +70,23 @@ def pack_arguments(arguments: Sequence[tuple[str, int | float]], scratch: int) -
             raise KinspectError(f"an argument of type {kind} cannot be passed to a kernel")
     append(struct.pack("<Q", scratch))
     append(struct.pack("<Q", 0))
-    return bytes(packed)
+    return bytes(packed) + implicit
+
+
+def implicit_arguments(
+    grid: tuple[int, int, int], threads: tuple[int, int, int], lds_bytes: int
+) -> bytes:
+    """What stands behind the explicit arguments, on a multiple of 8 bytes.
+
+    Source: LLVM's AMDGPUUsage, "Code Object V5 Kernel Argument Metadata" (hidden arguments), whose
+    offsets are fixed; queues, printf and hostcall buffers are absent (0).
+    """
+    block = bytearray(256)
+    struct.pack_into("<3I3H", block, 0, *grid, *threads)
+    struct.pack_into("<H", block, 64, 3)  # the grid's dimensions
+    struct.pack_into("<I", block, 120, lds_bytes)
+    struct.pack_into("<II", block, 192, PRIVATE_APERTURE >> 32, SHARED_APERTURE >> 32)
+    return bytes(block)
 
 
 def _scalar(kind: str, value: float) -> bytes:
@@ -121,7 +140,11 @@ class Service:
             grid,
             (wanted["threads"], 1, 1),
             wanted["lds"],
-            pack_arguments(wanted["arguments"], SCRATCH_ADDRESS if scratch else 0),
+            pack_arguments(
+                wanted["arguments"],
+                SCRATCH_ADDRESS if scratch else 0,
+                implicit_arguments(grid, (wanted["threads"], 1, 1), wanted["lds"]),
+            ),
             workgroups=None if sample is None or sample >= total else spread(total, sample),
             seconds=wanted["seconds"],
         )

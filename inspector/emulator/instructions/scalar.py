@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from ..access import DTYPES, NotCoveredError
 from ..operands import EXEC, M0, Decoded, Operand, constant_bits
@@ -42,6 +44,21 @@ def scalar_source(operand: Operand, kind: str) -> Read:
     raise NotCoveredError(f"scalar source {operand.text}")
 
 
+_SHORT_IMMEDIATE = re.compile(r"s_(mov|add|add_co|mul|cmov|cmp)k_(?!\w+_u32)\w+")
+
+
+def with_short_immediate(decoded: Decoded) -> Decoded:
+    """SOPK's 16-bit constant, sign-extended: LLVM prints `s_addk_i32 s0, 0xff00` for -256.
+
+    Only the unsigned comparisons extend it with zeros (CDNA3 ISA, 12.2).
+    """
+    *others, last = decoded.operands
+    if _SHORT_IMMEDIATE.fullmatch(decoded.name) is None or last.integer is None:
+        return decoded
+    extended = ((last.integer & 0xFFFF) ^ 0x8000) - 0x8000
+    return replace(decoded, operands=(*others, replace(last, integer=extended)))
+
+
 def scalar_destination(operand: Operand, kind: str) -> Callable[[Waves, Array], None]:
     """Writes an array [wave] of a kind to scalar registers."""
     row = operand.first
@@ -76,6 +93,7 @@ def operation(
     sources = kinds.split()
 
     def build(decoded: Decoded, context: Context) -> Step:
+        decoded = with_short_immediate(decoded)
         operands = decoded.operands[1:]
         if len(operands) != len(sources):
             operands = decoded.operands  # s_addk, s_mulk: the destination is a source
@@ -291,6 +309,7 @@ builds("s_cselect_b64")(_select("u64"))
 @builds("s_cmovk_i32", "s_cmov_b32")
 def conditional_move(decoded: Decoded, context: Context) -> Step:
     """Moves where SCC is set."""
+    decoded = with_short_immediate(decoded)
     read = scalar_source(decoded.operands[1], "u32")
     write = scalar_destination(decoded.operands[0], "u32")
     row = decoded.operands[0].first
@@ -307,6 +326,7 @@ def _comparison(name: str, kind: str) -> Builder:
     compare = COMPARISONS[name]
 
     def build(decoded: Decoded, context: Context) -> Step:
+        decoded = with_short_immediate(decoded)
         first, second = (scalar_source(operand, kind) for operand in decoded.operands)
 
         def step(waves: Waves) -> None:
