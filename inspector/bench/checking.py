@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from ..compile.environment import guest_environment
 from ..compile.worker import Worker, WorkerLostError
 from ..errors import KinspectError
+from ..pipeline.emulation import emulator_command
 from .guest import crash, end, records
 from .suite.catalogue import KernelFile
 from .suite.checks import CRASHED, CaseCheck, Description, Device, KernelCheck
@@ -32,8 +33,6 @@ TIME_LIMIT = 300.0
 MOST_CASES = 1000
 """How many times the limit of one case a guest may take over a file before it is given up."""
 DEVICES = ("cpu", "cuda", "emulated")
-EMULATOR = (sys.executable, "-m", "kinspect.inspector.pipeline.emulating")
-"""The process that executes launches on an emulated GPU, for guests to start."""
 JOIN_SECONDS = 0.2
 
 
@@ -221,7 +220,7 @@ def _one(
         "path": str(kernel.path.absolute()),
         "device": request.device,
         "arch": arch,
-        "emulator": list(EMULATOR),
+        "emulator": emulator_command(),
         "cases": [list(group) for group in (patterns, request.cases) if group],
         "fast": request.fast,
         "threads": max(1, (os.cpu_count() or 1) // jobs),

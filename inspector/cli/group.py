@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "bench": ("bench", "bench", "Time a kernel on a GPU, checked first."),
     "check": ("check", "check", "Check kernels against their references, on the CPU or a GPU."),
     "diff": ("diff", "command", "What changed between two reports, targets, options or Tritons."),
+    "emulate": ("emulate", "emulate", "Run a script on an emulated AMD GPU, on the CPU."),
     "env": ("env", "env", "Check what of this machine matters to tuning; set and reset it."),
     "fault": ("fault", "fault", "Run a program under the ROCm debug agent: which line failed."),
     "history": ("history", "history", "What bench, analyze and lint kept: list, show, plot."),

@@ -1,5 +1,7 @@
 """Entry of the guest process: `PYTHON bootstrap.py REQUESTS_FD REPLIES_FD [warm]`.
 
+`PYTHON bootstrap.py emulate REQUEST` runs one script on an emulated GPU instead.
+
 A script's folder becomes `sys.path[0]`, where this package's module names (`cases`, `server`, ...)
 would shadow the user's own. So the folder is taken off again before anything else is imported, and
 the package is loaded from its path under a name that nobody else uses.
@@ -36,6 +38,8 @@ def main():  # type: () -> int
     package = importlib.util.module_from_spec(spec)
     sys.modules[PACKAGE] = package
     spec.loader.exec_module(package)
+    if sys.argv[1:2] == ["emulate"]:
+        return int(importlib.import_module(PACKAGE + ".emulation.script").main(sys.argv[2]))
     server = importlib.import_module(PACKAGE + ".server")
     return int(server.serve(int(sys.argv[1]), int(sys.argv[2]), warm="warm" in sys.argv[3:]))
 

@@ -59,7 +59,7 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
                 path=target.path,
                 mode=mode or mode_of(target.path, request.capture),
                 archs=archs,
-                devices={arch: _device(machines.load(arch)) for arch in archs},
+                devices={arch: device_facts(machines.load(arch)) for arch in archs},
                 wanted=patterns,
                 folder=folder,
                 options=request.capture,
@@ -138,7 +138,7 @@ def _chosen(
         yield replace(item, variants=matching, errors=errors)
 
 
-def _device(machine: Machine) -> dict[str, object]:
+def device_facts(machine: Machine) -> dict[str, object]:
     """What a script may ask of the GPU it runs on; see `guest/world/device.py`."""
     return {
         "arch": machine.arch,

@@ -1,7 +1,7 @@
 """The process that executes launches for a script: JSON lines in, JSON lines out.
 
-A guest starts it (`python -m kinspect.inspector.pipeline.emulating FD`) and shares memory with it
-through the file FD. Messages:
+A guest starts it (`python -m kinspect.inspector.pipeline.emulating [--profile FILE] FD`) and shares
+memory with it through the file FD. When its input ends, what was counted goes to the profile.
 
     {"load": key, "text": assembly, "arch": name}        -> {"loaded": key}
     {"launch": {...}, "buffers": [...], "memory": bytes} -> {"written": [...], "troubles": [...]}
@@ -16,20 +16,21 @@ import struct
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import to_builtins
 
 from ..emulator.access import NotCoveredError
 from ..emulator.launch import PRIVATE_APERTURE, SHARED_APERTURE, Emulator, Launch
 from ..emulator.lockstep import EmulationLimitError
-from ..emulator.machine import Trouble
 from ..emulator.memory import Buffer
 from ..errors import KinspectError
 from ..isa.text import parse_text
 from ..machines.loader import load as load_machine
-from ..model import Function
+from .emulation_profile import KernelProfile, Tally, finding_of
 
 SCRATCH_ADDRESS = 0x7E10_0000_0000
 """Where Triton's global scratch memory lies, which the host allocates for a launch."""
@@ -105,6 +106,7 @@ class Service:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._emulators: dict[str, Emulator] = {}
+        self._tallies: dict[str, Tally] = {}
         self._memory = np.zeros(0, np.uint8)
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,7 +123,9 @@ class Service:
     def _load(self, key: str, text: str, arch: str) -> dict[str, Any]:
         machine = load_machine(arch)
         kernel = parse_text(text, key).kernels[0]
-        self._emulators[key] = Emulator(kernel, arch, machine.counters, machine.waitcnt_fields)
+        emulator = Emulator(kernel, arch, machine.counters, machine.waitcnt_fields)
+        self._emulators[key] = emulator
+        self._tallies[key] = Tally(arch, emulator.code)
         return {"loaded": key}
 
     def _launch(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,17 +154,25 @@ class Service:
         )
         started = time.perf_counter()
         outcome = emulator.run(launch, list(buffers))
+        self._tallies[wanted["kernel"]].add(outcome, total)
         return {
             "written": [
                 index
                 for index, (buffer, old) in enumerate(zip(buffers, before, strict=False))
                 if not np.array_equal(buffer.data[: buffer.size], old)
             ],
-            "troubles": [_told(trouble, emulator.code.function) for trouble in outcome.troubles],
+            "troubles": [
+                to_builtins(finding_of(trouble, emulator.code.function))
+                for trouble in outcome.troubles
+            ],
             "workgroups": outcome.workgroups,
             "waves": outcome.waves,
             "seconds": time.perf_counter() - started,
         }
+
+    def profile(self) -> list[KernelProfile]:
+        """What was counted, by kernel in the order of their first launches."""
+        return [tally.profile() for tally in self._tallies.values() if tally.launches]
 
     def _buffers(self, described: Sequence[Mapping[str, Any]], size: int) -> list[Buffer]:
         if len(self._memory) < size:
@@ -183,27 +195,17 @@ def spread(total: int, count: int) -> tuple[int, ...]:
     return tuple(sorted({round(index * (total - 1) / (count - 1)) for index in range(count)}))
 
 
-def _told(trouble: Trouble, function: Function) -> dict[str, Any]:
-    instruction = function.instructions[trouble.site]
-    loc = instruction.loc
-    return {
-        "kind": trouble.kind,
-        "detail": trouble.detail,
-        "line": instruction.line,
-        "instruction": f"{instruction.mnemonic} {instruction.operands}".strip(),
-        "file": loc.file if loc is not None else None,
-        "source_line": loc.line if loc is not None else None,
-    }
-
-
 def main() -> None:
     """Answers messages until standard input ends."""
-    service = Service(int(sys.argv[1]))
+    *options, descriptor = sys.argv[1:]
+    service = Service(int(descriptor))
     encode = msgspec.json.Encoder().encode
     for line in sys.stdin.buffer:
         reply = service.answer(msgspec.json.decode(line))
         sys.stdout.buffer.write(encode(reply) + b"\n")
         sys.stdout.buffer.flush()
+    if options:
+        Path(options[1]).write_bytes(encode(service.profile()))
 
 
 __all__ = ["EmulationLimitError", "Service", "main", "pack_arguments", "spread"]

@@ -9,8 +9,10 @@ from __future__ import annotations
 import gc
 import importlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from ..launches.kernel import StandInKernel
 from ..lowering import target
 from .arguments import parameters
 from .process import EmulationError, EmulatorProcess, SharedBuffer
@@ -28,9 +30,12 @@ class Executor:
     Args:
         arch: gfx name.
         process: executes launches.
-        told: gets what was noticed at a launch: `{"kernel", "reply"}`.
+        told: gets what came of a launch: `{"kernel", "grid", "threads", "reply"}`.
         limit: seconds that one launch may take.
         sample: so many workgroups of each launch alone are executed; None: all.
+        suspended: makes a context in which torch is as it really is, for Triton's front end.
+        executed: told of each tensor that a launch wrote to.
+        lds_limit: bytes of LDS that one workgroup may ask for.
     """
 
     def __init__(
@@ -40,13 +45,20 @@ class Executor:
         told: Callable[[dict[str, Any]], None],
         limit: float,
         sample: int | None = None,
+        suspended: Callable[[], AbstractContextManager[None]] = nullcontext,
+        executed: Callable[[Any], None] = lambda tensor: None,
+        lds_limit: int = 1 << 30,
     ) -> None:
         self.arch = arch
+        self.launches = 0
+        self.target = target(arch)
         self._process = process
         self._told = told
         self._limit = limit
         self._sample = sample
-        self.target = target(arch)
+        self._suspended = suspended
+        self._executed = executed
+        self._lds_limit = lds_limit
         self._compile = importlib.import_module("triton.compiler.compiler").compile
         self._keys = 0
 
@@ -59,51 +71,67 @@ class Executor:
         self, src: Any, target: Any = None, options: Any = None, _env_vars: Any = None
     ) -> Any:
         """What launches call; takes and gives what `triton.compile` does."""
-        compiled = self._compile(src, target=self.target, options=dict(options or {}))
+        with self._suspended():
+            compiled = self._compile(src, target=self.target, options=dict(options or {}))
+        if compiled.metadata.shared > self._lds_limit:  # what loading it onto the device would say
+            errors = importlib.import_module("triton.runtime.errors")
+            raise errors.OutOfResources(compiled.metadata.shared, self._lds_limit, "shared memory")
         self._keys += 1
-        signature = getattr(src, "signature", {})
-        return EmulatedKernel(compiled, signature, f"{src.name}-{self._keys}", self)
+        key = f"{src.name}-{self._keys}"
+        signature = dict(getattr(src, "signature", None) or {})
 
-    def launch(
-        self, kernel: EmulatedKernel, grid: tuple[int, int, int], values: Sequence[Any]
+        def launched(grid: tuple[int, ...], values: Sequence[Any]) -> None:
+            self._launch(key, compiled, signature, grid, values)
+
+        return StandInKernel(src.name, launched, lambda: compiled)
+
+    def _launch(
+        self,
+        key: str,
+        compiled: Any,
+        signature: dict[str, Any],
+        grid: tuple[int, ...],
+        values: Sequence[Any],
     ) -> None:
-        """Executes a launch.
-
-        Raises:
-            EmulationError: it could not be executed, or did what no kernel may do.
-        """
-        compiled = kernel.compiled
-        self._process.load(kernel.key, compiled.asm["amdgcn"], self.arch)
-        arguments: list[tuple[str, int | float]] = []
+        self.launches += 1
+        if 0 in grid:
+            return
+        self._process.load(key, compiled.asm["amdgcn"], self.arch)
+        arguments: list[tuple[str, Any]] = []
         tensors: list[tuple[str, Any]] = []
-        types = tuple(kernel.signature.values())
-        names = _names(kernel.signature)
+        types = tuple(signature.values())
+        names = _names(signature)
         passed = parameters(types, values[len(values) - len(types) :])
         for number, (kind, value) in enumerate(passed):
             if not kind.startswith("*"):
                 arguments.append((kind, value))
                 continue
             name = names[number] if number < len(names) else f"argument {number}"
-            if value is None:
-                arguments.append((kind, 0))
-            elif isinstance(value, int):
-                arguments.append((kind, value))
+            if value is None or isinstance(value, int):
+                arguments.append((kind, value or 0))
             else:
                 tensors.append((name, value))
                 arguments.append((kind, int(value.data_ptr())))
         metadata = compiled.metadata
+        threads = int(metadata.num_warps) * int(self.target.warp_size)
         request = {
-            "kernel": kernel.key,
+            "kernel": key,
             "grid": list(grid),
-            "threads": int(metadata.num_warps) * int(self.target.warp_size),
+            "threads": threads,
             "lds": int(metadata.shared),
             "arguments": arguments,
             "scratch": int(getattr(metadata, "global_scratch_size", 0) or 0),
             "seconds": self._limit,
             "sample": self._sample,
         }
-        reply = self._process.launch(request, list(_buffers(tensors)))
-        self._told({"kernel": kernel.name, "reply": reply})
+        held = list(_buffers(tensors))
+        reply = self._process.launch(request, [buffer for buffer, _ in held])
+        for index in reply["written"]:
+            if held[index][1] is not None:
+                self._executed(held[index][1])
+        self._told(
+            {"kernel": str(metadata.name), "grid": list(grid), "threads": threads, "reply": reply}
+        )
 
 
 def _names(signature: dict[str, Any]) -> list[str]:
@@ -113,8 +141,12 @@ def _names(signature: dict[str, Any]) -> list[str]:
     return [name for name, kind in signature.items() if kind != "constexpr"]
 
 
-def _buffers(tensors: Sequence[tuple[str, Any]]) -> Iterator[SharedBuffer]:
-    """The storages behind tensors, each once, and those that their elements point to."""
+def _buffers(tensors: Sequence[tuple[str, Any]]) -> Iterator[tuple[SharedBuffer, Any]]:
+    """The storages behind tensors, each once, and those that their elements point to.
+
+    Yields:
+        The storage, and the tensor that it is of; None for what is pointed to.
+    """
     seen: set[int] = set()
     pointing = []
     for name, tensor in tensors:
@@ -122,23 +154,30 @@ def _buffers(tensors: Sequence[tuple[str, Any]]) -> Iterator[SharedBuffer]:
         if buffer is None or buffer.address in seen:
             continue
         seen.add(buffer.address)
-        yield buffer
+        yield buffer, tensor
         if _may_hold_pointers(tensor):
             pointing.append(tensor)
-    if pointing:
-        for address, size in _pointed_to(pointing):
-            if address not in seen:
-                seen.add(address)
-                yield SharedBuffer(address, size, "memory behind a pointer")
+    for buffer in _pointed_to(pointing):
+        if buffer.address not in seen:
+            seen.add(buffer.address)
+            yield buffer, None
 
 
 def _storage(tensor: Any, name: str) -> SharedBuffer | None:
+    """The memory under a tensor. One of the stand-in device has its bytes in its payload."""
+    tensor = getattr(tensor, "base", tensor)  # triton.reinterpret's wrapper
     storage = tensor.untyped_storage()
-    size = int(storage.nbytes())
-    return SharedBuffer(int(storage.data_ptr()), size, name) if size else None
+    address, size = int(storage.data_ptr()), int(storage.nbytes())
+    payload = getattr(tensor, "_payload", None)
+    if payload is None:
+        return SharedBuffer(address, size, name) if size else None
+    real = payload.untyped_storage()
+    size = min(size, int(real.nbytes()))
+    return SharedBuffer(address, size, name, int(real.data_ptr())) if size else None
 
 
 def _may_hold_pointers(tensor: Any) -> bool:
+    tensor = getattr(tensor, "base", tensor)
     return (
         not tensor.is_floating_point()
         and tensor.element_size() == POINTER_BYTES
@@ -146,67 +185,24 @@ def _may_hold_pointers(tensor: Any) -> bool:
     )
 
 
-def _pointed_to(tensors: Sequence[Any]) -> Iterator[tuple[int, int]]:
+def _pointed_to(tensors: Sequence[Any]) -> Iterator[SharedBuffer]:
     """Storages of live tensors that an integer tensor holds an address of."""
+    if not tensors:
+        return
     torch = importlib.import_module("torch")
-    numbers = {int(n) for tensor in tensors for n in tensor.detach().reshape(-1).tolist()}
+    numbers: set[int] = set()
+    for tensor in tensors:
+        plain = getattr(tensor, "_payload", tensor)
+        numbers.update(int(n) for n in plain.detach().reshape(-1).tolist())
     for thing in gc.get_objects():
-        if type(thing) is torch.Tensor and thing.device.type == "cpu":
-            storage = thing.untyped_storage()
-            start, size = int(storage.data_ptr()), int(storage.nbytes())
-            if size and any(start <= number < start + size for number in numbers):
-                yield start, size
+        if isinstance(thing, torch.Tensor) and (
+            hasattr(thing, "_payload") or thing.device.type == "cpu"
+        ):
+            buffer = _storage(thing, "memory behind a pointer")
+            if buffer is not None and any(
+                buffer.address <= number < buffer.address + buffer.size for number in numbers
+            ):
+                yield buffer
 
 
-class EmulatedKernel:
-    """A compiled kernel that runs in the emulator.
-
-    Args:
-        compiled: Triton's own.
-        signature: name -> type of its parameters.
-        key: names it to the emulator's process.
-        executor: executes its launches.
-    """
-
-    def __init__(
-        self, compiled: Any, signature: dict[str, Any], key: str, executor: Executor
-    ) -> None:
-        self.compiled = compiled
-        self.signature = signature
-        self.key = key
-        self.name = str(compiled.metadata.name)
-        self.function = 1
-        self.module = None
-        self.packed_metadata = None
-        self.n_max_threads = 1024
-        self._executor = executor
-
-    def run(self, grid_0: Any, grid_1: Any, grid_2: Any, *others: Any) -> None:
-        """What a launcher does; behind the grid come stream, function, hooks and arguments."""
-        self._executor.launch(self, (int(grid_0), int(grid_1), int(grid_2)), others)
-
-    def __getitem__(self, grid: Any) -> Callable[..., None]:
-        def launch(*args: Any, stream: Any = None) -> None:
-            sizes = [*grid, 1, 1]
-            self.run(*sizes[:3], *args)
-
-        return launch
-
-    def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> None:
-        """Only profilers want it."""
-
-    def result(self, *args: Any) -> EmulatedKernel:
-        """What an asynchronous compile gives."""
-        return self
-
-    def _init_handles(self) -> None:
-        """Nothing is loaded onto a device."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        compiled = self.__dict__["compiled"]
-        return getattr(compiled if hasattr(compiled, name) else compiled.metadata, name)
-
-
-__all__ = ["EmulatedKernel", "EmulationError", "Executor"]
+__all__ = ["EmulationError", "Executor"]

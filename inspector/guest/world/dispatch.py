@@ -588,6 +588,13 @@ class Dispatcher:
         memory.recipe = memory.refusal = memory.unset = None
         memory.version += 1
 
+    def written_for_real(self, tensor: DeviceTensor) -> None:
+        """A kernel that was executed wrote to it: its contents are what they are."""
+        memory = tensor._memory
+        memory.unknown = False
+        memory.truth = memory.recipe = memory.refusal = memory.unset = None
+        memory.version += 1
+
     def _python_kernel(self, func: Any, key: str, args: Any, kwargs: Any) -> Any:
         with self.mode:
             return func._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
+from . import tensors as device_tensors
 from .plans import Plan, Truth
-from .tensors import FLOAT_LIMIT, DeviceTensor
+from .tensors import DeviceTensor
 
 UNSUPPORTED = (
     "not implemented for",
@@ -86,11 +87,11 @@ def surely_small(plan: Plan, args: Sequence[Any]) -> bool:
     if plan.sized:
         return False
     if plan.pointwise:
-        return _broadcast_size(args) <= FLOAT_LIMIT
+        return _broadcast_size(args) <= device_tensors.FLOAT_LIMIT
     bound = 1
     for tensor in tensors(args):
         bound *= max(1, tensor.numel())
-        if bound > FLOAT_LIMIT:
+        if bound > device_tensors.FLOAT_LIMIT:
             return False
     return True
 

@@ -42,6 +42,11 @@ class World:
         if self._torch is not None:
             self._torch.overwritten(value)
 
+    def executed(self, value: Any) -> None:
+        """Takes a tensor that an executed kernel wrote to."""
+        if self._torch is not None:
+            self._torch.executed(value)
+
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """The user's code runs inside: its tensors are on the device."""
@@ -106,7 +111,12 @@ class World:
 
 
 def install(
-    device: Device, folder: str, *, stubs: Sequence[str] = (), most_sets: int | None = None
+    device: Device,
+    folder: str,
+    *,
+    stubs: Sequence[str] = (),
+    most_sets: int | None = None,
+    contents: bool = False,
 ) -> World:
     """Makes this process a machine with the given GPU. Cannot be undone: fork first.
 
@@ -115,6 +125,7 @@ def install(
         folder: an existing scratch folder; takes a small ROCm tree.
         stubs: names of modules to replace by inert ones.
         most_sets: x values of each of Triton's benchmarks that are run; None for all.
+        contents: every tensor has contents, however large; kernels are executed.
 
     Raises:
         ValueError: a module that cannot be replaced.
@@ -127,6 +138,8 @@ def install(
     os.environ.pop(INTERPRET, None)
     # A stated knob is stronger than the environment, which the script may change.
     importlib.import_module("triton.knobs").runtime.interpret = False
+    if contents and importlib.util.find_spec("torch") is not None:
+        importlib.import_module(".tensors", __package__).keep_all_contents()
     if importlib.util.find_spec("torch") is not None:
         world._torch = importlib.import_module(".torch_world", __package__).TorchWorld(
             device, world.note

@@ -337,6 +337,12 @@ def rebuild_parameter(plain: torch.Tensor, device: str, requires_grad: bool) -> 
     return torch.nn.Parameter(plain.to(device), requires_grad)
 
 
+def keep_all_contents() -> None:
+    """From here on every tensor has contents, whatever its size."""
+    global FLOAT_LIMIT, INTEGER_LIMIT
+    FLOAT_LIMIT = INTEGER_LIMIT = 1 << 62
+
+
 def element_limit(dtype: torch.dtype) -> int:
     """Elements up to which a tensor of this type has contents."""
     return FLOAT_LIMIT if dtype.is_floating_point or dtype.is_complex else INTEGER_LIMIT

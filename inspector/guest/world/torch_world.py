@@ -119,6 +119,12 @@ class TorchWorld:
             if isinstance(held, DeviceTensor):
                 self._dispatcher.written_by_a_kernel(held)
 
+    def executed(self, value: Any) -> None:
+        """Takes a tensor that an executed kernel wrote to."""
+        for held in (value, getattr(value, "base", None)):
+            if isinstance(held, DeviceTensor):
+                self._dispatcher.written_for_real(held)
+
     def tensor(
         self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None, grad: bool
     ) -> torch.Tensor:

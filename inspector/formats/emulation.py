@@ -1,0 +1,94 @@
+"""Profiles of executed kernels: text with the hottest lines, and JSON."""
+
+from __future__ import annotations
+
+import linecache
+from typing import TextIO
+
+import msgspec
+
+from ..pipeline.emulation import EmulationResult
+from ..pipeline.emulation_profile import Finding, KernelProfile, LineCount
+from .table import Column, rows_of
+
+SCHEMA_VERSION = 1
+MOST_LINES = 12
+"""Source lines of a kernel that the text shows."""
+
+
+def write_json(result: EmulationResult, stream: TextIO) -> None:
+    """Everything."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "origin": "emulated",
+        "status": result.status,
+        "complete": result.complete,
+        "launches": result.launches,
+        "notes": result.notes,
+        "kernels": result.kernels,
+    }
+    stream.write(msgspec.json.format(msgspec.json.encode(document), indent=1).decode())
+    stream.write("\n")
+
+
+def write_text(result: EmulationResult, stream: TextIO) -> None:
+    """A table for each kernel: where its instructions were executed, and what went wrong."""
+    for kernel in result.kernels:
+        _write_kernel(kernel, stream)
+    for note in result.notes:
+        stream.write(f"note: {note}\n")
+    findings = sum(len(kernel.findings) for kernel in result.kernels)
+    ending = "" if result.complete else "; the script did not come to its end"
+    stream.write(
+        f"{len(result.kernels)} kernels, {result.launches} launches executed, "
+        f"{findings or 'no'} findings{ending}\n"
+    )
+
+
+def _write_kernel(kernel: KernelProfile, stream: TextIO) -> None:
+    part = ""
+    if kernel.workgroups < kernel.grid_workgroups:
+        part = f" of {kernel.grid_workgroups:,} (a sample: results are not real)"
+    stream.write(
+        f"{kernel.name} on {kernel.arch}   {kernel.launches} launches, "
+        f"{kernel.workgroups:,} workgroups{part}, {kernel.waves:,} waves\n"
+    )
+    executed = ", ".join(
+        f"{name} {count:,}" for name, count in kernel.executed.items() if name != "instructions"
+    )
+    stream.write(f"  {kernel.executed['instructions']:,} instructions executed: {executed}\n")
+    lines = kernel.lines[:MOST_LINES]
+    total = kernel.executed["instructions"]
+    columns = [
+        Column("line", lambda c: _place(c)),
+        Column("executed", lambda c: f"{c.instructions:,}", right=True),
+        Column("share", lambda c: f"{100 * c.instructions / total:.1f} %", right=True),
+        Column("mostly", lambda c: _mostly(c)),
+        Column("source", lambda c: _source(c)),
+    ]
+    stream.writelines(f"  {line}\n" for line in rows_of(columns, lines))
+    for finding in kernel.findings:
+        stream.write(f"  {_finding(finding)}\n")
+    stream.write("\n")
+
+
+def _place(count: LineCount) -> str:
+    return str(count.line) if count.line else "-"
+
+
+def _mostly(count: LineCount) -> str:
+    return " ".join(f"{name} {number:,}" for name, number in list(count.classes.items())[:3])
+
+
+def _source(count: LineCount) -> str:
+    if count.file is None or not count.line:
+        return ""
+    return linecache.getline(count.file, count.line).strip()[:60]
+
+
+def _finding(finding: Finding) -> str:
+    where = f"{finding.file}:{finding.source_line}: " if finding.file else ""
+    return (
+        f"{where}{finding.kind}: {finding.detail} ({finding.instruction}, line {finding.line} of "
+        "the assembly)"
+    )

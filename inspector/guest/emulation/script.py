@@ -1,0 +1,145 @@
+"""Runs one script, or one file of tests, on an emulated GPU: `bootstrap.py emulate REQUEST`.
+
+The script finds the GPU that it was told of, its tensors have contents, and every launch is
+executed. Its output is its own, and so is its exit status.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import json
+import os
+import sys
+import traceback
+from types import ModuleType
+from typing import Any
+
+from .. import world as worlds
+from ..launches.tests import is_test_file
+from ..loading import enter, package_of, relative_levels
+from ..records import writer
+from ..world.device import Device
+from .kernels import Executor
+from .process import EmulatorProcess
+
+OWN_FAILURE = 125
+"""Exit status where not the script failed, but its emulation could not begin."""
+
+
+def main(request_path: str) -> int:
+    """Runs the script.
+
+    Args:
+        request_path: of a JSON file: `path`, `argv`, `arch`, `device`, `folder` (scratch),
+            `records` (a file for what is told of launches), `emulator` (the command that executes
+            launches), `seconds` (for one launch), `sample` (workgroups, or null), `configs` (of an
+            autotuner, or null for all), `sets` (x values of a benchmark, or null for all).
+
+    Returns:
+        The script's exit status.
+    """
+    with open(request_path, encoding="utf-8") as stream:
+        request = json.load(stream)
+    emit = writer(request["records"])
+    device = Device.of(request["device"])
+    world = worlds.install(device, request["folder"], most_sets=request["sets"], contents=True)
+    if request["configs"] is not None:
+        _limit_tuning(request["configs"], world)
+    _without_torch_compile()
+    process = EmulatorProcess(request["emulator"])
+    executor = Executor(
+        request["arch"],
+        process,
+        lambda launch: None,
+        float(request["seconds"]),
+        request["sample"],
+        world.suspended,
+        world.executed,
+        device.lds_bytes,
+    )
+    executor.install()
+    status = _run(os.path.abspath(request["path"]), request["argv"], world)
+    for text in dict.fromkeys(world.notes):
+        emit({"note": text})
+    emit({"end": True, "launches": executor.launches})
+    process.close()
+    return status
+
+
+def _run(path: str, argv: list[str], world: Any) -> int:
+    try:
+        with open(path, "rb") as stream:
+            source = stream.read()
+        with world.running():
+            if is_test_file(path, source):
+                return _run_tests(path, argv)
+            _run_script(path, argv, source)
+    except SystemExit as stop:
+        return _status(stop.code)
+    except BaseException as failure:
+        _print_failure(failure, path)
+        return 130 if isinstance(failure, KeyboardInterrupt) else 1
+    finally:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return 0
+
+
+def _run_script(path: str, argv: list[str], source: bytes) -> None:
+    sys.argv = [path, *argv]
+    around = enter(path)
+    module = ModuleType("__main__")
+    module.__file__ = path
+    if relative_levels(path):  # as `python -m package.module` would
+        module.__package__ = package_of(path, around)
+        importlib.import_module(module.__package__)
+    module.__dict__["__builtins__"] = __builtins__
+    sys.modules["__main__"] = module
+    exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+
+
+def _run_tests(path: str, argv: list[str]) -> int:
+    pytest: Any = importlib.import_module("pytest")
+    sys.argv = [path, *argv]
+    return int(pytest.main([path, "-p", "no:cacheprovider", *argv]))
+
+
+def _status(code: Any) -> int:
+    """What Python makes of the argument of `sys.exit`."""
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    sys.stderr.write(f"{code}\n")
+    return 1
+
+
+def _print_failure(failure: BaseException, path: str) -> None:
+    """The traceback from the script's first frame on, as without us."""
+    trace = failure.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != path:
+        trace = trace.tb_next
+    traceback.print_exception(type(failure), failure, trace or failure.__traceback__)
+
+
+def _limit_tuning(most: int, world: Any) -> None:
+    """Autotuners look at their first configurations alone: times do not exist here."""
+    tuner: Any = importlib.import_module("triton.runtime.autotuner").Autotuner
+    prune = tuner.prune_configs
+
+    def first_ones(self: Any, *args: Any, **kwargs: Any) -> Any:
+        configs = list(prune(self, *args, **kwargs))
+        if len(configs) > most:
+            world.note(
+                f"{most} of {len(configs)} configurations of an autotuner ran (--configs all: all)"
+            )
+        return configs[:most]
+
+    tuner.prune_configs = first_ones
+
+
+def _without_torch_compile() -> None:
+    """What torch.compile would generate runs as it was written."""
+    os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")

@@ -1,0 +1,153 @@
+"""Runs a script on an emulated GPU: starts its interpreter, and gathers what was counted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..compile.environment import guest_environment
+from ..compile.worker import BOOTSTRAP
+from ..errors import KinspectError
+from ..machines.loader import load as load_machine
+from .capturing import device_facts
+from .emulation_profile import KernelProfile
+
+LAUNCH_SECONDS = 600.0
+"""Seconds that one launch may take, unless told."""
+
+
+class EmulationRequest(Struct, frozen=True):
+    """One run of a script.
+
+    Args:
+        path: the script, or a file of tests.
+        argv: its arguments.
+        arch: the emulated GPU.
+        python: the interpreter that has PyTorch and Triton.
+        sample: workgroups of each launch to execute; None for all.
+        configs: of each autotuner, how many configurations run; None for all.
+        sets: x values of each of Triton's benchmarks that run; None for all.
+        seconds: that one launch may take.
+    """
+
+    path: Path
+    argv: tuple[str, ...]
+    arch: str
+    python: str = sys.executable
+    sample: int | None = None
+    configs: int | None = 1
+    sets: int | None = 1
+    seconds: float = LAUNCH_SECONDS
+
+
+class EmulationResult(Struct, frozen=True):
+    """What came of a run.
+
+    Args:
+        status: the script's exit status.
+        kernels: a profile for each kernel that it launched.
+        launches: in all.
+        complete: whether the script came to its own end.
+        notes: what the reader should know.
+    """
+
+    status: int
+    kernels: tuple[KernelProfile, ...]
+    launches: int
+    complete: bool
+    notes: tuple[str, ...]
+
+
+def emulator_command(profile: Path | None = None) -> list[str]:
+    """The process that executes launches, for a guest to start.
+
+    Args:
+        profile: where it leaves what it counted.
+    """
+    command = [sys.executable, "-m", "kinspect.inspector.pipeline.emulating"]
+    return command if profile is None else [*command, "--profile", str(profile)]
+
+
+def emulate(
+    request: EmulationRequest,
+    environment: dict[str, str],
+    signals: Callable[[subprocess.Popen[Any]], AbstractContextManager[None]],
+) -> EmulationResult:
+    """Runs the script with this process's own standard streams.
+
+    Args:
+        request: what to run.
+        environment: the script's.
+        signals: passes signals on while it runs.
+
+    Raises:
+        KinspectError: the interpreter cannot be started, or the script is not there.
+    """
+    if not request.path.is_file():
+        raise KinspectError(f"{request.path}: there is no such file", "name a Python script")
+    folder = Path(tempfile.mkdtemp(prefix="kinspect-emulate-"))
+    try:
+        records, profile = folder / "records.jsonl", folder / "profile.json"
+        (folder / "scratch").mkdir()
+        wanted = {
+            "path": str(request.path.absolute()),
+            "argv": list(request.argv),
+            "arch": request.arch,
+            "device": device_facts(load_machine(request.arch)),
+            "folder": str(folder / "scratch"),
+            "records": str(records),
+            "emulator": emulator_command(profile),
+            "seconds": request.seconds,
+            "sample": request.sample,
+            "configs": request.configs,
+            "sets": request.sets,
+        }
+        (folder / "request.json").write_text(json.dumps(wanted))
+        status = _run(request.python, folder / "request.json", environment, signals)
+        return _gathered(status, records, profile)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(
+    python: str,
+    request: Path,
+    environment: dict[str, str],
+    signals: Callable[[subprocess.Popen[Any]], AbstractContextManager[None]],
+) -> int:
+    command: Sequence[str] = [python, str(BOOTSTRAP), "emulate", str(request)]
+    try:
+        process = subprocess.Popen(command, env=guest_environment(environment))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise KinspectError(f"{python}: cannot be run ({reason})", "see --python") from None
+    with signals(process):
+        status = process.wait()
+    return 128 - status if status < 0 else status
+
+
+def _gathered(status: int, records: Path, profile: Path) -> EmulationResult:
+    notes: list[str] = []
+    launches, complete = 0, False
+    for line in records.read_text().splitlines() if records.exists() else ():
+        record = json.loads(line)
+        if "note" in record:
+            notes.append(record["note"])
+        elif "end" in record:
+            launches, complete = record["launches"], True
+    kernels = (
+        msgspec.json.decode(profile.read_bytes(), type=tuple[KernelProfile, ...])
+        if profile.exists()
+        else ()
+    )
+    return EmulationResult(status, kernels, launches, complete, tuple(notes))
