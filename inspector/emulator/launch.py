@@ -13,7 +13,7 @@ from ..errors import KinspectError
 from ..model import Function, WaveStart
 from .lockstep import Limits, Scheduler
 from .machine import Machine, Trouble
-from .memory import Buffer, GlobalMemory, LocalMemory, buffer_of
+from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory, buffer_of
 from .operands import EXEC, TTMP
 from .program import Code, prepare
 from .registry import Target
@@ -87,6 +87,7 @@ class Emulator:
             )
         digits = arch.removeprefix("gfx")[:-2]
         self.start: WaveStart = start
+        self.scratch_bytes = resources.scratch_bytes or 0
         self.target = Target(
             arch,
             int(digits) if digits.isdigit() else 9,
@@ -126,6 +127,9 @@ class Emulator:
             for start in range(0, len(numbers), per_slice):
                 ids = numbers[start : start + per_slice]
                 machine.local = LocalMemory(launch.lds_bytes, len(ids))
+                machine.private = PrivateMemory(
+                    self.scratch_bytes, len(ids) * waves_each, waves_each, self.target.lanes
+                )
                 waves = self._begin(launch, ids, waves_each, machine)
                 Scheduler(self.code, machine, limits, len(ids)).run(waves)
         troubles = tuple(machine.troubles.values())

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from msgspec import Struct
 
-from .memory import GlobalMemory, LocalMemory
+from .memory import GlobalMemory, LocalMemory, PrivateMemory
 from .waves import Array, Waves
 
 
@@ -31,6 +31,7 @@ class Machine:
     def __init__(self, memory: GlobalMemory) -> None:
         self.memory = memory
         self.local = LocalMemory(0, 1)
+        self.private = PrivateMemory(0, 1, 1, 64)
         self.ticks = 0
         self.troubles: dict[tuple[str, int], Trouble] = {}
 
@@ -67,6 +68,14 @@ class Machine:
             f"{size} bytes at LDS byte {first} of {self.local.size}, {int(bad.sum())} lanes",
         )  # fmt: skip
 
+    def outside_scratch(self, site: int, inner: Array) -> None:
+        """An access past the lanes' private memory."""
+        first = int(inner.reshape(-1)[0])
+        self.note(
+            "outside_scratch", site,
+            f"byte {first} of {self.private.size} bytes of scratch, {inner.size} lanes",
+        )  # fmt: skip
+
     def unwaited(self, site: int, registers: int, waves: Waves) -> None:
         """A register is used before the wait that covers its load."""
         self.note("unwaited", site, f"register {registers.bit_length() - 1}")
@@ -92,6 +101,7 @@ class Machine:
         size: int,
         *,
         writes: bool,
+        atomic: bool = False,
     ) -> None:
         """An access of LDS: byte offsets in all workgroups' LDS [wave, lane]."""
 

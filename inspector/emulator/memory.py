@@ -217,3 +217,21 @@ class LocalMemory:
     def clear(self, slot: int) -> None:
         """A new workgroup moves in."""
         self.words.data[slot * self.stride : (slot + 1) * self.stride] = 0
+
+
+class PrivateMemory:
+    """Scratch of all lanes of the resident waves: `size` bytes each, `stride` apart.
+
+    Args:
+        size: bytes of each lane.
+        waves: resident ones.
+        waves_each: of a workgroup.
+        lanes: of a wave.
+    """
+
+    def __init__(self, size: int, waves: int, waves_each: int, lanes: int) -> None:
+        self.size = size
+        self.stride = (size + 15) & ~15
+        self.waves_each = waves_each
+        total = self.stride * waves * lanes
+        self.words = Words(np.zeros(total + PADDING, np.uint8), total)

@@ -34,3 +34,82 @@ def to_bf16(values: Array) -> Array:
     rounded = (bits + U32(0x7FFF) + ((bits >> U32(16)) & U32(1))) >> U32(16)
     quiet = (bits >> U32(16)) | U32(0x40)
     return np.where(np.isnan(values), quiet, rounded).astype(np.uint16)
+
+
+# ---------------------------------------------------------------------- 8, 6 and 4 bits
+
+
+def _small_floats(exponent: int, mantissa: int, bias: int, nans: str) -> Array:
+    """Values of all bit patterns of a small float.
+
+    Args:
+        exponent: bits of the exponent.
+        mantissa: bits of the mantissa.
+        bias: of the exponent.
+        nans: `none` (no infinities, no NaN), `all_ones` (S.1111.111 alone is NaN), `ieee`, or
+            `negative_zero` (no infinities; -0's pattern is NaN).
+    """
+    count = 1 << (1 + exponent + mantissa)
+    bits = np.arange(count)
+    fraction = bits & ((1 << mantissa) - 1)
+    power = bits >> mantissa & ((1 << exponent) - 1)
+    sign = np.where(bits >> (exponent + mantissa), -1.0, 1.0)
+    value = np.where(
+        power == 0,
+        fraction * 2.0 ** (1 - bias - mantissa),
+        (1 + fraction * 2.0**-mantissa) * 2.0 ** (power.astype(float) - bias),
+    )
+    value = sign * value
+    top = power == (1 << exponent) - 1
+    if nans == "all_ones":
+        value = np.where(top & (fraction == (1 << mantissa) - 1), np.nan, value)
+    elif nans == "ieee":
+        value = np.where(top, np.where(fraction == 0, sign * np.inf, np.nan), value)
+    elif nans == "negative_zero":
+        value = np.where(bits == count >> 1, np.nan, value)
+    return value.astype(F32)
+
+
+SMALL: Final = {
+    # OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.0.
+    "fp8": _small_floats(4, 3, 7, "all_ones"),
+    "bf8": _small_floats(5, 2, 15, "ieee"),
+    "fp6": _small_floats(2, 3, 1, "none"),
+    "bf6": _small_floats(3, 2, 3, "none"),
+    "fp4": _small_floats(2, 1, 1, "none"),
+    # "FNUZ" of gfx942: no infinities, one NaN, a bias larger by 1 (CDNA3 ISA, 2.6).
+    "fp8_fnuz": _small_floats(4, 3, 8, "negative_zero"),
+    "bf8_fnuz": _small_floats(5, 2, 16, "negative_zero"),
+}
+"""Format -> float32 value of every bit pattern."""
+
+
+def float8(kind: str, arch: str) -> str:
+    """The format that a target means by fp8 or bf8."""
+    return f"{kind}_fnuz" if arch in ("gfx940", "gfx941", "gfx942") else kind
+
+
+def to_small(values: Array, kind: str) -> Array:
+    """float32 -> bits of a small float as uint8: to nearest even, too large saturates.
+
+    NaN becomes the format's NaN where there is one.
+    """
+    table = SMALL[kind]
+    half = len(table) // 2
+    positive = table[:half]
+    numbers = np.flatnonzero(np.isfinite(positive))
+    levels = positive[numbers].astype(np.float64)
+    size = np.abs(values).astype(np.float64)
+    above = np.clip(np.searchsorted(levels, size), 0, len(levels) - 1)
+    below = np.maximum(above - 1, 0)
+    low, high = levels[below], levels[above]
+    nearer_high = (size - low > high - size) | ((size - low == high - size) & (above % 2 == 0))
+    index = np.where(nearer_high | (size >= high), above, below)
+    bits = numbers[index]
+    result = np.where(np.signbit(values), bits + half, bits)
+    if kind.endswith("fnuz"):
+        result = np.where(bits == 0, 0, result)
+        result = np.where(np.isnan(values), half, result)
+    elif kind in ("fp8", "bf8"):
+        result = np.where(np.isnan(values), half - 1, result)
+    return result.astype(np.uint8)

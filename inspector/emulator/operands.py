@@ -36,6 +36,7 @@ _REGISTER: Final = re.compile(r"(v|s|a|acc|ttmp)(?:(\d+)|\[(\d+)(?::(\d+))?\])(?
 _INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
 _FLOAT: Final = re.compile(r"-?\d*\.\d*(?:[eE][-+]?\d+)?|-?\d+[eE][-+]?\d+")
 _MODIFIER: Final = re.compile(r"[a-z]\w*(?::.+)?")
+_FULL_NUMBER: Final = re.compile(r"v(?:\d+|\[\d+:\d+\]) /\*(v(?:\d+|\[\d+:\d+\]))\*/")
 _SIGN_EXTENDED: Final = re.compile(r"sext\((.*)\)")
 _LONG_LITERAL: Final = re.compile(r"lit(?:64)?\((.*)\)")
 _SPECIAL_SOURCES: Final = frozenset(
@@ -187,6 +188,8 @@ def decode(mnemonic: str, text: str, suffixes: tuple[str, ...], accum_offset: in
         if mnemonic.endswith(suffix):
             name, encoding = mnemonic[: -len(suffix)], suffix.lstrip("_")
             break
+    # gfx1250 prints the low bits of a register's number and the whole number behind it.
+    text = _FULL_NUMBER.sub(r"\1", text)
     operands: list[Operand] = []
     modifiers: dict[str, str] = {}
     for part in _split(text, ","):

@@ -140,6 +140,7 @@ def prepare(
                 raised,
                 all(event.order for event in events),
                 tuple(maxima.get(counter, 1 << 30) for counter in raised),
+                inst.cls in ("scratch_load", "scratch_store"),
                 _wait_of(inst, fields, maxima),
                 labels,
             )

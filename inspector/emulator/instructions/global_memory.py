@@ -5,6 +5,7 @@ Addresses: CDNA3 ISA 9.1 (buffer), 10 (flat and global); RDNA3 ISA 9 and 10.
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable
 
@@ -71,8 +72,10 @@ def form_of(name: str) -> Form:
 def build(decoded: Decoded, context: Context) -> Step:
     """A load or store through registers, or a load into LDS (`lds`)."""
     form = form_of(decoded.name)
+    if context.private:
+        return importlib.import_module(".scratch", __package__).through_resource(decoded, context)
     if "lds" in decoded.modifiers or "_lds_" in decoded.name:
-        raise NotCoveredError(f"{decoded.text}: load into LDS")
+        return importlib.import_module(".lds_direct", __package__).load_to_lds(decoded, context)
     operands = decoded.operands
     if form.space == "buffer":
         data = operands[0]

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..access import Assignment, destination, elementwise, source
-from ..operands import Decoded
+from ..access import Assignment, assemble, destination, elementwise, source
+from ..operands import Decoded, Operand
 from ..registry import Context, Step, builds
-from ..waves import I32, U32, Array
+from ..waves import I32, U32, Array, Waves
 
 U64 = np.uint64
 I64 = np.int64
@@ -175,6 +175,59 @@ _define("v_alignbyte_b32", "u32", "u32 u32 u32",
 _define("v_perm_b32", "u32", "u32 u32 u32", permuted_bytes)
 
 
+def _truth_table(kind: str) -> Callable[[Decoded, Context], Step]:
+    """V_BITOP3: bit a*4 + b*2 + c of the table is the result for bits a, b, c (CDNA4 ISA)."""
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        table = decoded.number("bitop3")
+        operands = decoded.operands[1:]
+        if len(operands) == 2:  # the dual form has no third source
+            operands = (*operands, Operand("constant", "0", integer=0))
+
+        def compute(a: Array, b: Array, c: Array) -> Array:
+            result = np.zeros_like(a & b & c)
+            for row in range(8):
+                if table >> row & 1:
+                    result = result | (
+                        (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
+                    )
+            return result
+
+        return assemble(decoded, context, kind, (kind,) * 3, operands, compute)
+
+    return build
+
+
+builds("v_bitop3_b32", "v_bitop2_b32")(_truth_table("u32"))
+builds("v_bitop3_b16")(_truth_table("u16"))
+
+
+def _lanes_below(high: bool) -> Callable[[Decoded, Context], Step]:
+    """V_MBCNT: S1 plus the set bits of S0 that belong to lanes below this one."""
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        mask, base = (source(operand, "u32") for operand in decoded.operands[1:])
+        write = destination(decoded.operands[0], "u32", context.target)
+        lane = np.arange(context.target.lanes, dtype=np.int64) - (32 if high else 0)
+        below = ((1 << np.clip(lane, 0, 32)) - 1).astype(U32)
+
+        def value(waves: Waves) -> Array:
+            return np.bitwise_count(mask(waves) & below).astype(U32) + base(waves)
+
+        return Assignment(value, write)
+
+    return build
+
+
+builds("v_mbcnt_lo_u32_b32")(_lanes_below(high=False))
+builds("v_mbcnt_hi_u32_b32")(_lanes_below(high=True))
+_define("v_add_nc_u64 v_add_u64", "u64", "u64 u64", np.add)
+_define("v_sub_nc_u64 v_sub_u64", "u64", "u64 u64", np.subtract)
+_define("v_mad_u32", "u32", "u32 u32 u32", lambda a, b, c: a * b + c)
+_define("v_mad_nc_u64_u32", "u64", "u32 u32 u64", lambda a, b, c: np.multiply(a, b, dtype=U64) + c)
+_define("v_mad_nc_i64_i32", "i64", "i32 i32 i64", lambda a, b, c: np.multiply(a, b, dtype=I64) + c)
+
+
 def _wide_multiply_add(kind: str) -> Callable[[Decoded, Context], Step]:
     """V_MAD_U64_U32: D.64 = S0 * S1 + S2.64; the carry goes to a mask, which no compiler reads."""
 
@@ -186,8 +239,8 @@ def _wide_multiply_add(kind: str) -> Callable[[Decoded, Context], Step]:
         write = destination(target, wide, context.target)
         dtype = U64 if kind == "u" else I64
 
-        def value(waves: object) -> Array:
-            return np.multiply(a(waves), b(waves), dtype=dtype) + c(waves)  # type: ignore[arg-type]
+        def value(waves: Waves) -> Array:
+            return np.multiply(a(waves), b(waves), dtype=dtype) + c(waves)
 
         return Assignment(value, write)
 

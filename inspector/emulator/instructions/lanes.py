@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..access import raw
+from ..access import NotCoveredError, raw
+from ..delivery import deliver
 from ..operands import Decoded
-from ..registry import Context, Step, builds
-from ..waves import U32, Waves
+from ..registry import Builder, Context, Step, builds
+from ..waves import U32, Array, Waves
 from .scalar import scalar_destination, scalar_source
 
 
@@ -54,3 +55,182 @@ def write_lane(decoded: Decoded, context: Context) -> Step:
         waves.u32[row][np.arange(waves.count), chosen] = value(waves)
 
     return step
+
+
+def _row_permutation(*, other_row: bool) -> Builder:
+    """V_PERMLANE16, V_PERMLANEX16: lane i of a row reads the lane that nibble i of S2:S1 names.
+
+    The X form reads the neighbouring row. op_sel: bit 0 reads idle lanes too, bit 1 gives 0 for
+    them; with neither, a lane that would read an idle one keeps its value (RDNA3 ISA, 16.12).
+    """
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        target, data, low, high = decoded.operands
+        read = raw(data)
+        selectors = [scalar_source(operand, "u32") for operand in (low, high)]
+        fetch_idle, zero_idle = (*decoded.numbers("op_sel", ()), 0, 0)[:2]
+        lanes = np.arange(context.target.lanes)
+        place = (lanes & 15).astype(U32)
+        row = (lanes & ~15) ^ (16 if other_row else 0)
+
+        def step(waves: Waves) -> None:
+            words = [np.broadcast_to(s(waves), (waves.count,))[:, None] for s in selectors]
+            word = np.where(place < 8, words[0], words[1])
+            origin = row + ((word >> (U32(4) * (place & U32(7)))) & U32(15)).astype(np.int64)
+            values = np.broadcast_to(read(waves), (waves.count, waves.lanes))
+            moved = np.take_along_axis(values, origin, 1)
+            if waves.full or fetch_idle:
+                waves.write(target.first, moved)
+                return
+            usable = np.take_along_axis(waves.active, origin, 1)
+            if zero_idle:
+                waves.write(target.first, np.where(usable, moved, U32(0)))
+            else:
+                written = waves.bits & np.negative(usable.astype(U32))
+                waves.write_where(target.first, moved, written)
+
+        return step
+
+    return build
+
+
+builds("v_permlane16_b32")(_row_permutation(other_row=False))
+builds("v_permlanex16_b32")(_row_permutation(other_row=True))
+
+
+@builds("v_permlane64_b32")
+def other_half(decoded: Decoded, context: Context) -> Step:
+    """V_PERMLANE64: the two halves of the wave change places."""
+    read = raw(decoded.operands[1])
+    origin = np.arange(context.target.lanes) ^ 32
+    row = decoded.operands[0].first
+
+    def step(waves: Waves) -> None:
+        if waves.lanes == 64:
+            values = np.broadcast_to(read(waves), (waves.count, waves.lanes))
+            waves.write(row, values[:, origin])
+
+    return step
+
+
+def _swap(width: int) -> Builder:
+    """V_PERMLANE16_SWAP, V_PERMLANE32_SWAP: odd rows of D change places with even rows of S0.
+
+    Rows have `width` lanes (CDNA4 ISA, V_PERMLANE32_SWAP_B32).
+    """
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        first, second = (operand.first for operand in decoded.operands[:2])
+        lanes = np.arange(context.target.lanes)
+        odd = (lanes // width) % 2 == 1
+        other = lanes ^ width
+
+        def step(waves: Waves) -> None:
+            one, two = waves.u32[first].copy(), waves.u32[second].copy()
+            waves.write(first, np.where(odd, two[:, other], one))
+            waves.write(second, np.where(odd, two, one[:, other]))
+
+        return step
+
+    return build
+
+
+builds("v_permlane16_swap_b32")(_swap(16))
+builds("v_permlane32_swap_b32")(_swap(32))
+
+
+@builds("v_swap_b32")
+def swap(decoded: Decoded, context: Context) -> Step:
+    """Two registers change places."""
+    first, second = (operand.first for operand in decoded.operands)
+
+    def step(waves: Waves) -> None:
+        one, two = waves.u32[first].copy(), waves.u32[second].copy()
+        waves.write(first, two)
+        waves.write(second, one)
+
+    return step
+
+
+# ---------------------------------------------------------------------- through the LDS crossbar
+
+
+@builds("ds_bpermute_b32")
+def pull(decoded: Decoded, context: Context) -> Step:
+    """Each lane reads the lane that its address / 4 names; an idle one gives 0 (CDNA3 ISA, 12.13)."""
+    target, address, data = decoded.operands
+    offset = U32(decoded.number("offset"))
+
+    def step(waves: Waves) -> None:
+        origin = ((waves.u32[address.first] + offset) >> U32(2)) & U32(waves.lanes - 1)
+        values = waves.u32[data.first]
+        if not waves.full:
+            values = np.where(waves.active, values, U32(0))
+        deliver(waves, context, target, np.take_along_axis(values, origin, 1)[None], None)
+
+    return step
+
+
+@builds("ds_permute_b32")
+def push(decoded: Decoded, context: Context) -> Step:
+    """Each active lane writes to the lane that its address / 4 names; the others get 0."""
+    target, address, data = decoded.operands
+    offset = U32(decoded.number("offset"))
+
+    def step(waves: Waves) -> None:
+        aim = ((waves.u32[address.first] + offset) >> U32(2)) & U32(waves.lanes - 1)
+        wave, lane = np.nonzero(waves.active)
+        moved = np.zeros((waves.count, waves.lanes), U32)
+        moved[wave, aim[wave, lane]] = waves.u32[data.first][wave, lane]
+        deliver(waves, context, target, moved[None], None)
+
+    return step
+
+
+@builds("ds_swizzle_b32")
+def swizzle(decoded: Decoded, context: Context) -> Step:
+    """A fixed pattern; idle lanes give 0."""
+    target, data = decoded.operands
+    origin = swizzle_pattern(decoded.modifiers.get("offset", "0"), context.target.lanes)
+
+    def step(waves: Waves) -> None:
+        values = waves.u32[data.first]
+        if not waves.full:
+            values = np.where(waves.active, values, U32(0))
+        deliver(waves, context, target, values[:, origin][None], None)
+
+    return step
+
+
+def swizzle_pattern(text: str, lanes: int) -> Array:
+    """The lanes that ds_swizzle reads, from its offset as LLVM prints it or as a number.
+
+    Source: CDNA3 ISA, DS_SWIZZLE_B32; LLVM's AMDGPUOperandSyntax, "swizzle". A pattern holds within
+    32 lanes.
+    """
+    lane = np.arange(lanes)
+    inner = lane & 31
+    if not text.startswith("swizzle("):
+        bits = int(text, 0)
+        if bits & 0x8000:
+            if bits & 0x4000:
+                raise NotCoveredError(f"ds_swizzle offset:{text}")
+            return (lane & ~3) + (bits >> (2 * (lane & 3)) & 3)
+        return (lane & ~31) + ((inner & bits & 31 | bits >> 5 & 31) ^ (bits >> 10 & 31))
+    mode, *arguments = (part.strip() for part in text[len("swizzle(") : -1].split(","))
+    if mode == "QUAD_PERM":
+        return (lane & ~3) + np.array([int(a, 0) for a in arguments])[lane & 3]
+    if mode == "BITMASK_PERM":
+        origin = np.zeros(lanes, np.int64)
+        for bit, rule in zip((16, 8, 4, 2, 1), arguments[0].strip('"'), strict=True):
+            own = inner & bit
+            origin |= {"0": 0, "1": bit}.get(rule, own if rule == "p" else own ^ bit)
+        return (lane & ~31) + origin
+    size = int(arguments[0], 0)
+    if mode == "SWAP":
+        return lane ^ size
+    if mode == "REVERSE":
+        return (lane & -size) + size - 1 - lane % size
+    if mode == "BROADCAST":
+        return (lane & -size) + int(arguments[1], 0)
+    raise NotCoveredError(f"ds_swizzle offset:{text}")

@@ -17,12 +17,12 @@ from ..waves import U32, Array, Waves
 
 I64 = np.int64
 _NAME = re.compile(
-    r"ds_(read|write|load|store)(2|2addr)?(_stride64|st64)?_"
+    r"ds_(read|write|load|store)(2|_2addr)?(_stride64|st64)?_"
     r"([uib])(8|16|32|64|96|128)(?:_(d16))?(?:_(hi))?"
 )
 
 
-@builds_matching(r"ds_(read|write|load|store)(2|2addr)?(_stride64|st64)?_[uib]\d+(_d16)?(_hi)?")
+@builds_matching(r"ds_(read|write|load|store)(2|_2addr)?(_stride64|st64)?_[uib]\d+(_d16)?(_hi)?")
 def build(decoded: Decoded, context: Context) -> Step:
     """A read or write of one place or, in the `2` forms, of two."""
     match = _NAME.fullmatch(decoded.name)

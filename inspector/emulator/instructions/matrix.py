@@ -1,6 +1,10 @@
-"""Matrix instructions: MFMA of CDNA, WMMA of RDNA.
+"""Matrix instructions: MFMA of CDNA, WMMA of RDNA and gfx1250.
 
-Layouts: AMD's matrix instruction calculator; CDNA3 ISA, 7.1; RDNA3 ISA, 7.9.
+D = A * B + C. Every lane holds one row of A, one column of B and one column of C and D; which
+elements of these is the layout. EXEC plays no part. Products are summed in float32 by numpy in an
+order of its own, and C is added last; the hardware's order is not documented, so that results are
+compared with a tolerance. Layouts: AMD's matrix instruction calculator; CDNA3 ISA, 7.1; RDNA3 ISA,
+7.9; RDNA4 ISA, 7.12.
 """
 
 from __future__ import annotations
@@ -10,69 +14,259 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from .. import numbers
 from ..access import NotCoveredError
 from ..operands import Decoded, Operand
 from ..registry import Context, Step, builds_matching
-from ..waves import F32, U32, Array, Waves
+from ..waves import F32, I32, Array, Waves
 
-_MFMA: Final = re.compile(r"v_mfma_f32_(\d+)x(\d+)x(\d+)_?(f16|bf16|f32)(?:_1k)?")
-
-
-def f16_values(words: Array) -> Array:
-    """uint32 [..., word] -> float32 [..., 2 * word]."""
-    return numbers.from_f16(np.ascontiguousarray(words).view(np.uint16))
+Values = Callable[[Array], Array]
+"""uint32 [..., word] -> float32 [..., element]."""
 
 
-def bf16_values(words: Array) -> Array:
-    return numbers.from_bf16(np.ascontiguousarray(words).view(np.uint16))
+def element_values(kind: str, arch: str, *, signed: bool = True) -> Values:
+    """How an operand's registers become numbers.
+
+    Args:
+        kind: `f16`, `bf16`, `f32`, `xf32`, `i8`, `i4`, `fp8`, `bf8`, `fp6`, `bf6` or `fp4`.
+        arch: decides which float8 is meant.
+        signed: of integers.
+    """
+    if kind == "f16":
+        return lambda words: numbers.from_f16(words.view(np.uint16))
+    if kind == "bf16":
+        return lambda words: numbers.from_bf16(words.view(np.uint16))
+    if kind == "f32":
+        return lambda words: words.view(F32)
+    if kind == "xf32":  # the mantissa's lowest 13 bits are dropped
+        return lambda words: (words & np.uint32(0xFFFFE000)).view(F32)
+    if kind == "i8":
+        return lambda words: words.view(np.int8 if signed else np.uint8).astype(F32)
+    if kind == "i4":
+        return lambda words: _nibbles(words, signed=signed)
+    if kind in ("fp8", "bf8"):
+        table = numbers.SMALL[numbers.float8(kind, arch)]
+        return lambda words: table[words.view(np.uint8)]
+    if kind == "fp4":
+        table = numbers.SMALL["fp4"]
+        return lambda words: table[_nibble_bits(words)]
+    if kind in ("fp6", "bf6"):
+        table = numbers.SMALL[kind]
+        return lambda words: table[_six_bits(words)]
+    raise NotCoveredError(f"matrix elements of type {kind}")
 
 
-def f32_values(words: Array) -> Array:
-    return np.ascontiguousarray(words).view(F32)
+def _nibble_bits(words: Array) -> Array:
+    octets = words.view(np.uint8)
+    return np.stack([octets & 15, octets >> 4], -1).reshape(*octets.shape[:-1], -1)
 
 
-_VALUES: Final[dict[str, Callable[[Array], Array]]] = {
-    "f16": f16_values, "bf16": bf16_values, "f32": f32_values,
-}  # fmt: skip
+def _nibbles(words: Array, *, signed: bool) -> Array:
+    values = _nibble_bits(words).astype(np.int8)
+    return (np.where(values > 7, values - 16, values) if signed else values).astype(F32)
 
 
-@builds_matching(r"v_mfma_f32_(16x16|32x32)x\d+_?(f16|bf16|f32)(_1k)?")
-def mfma(decoded: Decoded, context: Context) -> Step:
-    """D = A * B + C, one block: a lane holds row (A) or column (B) `lane % M`, several K each."""
-    match = _MFMA.fullmatch(decoded.name)
-    assert match is not None
-    size, depth, kind = int(match[1]), int(match[3]), match[4]
-    if {"cbsz", "abid", "blgp", "neg"} & set(decoded.modifiers):
-        raise NotCoveredError(f"{decoded.text}: modifiers")
-    target, a, b, c = decoded.operands
-    groups = 64 // size
-    values = _VALUES[kind]
-    if a.count * (1 if kind == "f32" else 2) * groups != depth:
-        raise NotCoveredError(f"{decoded.text}: more than one block")
+def _six_bits(words: Array) -> Array:
+    flat = np.unpackbits(words.view(np.uint8), axis=-1, bitorder="little")
+    bits = flat.reshape(*flat.shape[:-1], -1, 6)
+    return (bits << np.arange(6, dtype=np.uint8)).sum(-1).astype(np.uint8)
 
-    def spread(waves: Waves, operand: Operand) -> Array:
-        """[wave, k, row]."""
-        words = waves.u32[operand.first : operand.first + operand.count]
-        lanes = values(words.transpose(1, 2, 0)).reshape(waves.count, groups, size, -1)
-        return lanes.transpose(0, 1, 3, 2).reshape(waves.count, depth, size)
 
+class Shape(Struct, frozen=True):
+    """One matrix instruction.
+
+    Args:
+        rows: of A and D.
+        columns: of B and D.
+        depth: columns of A.
+        blocks: independent products.
+        integer: whether the sum is int32.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    blocks: int = 1
+    integer: bool = False
+
+
+def gathered(waves: Waves, operand: Operand) -> Array:
+    """An operand's registers as uint32 [wave, lane, word], contiguous."""
+    words = waves.u32[operand.first : operand.first + operand.count]
+    return np.ascontiguousarray(words.transpose(1, 2, 0))
+
+
+def accumulator(c: Operand, integer: bool) -> Callable[[Waves], Array | np.generic]:
+    """C as it lies in registers [register, wave, lane], or one number."""
+    if c.kind == "constant":
+        if integer:
+            number = I32(c.integer or 0)
+            return lambda waves: number
+        value = F32(c.real if c.real is not None else c.integer or 0)
+        return lambda waves: value
+    rows = slice(c.first, c.first + c.count)
+    if integer:
+        return lambda waves: waves.i32[rows]
+    return lambda waves: waves.f32[rows]
+
+
+def add_up(
+    waves: Waves, target: Operand, product: Array, start: Array | np.generic, *, integer: bool
+) -> None:
+    """D = product + C, all as [register, wave, lane]; integers wrap."""
     rows = slice(target.first, target.first + target.count)
-    shape = (size // (4 * groups), 4)
+    if integer:
+        np.add(product.astype(I32), start, out=waves.i32[rows])
+    else:
+        np.add(product, start, out=waves.f32[rows])
+
+
+# ---------------------------------------------------------------------- CDNA
+
+_MFMA: Final = re.compile(
+    r"v_mfma_(f32|i32)_(\d+)x(\d+)x(\d+)(?:_(\d+)b)?_?"
+    r"(f32|xf32|f16|bf16|i8|fp8_fp8|fp8_bf8|bf8_fp8|bf8_bf8|f8f6f4)(?:_1k)?"
+)
+_FORMATS: Final = ("fp8", "bf8", "fp6", "bf6", "fp4")
+"""What CBSZ (for A) and BLGP (for B) mean in the f8f6f4 instructions (CDNA4 ISA, 7.2)."""
+_WHOLE_BLOCKS: Final = 64
+
+
+@builds_matching(r"v_mfma_(f32|i32)_\w+")
+def mfma(decoded: Decoded, context: Context) -> Step:
+    """MFMA: lane l holds row (column) l % M of block l // M % blocks, and K values of its group."""
+    match = _MFMA.fullmatch(decoded.name)
+    if match is None:
+        raise NotCoveredError(decoded.text)
+    out, rows, columns, depth, blocks, kinds = match.groups()
+    shape = Shape(int(rows), int(columns), int(depth), int(blocks or 0), out == "i32")
+    a_kind, b_kind = kinds.split("_") if "_" in kinds else (kinds, kinds)
+    target, a, b, c = decoded.operands[:4]
+    if kinds == "f8f6f4":
+        a_kind, b_kind = (_FORMATS[decoded.number(name)] for name in ("cbsz", "blgp"))
+        if (a_kind == "fp4") != (b_kind == "fp4") and a_kind[-1] != b_kind[-1]:
+            raise NotCoveredError(f"{decoded.text}: formats whose K orders differ")
+    elif {"cbsz", "abid", "blgp"} & set(decoded.modifiers):
+        raise NotCoveredError(f"{decoded.text}: broadcasts")
+    take_a = element_values(a_kind, context.target.arch)
+    take_b = element_values(b_kind, context.target.arch)
+    return _mfma_step(shape, target, (a, take_a), (b, take_b), c, decoded.text)
+
+
+def _mfma_step(
+    shape: Shape,
+    target: Operand,
+    a: tuple[Operand, Values],
+    b: tuple[Operand, Values],
+    c: Operand,
+    text: str,
+) -> Step:
+    size = shape.rows
+    if shape.rows != shape.columns or size not in (4, 16, 32):
+        raise NotCoveredError(text)
+    # Blocks that are not named fill the lanes: the registers' K values tell how many there are.
+    per_lane = _elements_per_lane(a)
+    groups = max(shape.depth // per_lane, 1)
+    blocks = 64 // (size * groups)
+    if groups * per_lane != shape.depth or blocks * groups * size != 64:
+        raise NotCoveredError(f"{text}: its blocks")
+    if shape.blocks and shape.blocks != blocks:
+        raise NotCoveredError(f"{text}: its blocks")
+    start = accumulator(c, shape.integer)
+    registers = target.count
+
+    def spread(waves: Waves, operand: Operand, take: Values) -> Array:
+        """[wave, block, row, k]."""
+        values = take(gathered(waves, operand))
+        lanes = values.reshape(waves.count, groups, blocks, size, per_lane)
+        return lanes.transpose(0, 2, 3, 1, 4).reshape(waves.count, blocks, size, shape.depth)
 
     def step(waves: Waves) -> None:
-        product = np.matmul(spread(waves, a).transpose(0, 2, 1), spread(waves, b))
-        product = product.reshape(waves.count, size // (4 * groups), groups, 4, size)
-        arranged = product.transpose(1, 3, 0, 2, 4)
-        result = waves.f32[rows].reshape(*shape, waves.count, groups, size)
-        if c.kind == "constant":
-            np.add(arranged, F32(c.real if c.real is not None else c.integer or 0), out=result)
-        else:
-            start = waves.f32[c.first : c.first + c.count].reshape(result.shape)
-            np.add(arranged, start, out=result)
+        left, right = spread(waves, *a), spread(waves, *b)
+        product = np.matmul(left, right.transpose(0, 1, 3, 2))  # [wave, block, row, column]
+        add_up(
+            waves,
+            target,
+            _mfma_registers(product, registers, size, blocks),
+            start(waves),
+            integer=shape.integer,
+        )
 
     return step
 
 
-__all__ = ["U32", "mfma"]
+def _elements_per_lane(operand: tuple[Operand, Values]) -> int:
+    registers, take = operand
+    return int(take(np.zeros((1, registers.count), np.uint32)).shape[-1])
+
+
+def _mfma_registers(product: Array, registers: int, size: int, blocks: int) -> Array:
+    """[wave, block, row, column] -> [register, wave, lane].
+
+    A lane holds column lane % M. Four consecutive rows lie in four registers; the lane groups take
+    turns at such fours, then the next registers (AMD's calculator: `8 * (r // 4) + 4 * group + r % 4`
+    for 32x32, with 2 groups, `4 * group + r` for 16x16). Blocks of 4x4 lie in lanes; of several
+    larger blocks each has registers of its own.
+    """
+    waves = len(product)
+    if size == 4:  # 16 blocks, one in each 4 lanes
+        return product.transpose(2, 0, 1, 3).reshape(4, waves, 64)
+    groups = 64 // size
+    fours = size // (4 * groups)
+    parted = product.reshape(waves, blocks, fours, groups, 4, size)
+    return parted.transpose(1, 2, 4, 0, 3, 5).reshape(registers, waves, 64)
+
+
+# ---------------------------------------------------------------------- RDNA
+
+_WMMA: Final = re.compile(
+    r"v_wmma_(f32|i32|f16|bf16)_16x16x(\d+)_"
+    r"(f16|bf16|f32|xf32|iu8|iu4|fp8_fp8|fp8_bf8|bf8_fp8|bf8_bf8)"
+)
+
+
+@builds_matching(r"v_wmma_\w+")
+def wmma(decoded: Decoded, context: Context) -> Step:
+    """WMMA on 32 lanes.
+
+    gfx11: lanes 16 to 31 repeat what lanes 0 to 15 hold of A and B; D has row 2 * register + half.
+    gfx12: the halves of the wave hold different K; D has row register + 8 * half.
+    """
+    match = _WMMA.fullmatch(decoded.name)
+    if match is None or context.target.lanes != 32 or match[1] in ("f16", "bf16"):
+        raise NotCoveredError(decoded.text)
+    out, depth, kinds = match[1], int(match[2]), match[3]
+    left_kind, right_kind = kinds.split("_") if "_" in kinds else (kinds, kinds)
+    signs = (*decoded.numbers("neg_lo", ()), 0, 0, 0)[:3]
+    integer = out == "i32"
+    if not integer and (any(signs) or "neg_hi" in decoded.modifiers):
+        raise NotCoveredError(f"{decoded.text}: signs")
+    if decoded.flag("clamp"):
+        raise NotCoveredError(f"{decoded.text}: clamp")
+    arch = context.target.arch
+    target, a, b, c = decoded.operands[:4]
+    take_a = element_values(left_kind.replace("iu", "i"), arch, signed=bool(signs[0]))
+    take_b = element_values(right_kind.replace("iu", "i"), arch, signed=bool(signs[1]))
+    doubled = context.target.generation == 11
+    start = accumulator(c, integer)
+
+    def spread(waves: Waves, operand: Operand, take: Values) -> Array:
+        """[wave, row, k]; the order of K is the same for A and B."""
+        values = take(gathered(waves, operand))
+        if doubled:
+            return values[:, :16]
+        halves = values.reshape(waves.count, 2, 16, -1)
+        return halves.transpose(0, 2, 1, 3).reshape(waves.count, 16, depth)
+
+    def step(waves: Waves) -> None:
+        left, right = spread(waves, a, take_a), spread(waves, b, take_b)
+        product = np.matmul(left, right.transpose(0, 2, 1))
+        if doubled:
+            arranged = product.reshape(waves.count, 8, 2, 16).transpose(1, 0, 2, 3)
+        else:
+            arranged = product.reshape(waves.count, 2, 8, 16).transpose(2, 0, 1, 3)
+        add_up(waves, target, arranged.reshape(8, waves.count, 32), start(waves), integer=integer)
+
+    return step

@@ -76,6 +76,13 @@ _define("v_fma_f32", "f32", "f32 f32 f32", fused)
 _define("v_fmac_f32", "f32", "f32 f32 f32", fused, accumulates=True)
 _define("v_fmamk_f32", "f32", "f32 f32 f32", fused)
 _define("v_fmaak_f32", "f32", "f32 f32 f32", fused)
+_define("v_med3_f32 v_med3_num_f32", "f32", "f32 f32 f32",
+        lambda a, b, c: smaller(larger(smaller(a, b), c), larger(a, b)))  # fmt: skip
+_define("v_floor_f32", "f32", "f32", np.floor)
+_define("v_ceil_f32", "f32", "f32", np.ceil)
+_define("v_trunc_f32", "f32", "f32", np.trunc)
+_define("v_rndne_f32", "f32", "f32", np.rint)
+_define("v_fract_f32", "f32", "f32", lambda a: np.minimum(a - np.floor(a), F32(1 - 2.0**-24)))
 _define("v_exp_f32", "f32", "f32", np.exp2)
 _define("v_log_f32", "f32", "f32", np.log2)
 _define("v_rcp_f32 v_rcp_iflag_f32", "f32", "f32", lambda a: F32(1) / a)

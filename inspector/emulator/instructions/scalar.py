@@ -13,6 +13,7 @@ from ..access import DTYPES, NotCoveredError
 from ..operands import EXEC, M0, Decoded, Operand, constant_bits
 from ..registry import Builder, Context, Step, builds
 from ..waves import ALL, I32, U32, Array, Waves
+from .real import to_integer
 
 U64 = np.uint64
 I64 = np.int64
@@ -269,6 +270,35 @@ operation(
     "s_pack_hh_b32_b16", "u32", "u32 u32", lambda a, b: (a >> U32(16)) | (b & U32(0xFFFF0000))
 )
 operation("s_pack_hl_b32_b16", "u32", "u32 u32", lambda a, b: (a >> U32(16)) | (b << U32(16)))
+
+
+_F32_OPERATIONS: dict[str, tuple[str, str, Callable[..., Any]]] = {
+    "s_add_f32": ("f32", "f32 f32", np.add),
+    "s_sub_f32": ("f32", "f32 f32", np.subtract),
+    "s_mul_f32": ("f32", "f32 f32", np.multiply),
+    "s_min_f32 s_min_num_f32": ("f32", "f32 f32", np.fmin),
+    "s_max_f32 s_max_num_f32": ("f32", "f32 f32", np.fmax),
+    "s_cvt_f32_i32": ("f32", "i32", lambda a: np.asarray(a).astype(np.float32)),
+    "s_cvt_f32_u32": ("f32", "u32", lambda a: np.asarray(a).astype(np.float32)),
+    "s_cvt_i32_f32": (
+        "i32",
+        "f32",
+        lambda a: to_integer(np.asarray(a), I32, -(2.0**31), 2.0**31 - 1),
+    ),
+    "s_cvt_u32_f32": ("u32", "f32", lambda a: to_integer(np.asarray(a), U32, 0.0, 2.0**32 - 1)),
+    "s_floor_f32": ("f32", "f32", np.floor),
+    "s_ceil_f32": ("f32", "f32", np.ceil),
+    "s_trunc_f32": ("f32", "f32", np.trunc),
+    "s_rndne_f32": ("f32", "f32", np.rint),
+    # Transcendental operations on scalars, from gfx11.5 on.
+    "v_s_rcp_f32": ("f32", "f32", lambda a: np.float32(1) / a),
+    "v_s_sqrt_f32": ("f32", "f32", np.sqrt),
+    "v_s_rsq_f32": ("f32", "f32", lambda a: np.float32(1) / np.sqrt(a)),
+    "v_s_exp_f32": ("f32", "f32", np.exp2),
+    "v_s_log_f32": ("f32", "f32", np.log2),
+}
+for _names, (_result, _kinds, _compute) in _F32_OPERATIONS.items():
+    operation(_names, _result, _kinds, _compute)
 
 
 def _with_carry(*, subtract: bool) -> Builder:

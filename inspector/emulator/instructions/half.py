@@ -1,0 +1,221 @@
+"""16-bit operations, and those that mix 16 and 32 bits (CDNA3 ISA, 12.7 to 12.11; RDNA3 ISA, 16)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..access import (
+    Assignment,
+    Compute,
+    NotCoveredError,
+    Read,
+    assemble,
+    clamped,
+    destination,
+    elementwise,
+    half_bits,
+    source,
+)
+from ..operands import Decoded, Operand
+from ..registry import Builder, Context, Step, builds
+from ..waves import F32, U32, Array, Waves
+from .packed import packed_halves
+from .real import fused, larger, smaller, to_integer
+
+F64 = np.float64
+U16 = np.uint16
+I16 = np.int16
+
+
+def _define(
+    names: str, result: str, kinds: str, compute: Compute, *, accumulates: bool = False
+) -> None:
+    builds(*names.split())(elementwise(result, kinds, compute, reads_result=accumulates))
+
+
+def fused_half(a: Array, b: Array, c: Array) -> Array:
+    """A * b + c of f16 values: exact in float64 but for gaps of more than 30 binary digits."""
+    return np.multiply(a, b, dtype=F64) + c
+
+
+def _shift16(value: Array) -> Array:
+    return value & value.dtype.type(15)
+
+
+_define("v_add_f16", "f16", "f16 f16", np.add)
+_define("v_sub_f16", "f16", "f16 f16", np.subtract)
+_define("v_subrev_f16", "f16", "f16 f16", lambda a, b: np.subtract(b, a))
+_define("v_mul_f16", "f16", "f16 f16", np.multiply)
+_define("v_min_f16 v_min_num_f16", "f16", "f16 f16", smaller)
+_define("v_max_f16 v_max_num_f16", "f16", "f16 f16", larger)
+_define("v_fma_f16", "f16", "f16 f16 f16", fused_half)
+_define("v_fmac_f16", "f16", "f16 f16 f16", fused_half, accumulates=True)
+_define("v_rcp_f16", "f16", "f16", lambda a: F32(1) / a)
+_define("v_sqrt_f16", "f16", "f16", np.sqrt)
+_define("v_rsq_f16", "f16", "f16", lambda a: F32(1) / np.sqrt(a))
+_define("v_exp_f16", "f16", "f16", np.exp2)
+_define("v_log_f16", "f16", "f16", np.log2)
+_define("v_floor_f16", "f16", "f16", np.floor)
+_define("v_ceil_f16", "f16", "f16", np.ceil)
+_define("v_trunc_f16", "f16", "f16", np.trunc)
+_define("v_rndne_f16", "f16", "f16", np.rint)
+_define("v_ldexp_f16", "f16", "f16 i16",
+        lambda a, b: np.ldexp(a.astype(F64), b.astype(np.int32)))  # fmt: skip
+_define("v_mov_b16", "u16", "u16", lambda a: np.asarray(a))
+_define("v_not_b16", "u16", "u16", np.invert)
+_define("v_and_b16", "u16", "u16 u16", np.bitwise_and)
+_define("v_or_b16", "u16", "u16 u16", np.bitwise_or)
+_define("v_xor_b16", "u16", "u16 u16", np.bitwise_xor)
+_define("v_add_u16 v_add_nc_u16", "u16", "u16 u16", np.add)
+_define("v_add_i16 v_add_nc_i16", "i16", "i16 i16", np.add)
+_define("v_sub_u16 v_sub_nc_u16", "u16", "u16 u16", np.subtract)
+_define("v_sub_i16 v_sub_nc_i16", "i16", "i16 i16", np.subtract)
+_define("v_subrev_u16", "u16", "u16 u16", lambda a, b: np.subtract(b, a))
+_define("v_mul_lo_u16", "u16", "u16 u16", np.multiply)
+_define("v_mad_u16", "u16", "u16 u16 u16", lambda a, b, c: a * b + c)
+_define("v_mad_i16", "i16", "i16 i16 i16", lambda a, b, c: a * b + c)
+_define("v_min_u16", "u16", "u16 u16", np.minimum)
+_define("v_max_u16", "u16", "u16 u16", np.maximum)
+_define("v_min_i16", "i16", "i16 i16", np.minimum)
+_define("v_max_i16", "i16", "i16 i16", np.maximum)
+_define("v_lshlrev_b16", "u16", "u16 u16", lambda a, b: b << _shift16(a))
+_define("v_lshrrev_b16", "u16", "u16 u16", lambda a, b: b >> _shift16(a))
+_define("v_ashrrev_i16", "i16", "i16 i16", lambda a, b: b >> _shift16(a))
+_define("v_cvt_f16_i16", "f16", "i16", lambda a: a.astype(F32))
+_define("v_cvt_f16_u16", "f16", "u16", lambda a: a.astype(F32))
+_define("v_cvt_i16_f16", "i16", "f16", lambda a: to_integer(a, I16, -32768.0, 32767.0))
+_define("v_cvt_u16_f16", "u16", "f16", lambda a: to_integer(a, U16, 0.0, 65535.0))
+_define("v_cvt_i32_i16", "i32", "i16", lambda a: a.astype(np.int32))
+_define("v_cvt_u32_u16", "u32", "u16", lambda a: a.astype(U32))
+_define("v_mad_u32_u16", "u32", "u16 u16 u32", lambda a, b, c: a.astype(U32) * b.astype(U32) + c)
+_define("v_mad_i32_i16", "i32", "i16 i16 i32",
+        lambda a, b, c: a.astype(np.int32) * b.astype(np.int32) + c)  # fmt: skip
+
+
+@builds("v_pack_b32_f16")
+def pack(decoded: Decoded, context: Context) -> Step:
+    """Two halves into one register; their bits stay as they are."""
+    signs = any(o.negate or o.absolute for o in decoded.operands[1:])
+    kind = "f16" if signs else "u16"
+    return assemble(
+        decoded,
+        context,
+        "u32",
+        (kind, kind),
+        decoded.operands[1:],
+        lambda a, b: half_bits(np.asarray(a), kind) | (half_bits(np.asarray(b), kind) << U32(16)),
+    )
+
+
+def _two_halves(kind: str) -> Compute:
+    return lambda a, b: half_bits(np.asarray(a), kind) | (half_bits(np.asarray(b), kind) << U32(16))
+
+
+_define("v_cvt_pk_f16_f32", "u32", "f32 f32", _two_halves("f16"))
+_define("v_cvt_pk_bf16_f32", "u32", "f32 f32", _two_halves("bf16"))
+
+
+def _toward_zero(a: Array, b: Array) -> Array:
+    """V_CVT_PKRTZ_F16_F32: rounded toward zero; what is too large becomes the largest number."""
+    return _truncated(np.asarray(a)) | (_truncated(np.asarray(b)) << U32(16))
+
+
+def _truncated(value: Array) -> Array:
+    nearest = value.astype(np.float16)
+    with np.errstate(all="ignore"):
+        away = np.abs(nearest.astype(F32)) > np.abs(value)
+    bits = nearest.view(U16).astype(U32)
+    return np.where(away & ~np.isnan(value) & ~np.isinf(value), bits - U32(1), bits)
+
+
+_define("v_cvt_pkrtz_f16_f32 v_cvt_pk_rtz_f16_f32", "u32", "f32 f32", _toward_zero)
+
+
+# ---------------------------------------------------------------------- mixed precision
+
+
+def _bits(decoded: Decoded, name: str) -> tuple[int, ...]:
+    given = decoded.numbers(name, ())
+    return (*given, *(0,) * (3 - len(given)))
+
+
+def _mixed_sources(decoded: Decoded) -> Sequence[Read]:
+    """V_FMA_MIX: op_sel_hi says which sources are f16, op_sel which half of these."""
+    reads = []
+    for operand, narrow, half, sign in zip(
+        decoded.operands[1:],
+        _bits(decoded, "op_sel_hi"),
+        _bits(decoded, "op_sel"),
+        _bits(decoded, "neg_lo"),
+        strict=True,
+    ):
+        plain, negate = _unsigned(operand)
+        reads.append(
+            source(plain, "f16" if narrow else "f32", half=half, negate=bool(sign) != negate)
+        )
+    return reads
+
+
+def _unsigned(operand: Operand) -> tuple[Operand, bool]:
+    """`neg(0)` is how LLVM writes the sign of a constant here."""
+    if operand.kind == "none" and operand.text.startswith("neg("):
+        text = operand.text[4:-1]
+        value = float(text) if "." in text else None
+        number = None if value is not None else int(text, 0)
+        return Operand("constant", text, integer=number, real=value), True
+    return operand, False
+
+
+def _mixed(half: int | None) -> Builder:
+    def build(decoded: Decoded, context: Context) -> Step:
+        first, second, third = _mixed_sources(decoded)
+        kind = "f32" if half is None else "f16"
+        write = destination(
+            decoded.operands[0], kind, context.target, half=half or 0, keep_half=half is not None
+        )
+        clamp = decoded.flag("clamp")
+
+        def value(waves: Waves) -> Array:
+            result = fused(first(waves), second(waves), third(waves))
+            return clamped(result, context.target) if clamp else result
+
+        return Assignment(value, write)
+
+    return build
+
+
+builds("v_fma_mix_f32", "v_mad_mix_f32")(_mixed(None))
+builds("v_fma_mixlo_f16", "v_mad_mixlo_f16")(_mixed(0))
+builds("v_fma_mixhi_f16", "v_mad_mixhi_f16")(_mixed(1))
+
+
+# ---------------------------------------------------------------------- packed halves
+
+_PACKED: dict[str, tuple[str, int, Callable[..., Array]]] = {
+    "v_pk_fma_f16": ("f16", 3, fused_half),
+    "v_pk_add_u16": ("u16", 2, np.add),
+    "v_pk_sub_u16": ("u16", 2, np.subtract),
+    "v_pk_add_i16": ("i16", 2, np.add),
+    "v_pk_sub_i16": ("i16", 2, np.subtract),
+    "v_pk_mul_lo_u16": ("u16", 2, np.multiply),
+    "v_pk_mad_u16": ("u16", 3, lambda a, b, c: a * b + c),
+    "v_pk_mad_i16": ("i16", 3, lambda a, b, c: a * b + c),
+    "v_pk_lshlrev_b16": ("u16", 2, lambda a, b: b << _shift16(a)),
+    "v_pk_lshrrev_b16": ("u16", 2, lambda a, b: b >> _shift16(a)),
+    "v_pk_ashrrev_i16": ("i16", 2, lambda a, b: b >> _shift16(a)),
+    "v_pk_min_i16": ("i16", 2, np.minimum),
+    "v_pk_max_i16": ("i16", 2, np.maximum),
+    "v_pk_min_u16": ("u16", 2, np.minimum),
+    "v_pk_max_u16": ("u16", 2, np.maximum),
+    "v_pk_add_bf16": ("bf16", 2, np.add),
+    "v_pk_mul_bf16": ("bf16", 2, np.multiply),
+    "v_pk_fma_bf16": ("bf16", 3, fused),
+    "v_pk_min_num_f16": ("f16", 2, smaller),
+    "v_pk_max_num_f16": ("f16", 2, larger),
+}
+for _name, (_kind, _count, _compute) in _PACKED.items():
+    builds(_name)(packed_halves(_kind, _count, _compute))
+
+__all__ = ["NotCoveredError"]
