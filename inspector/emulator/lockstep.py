@@ -171,7 +171,10 @@ class Scheduler:
 
     def _hazard(self, waves: Waves, registers: int, site: int) -> None:
         """A register is used whose result no wait has covered: told, and left stale."""
-        self._machine.unwaited(site, registers & waves.outstanding.registers, waves)
+        counter, result = self._code.results.get(site, (None, 0))
+        clashing = waves.outstanding.would_clash(registers, counter, result)
+        if clashing:
+            self._machine.unwaited(site, clashing, waves)
 
     # ------------------------------------------------------------------ barriers
 

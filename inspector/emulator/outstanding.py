@@ -85,6 +85,24 @@ class Outstanding:
                 entry.complete(waves, entry.arrays)
         self._count()
 
+    def would_clash(self, registers: int, counter: str | None, result: int) -> int:
+        """The registers that an instruction may not use yet.
+
+        Args:
+            registers: all that it reads or writes.
+            counter: the counter whose results come back in the order of issue, if it has one.
+            result: what it will itself write when that counter lets it: an older result for these
+                arrives first, and does no harm.
+        """
+        clashing = 0
+        for name, queue in self.queues.items():
+            for entry in queue:
+                overlap = entry.registers & registers
+                if overlap and name == counter and entry.in_order:
+                    overlap &= ~result
+                clashing |= overlap
+        return clashing
+
     def finish(self, waves: Waves, registers: int) -> None:
         """Lets through all that will write one of these registers, in order (hazard met)."""
         for counter, queue in self.queues.items():

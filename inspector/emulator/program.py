@@ -81,6 +81,8 @@ class Code(Struct):
     blocks: list[CodeBlock]
     vector_registers: int
     decoded: list[Decoded] = field(default_factory=list)
+    results: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """Of a load whose result comes back in order: its counter, the registers that it writes."""
 
 
 _CONDITIONS: Final[dict[str, Callable[[Waves], Array]]] = {
@@ -122,6 +124,7 @@ def prepare(
     starts = _starts(function, decoded)
     place = {start: number for number, start in enumerate(starts)}
     blocks = []
+    results: dict[int, tuple[str, int]] = {}
     for number, start in enumerate(starts):
         stop = starts[number + 1] if number + 1 < len(starts) else len(decoded)
         steps = []
@@ -144,10 +147,12 @@ def prepare(
                 _wait_of(inst, fields, maxima),
                 labels,
             )
+            if raised and context.in_order and events[0].writes:
+                results[at] = (raised[0], _result_bits(parts))
             steps.append((_registers(parts), _step(parts, context), at))
         blocks.append(CodeBlock(start, stop, steps, leave))
     rows = [row.stop for parts in decoded for row in _vector_rows(parts)]
-    return Code(function, target, blocks, max([4, *rows]), decoded)
+    return Code(function, target, blocks, max([4, *rows]), decoded, results)
 
 
 def _starts(function: Function, decoded: list[Decoded]) -> list[int]:
@@ -259,6 +264,12 @@ def _operands_of(parts: Decoded) -> list[Operand]:
 
 def _vector_rows(parts: Decoded) -> list[range]:
     return [operand.rows for operand in _operands_of(parts) if operand.kind == "vgpr"]
+
+
+def _result_bits(parts: Decoded) -> int:
+    """The registers of the first operand, which a load writes."""
+    first = parts.operands[0]
+    return vector_bits(first.first, first.count) if first.kind == "vgpr" else 0
 
 
 def _registers(parts: Decoded) -> int:

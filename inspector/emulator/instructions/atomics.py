@@ -148,7 +148,7 @@ _GLOBAL: Final = re.compile(
 
 @builds_matching(r"(global|flat|buffer)_atomic_\w+")
 def global_atomic(decoded: Decoded, context: Context) -> Step:
-    """`global_atomic_add v0, v[1:2], v3, off sc0`: with `sc0`, `glc` or TH_ATOMIC_RETURN it returns."""
+    """`global_atomic_add v0, v[1:2], v3, off sc0`; sc0, glc and TH_ATOMIC_RETURN make it return."""
     match = _GLOBAL.fullmatch(decoded.name)
     if match is None:
         raise NotCoveredError(decoded.text)

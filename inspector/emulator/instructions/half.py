@@ -1,4 +1,7 @@
-"""16-bit operations, and those that mix 16 and 32 bits (CDNA3 ISA, 12.7 to 12.11; RDNA3 ISA, 16)."""
+"""16-bit operations, and those that mix 16 and 32 bits.
+
+Source: CDNA3 ISA, 12.7 to 12.11; RDNA3 ISA, 16.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from msgspec.structs import replace
 
 from ..access import Assignment, assemble, destination, elementwise, source
 from ..operands import Decoded, Operand
@@ -17,7 +18,29 @@ Compute = Callable[..., Array]
 
 
 def _define(names: str, result: str, kinds: str, compute: Compute) -> None:
-    builds(*names.split())(elementwise(result, kinds, compute))
+    plain = elementwise(result, kinds, compute)
+    dtype = U32 if result == "u32" else I32
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        if "clamp" not in decoded.modifiers or result not in ("u32", "i32"):
+            return plain(decoded, context)
+        # Saturated: the same in 64 bits, held within the range of 32.
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+
+        def held(*arrays: Array) -> Array:
+            wide = compute(*(np.asarray(array).astype(I64) for array in arrays))
+            return np.clip(wide, low, high).astype(dtype)
+
+        bare = {name: text for name, text in decoded.modifiers.items() if name != "clamp"}
+        return elementwise(result, kinds, held)(replace(decoded, modifiers=bare), context)
+
+    saturates = {
+        "v_add_u32", "v_sub_u32", "v_subrev_u32", "v_add_i32", "v_sub_i32", "v_add_nc_u32",
+        "v_sub_nc_u32", "v_subrev_nc_u32", "v_add_nc_i32", "v_sub_nc_i32", "v_mad_u32_u24",
+        "v_mad_i32_i24",
+    }  # fmt: skip
+    for name in names.split():
+        builds(name)(build if name in saturates else plain)
 
 
 def _shift(value: Array) -> Array:
@@ -25,11 +48,12 @@ def _shift(value: Array) -> Array:
 
 
 def _low24(value: Array) -> Array:
-    return value & U32(0xFFFFFF)
+    return value & value.dtype.type(0xFFFFFF)
 
 
 def _signed24(value: Array) -> Array:
-    return (value << I32(8)) >> I32(8)
+    up = value.dtype.type(8 * value.dtype.itemsize - 24)
+    return (value << up) >> up
 
 
 def bit_field(value: Array, place: Array, length: Array) -> Array:
@@ -117,9 +141,9 @@ _define("v_ffbh_i32 v_cls_i32", "i32", "i32", _leading_sign_bits)
 _define("v_ffbl_b32 v_ctz_i32_b32", "i32", "u32", _trailing_zeros)
 _define("v_bcnt_u32_b32", "u32", "u32 u32", lambda a, b: np.bitwise_count(a).astype(U32) + b)
 _define("v_add_u32 v_add_nc_u32", "u32", "u32 u32", np.add)
-_define("v_add_nc_i32", "i32", "i32 i32", np.add)
+_define("v_add_i32 v_add_nc_i32", "i32", "i32 i32", np.add)
 _define("v_sub_u32 v_sub_nc_u32", "u32", "u32 u32", np.subtract)
-_define("v_sub_nc_i32", "i32", "i32 i32", np.subtract)
+_define("v_sub_i32 v_sub_nc_i32", "i32", "i32 i32", np.subtract)
 _define("v_subrev_u32 v_subrev_nc_u32", "u32", "u32 u32", lambda a, b: np.subtract(b, a))
 _define("v_mul_lo_u32", "u32", "u32 u32", np.multiply)
 _define("v_mul_hi_u32", "u32", "u32 u32", _high)

@@ -157,7 +157,7 @@ def swap(decoded: Decoded, context: Context) -> Step:
 
 @builds("ds_bpermute_b32")
 def pull(decoded: Decoded, context: Context) -> Step:
-    """Each lane reads the lane that its address / 4 names; an idle one gives 0 (CDNA3 ISA, 12.13)."""
+    """Each lane reads the lane that its address / 4 names; an idle one gives 0."""
     target, address, data = decoded.operands
     offset = U32(decoded.number("offset"))
 

@@ -185,7 +185,7 @@ def _carry(form: str, *, reads_carry: bool) -> Builder:
     return build
 
 
-builds("v_add_co_u32", "v_add_i32")(_carry("add", reads_carry=False))
+builds("v_add_co_u32")(_carry("add", reads_carry=False))
 builds("v_sub_co_u32")(_carry("sub", reads_carry=False))
 builds("v_subrev_co_u32")(_carry("subrev", reads_carry=False))
 builds("v_addc_co_u32", "v_add_co_ci_u32")(_carry("add", reads_carry=True))
