@@ -45,10 +45,23 @@ def deliver_scalar(waves: Waves, context: Context, target: Operand, rows: Array)
 
 
 def issue(
-    waves: Waves, context: Context, complete: Complete | None = None, arrays: tuple[Array, ...] = ()
+    waves: Waves,
+    context: Context,
+    complete: Complete | None = None,
+    arrays: tuple[Array, ...] = (),
+    lds_bytes: int = 0,
 ) -> None:
-    """An operation that writes no register (a store; a load into LDS with what completes it)."""
-    _add(waves, context, Entry(0, complete, arrays, context.in_order, context.index))
+    """An operation that writes no register.
+
+    Args:
+        waves: who issues it.
+        context: names the counters.
+        complete: what happens when a wait lets it (a load into LDS).
+        arrays: for `complete`; of a write of LDS its places and lanes, in turns.
+        lds_bytes: bytes of each lane of a write of LDS.
+    """
+    entry = Entry(0, complete, arrays, context.in_order, context.index, lds_bytes)
+    _add(waves, context, entry)
 
 
 def _add(waves: Waves, context: Context, entry: Entry) -> None:

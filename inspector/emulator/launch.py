@@ -37,7 +37,9 @@ class Launch(Struct, frozen=True):
         lds_bytes: LDS of a workgroup.
         arguments: the kernel argument segment.
         workgroups: numbers of those to run; None for all.
-        seconds, blocks: limits.
+        seconds: that it may take.
+        blocks: of instructions that may run.
+        checks: whether every access of LDS is watched for races.
     """
 
     grid: tuple[int, int, int]
@@ -47,6 +49,7 @@ class Launch(Struct, frozen=True):
     workgroups: tuple[int, ...] | None = None
     seconds: float = 600.0
     blocks: int = 50_000_000
+    checks: bool = True
 
 
 class Outcome(Struct, frozen=True):
@@ -112,7 +115,7 @@ class Emulator:
         memory.add(buffer_of(padded, KERNARG_ADDRESS, "kernel arguments"))
         packet = np.frombuffer(_dispatch_packet(launch), np.uint8)
         memory.add(buffer_of(packet, DISPATCH_ADDRESS, "dispatch packet"))
-        machine = machine or Machine(memory)
+        machine = machine or Machine(memory, self.code.lds_granule if launch.checks else None)
         machine.memory = memory
         limits = Limits(launch.seconds, launch.blocks)
         grid_x, grid_y, grid_z = launch.grid
@@ -126,10 +129,11 @@ class Emulator:
         with np.errstate(all="ignore"):
             for start in range(0, len(numbers), per_slice):
                 ids = numbers[start : start + per_slice]
-                machine.local = LocalMemory(launch.lds_bytes, len(ids))
-                machine.private = PrivateMemory(
+                local = LocalMemory(launch.lds_bytes, len(ids))
+                private = PrivateMemory(
                     self.scratch_bytes, len(ids) * waves_each, waves_each, self.target.lanes
                 )
+                machine.move_in(local, private, len(ids))
                 waves = self._begin(launch, ids, waves_each, machine)
                 Scheduler(self.code, machine, limits, len(ids)).run(waves)
         troubles = tuple(machine.troubles.values())

@@ -179,6 +179,7 @@ class Scheduler:
     # ------------------------------------------------------------------ barriers
 
     def _signal(self, waves: Waves) -> None:
+        waves.outstanding.cross_barrier(waves)
         for slot, wave in zip(waves.workgroup.tolist(), waves.wave.tolist(), strict=True):
             self._signalled[slot, wave] = int(self._barriers.generation[slot])
         self._barriers.arrive(waves.workgroup)
@@ -186,6 +187,7 @@ class Scheduler:
     def _barrier(self, site: int, following: int, waves: Waves) -> bool:
         """Whether all of these waves may go on at once."""
         slots = waves.workgroup
+        waves.outstanding.cross_barrier(waves)
         if self._code.decoded[site].name == "s_barrier_wait":
             since = np.array(
                 [
@@ -196,7 +198,6 @@ class Scheduler:
         else:
             since = self._barriers.generation[slots]
             self._barriers.arrive(slots)
-        self._machine.barrier(site, waves)
         if (self._barriers.generation[slots] > since).all():
             self._machine.passed(np.unique(slots))
             return True

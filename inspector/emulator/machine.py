@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from .memory import GlobalMemory, LocalMemory, PrivateMemory
-from .waves import Array, Waves
+from .races import LocalShadow
+from .waves import Waves
+
+Array = np.ndarray[Any, Any]
+
+
+WATCHED_WORKGROUPS = 4
+"""Of those that run together, how many are watched for races."""
 
 
 class Trouble(Struct, frozen=True):
     """Something that the code did and must not do, at one instruction.
 
     Args:
-        kind: `outside`, `outside_lds`, `unwaited`, `race`, `uninitialised`, ….
+        kind: `outside` (of every buffer), `outside_lds`, `outside_scratch`, `unwaited` (a result
+            used before its wait), `lds_race`, `lds_uninitialised`.
         site: index of the instruction.
         detail: what exactly, for people.
     """
@@ -26,18 +35,37 @@ class Trouble(Struct, frozen=True):
 
 
 class Machine:
-    """Memories and records of a launch."""
+    """Memories and records of a launch.
 
-    def __init__(self, memory: GlobalMemory) -> None:
+    Args:
+        memory: the buffers.
+        granule: bytes of the kernel's narrowest access of LDS; None: accesses are not watched.
+    """
+
+    def __init__(self, memory: GlobalMemory, granule: int | None = None) -> None:
         self.memory = memory
         self.local = LocalMemory(0, 1)
         self.private = PrivateMemory(0, 1, 1, 64)
         self.ticks = 0
         self.troubles: dict[tuple[str, int], Trouble] = {}
+        self._granule = granule
+        self._shadow: LocalShadow | None = None
+        self._watched = np.zeros(1, bool)
+
+    def move_in(self, local: LocalMemory, private: PrivateMemory, slots: int) -> None:
+        """The next workgroups, with memories of their own."""
+        self.local = local
+        self.private = private
+        watched = self._granule is not None and local.size > 0
+        self._shadow = LocalShadow(local, slots, self._granule or 4) if watched else None
+        self._watched = np.zeros(slots, bool)
+        self._watched[np.linspace(0, slots - 1, min(slots, WATCHED_WORKGROUPS)).astype(int)] = True
 
     def note(self, kind: str, site: int, detail: str) -> None:
         """Keeps the first trouble of each kind at each instruction."""
         self.troubles.setdefault((kind, site), Trouble(kind, site, detail))
+
+    # ------------------------------------------------------------------ accesses that miss
 
     def outside(self, site: int) -> Callable[[Array, int, bool], None]:
         """What an access outside of every buffer calls."""
@@ -45,11 +73,11 @@ class Machine:
         def tell(addresses: Array, size: int, writes: bool) -> None:
             verb = "writes" if writes else "reads"
             first = int(addresses.reshape(-1)[0])
-            nearest = self._nearest(first)
             self.note(
-                "outside", site,
-                f"{verb} {size} bytes at {first:#x}{nearest}, {addresses.size} lanes",
-            )  # fmt: skip
+                "outside",
+                site,
+                f"{verb} {size} bytes at {first:#x}{self._nearest(first)}, {addresses.size} lanes",
+            )
 
         return tell
 
@@ -64,23 +92,119 @@ class Machine:
         """An LDS access past what the workgroup has."""
         first = int(inner[bad][0])
         self.note(
-            "outside_lds", site,
+            "outside_lds",
+            site,
             f"{size} bytes at LDS byte {first} of {self.local.size}, {int(bad.sum())} lanes",
-        )  # fmt: skip
+        )
 
     def outside_scratch(self, site: int, inner: Array) -> None:
         """An access past the lanes' private memory."""
         first = int(inner.reshape(-1)[0])
         self.note(
-            "outside_scratch", site,
+            "outside_scratch",
+            site,
             f"byte {first} of {self.private.size} bytes of scratch, {inner.size} lanes",
-        )  # fmt: skip
+        )
 
     def unwaited(self, site: int, registers: int, waves: Waves) -> None:
         """A register is used before the wait that covers its load."""
-        self.note("unwaited", site, f"register {registers.bit_length() - 1}")
+        number = (registers & -registers).bit_length() - 1
+        name = f"v{number}" if number < 1024 else f"s{number - 1024}"
+        self.note("unwaited", site, f"{name} is used before the wait that covers its load")
 
-    # The following are for checks and counts that look at every access or barrier.
+    # ------------------------------------------------------------------ accesses of LDS
+
+    def before_lds(
+        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int,
+        values: Array | None,
+    ) -> None:  # fmt: skip
+        """An access of LDS is about to happen.
+
+        Args:
+            site: the instruction.
+            waves: who accesses.
+            where: byte offsets in all LDS [wave, lane].
+            usable: which lanes do, bool [wave, lane]; None for all.
+            size: bytes of each lane.
+            values: what a write writes, as `Words.scatter` takes it; None for a read.
+        """
+        if self._shadow is None:
+            return
+        lanes = self._watched_lanes(waves, where, usable, values)
+        if lanes is None:
+            return
+        offsets, slots, numbers, values = lanes
+        if values is None:
+            racing, unwritten = self._shadow.read(offsets, slots, numbers, size)
+            if unwritten:
+                self.note("lds_uninitialised", site, f"{size} bytes that nobody has written")
+        else:
+            same = _holds(self.local, offsets, values, size)
+            racing = self._shadow.write(offsets, slots, numbers, size, same)
+        if racing:
+            self._note_race(site, writes=values is not None)
+
+    def after_lds(
+        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int, values: Array
+    ) -> None:
+        """A write of LDS has happened; see `before_lds`."""
+        if self._shadow is None:
+            return
+        lanes = self._watched_lanes(waves, where, usable, values)
+        if lanes is None:
+            return
+        offsets, slots, numbers, written = lanes
+        assert written is not None
+        same = _holds(self.local, offsets, written, size)
+        if self._shadow.collided(offsets, slots, numbers, size, same):
+            self._note_race(site, writes=True)
+
+    def delayed_lds(self, waves: Waves, where: Array, usable: Array | None, size: int) -> None:
+        """A write that is not covered by a wait crosses a barrier."""
+        if self._shadow is not None:
+            lanes = self._watched_lanes(waves, where, usable, None)
+            if lanes is not None:
+                self._shadow.delayed(*lanes[:3], size)
+
+    def _watched_lanes(
+        self, waves: Waves, where: Array, usable: Array | None, values: Array | None
+    ) -> tuple[Array, Array, Array, Array | None] | None:
+        """Offsets, workgroups, wave numbers and values of the lanes that are watched, [lane].
+
+        Of many workgroups a few are watched: what one does the others do as well.
+        """
+        watched = self._watched[waves.workgroup]
+        index = np.flatnonzero(watched)
+        if not len(index):
+            return None
+        everyone = len(index) == len(watched)
+        if values is not None and not everyone:
+            lanes = np.broadcast_to(watched[:, None], where.shape)
+            values = values[..., lanes[usable] if usable is not None else lanes.reshape(-1)]
+        chosen = where if everyone else where[index]
+        slots = np.repeat(waves.workgroup[index], waves.lanes).reshape(chosen.shape)
+        numbers = np.repeat(waves.wave[index].astype(np.int32), waves.lanes).reshape(chosen.shape)
+        if usable is None:
+            return chosen.reshape(-1), slots.reshape(-1), numbers.reshape(-1), values
+        active = usable if everyone else usable[index]
+        if active.all():
+            return chosen.reshape(-1), slots.reshape(-1), numbers.reshape(-1), values
+        return chosen[active], slots[active], numbers[active], values
+
+    def _note_race(self, site: int, *, writes: bool) -> None:
+        text = (
+            "writes LDS that another wave reads or writes with no barrier between"
+            if writes
+            else "reads LDS that another wave writes with no barrier between"
+        )
+        self.note("lds_race", site, text)
+
+    def passed(self, slots: Array) -> None:
+        """Workgroups have passed their barrier."""
+        if self._shadow is not None:
+            self._shadow.passed(slots)
+
+    # ------------------------------------------------------------------ for counts
 
     def touched(
         self, site: int, waves: Waves, where: Array, usable: Array | None, size: int
@@ -92,24 +216,11 @@ class Machine:
     ) -> None:
         """A scalar access: addresses [wave]."""
 
-    def touched_lds(
-        self,
-        site: int,
-        waves: Waves,
-        where: Array,
-        usable: Array | None,
-        size: int,
-        *,
-        writes: bool,
-        atomic: bool = False,
-    ) -> None:
-        """An access of LDS: byte offsets in all workgroups' LDS [wave, lane]."""
 
-    def barrier(self, site: int, waves: Waves) -> None:
-        """Waves arrive at a barrier."""
-
-    def passed(self, slots: Array) -> None:
-        """Workgroups have passed their barrier."""
-
-
-__all__ = ["Machine", "Trouble", "np"]
+def _holds(local: LocalMemory, offsets: Array, values: Array, size: int) -> Array:
+    """Whether memory holds each lane's value, bool [lane]."""
+    if not len(offsets):
+        return np.zeros(0, bool)
+    held = local.words.gather(offsets, size)
+    equal = held == values
+    return equal if equal.ndim == 1 else equal.all(0)

@@ -32,6 +32,7 @@ class Entry(Struct):
         in_order: False for operations that come back in any order (scalar loads): only a wait for 0
             is sure of them.
         site: index of the instruction.
+        lds_bytes: of a write of LDS, the bytes of each lane; `arrays` are its places and lanes.
     """
 
     registers: int
@@ -39,6 +40,7 @@ class Entry(Struct):
     arrays: tuple[Array, ...] = ()
     in_order: bool = True
     site: int = -1
+    lds_bytes: int = 0
 
 
 SCALAR_BIT = 1024
@@ -84,6 +86,14 @@ class Outstanding:
             if entry.complete is not None:
                 entry.complete(waves, entry.arrays)
         self._count()
+
+    def cross_barrier(self, waves: Waves) -> None:
+        """Waves arrive at a barrier: writes of LDS that no wait has covered may come behind it."""
+        for queue in self.queues.values():
+            for entry in queue:
+                for at in range(0, len(entry.arrays) if entry.lds_bytes else 0, 2):
+                    where, usable = entry.arrays[at : at + 2]
+                    waves.machine.delayed_lds(waves, where, usable, entry.lds_bytes)
 
     def would_clash(self, registers: int, counter: str | None, result: int) -> int:
         """The registers that an instruction may not use yet.
@@ -145,6 +155,7 @@ class Outstanding:
                     tuple(array[which] for array in entry.arrays),
                     entry.in_order,
                     entry.site,
+                    entry.lds_bytes,
                 )
                 for entry in queue
             ]
@@ -179,6 +190,7 @@ class Outstanding:
                     ),
                     parts[0].queues[counter][at].in_order,
                     sites[at],
+                    parts[0].queues[counter][at].lds_bytes,
                 )
                 for at in range(len(sites))
             ]

@@ -80,6 +80,7 @@ class Code(Struct):
     target: Target
     blocks: list[CodeBlock]
     vector_registers: int
+    lds_granule: int
     decoded: list[Decoded] = field(default_factory=list)
     results: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Of a load whose result comes back in order: its counter, the registers that it writes."""
@@ -152,7 +153,18 @@ def prepare(
             steps.append((_registers(parts), _step(parts, context), at))
         blocks.append(CodeBlock(start, stop, steps, leave))
     rows = [row.stop for parts in decoded for row in _vector_rows(parts)]
-    return Code(function, target, blocks, max([4, *rows]), decoded, results)
+    return Code(function, target, blocks, max([4, *rows]), _lds_granule(function), decoded, results)
+
+
+def _lds_granule(function: Function) -> int:
+    """Bytes of the narrowest access of LDS, at most 16; 4 where there is none."""
+    widths = [
+        inst.op.bits // 8 // (2 if "pair" in inst.op.traits else 1)
+        for inst in function.instructions
+        if inst.cls in ("lds_read", "lds_write", "lds_direct", "lds_atomic") and inst.op.bits
+    ]
+    narrowest = min(widths, default=4)
+    return next(size for size in (16, 8, 4, 2, 1) if narrowest % size == 0)
 
 
 def _starts(function: Function, decoded: list[Decoded]) -> list[int]:

@@ -238,7 +238,6 @@ def local_atomic(decoded: Decoded, context: Context) -> Step:
         where, inside = places(waves, context, waves.u32[address.first], offset, size)
         usable = waves.active if inside is None else waves.active & inside
         machine = waves.machine
-        machine.touched_lds(context.index, waves, where, usable, size, writes=True, atomic=True)
         parts = [_operands(waves, source, usable, size, compares=False) for source in data]
         values = np.stack(parts) if compares else parts[0]
         words = machine.local.words

@@ -85,7 +85,7 @@ def _read(
             else:
                 usable = waves.active if inside is None else waves.active & inside
                 gathered = waves.machine.local.words.gather(np.where(usable, where, 0), size)
-            waves.machine.touched_lds(context.index, waves, where, usable, size, writes=False)
+            waves.machine.before_lds(context.index, waves, where, usable, size, None)
             if size < 4:
                 if signed:
                     wide = gathered.view(f"i{size}").astype(np.int32).view(U32)
@@ -106,6 +106,7 @@ def _write(decoded: Decoded, context: Context, offsets: list[int], size: int, ha
     count = max(size // 4, 1)
 
     def step(waves: Waves) -> None:
+        written = []
         for offset, source in zip(offsets, data, strict=False):
             where, inside = places(waves, context, waves.u32[row], offset, size)
             usable = waves.active if inside is None else waves.active & inside
@@ -113,8 +114,11 @@ def _write(decoded: Decoded, context: Context, offsets: list[int], size: int, ha
             if size < 4:
                 shift = U32(16 * (source.half if source.half is not None else half))
                 values = (values[0] >> shift).astype(np.uint8 if size == 1 else np.uint16)
-            waves.machine.touched_lds(context.index, waves, where, usable, size, writes=True)
-            waves.machine.local.words.scatter(where[usable], values, size)
-        issue(waves, context)
+            machine = waves.machine
+            machine.before_lds(context.index, waves, where, usable, size, values)
+            machine.local.words.scatter(where[usable], values, size)
+            machine.after_lds(context.index, waves, where, usable, size, values)
+            written += [where, usable]
+        issue(waves, context, None, tuple(written), size)
 
     return step

@@ -37,8 +37,10 @@ def load_to_lds(decoded: Decoded, context: Context) -> Step:
     def complete(waves: Waves, arrays: tuple[Array, ...]) -> None:
         where, written, *rows = arrays
         values = np.stack(rows)[:, written]
-        waves.machine.touched_lds(context.index, waves, where, written, size, writes=True)
-        waves.machine.local.words.scatter(where[written], values, size)
+        machine = waves.machine
+        machine.before_lds(context.index, waves, where, written, size, values)
+        machine.local.words.scatter(where[written], values, size)
+        machine.after_lds(context.index, waves, where, written, size, values)
 
     def step(waves: Waves) -> None:
         source, inside = addresses(waves)
@@ -75,7 +77,7 @@ def read_transposed(decoded: Decoded, context: Context) -> Step:
     def step(waves: Waves) -> None:
         where, inside = places(waves, context, waves.u32[address.first], offset, size)
         usable = waves.active if inside is None else waves.active & inside
-        waves.machine.touched_lds(context.index, waves, where, usable, size, writes=False)
+        waves.machine.before_lds(context.index, waves, where, usable, size, None)
         words = waves.machine.local.words.gather(np.where(usable, where, 0), size)
         words = np.where(usable, words, U32(0)).transpose(1, 2, 0)  # [wave, lane, dword]
         elements = _unpacked(np.ascontiguousarray(words), bits)

@@ -207,8 +207,8 @@ def _mfma_registers(product: Array, registers: int, size: int, blocks: int) -> A
 
     A lane holds column lane % M. Four consecutive rows lie in four registers; the lane groups take
     turns at such fours, then the next registers (AMD's calculator: row
-    `8 * (r // 4) + 4 * group + r % 4` for 32x32, with 2 groups, `4 * group + r` for 16x16). Blocks of 4x4 lie in lanes; of several
-    larger blocks each has registers of its own.
+    `8 * (r // 4) + 4 * group + r % 4` for 32x32, with 2 groups, `4 * group + r` for 16x16).
+    Blocks of 4x4 lie in lanes; of several larger blocks each has registers of its own.
     """
     waves = len(product)
     if size == 4:  # 16 blocks, one in each 4 lanes

@@ -1,0 +1,129 @@
+"""Who touched which byte of LDS since the last barrier: races between the waves of a workgroup.
+
+Two waves race where one writes what the other reads or writes, and no barrier both passed stands
+between. LDS is looked at in granules as small as the kernel's narrowest access. Waves that write
+the same value to the same place (a layout that holds elements twice) do no harm, and are not told.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .memory import LocalMemory
+
+Array = np.ndarray[Any, Any]
+
+SEVERAL = 62
+"""Stands for the wave where more than one has read since the barrier."""
+_EPOCH = 64
+"""One barrier: stamps are epoch * 64 + wave + 1, and 0 where nobody came yet."""
+
+
+class LocalShadow:
+    """The last writer and the readers of each granule.
+
+    Args:
+        local: the memory.
+        slots: resident workgroups.
+        granule: bytes: 1, 2, 4, 8 or 16.
+    """
+
+    def __init__(self, local: LocalMemory, slots: int, granule: int) -> None:
+        self._granule = granule
+        self._writers = np.zeros(local.stride * slots // granule + 16, np.int32)
+        self._readers = np.zeros(local.stride * slots // granule + 16, np.int32)
+        self._epochs = np.zeros(slots, np.int32)
+
+    def passed(self, slots: Array) -> None:
+        """Workgroups have passed a barrier."""
+        self._epochs[slots] += 1
+
+    def read(self, where: Array, slots: Array, waves: Array, size: int) -> tuple[int, int]:
+        """Notes a read.
+
+        Args:
+            where: byte offsets in all LDS [lane].
+            slots: the lanes' workgroups.
+            waves: the lanes' waves in these.
+            size: bytes of each lane.
+
+        Returns:
+            Lanes that read what another wave wrote since the barrier, and lanes that read what
+            nobody has written.
+        """
+        granules, slots, waves = self._spread(where, slots, waves, size)
+        first = self._epochs[slots] * _EPOCH
+        stamps = first + waves + 1
+        written = self._writers[granules]
+        racing = (written > first) & (written != stamps)
+        readers = self._readers[granules]
+        several = (readers > first) & (readers != stamps)
+        self._readers[granules] = np.where(several, first + SEVERAL + 1, stamps)
+        # Two waves in this very instruction: the later one's stamp stands, the other's is missing.
+        other = self._readers[granules]
+        lost = (other != stamps) & ~several
+        if lost.any():
+            self._readers[granules[lost]] = first[lost] + SEVERAL + 1
+        return int(np.count_nonzero(racing)), int(np.count_nonzero(written == 0))
+
+    def write(self, where: Array, slots: Array, waves: Array, size: int, same: Array) -> int:
+        """Notes a write, before it is done; see `read`.
+
+        Args:
+            where: byte offsets in all LDS [lane].
+            slots: the lanes' workgroups.
+            waves: the lanes' waves in these.
+            size: bytes of each lane.
+            same: bool [lane]: memory holds this lane's value already.
+
+        Returns:
+            Lanes that write what another wave has read or written since the barrier.
+        """
+        granules, slots, waves = self._spread(where, slots, waves, size)
+        per_lane = len(granules) // max(len(where), 1)
+        first = self._epochs[slots] * _EPOCH
+        stamps = first + waves + 1
+        written, readers = self._writers[granules], self._readers[granules]
+        racing = (written > first) & (written != stamps)
+        racing |= (readers > first) & (readers != stamps)
+        racing &= ~np.repeat(same, per_lane)
+        self._writers[granules] = stamps
+        return int(np.count_nonzero(racing))
+
+    def collided(self, where: Array, slots: Array, waves: Array, size: int, same: Array) -> int:
+        """After a write: lanes whose value another wave's overwrote in the same instruction.
+
+        Args:
+            where: byte offsets in all LDS [lane].
+            slots: the lanes' workgroups.
+            waves: the lanes' waves in these.
+            size: bytes of each lane.
+            same: bool [lane]: memory holds this lane's value now.
+        """
+        lost = np.flatnonzero(~same)
+        if not len(lost):
+            return 0
+        granules, lost_slots, lost_waves = self._spread(where[lost], slots[lost], waves[lost], size)
+        stamps = self._epochs[lost_slots] * _EPOCH + lost_waves + 1
+        return int(np.count_nonzero(self._writers[granules] != stamps))
+
+    def delayed(self, where: Array, slots: Array, waves: Array, size: int) -> None:
+        """Writes that no wait has covered when their wave arrives at a barrier.
+
+        They may happen on its other side, so that they count there.
+        """
+        granules, slots, waves = self._spread(where, slots, waves, size)
+        self._writers[granules] = (self._epochs[slots] + 1) * _EPOCH + waves + 1
+
+    def _spread(
+        self, where: Array, slots: Array, waves: Array, size: int
+    ) -> tuple[Array, Array, Array]:
+        """The granules of every lane's access, with its workgroup and wave."""
+        count = max(size // self._granule, 1)
+        granules = where // self._granule
+        if count == 1:
+            return granules, slots, waves
+        granules = (granules[:, None] + np.arange(count)).reshape(-1)
+        return granules, np.repeat(slots, count), np.repeat(waves, count)
