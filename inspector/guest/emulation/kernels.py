@@ -195,7 +195,7 @@ def _pointed_to(tensors: Sequence[Any]) -> Iterator[SharedBuffer]:
         plain = getattr(tensor, "_payload", tensor)
         numbers.update(int(n) for n in plain.detach().reshape(-1).tolist())
     for thing in gc.get_objects():
-        if isinstance(thing, torch.Tensor) and (
+        if issubclass(type(thing), torch.Tensor) and (
             hasattr(thing, "_payload") or thing.device.type == "cpu"
         ):
             buffer = _storage(thing, "memory behind a pointer")

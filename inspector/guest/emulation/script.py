@@ -125,19 +125,28 @@ def _print_failure(failure: BaseException, path: str) -> None:
 
 
 def _limit_tuning(most: int, world: Any) -> None:
-    """Autotuners look at their first configurations alone: times do not exist here."""
+    """Of each launch, autotuners run their first configurations that work: there are no times."""
     tuner: Any = importlib.import_module("triton.runtime.autotuner").Autotuner
-    prune = tuner.prune_configs
+    prune, bench = tuner.prune_configs, tuner._bench
+    worked: dict[int, int] = {}
 
-    def first_ones(self: Any, *args: Any, **kwargs: Any) -> Any:
-        configs = list(prune(self, *args, **kwargs))
+    def pruned(self: Any, *args: Any, **kwargs: Any) -> Any:
+        configs = prune(self, *args, **kwargs)
+        worked[id(self)] = 0
         if len(configs) > most:
             world.note(
-                f"{most} of {len(configs)} configurations of an autotuner ran (--configs all: all)"
+                f"of an autotuner's {len(configs)} configurations {most} ran (--configs all: all)"
             )
-        return configs[:most]
+        return configs
 
-    tuner.prune_configs = first_ones
+    def first_ones(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if worked.get(id(self), 0) >= most:
+            return [float("inf")] * 3
+        times = bench(self, *args, **kwargs)
+        worked[id(self)] = worked.get(id(self), 0) + (times[0] != float("inf"))
+        return times
+
+    tuner.prune_configs, tuner._bench = pruned, first_ones
 
 
 def _without_torch_compile() -> None:

@@ -14,7 +14,8 @@ from torch._C import DispatchKey
 from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import collectives, payloads, unknowns
+from . import collectives, payloads, precision, unknowns
+from . import tensors as device_tensors
 from .assumptions import LOG, UnknownFloat, unknown_array
 from .deferred import Call, Deferred, Recipe, geometry_of, is_whole
 from .plans import OVERWRITING, SHAPED, Plan, plan_of
@@ -464,6 +465,8 @@ class Dispatcher:
             if shape is not None and not all(map(fits, payloads.tensors(shape))):
                 return shape
         try:
+            if device_tensors.ALL_CONTENTS and precision.applies(plan.name, args, kwargs):
+                return precision.computed(func, plan.name, args, kwargs)
             return func(*args, **kwargs)
         except (NotImplementedError, RuntimeError) as error:
             # Not every operator has a CPU kernel for every type that the device has one for.

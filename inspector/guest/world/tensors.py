@@ -21,6 +21,8 @@ FLOAT_LIMIT = 1 << 18
 """Elements up to which a floating-point tensor has contents: they are seldom read back."""
 INTEGER_LIMIT = 1 << 22
 """Elements up to which another tensor has contents: indices and lengths decide what comes next."""
+ALL_CONTENTS = False
+"""Whether kernels are executed, so that values are compared with those that operators compute."""
 ALIGNMENT = 512
 """Bytes that torch's caching allocator rounds each allocation up to."""
 FIRST_ADDRESS = 0x7F00_0000_0000
@@ -339,8 +341,9 @@ def rebuild_parameter(plain: torch.Tensor, device: str, requires_grad: bool) -> 
 
 def keep_all_contents() -> None:
     """From here on every tensor has contents, whatever its size."""
-    global FLOAT_LIMIT, INTEGER_LIMIT
+    global FLOAT_LIMIT, INTEGER_LIMIT, ALL_CONTENTS
     FLOAT_LIMIT = INTEGER_LIMIT = 1 << 62
+    ALL_CONTENTS = True
 
 
 def element_limit(dtype: torch.dtype) -> int:

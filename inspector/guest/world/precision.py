@@ -1,0 +1,81 @@
+"""Half-precision operators as a GPU's libraries compute them: in float32, rounded once.
+
+PyTorch's CPU kernels sum some of these up in half precision; a script that compares a kernel with
+torch would find the reference further from the truth than the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from .payloads import one
+
+HALVES = (torch.float16, torch.bfloat16)
+SUMMING = frozenset(
+    (
+        *("mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "matmul"),
+        *("linear", "convolution", "sum", "mean", "var", "var_mean", "std", "std_mean", "norm"),
+        *("linalg_vector_norm", "prod", "cumsum", "logcumsumexp", "logsumexp", "nansum"),
+        *("_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"),
+        *("native_layer_norm", "native_layer_norm_backward", "native_group_norm"),
+        *("native_group_norm_backward", "native_batch_norm", "native_batch_norm_backward"),
+        *("_fused_rms_norm", "_fused_rms_norm_backward", "nll_loss_forward", "mse_loss"),
+        *("embedding_dense_backward", "index_add", "scatter_add", "gelu", "gelu_backward"),
+        *("silu", "silu_backward", "convolution_backward"),
+    )
+)
+"""Operators that sum up, or that CPU kernels compute with intermediate results in half precision."""
+STATISTICS = frozenset(("native_layer_norm", "native_group_norm", "_fused_rms_norm"))
+"""Operators whose results but for the first are float32 on a GPU."""
+
+
+def applies(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether an operator is one of these, on tensors of half precision."""
+    return name in SUMMING and _half(args, kwargs) is not None
+
+
+def computed(func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The operator's results.
+
+    Args:
+        func: the overload.
+        name: of the operator.
+        args: with CPU tensors.
+        kwargs: likewise.
+    """
+    kind = _half(args, kwargs)
+    wide = [one(value, _widened) for value in args]
+    named = {key: one(value, _widened) for key, value in kwargs.items() if key != "dtype"}
+    stays_wide = "float32" in str(kwargs.get("dtype"))
+    if name in ("_softmax", "_log_softmax") and len(wide) > 2 and wide[2] is True:
+        wide[2], stays_wide = False, True  # half_to_float
+    results = func(*wide, **named)
+    if stays_wide:
+        return results
+    if isinstance(results, torch.Tensor):
+        return _narrowed(results, kwargs.get("dtype") or kind)
+    first = 1 if name in STATISTICS else len(results)
+    return tuple(
+        _narrowed(result, kind) if at < first and isinstance(result, torch.Tensor) else result
+        for at, result in enumerate(results)
+    )
+
+
+def _half(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.dtype | None:
+    for value in (*args, *kwargs.values()):
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(item, torch.Tensor) and item.dtype in HALVES:
+                return item.dtype
+    return None
+
+
+def _widened(value: Any) -> Any:
+    halved = isinstance(value, torch.Tensor) and value.dtype in HALVES
+    return value.float() if halved else value
+
+
+def _narrowed(result: torch.Tensor, kind: Any) -> torch.Tensor:
+    return result.to(kind) if result.dtype == torch.float32 else result
