@@ -77,7 +77,14 @@ def _outcomes(index: int, target: Target, work: Work) -> Iterator[Made | Failed]
     if target.kind in ("report", "archive"):
         yield from _saved(index, target, work)
         return
-    for number, report in enumerate(_reports(target, work.request)):
+    context = _context(target, work.request)
+    if target.kind == "code_object":
+        reports = analysis.analyze_code_object(target.path.read_bytes(), context)
+    elif target.kind == "ttgir":
+        reports = analysis.analyze_ttgir(read_text(target.path), context)
+    else:
+        reports = analysis.analyze_text(read_text(target.path), context)
+    for number, report in enumerate(reports):
         yield Made((index, number), work.transform(report))
 
 
@@ -148,14 +155,15 @@ def _opened(path: Path, artifacts: frozenset[str] | None) -> SavedReport:
     return report
 
 
-def _reports(target: Target, request: Request) -> Sequence[KernelReport]:
+def _context(target: Target, request: Request) -> Context:
+    """What stands beside a target, and what the user said of it."""
     archs = target.archs or request.archs
     if len(archs) > 1:
         raise KinspectError(
             f"{target.path}: it has one target only", "pass a single --arch, or none"
         )
     ttgir, ttir = target.siblings.get("ttgir"), target.siblings.get("ttir")
-    context = Context(
+    return Context(
         path=str(target.path),
         arch=archs[0] if archs else None,
         patterns=wanted_of(target, request),
@@ -166,12 +174,6 @@ def _reports(target: Target, request: Request) -> Sequence[KernelReport]:
         overrides=request.overrides,
         rules=request.rules,
     )
-    if target.kind == "code_object":
-        return analysis.analyze_code_object(target.path.read_bytes(), context)
-    text = read_text(target.path)
-    if target.kind == "ttgir":
-        return analysis.analyze_ttgir(text, context)
-    return analysis.analyze_text(text, context)
 
 
 def interrupted(target: Target, index: int, done: int, total: int) -> Failed:
