@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .. import limits
 from ..capture.targets import Target, triton_metadata
 from ..errors import KinspectError, unforeseen
-from ..model import ErrorRecord, KernelReport, Report
+from ..model import Artifact, ErrorRecord, KernelReport, Report
 from . import analysis
 from .analysis import Context
 from .events import Failed
@@ -25,6 +27,9 @@ READ = frozenset({"asm", "code_object", "ttgir", "report", "archive"})
 """Kinds of targets that are read; the others are compiled. Naming them here spares a run that only
 reads the import of all that captures.
 """
+
+_ANALYSED = frozenset({"amdgcn", "ttgir", "ttir", "metadata", "hsaco"})
+"""The artifacts that an analysis looks at."""
 
 
 class Made(Struct, frozen=True):
@@ -116,9 +121,7 @@ def _saved(index: int, target: Target, work: Work) -> Iterator[Made | Failed]:
 
 def _renewal(report: SavedReport) -> Callable[[KernelReport], KernelReport]:
     """Brings kernels that came with their artifacts up to the present analysis."""
-    from .renewing import is_older, renewed
-
-    return renewed if report.folder is not None and is_older(report.tool) else _as_it_is
+    return _renewed if report.folder is not None and _is_older(report.tool) else _as_it_is
 
 
 def _as_it_is(kernel: KernelReport) -> KernelReport:
@@ -148,10 +151,8 @@ def _opened(path: Path, artifacts: frozenset[str] | None) -> SavedReport:
     from ..report import saved
 
     report = saved.opened(path, default_root() / "saved", artifacts)
-    from .renewing import KINDS, is_older
-
-    if artifacts is not None and is_older(report.tool):  # they are analysed anew
-        report = saved.opened(path, default_root() / "saved", artifacts | KINDS)
+    if artifacts is not None and _is_older(report.tool):  # they are analysed anew
+        report = saved.opened(path, default_root() / "saved", artifacts | _ANALYSED)
     return report
 
 
@@ -181,3 +182,63 @@ def interrupted(target: Target, index: int, done: int, total: int) -> Failed:
     message = f"interrupted: {done} of {total} files read"
     hint = "run it again, or on fewer files"
     return Failed((index, 1 << 30), ErrorRecord(str(target.path), None, "read", message, hint))
+
+
+# --------------------------------------------------------------------------- of an older analysis
+
+# An archive holds what the compiler wrote beside what kinspect said of it then. Rules ask for
+# figures that older reports do not have; from the artifacts they can be had without a compile.
+
+
+def _is_older(tool: Mapping[str, str]) -> bool:
+    """Whether a report was made by an analysis that knew less than this one."""
+    stated = tool.get("analysis", "")
+    return stated.isdigit() and int(stated) < analysis.ANALYSIS_VERSION
+
+
+def _renewed(kernel: KernelReport) -> KernelReport:
+    """The kernel's report as it would be made today, findings aside; itself where it cannot be.
+
+    What was typed for the run that made it (LDS, waves) is not in the archive: such a report is
+    kept as it is, and so is one that does not say whether any was (of analysis 20 and before), or
+    of code that was disassembled.
+    """
+    text = _text(kernel.artifacts.get("amdgcn"))
+    if text is None or kernel.demand is None or kernel.demand.typed:
+        return kernel
+    hsaco = kernel.artifacts.get("hsaco")
+    context = Context(
+        path=kernel.id.partition("::")[0],
+        arch=kernel.arch,
+        metadata=_metadata(_text(kernel.artifacts.get("metadata"))),
+        ttgir=_text(kernel.artifacts.get("ttgir")),
+        ttir=_text(kernel.artifacts.get("ttir")),
+        variant=kernel.variant,
+        artifacts=kernel.artifacts,
+        code_object=hsaco.path if hsaco is not None and hsaco.path.exists() else None,
+    )
+    try:
+        reports = analysis.analyze_text(text, context)
+    except KinspectError:
+        return kernel
+    if len(reports) != 1:
+        return kernel
+    notes = tuple(note for note in kernel.notes if note not in reports[0].notes)
+    return replace(reports[0], id=kernel.id, name=kernel.name, notes=notes + reports[0].notes)
+
+
+def _text(artifact: Artifact | None) -> str | None:
+    if artifact is None:
+        return None
+    try:
+        return artifact.path.read_text("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def _metadata(text: str | None) -> Mapping[str, Any] | None:
+    try:
+        metadata = json.loads(text) if text is not None else None
+    except (ValueError, RecursionError):
+        return None
+    return metadata if isinstance(metadata, dict) else None
