@@ -109,23 +109,15 @@ def _saved(index: int, target: Target, work: Work) -> Iterator[Made | Failed]:
         yield Failed((index, number), error)
     patterns, archs = wanted_of(target, work.request), work.request.archs
     number = 0
-    renew = _renewal(report)
+    # Kernels that came with their artifacts are brought up to the present analysis.
+    outdated = report.folder is not None and _is_older(report.tool)
     for kernel in report.kernels():
         if _is_asked_for(kernel, patterns, archs):
-            kernel = renew(kernel)
-            yield Made((index, number), work.transform(kernel))
+            present = _renewed(kernel) if outdated else kernel
+            yield Made((index, number), work.transform(present))
             number += 1
     if not number and not report.errors:
         raise KinspectError("it holds nothing of what was asked for", "see it without --kernel")
-
-
-def _renewal(report: SavedReport) -> Callable[[KernelReport], KernelReport]:
-    """Brings kernels that came with their artifacts up to the present analysis."""
-    return _renewed if report.folder is not None and _is_older(report.tool) else _as_it_is
-
-
-def _as_it_is(kernel: KernelReport) -> KernelReport:
-    return kernel
 
 
 def asked_for(report: Report, patterns: Sequence[str], archs: Sequence[str]) -> list[KernelReport]:
