@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from kinspect.inspector.formats.spills import spill_lines
+from kinspect.inspector.formats.text import spill_lines
 from kinspect.inspector.isa.mnemonics import lookup
 from kinspect.inspector.metrics.mix import idle_slots
 from kinspect.inspector.model import Instruction, KernelReport, Variant

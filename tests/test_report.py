@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 from collections.abc import Callable
@@ -11,12 +12,13 @@ from typing import Any
 
 import jsonschema
 import pytest
-from kinspect.inspector.model import Report
+from kinspect.inspector.model import Artifact, Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.report import json_write as json_v1
 from kinspect.inspector.report import saved
 from kinspect.inspector.report import types as report_types
+from msgspec.structs import replace
 
 HERE = Path(__file__).parent
 SCHEMA = json.loads((HERE.parent / "inspector" / "report" / "report.schema.json").read_text())
@@ -138,3 +140,22 @@ def test_saved_reports_are_targets(
         done = tool(target, "--format", "json")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["kernels"] == expected
+
+
+def test_kernels_of_an_older_analysis_are_analysed_again(
+    report: Report, small_asm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Figures that the older analysis lacked are there; without the artifacts they cannot be."""
+    monkeypatch.setenv("KINSPECT_CACHE_DIR", str(tmp_path / "cache"))
+    text = small_asm.read_bytes()
+    artifact = Artifact("amdgcn", hashlib.sha256(text).hexdigest(), len(text), small_asm)
+    (kernel,) = report.kernels
+    figures = {name: m for name, m in kernel.metrics.items() if name != "vgpr_count"}
+    older = {**report.tool, "analysis": "1"}
+    for artifacts, expected in (({"amdgcn": artifact}, kernel.metrics), ({}, figures)):
+        path = tmp_path / f"{len(artifacts)}.kinspect"
+        stale = replace(kernel, metrics=figures, artifacts=artifacts)
+        saved.save(replace(report, tool=older, kernels=(stale,)), path)
+        (renewed,) = collect(Request((str(path),))).kernels
+        assert renewed.metrics == expected
+        assert renewed.id == kernel.id

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from ..errors import KinspectError, unforeseen
 from . import entries
-from .folders import targets_in
 from .targets import SUFFIXES, Target, kind_of, siblings_of
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
@@ -34,6 +33,8 @@ def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
     if not path.exists():
         path = _module(name) or path
     if path.is_dir():
+        from .folders import targets_in
+
         found = targets_in(path, archs)
         if not found:
             raise KinspectError(

@@ -154,8 +154,13 @@ def _events(
     other make a run of their own, so that the order of the whole is kept.
     """
     if request.archs or not archs:
-        yield from pipeline.each(request, judge, artifacts=_SHOWN)
-        return
+        return pipeline.each(request, judge, artifacts=_SHOWN)
+    return _events_by_sort(request, judge, archs)
+
+
+def _events_by_sort(
+    request: Request, judge: Callable[[KernelReport], Any], archs: tuple[str, ...]
+) -> Iterator[Happened]:
     for number, (compiled, some) in enumerate(groupby(request.targets, _is_compiled)):
         part = replace(request, targets=tuple(some), archs=archs if compiled else ())
         for event in pipeline.each(part, judge, artifacts=_SHOWN):

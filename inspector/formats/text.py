@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from ..explain import view
-from ..model import Finding, KernelReport, Report, int_of, value_of
+from ..model import Finding, KernelReport, MemoryOp, Report, SpillSlot, int_of, value_of
 from .paper import Line, Paper, paper_for, wrapped
-from .spills import spill_lines
 from .table import Column, rows_of
 
 BAR_WIDTH = 20
 DETAILS_UP_TO = 3
 """With more kernels than this, a table comes first and only the worst is shown in full."""
+_MOST_SLOTS = 5
+_MOST_SLOT_LINES = 3
 
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
@@ -213,6 +215,56 @@ def _spills(paper: Paper, kernel: KernelReport) -> None:
         paper.print(Line())
     for index, text in enumerate(lines):
         _wrapped(paper, Line(f"  {text}", style="bold" if index == 0 else ""), "        ")
+
+
+def spill_lines(kernel: KernelReport) -> list[str]:
+    """A title, the slots that hurt most and the knobs; nothing where no hot loop has spills."""
+    hot = {loop.id for loop in kernel.loops if loop.hot}
+    slots = [slot for slot in kernel.spills if not hot.isdisjoint(slot.loops)]
+    if not slots:
+        return []
+    ops = {op.line: op for op in kernel.memory_ops}
+    labels = {loop.id: loop.header_label or loop.id for loop in kernel.loops}
+    lines = [f"Spills in hot loops: {view.plural(len(slots), 'slot')}"]
+    for slot in slots[:_MOST_SLOTS]:
+        parts = [
+            f"{verb} {_slot_places(at, ops, labels, hot)}"
+            for verb, at in (("stored", slot.stores), ("reloaded", slot.reloads))
+            if at
+        ]
+        lines.append(f"  {_slot_name(slot)}: {', '.join(parts)}")
+    if len(slots) > _MOST_SLOTS:
+        lines.append(f"  and {view.plural(len(slots) - _MOST_SLOTS, 'more slot')} (--format json)")
+    knobs = value_of(kernel.metrics, "knobs")
+    if isinstance(knobs, str):
+        lines.append(f"  knobs: {knobs}")
+    return lines
+
+
+def _slot_name(slot: SpillSlot) -> str:
+    return f"slot {'?' if slot.offset is None else slot.offset} ({slot.size} B)"
+
+
+def _slot_places(
+    lines: Sequence[int],
+    ops: Mapping[int, MemoryOp],
+    labels: Mapping[str, str],
+    hot: set[str],
+) -> str:
+    """`ISA 1502, 1640 in .LBB0_4 (fa.py:88)`: those of one loop and line, a hot one if any."""
+    groups: dict[tuple[str | None, str], list[int]] = {}
+    for line in lines:
+        op = ops.get(line)
+        source = view.place(op.source.in_user_code) if op is not None and op.source else ""
+        groups.setdefault((op.loop if op is not None else None, source), []).append(line)
+    ranked = sorted(groups.items(), key=lambda item: item[0][0] not in hot)
+    (loop, source), at = ranked[0]
+    text = f"ISA {', '.join(str(line) for line in at[:_MOST_SLOT_LINES])}"
+    text += f" and {len(at) - _MOST_SLOT_LINES} more" if len(at) > _MOST_SLOT_LINES else ""
+    text += f" in {labels[loop]}" if loop is not None else ""
+    text += f" ({source})" if source else ""
+    elsewhere = len(lines) - len(at)
+    return f"{text} and {view.plural(elsewhere, 'time')} elsewhere" if elsewhere else text
 
 
 def _measured(paper: Paper, kernel: KernelReport) -> None:

@@ -25,7 +25,7 @@ _FIRST_REGISTER = re.compile(r"\s*[va](?:\[(\d+):(\d+)\]|\d+)")
 
 
 class _Pattern(Struct, frozen=True):
-    regex: re.Pattern[str]
+    match: str
     cls: str
     bits: int | None
     by_width: bool
@@ -42,7 +42,7 @@ class _Refinement(Struct, frozen=True):
 
 class _Family(Struct, frozen=True):
     patterns: tuple[_Pattern, ...]
-    traits: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]
+    traits: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class _Table(Struct, frozen=True):
@@ -53,7 +53,9 @@ class _Table(Struct, frozen=True):
     refinements: Mapping[str, tuple[_Refinement, ...]]
 
 
+@functools.cache
 def _regex(text: str) -> re.Pattern[str]:
+    # Compiled when a name is first held against it: a small kernel meets few of the table's.
     # Any word that looks like a width: a word that is none is refused when it is looked up. (An
     # alternation of all widths would cost more to compile than everything else here.)
     for group in ("w", "w2"):
@@ -100,13 +102,12 @@ def _strip(mnemonic: str) -> str:
 
 @functools.cache
 def _family(word: str) -> _Family | None:
-    # Regexes are compiled when a family is first met: a kernel without images never pays for them.
     raw = _TABLE.families.get(word)
     if raw is None:
         return None
     patterns = tuple(
         _Pattern(
-            regex=_regex(p["match"]),
+            match=p["match"],
             cls=p["class"],
             bits=None if p.get("bits") == "width" else p.get("bits"),
             by_width=p.get("bits") == "width",
@@ -115,9 +116,7 @@ def _family(word: str) -> _Family | None:
         )
         for p in raw["patterns"]
     )
-    return _Family(
-        patterns, tuple((_regex(t["match"]), tuple(t["add"])) for t in raw.get("traits", ()))
-    )
+    return _Family(patterns, tuple((t["match"], tuple(t["add"])) for t in raw.get("traits", ())))
 
 
 @functools.cache
@@ -133,7 +132,7 @@ def lookup(mnemonic: str) -> OpInfo:
     name = _strip(mnemonic)
     family = _family(name.split("_", 1)[0])
     for pattern in family.patterns if family else ():
-        match = pattern.regex.fullmatch(name)
+        match = _regex(pattern.match).fullmatch(name)
         if match is None:
             continue
         bits = pattern.bits
@@ -143,7 +142,9 @@ def lookup(mnemonic: str) -> OpInfo:
                 continue
             bits = _TABLE.widths[word] * pattern.times
         assert family is not None
-        added = (t for regex, traits in family.traits if regex.fullmatch(name) for t in traits)
+        added = (
+            t for text, traits in family.traits if _regex(text).fullmatch(name) for t in traits
+        )
         return OpInfo(name, pattern.cls, bits, pattern.traits.union(added))
     return OpInfo(name, "unknown")
 

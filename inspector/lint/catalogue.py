@@ -147,13 +147,14 @@ class Catalogue(Struct, frozen=True):
         if found is not None:
             return found
         parts = name.split(".")
-        return next((s for s in self.families if self._matches(s.name.split("."), parts)), None)
-
-    def _matches(self, pattern: list[str], parts: list[str]) -> bool:
-        return len(pattern) == len(parts) and all(
-            want == part or (want == "*" and (not self.words or part in self.words))
-            for want, part in zip(pattern, parts, strict=True)
-        )
+        for family in self.families:
+            pattern = family.name.split(".")
+            if len(pattern) == len(parts) and all(
+                expected == part or (expected == "*" and (not self.words or part in self.words))
+                for expected, part in zip(pattern, parts, strict=True)
+            ):
+                return family
+        return None
 
     def _names(self) -> Iterator[str]:
         yield from self.exact

@@ -6,7 +6,7 @@ The text is parsed with `ast` and translated, node by allowed node, into the tre
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from .catalogue import Catalogue, Entry, Kind, Scope, nearest
@@ -105,22 +105,21 @@ class _Checker:
     def node(self, node: ast.expr) -> tuple[Node, Kind]:
         match node:
             case ast.BoolOp(op=op, values=values):
-                operands = tuple(self._want(v, "boolean") for v in values)
+                operands = self._all_of(values, "boolean")
                 return Join(isinstance(op, ast.Or), operands), "boolean"
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return Apply(FUNCTIONS["not"], (self._want(operand, "boolean"),)), "boolean"
+                return Apply(FUNCTIONS["not"], self._all_of([operand], "boolean")), "boolean"
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return Apply(FUNCTIONS["negative"], (self._want(operand, "number"),)), "number"
+                return Apply(FUNCTIONS["negative"], self._all_of([operand], "number")), "number"
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                sides = (self._want(left, "number"), self._want(right, "number"))
+                sides = self._all_of([left, right], "number")
                 return Apply(FUNCTIONS[_ARITHMETIC[type(op)]], sides), "number"
             case ast.Compare():
                 return self._comparison(node), "boolean"
             case ast.Call(func=ast.Name(id="min" | "max" as name), args=args, keywords=[]) if (
                 len(args) > 1
             ):
-                numbers = tuple(self._want(a, "number") for a in args)
-                return Apply(FUNCTIONS[name], numbers), "number"
+                return Apply(FUNCTIONS[name], self._all_of(args, "number")), "number"
             case ast.Constant(value=value):
                 return Constant(value), self._constant_kind(node, value)
             case ast.Name(id=word) if word in _WORDS:
@@ -225,11 +224,16 @@ class _Checker:
             )
         return ".".join([at.id, *reversed(parts)])
 
-    def _want(self, node: ast.expr, wanted: Kind) -> Node:
-        found, kind = self.node(node)
-        if kind not in (wanted, "any"):
-            raise self._error(node, f"`{self._text(node)}` is {kind}, a {wanted} is needed here")
-        return found
+    def _all_of(self, operands: Sequence[ast.expr], wanted: Kind) -> tuple[Node, ...]:
+        """The operands translated, each of which has to be of that kind."""
+        nodes = []
+        for operand in operands:
+            node, kind = self.node(operand)
+            if kind not in (wanted, "any"):
+                text = self._text(operand)
+                raise self._error(operand, f"`{text}` is {kind}, a {wanted} is needed here")
+            nodes.append(node)
+        return tuple(nodes)
 
     def _constant_kind(self, node: ast.expr, value: object) -> Kind:
         if value is None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from math import prod
 
+from msgspec.structs import replace
+
 from ..ttgir.axes.flow import Axes
 from ..ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, distinct_addresses
 from ..ttgir.lowered import MATRIX_LAYOUTS
 from .alignment_reasons import not_aligned
 from .contiguity_reasons import explain_contiguity
-from .generated_reasons import generated
 from .mask_reasons import masked, with_mask
-from .reasons import Reason, count, is_store
+from .reasons import ALIGNED, Reason, count, is_store
+
+_OF_SIZES = frozenset(("contiguity", "divisibility", "mask"))
 
 
 def explain_global(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
@@ -23,7 +26,7 @@ def explain_global(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
         axes: the facts.
     """
     reason = _explained(tile, limits, axes)
-    return generated(reason, axes) if reason is not None and reason.fix else reason
+    return _of_generated(reason, axes) if reason is not None and reason.fix else reason
 
 
 def _explained(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
@@ -47,6 +50,22 @@ def _explained(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
         reason = not_aligned(tile, limits, axes, need)
         return with_mask(reason, tile, limits, axes, need) if limits.mask == facts else reason
     return masked(tile, limits, axes, need)
+
+
+def _of_generated(reason: Reason, axes: Axes) -> Reason:
+    """The reason with what helps where a compiler wrote the kernel: its source is not to be edited.
+
+    Inductor notes what divides a size when it writes the kernel: of a dynamic one nothing, whatever
+    the launches pass.
+    """
+    if not axes.graph.dynamic_sizes or reason.limited_by not in _OF_SIZES:
+        return reason
+    return replace(
+        reason,
+        fix="The sizes are dynamic, and Inductor noted nothing of them when it wrote the kernel:"
+        " compile for them with torch.compile(..., dynamic=False), or say torch._check(size %"
+        f" {ALIGNED} == 0) of each in the compiled function.",
+    )
 
 
 # --------------------------------------------------------------------------- layout, order, tile

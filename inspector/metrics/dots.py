@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ..model import Machine, Metric, MetricSpec, Scalar, SourceLoc, TtgirModule
-from ..ttgir.lowered import DotFate, element_bits, fates
-from ..ttgir.queries import LOOPS
+from ..model import Machine, Metric, MetricSpec, Scalar, SourceLoc
 from .subject import MATRIX_CLASSES, Subject
+
+if TYPE_CHECKING:
+    from ..ttgir.lowered import DotFate
 
 SPECS = (
     MetricSpec(
@@ -50,7 +52,6 @@ TRITON_NAMES: Mapping[str, str] = {
 }
 """MLIR's element types as Triton's users know them."""
 
-_SMALL_BITS = 8
 # v_mfma_f32_32x32x8bf16_1k, v_mfma_f32_4x4x4_16b_f16, v_wmma_f32_16x16x16_fp8_bf8: what is
 # multiplied stands after the shape.
 _MULTIPLIED = re.compile(
@@ -70,19 +71,20 @@ def compute(subject: Subject) -> Iterator[Metric]:
         yield Metric("matrix.upcast", None, "mapping", "derived", note)
         yield Metric("matrix.off_unit", None, "mapping", "derived", note)
         return
+    # Only kernels with a TTGIR need what reads one.
+    from ..ttgir.lowered import fates
+    from ..ttgir.queries import loops_without_dots
+
     dot_fates = fates(subject.ttir, subject.ttgir)
     yield Metric("matrix.upcast", _upcast(subject, dot_fates), "mapping", "derived")
-    off_unit = {**_off_unit(subject.machine, dot_fates), "bare_loops": _bare_loops(subject.ttgir)}
+    off_unit = _off_unit(subject.machine, dot_fates)
+    off_unit["bare_loops"] = loops_without_dots(subject.ttgir)
     yield Metric("matrix.off_unit", off_unit, "mapping", "derived")
 
 
 def _upcast(subject: Subject, dot_fates: Sequence[DotFate]) -> dict[str, Scalar]:
     # The vector unit multiplies fp16 in fp32 as a matter of course: that is the other metric's.
-    wide = [
-        f
-        for f in dot_fates
-        if f.widened and (f.on_matrix_unit or (element_bits(f.asked) or 0) <= _SMALL_BITS)
-    ]
+    wide = [f for f in dot_fates if f.widened and (f.on_matrix_unit or f.asked_is_small)]
     first = wide[0] if wide else None
     return {
         "dots": len(wide),
@@ -107,23 +109,6 @@ def _off_unit(machine: Machine | None, dot_fates: Sequence[DotFate]) -> dict[str
         "supported": _supported(machine, first) if first else None,
         "at": _place(first.loc) if first else None,
     }
-
-
-def _bare_loops(module: TtgirModule) -> int:
-    """Innermost loops without a dot: where they are, the dots may be the least of the work."""
-    loops = {op.index for op in module.ops if op.name in LOOPS}
-    parents = {op.index: op.parent for op in module.ops}
-    outer: set[int] = set()
-    with_dots: set[int] = set()
-    for op in module.ops:
-        if op.index not in loops and op.name != "tt.dot":
-            continue
-        above = op.parent
-        while above is not None and above not in loops:
-            above = parents[above]
-        if above is not None:
-            (outer if op.index in loops else with_dots).add(above)
-    return len(loops - outer - with_dots)
 
 
 def named(element: str) -> str:
@@ -155,7 +140,7 @@ def _supported(machine: Machine | None, fate: DotFate) -> bool | None:
     """
     if machine is None or not machine.mfma_cycles:
         return False if machine is not None else None
-    if fate.widened and (element_bits(fate.asked) or 0) <= _SMALL_BITS:
+    if fate.widened and fate.asked_is_small:
         return False
     spelled = _SPELLED.get(fate.asked, (fate.asked,))
     return any(multiplied(name.partition(":")[0]) in spelled for name in machine.mfma_cycles)

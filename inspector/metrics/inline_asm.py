@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 from ..isa.mnemonics import lookup
 from ..model import Metric, MetricSpec, Scalar, TtgirOp
-from ..ttgir.queries import assembly_text, inline_assembly
 from .subject import NOT_ALL_READ, Subject
 
 SPECS = (
@@ -55,21 +54,25 @@ def compute(subject: Subject) -> Iterator[Metric]:
         for name in names:
             yield Metric(name, None, "mapping", "derived", note)
         return
+    # Only kernels with a TTGIR need what reads one.
+    from ..ttgir.queries import assembly_text, inline_assembly
+
     pieces = inline_assembly(subject.ttgir)
     code = [inst.op.name for inst in function.instructions] if pieces else []
     missing = [op for op in pieces if not _stands_in(mnemonics(_text(op)), code)]
     for name, pure in zip(names, (False, True), strict=True):
         ops = [op for op in missing if bool(op.attributes.get("pure", False)) is pure]
-        yield Metric(name, _value(ops, len(pieces)), "mapping", "derived")
+        text = assembly_text(ops[0]) if ops else None
+        yield Metric(name, _value(ops, len(pieces), text), "mapping", "derived")
 
 
-def _value(missing: Sequence[TtgirOp], total: int) -> dict[str, Scalar]:
+def _value(missing: Sequence[TtgirOp], total: int, text: str | None) -> dict[str, Scalar]:
     first = missing[0] if missing else None
     loc = first.loc.in_user_code if first is not None and first.loc is not None else None
     return {
         "pieces": len(missing),
         "of": total,
-        "text": assembly_text(first) if first is not None else None,
+        "text": text,
         "at": f"{loc.file.rpartition('/')[2]}:{loc.line}" if loc is not None else None,
     }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from ..isa.mnemonics import access_bits
 from ..model import Access, Artifact, KernelReport, Loop, MemoryOp, SourceLoc, Variant, WaitOp
 from . import (
@@ -20,7 +22,7 @@ from .catalogue import kernel_metrics
 from .loops import main_loop, reports
 from .options import option
 from .subject import MEMORY_CLASSES, Subject, innermost_loops
-from .wait_verdicts import judged
+from .wait_verdicts import synchronisation
 
 _MEMORY = frozenset(MEMORY_CLASSES)
 
@@ -37,7 +39,7 @@ def kernel_report(
     notes: tuple[str, ...] = (),
 ) -> KernelReport:
     """Everything that is known of one kernel, without findings: rules add those."""
-    subject = judged(subject)
+    subject = replace(subject, sync=synchronisation(subject))
     memory, waits = _listed_ops(subject)
     resources = subject.function.resources
     loops = reports(subject)

@@ -82,7 +82,7 @@ class Subject(Struct, frozen=True):
     """One kernel with everything the metrics may look at.
 
     `ttir` is what the kernel asks for, `ttgir` what the compiler made of it before LLVM. `sync` is
-    worked out from the rest once, by `wait_verdicts.judged`. `ttir` holds the dots alone;
+    worked out from the rest once, by `wait_verdicts.synchronisation`. `ttir` holds the dots alone;
     `ttir_text` is all of it, which few kernels need.
     """
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from msgspec.structs import replace
-
 from ..isa.barriers import needless
 from ..isa.waitflow.slack import slacks
 from ..isa.waitflow.steps import steps_of
@@ -23,13 +21,11 @@ from .subject import MATRIX_CLASSES, Subject, Synchronisation, innermost_loops, 
 _MOVES_REGISTERS = "s_set_vgpr_msb"
 
 
-def judged(subject: Subject) -> Subject:
-    """The same kernel with `sync`: its waits and barriers judged."""
-    return replace(subject, sync=_synchronisation(subject))
+def synchronisation(subject: Subject) -> Synchronisation:
+    """The kernel's waits and barriers, judged.
 
-
-def _synchronisation(subject: Subject) -> Synchronisation:
-    """Verdicts are None where the target is unknown, or registers or code cannot be told."""
+    Verdicts are None where the target is unknown, or registers or code cannot be told.
+    """
     function, machine = subject.function, subject.machine
     loops = _loops(function)
     unknown = machine is None or not function.all_read  # a wait may stand in what was not read

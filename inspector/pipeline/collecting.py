@@ -104,7 +104,14 @@ def each(
     for index, target in enumerate(targets):
         read = target.kind in READ and not _compilable(target)
         (files if read else scripts).append((index, target))
-    yield from _read(files, Work(request, transform, artifacts))
+    work = Work(request, transform, artifacts)
+    if _in_parallel(files, request.jobs):
+        from . import forked
+
+        yield from forked.read_targets(files, work)
+    else:
+        for index, target in files:
+            yield from read_target(index, target, work)
     if scripts:
         # Only targets that are compiled need the workers' machinery.
         from .streaming import compile_targets
@@ -128,15 +135,12 @@ def _transformed(event: Reported, transform: Callable[[KernelReport], Any]) -> M
         return Failed(event.order, where)
 
 
-def _read(files: list[tuple[int, Target]], work: Work) -> Iterator[Made | Failed]:
-    if work.request.jobs > 1 and len(files) > 1:
-        from . import forked
+def _in_parallel(files: list[tuple[int, Target]], jobs: int) -> bool:
+    if jobs <= 1 or len(files) <= 1:
+        return False
+    from . import forked
 
-        if forked.worth_it(files, work.request.jobs):
-            yield from forked.read_targets(files, work)
-            return
-    for index, target in files:
-        yield from read_target(index, target, work)
+    return forked.worth_it(files, jobs)
 
 
 def _itself(report: KernelReport) -> KernelReport:

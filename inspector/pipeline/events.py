@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from ..model import ErrorRecord, KernelReport, Variant
-from ..recording import Profile
+
+if TYPE_CHECKING:
+    from ..recording import Profile
 
 
 class Captured(Struct, frozen=True):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .. import limits
 from ..capture.targets import Target, triton_metadata
 from ..errors import KinspectError, unforeseen
-from ..model import ErrorRecord, KernelReport, Report
+from ..model import Artifact, ErrorRecord, KernelReport, Report
 from . import analysis
 from .analysis import Context
 from .events import Failed
@@ -25,6 +27,9 @@ READ = frozenset({"asm", "code_object", "ttgir", "report", "archive"})
 """Kinds of targets that are read; the others are compiled. Naming them here spares a run that only
 reads the import of all that captures.
 """
+
+_ANALYSED = frozenset({"amdgcn", "ttgir", "ttir", "metadata", "hsaco"})
+"""The artifacts that an analysis looks at."""
 
 
 class Made(Struct, frozen=True):
@@ -77,7 +82,14 @@ def _outcomes(index: int, target: Target, work: Work) -> Iterator[Made | Failed]
     if target.kind in ("report", "archive"):
         yield from _saved(index, target, work)
         return
-    for number, report in enumerate(_reports(target, work.request)):
+    context = _context(target, work.request)
+    if target.kind == "code_object":
+        reports = analysis.analyze_code_object(target.path.read_bytes(), context)
+    elif target.kind == "ttgir":
+        reports = analysis.analyze_ttgir(read_text(target.path), context)
+    else:
+        reports = analysis.analyze_text(read_text(target.path), context)
+    for number, report in enumerate(reports):
         yield Made((index, number), work.transform(report))
 
 
@@ -97,25 +109,15 @@ def _saved(index: int, target: Target, work: Work) -> Iterator[Made | Failed]:
         yield Failed((index, number), error)
     patterns, archs = wanted_of(target, work.request), work.request.archs
     number = 0
-    renew = _renewal(report)
+    # Kernels that came with their artifacts are brought up to the present analysis.
+    outdated = report.folder is not None and _is_older(report.tool)
     for kernel in report.kernels():
         if _is_asked_for(kernel, patterns, archs):
-            kernel = renew(kernel)
-            yield Made((index, number), work.transform(kernel))
+            present = _renewed(kernel) if outdated else kernel
+            yield Made((index, number), work.transform(present))
             number += 1
     if not number and not report.errors:
         raise KinspectError("it holds nothing of what was asked for", "see it without --kernel")
-
-
-def _renewal(report: SavedReport) -> Callable[[KernelReport], KernelReport]:
-    """Brings kernels that came with their artifacts up to the present analysis."""
-    from .renewing import is_older, renewed
-
-    return renewed if report.folder is not None and is_older(report.tool) else _as_it_is
-
-
-def _as_it_is(kernel: KernelReport) -> KernelReport:
-    return kernel
 
 
 def asked_for(report: Report, patterns: Sequence[str], archs: Sequence[str]) -> list[KernelReport]:
@@ -141,21 +143,20 @@ def _opened(path: Path, artifacts: frozenset[str] | None) -> SavedReport:
     from ..report import saved
 
     report = saved.opened(path, default_root() / "saved", artifacts)
-    from .renewing import KINDS, is_older
-
-    if artifacts is not None and is_older(report.tool):  # they are analysed anew
-        report = saved.opened(path, default_root() / "saved", artifacts | KINDS)
+    if artifacts is not None and _is_older(report.tool):  # they are analysed anew
+        report = saved.opened(path, default_root() / "saved", artifacts | _ANALYSED)
     return report
 
 
-def _reports(target: Target, request: Request) -> Sequence[KernelReport]:
+def _context(target: Target, request: Request) -> Context:
+    """What stands beside a target, and what the user said of it."""
     archs = target.archs or request.archs
     if len(archs) > 1:
         raise KinspectError(
             f"{target.path}: it has one target only", "pass a single --arch, or none"
         )
     ttgir, ttir = target.siblings.get("ttgir"), target.siblings.get("ttir")
-    context = Context(
+    return Context(
         path=str(target.path),
         arch=archs[0] if archs else None,
         patterns=wanted_of(target, request),
@@ -166,12 +167,6 @@ def _reports(target: Target, request: Request) -> Sequence[KernelReport]:
         overrides=request.overrides,
         rules=request.rules,
     )
-    if target.kind == "code_object":
-        return analysis.analyze_code_object(target.path.read_bytes(), context)
-    text = read_text(target.path)
-    if target.kind == "ttgir":
-        return analysis.analyze_ttgir(text, context)
-    return analysis.analyze_text(text, context)
 
 
 def interrupted(target: Target, index: int, done: int, total: int) -> Failed:
@@ -179,3 +174,63 @@ def interrupted(target: Target, index: int, done: int, total: int) -> Failed:
     message = f"interrupted: {done} of {total} files read"
     hint = "run it again, or on fewer files"
     return Failed((index, 1 << 30), ErrorRecord(str(target.path), None, "read", message, hint))
+
+
+# --------------------------------------------------------------------------- of an older analysis
+
+# An archive holds what the compiler wrote beside what kinspect said of it then. Rules ask for
+# figures that older reports do not have; from the artifacts they can be had without a compile.
+
+
+def _is_older(tool: Mapping[str, str]) -> bool:
+    """Whether a report was made by an analysis that knew less than this one."""
+    stated = tool.get("analysis", "")
+    return stated.isdigit() and int(stated) < analysis.ANALYSIS_VERSION
+
+
+def _renewed(kernel: KernelReport) -> KernelReport:
+    """The kernel's report as it would be made today, findings aside; itself where it cannot be.
+
+    What was typed for the run that made it (LDS, waves) is not in the archive: such a report is
+    kept as it is, and so is one that does not say whether any was (of analysis 20 and before), or
+    of code that was disassembled.
+    """
+    text = _text(kernel.artifacts.get("amdgcn"))
+    if text is None or kernel.demand is None or kernel.demand.typed:
+        return kernel
+    hsaco = kernel.artifacts.get("hsaco")
+    context = Context(
+        path=kernel.id.partition("::")[0],
+        arch=kernel.arch,
+        metadata=_metadata(_text(kernel.artifacts.get("metadata"))),
+        ttgir=_text(kernel.artifacts.get("ttgir")),
+        ttir=_text(kernel.artifacts.get("ttir")),
+        variant=kernel.variant,
+        artifacts=kernel.artifacts,
+        code_object=hsaco.path if hsaco is not None and hsaco.path.exists() else None,
+    )
+    try:
+        reports = analysis.analyze_text(text, context)
+    except KinspectError:
+        return kernel
+    if len(reports) != 1:
+        return kernel
+    notes = tuple(note for note in kernel.notes if note not in reports[0].notes)
+    return replace(reports[0], id=kernel.id, name=kernel.name, notes=notes + reports[0].notes)
+
+
+def _text(artifact: Artifact | None) -> str | None:
+    if artifact is None:
+        return None
+    try:
+        return artifact.path.read_text("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def _metadata(text: str | None) -> Mapping[str, Any] | None:
+    try:
+        metadata = json.loads(text) if text is not None else None
+    except (ValueError, RecursionError):
+        return None
+    return metadata if isinstance(metadata, dict) else None

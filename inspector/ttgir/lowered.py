@@ -20,6 +20,7 @@ MATRIX_LAYOUTS = frozenset(("amd_mfma", "amd_wmma"))
 SCALED_DOT = "tt.dot_scaled"
 CONVERSIONS = frozenset(("tt.fp_to_fp", "arith.extf", "arith.truncf"))
 """Operations that make another float type of a tile, element by element."""
+_SMALL_BITS = 8
 _SMALL_FLOAT = re.compile(r"[a-z]*e(\d)m(\d)")  # e2m1, e4m3: sign, exponent, mantissa
 _SIZED = re.compile(r"[a-z]*?(\d+)")  # f16, bf16, i8, f8E4M3FN
 # The elements of `tt.dot_scaled`, which MLIR's generic form prints as numbers (ScaleDotElemType).
@@ -50,6 +51,11 @@ class DotFate(Struct, frozen=True):
         """Whether the operands are multiplied in a wider type than asked for."""
         asked_bits, used_bits = element_bits(self.asked), element_bits(self.used)
         return asked_bits is not None and used_bits is not None and used_bits > asked_bits
+
+    @property
+    def asked_is_small(self) -> bool:
+        """Whether the operands have 8 bits or fewer in the source, or an unknown type."""
+        return (element_bits(self.asked) or 0) <= _SMALL_BITS
 
 
 def fates(source: TtgirModule, lowered: TtgirModule) -> tuple[DotFate, ...]:

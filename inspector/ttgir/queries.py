@@ -216,3 +216,20 @@ def _waves(layout: Layout, dims: int) -> tuple[int, ...]:
             if step:
                 waves[dim] *= 2
     return tuple(waves)
+
+
+def loops_without_dots(module: TtgirModule) -> int:
+    """Innermost loops without a dot: where they are, the dots may be the least of the work."""
+    loop_ops = {op.index for op in module.ops if op.name in LOOPS}
+    parents = {op.index: op.parent for op in module.ops}
+    outer: set[int] = set()
+    with_dots: set[int] = set()
+    for op in module.ops:
+        if op.index not in loop_ops and op.name != "tt.dot":
+            continue
+        above = op.parent
+        while above is not None and above not in loop_ops:
+            above = parents[above]
+        if above is not None:
+            (outer if op.index in loop_ops else with_dots).add(above)
+    return len(loop_ops - outer - with_dots)

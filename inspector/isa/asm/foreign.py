@@ -36,26 +36,23 @@ _AMDGPU = re.compile(
 )
 
 # Tried in this order on the beginning of a text that holds no AMDGCN.
-_LOOKS = tuple(
-    (description, re.compile(pattern, re.MULTILINE))
-    for description, pattern in (
-        ("an ELF object", r"\A\x7fELF"),
-        ("LLVM bitcode", r"\ABC\xc0\xde"),
-        ("a zip archive", r"\APK\x03\x04"),
-        ("a clang offload bundle (binary)", r"\A__CLANG_OFFLOAD_BUNDLE__|\ACCOB"),
-        ("PTX", r"^\s*\.(?:visible\s+\.entry|target\s+sm_\d+|address_size\s+\d+)"),
-        ("NVIDIA SASS", r"/\*[0-9a-f]{4}\*/\s+(?:@!?U?P\d\s+)?[A-Z][A-Z0-9.]+\b.*;"),
-        ("LLVM IR", r"^(?:target (?:triple|datalayout)|source_filename) =|^(?:define|declare) .*@"),
-        ("MLIR (TTIR or TTGIR)", r"^\s*(?:module(?: attributes)? \{|#\w+ = #\w+)|\btt\.func\b"),
-        ("SPIR-V assembly", r"^\s*OpCapability\s"),
-        ("x86 assembly", r"%(?:[re][a-ds][xpi]|[xyz]mm\d+|r\d+d?)\b|^\s*(?:push|mov|ret)q\b"),
-        ("AArch64 assembly", r"^\s*(?:stp|ldp|adrp|bl)\s+(?:x\d+|\w+)|^\s*ldr\s+[xwq]\d+"),
-        ("Python source", r"^(?:import \w|from \w[\w.]* import |def \w+\(|class \w+[:(]|@triton)"),
-        ("C++ or HIP source", r"^\s*(?:#include\s*[<\"]|template\s*<|__global__|namespace \w+)"),
-        ("JSON", r"\A\s*[{\[]\s*[\"{\[\]}]"),
-        ("an assembly text of another machine", r"^\s*\.(?:text|globl|section|p2align)\b"),
-    )
-)  # fmt: skip
+_LOOKS = (
+    ("an ELF object", r"\A\x7fELF"),
+    ("LLVM bitcode", r"\ABC\xc0\xde"),
+    ("a zip archive", r"\APK\x03\x04"),
+    ("a clang offload bundle (binary)", r"\A__CLANG_OFFLOAD_BUNDLE__|\ACCOB"),
+    ("PTX", r"^\s*\.(?:visible\s+\.entry|target\s+sm_\d+|address_size\s+\d+)"),
+    ("NVIDIA SASS", r"/\*[0-9a-f]{4}\*/\s+(?:@!?U?P\d\s+)?[A-Z][A-Z0-9.]+\b.*;"),
+    ("LLVM IR", r"^(?:target (?:triple|datalayout)|source_filename) =|^(?:define|declare) .*@"),
+    ("MLIR (TTIR or TTGIR)", r"^\s*(?:module(?: attributes)? \{|#\w+ = #\w+)|\btt\.func\b"),
+    ("SPIR-V assembly", r"^\s*OpCapability\s"),
+    ("x86 assembly", r"%(?:[re][a-ds][xpi]|[xyz]mm\d+|r\d+d?)\b|^\s*(?:push|mov|ret)q\b"),
+    ("AArch64 assembly", r"^\s*(?:stp|ldp|adrp|bl)\s+(?:x\d+|\w+)|^\s*ldr\s+[xwq]\d+"),
+    ("Python source", r"^(?:import \w|from \w[\w.]* import |def \w+\(|class \w+[:(]|@triton)"),
+    ("C++ or HIP source", r"^\s*(?:#include\s*[<\"]|template\s*<|__global__|namespace \w+)"),
+    ("JSON", r"\A\s*[{\[]\s*[\"{\[\]}]"),
+    ("an assembly text of another machine", r"^\s*\.(?:text|globl|section|p2align)\b"),
+)
 
 
 class Unit(Struct, frozen=True):
@@ -151,7 +148,7 @@ def not_amdgcn(text: str, name: str) -> KinspectError:
     if not sample.strip():
         return KinspectError(f"{name}: the file is empty", hint)
     for description, pattern in _LOOKS:
-        if pattern.search(sample):
+        if re.search(pattern, sample, re.MULTILINE):
             return KinspectError(f"{name}: no AMDGCN in it, it looks like {description}", hint)
     controls = sum(c < " " and c not in "\t\n\r\f\v" for c in sample) + sample.count("�")
     kind = "binary data" if controls * 10 > len(sample) else "some other text"

@@ -60,7 +60,7 @@ def overlapping(register: int) -> tuple[int, ...]:
         return register, register - _HIGH
     if register >= _LOW:
         return register, register - _LOW
-    return register, low(register), high(register)
+    return register, register + _LOW, register + _HIGH
 
 
 def named_halves(text: str) -> tuple[int, ...]:

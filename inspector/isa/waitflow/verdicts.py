@@ -16,7 +16,6 @@ from typing import Literal
 from msgspec import Struct
 
 from ...model import Block, Function
-from .feasible import confirmed
 from .pending import CAP, Outstanding, outstanding
 from .steps import Step, Steps, members
 
@@ -120,6 +119,9 @@ def _too_early(
     """
     if not pending.early:
         return []
+    # Which paths the code can take is asked only where a register may be touched too early.
+    from .feasible import confirmed
+
     places = confirmed(function, steps, maxima, pending)
     fetched = {
         (index, steps.producers[number])

@@ -23,7 +23,6 @@ from .commands import PASSES, Att, Pass, Wanted
 from .complaints import Complaint, complaints
 from .fallbacks import PLANNERS
 from .manifest import Manifest, PassRecord
-from .ordered import in_order
 from .returned import dispatched, returned
 
 NOT_FOUND, NOT_RUNNABLE = 127, 126
@@ -355,7 +354,7 @@ def run_recording(run: Path, progress: reading.Progress | None = None) -> Record
         if not any(item.errors for item in record.passes):
             empty.fail(folder, error.message, error.hint)
         recording = empty.finish()
-    recording = in_order(recording, record, run)
+    recording = manifest.in_order(recording, record, run)
     tool = {
         "name": record.tool,
         **({"version": record.tool_version} if record.tool_version else {}),
