@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from ..isa.mnemonics import access_bits
 from ..model import Access, Artifact, KernelReport, Loop, MemoryOp, SourceLoc, Variant, WaitOp
 from . import (
@@ -37,7 +39,7 @@ def kernel_report(
     notes: tuple[str, ...] = (),
 ) -> KernelReport:
     """Everything that is known of one kernel, without findings: rules add those."""
-    subject = judged(subject)
+    subject = replace(judged(subject), demand=occupancy_facts.demand(subject))
     memory, waits = _listed_ops(subject)
     resources = subject.function.resources
     loops = reports(subject)
@@ -77,7 +79,7 @@ def kernel_report(
         lds_buffers=held,
         accesses=accesses,
         unread=subject.function.unread,
-        demand=occupancy_facts.demand(subject),
+        demand=subject.demand,
     )
 
 
