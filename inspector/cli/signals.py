@@ -67,9 +67,11 @@ def signals_for(
         """The command was told too."""
 
     handlers = {**dict.fromkeys(waited, wait), **dict.fromkeys(_PASSED_ON, pass_on)}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    previous_handlers = {
+        number: signal.signal(number, handler) for number, handler in handlers.items()
+    }
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)

@@ -204,9 +204,9 @@ class _Checker:
             raise self._error(node, message)
         if entry.known == "matches" and not self._shown:
             raise self._error(node, f"{name} is for message and fix: it counts what was found")
-        found = MetricName(name, entry.metric, entry.field, self._source_of(entry))
-        self.names.append(found)
-        return found, entry.kind
+        metric_name = MetricName(name, entry.metric, entry.field, self._source_of(entry))
+        self.names.append(metric_name)
+        return metric_name, entry.kind
 
     def _source_of(self, entry: Entry) -> Source:
         if entry.known == "both":
@@ -225,11 +225,13 @@ class _Checker:
             )
         return ".".join([at.id, *reversed(parts)])
 
-    def _want(self, node: ast.expr, wanted: Kind) -> Node:
-        found, kind = self.node(node)
-        if kind not in (wanted, "any"):
-            raise self._error(node, f"`{self._text(node)}` is {kind}, a {wanted} is needed here")
-        return found
+    def _want(self, node: ast.expr, expected_kind: Kind) -> Node:
+        root, kind = self.node(node)
+        if kind not in (expected_kind, "any"):
+            raise self._error(
+                node, f"`{self._text(node)}` is {kind}, a {expected_kind} is needed here"
+            )
+        return root
 
     def _constant_kind(self, node: ast.expr, value: object) -> Kind:
         if value is None:
@@ -247,5 +249,5 @@ class _Checker:
 
     def _error(self, node: ast.expr, message: str) -> ExpressionError:
         # ast counts columns in UTF-8 bytes; people and editors count characters.
-        before = self._source.encode()[: node.col_offset]
-        return ExpressionError(message, len(before.decode(errors="ignore")))
+        lead = self._source.encode()[: node.col_offset]
+        return ExpressionError(message, len(lead.decode(errors="ignore")))
