@@ -29,7 +29,7 @@ def matrix_cycles(machine: Machine, op_name: str, operands: str) -> int | None:
         None where no figure is known for this instruction on this target.
     """
     if op_name.endswith(_MIXED_FORMAT):
-        found = (pattern.search(operands) for pattern in _FORMATS)
-        if all(match and match[1] not in _WIDE for match in found):
+        matches = (pattern.search(operands) for pattern in _FORMATS)
+        if all(match and match[1] not in _WIDE for match in matches):
             return machine.mfma_cycles.get(f"{op_name}:narrow")
     return machine.mfma_cycles.get(op_name)
