@@ -191,9 +191,12 @@ def standard_streams() -> Iterator[None]:
         KinspectError: what was printed cannot be written. Not while another error passes.
     """
     _fill_gaps()
-    before = sys.stdout, sys.stderr
+    originals = sys.stdout, sys.stderr
     out = PlainStream(sys.stdout, name="standard output")
-    sys.stdout, sys.stderr = cast(TextIO, out), cast(TextIO, PlainStream(before[1], required=False))
+    sys.stdout, sys.stderr = (
+        cast(TextIO, out),
+        cast(TextIO, PlainStream(originals[1], required=False)),
+    )
     try:
         yield
         out.flush()
@@ -201,7 +204,7 @@ def standard_streams() -> Iterator[None]:
         with suppress(KinspectError):
             out.flush()
         sys.stderr.flush()
-        sys.stdout, sys.stderr = before
+        sys.stdout, sys.stderr = originals
 
 
 def _fill_gaps() -> None:
