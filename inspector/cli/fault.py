@@ -138,7 +138,8 @@ def run_command(
             _say(f"{setting} is replaced for this run")
         status = _run(command, environment, work / "stderr.txt")
     fault_report = _explained(folder, command, status, precise)
-    _keep(fault_report, folder)
+    with result_stream(folder / "fault.json") as stream:
+        _write(fault_report, "json", stream)
     _show(fault_report, form, output)
     _say(f"the program ended with status {status}; report and code objects -> {folder}")
     return status
@@ -276,11 +277,6 @@ def _pump(source: IO[bytes], copied: IO[bytes]) -> None:
 def _write_all(to: int, chunk: bytes) -> None:
     while chunk:
         chunk = chunk[os.write(to, chunk) :]
-
-
-def _keep(fault_report: FaultReport, folder: Path) -> None:
-    with result_stream(folder / "fault.json") as stream:
-        _write(fault_report, "json", stream)
 
 
 def _show(fault_report: FaultReport, form: str, output: Path | None) -> None:

@@ -151,7 +151,9 @@ def diff(dump: PassDump, before: int, after: int) -> str:
 
 
 def _split(content: mmap.mmap) -> Iterator[Pass]:
-    headers = [(m.start(), m.end(), m[0].decode(errors="replace")) for m in _headers(content)]
+    headers = [
+        (m.start(), m.end(), m[0].decode(errors="replace")) for m in ANY_HEADER.finditer(content)
+    ]
     index = 0
     for position, (_, end, text) in enumerate(headers):
         match = HEADER.fullmatch(text)
@@ -173,10 +175,6 @@ def _split(content: mmap.mmap) -> Iterator[Pass]:
             size=max(0, stop - end - 1),
         )
         index += 1
-
-
-def _headers(content: mmap.mmap) -> Iterator[re.Match[bytes]]:
-    return ANY_HEADER.finditer(content)
 
 
 def _with_stages(passes: Sequence[Pass], ends: dict[str, int]) -> Iterator[Pass]:

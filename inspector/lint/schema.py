@@ -186,7 +186,10 @@ class _Session:
         for (_, at), parent in zip(draft.extends, parents, strict=True):
             for rule in parent.rules if parent is not None else ():
                 first = rules.setdefault(rule.text.id, rule)
-                if _same_origin(first, rule):  # by two ways: the later has the last word
+                if (first.file, first.line) == (
+                    rule.file,
+                    rule.line,
+                ):  # by two ways: the later has the last word
                     rules[rule.text.id] = rule
                 else:
                     reader.fault(at, f"{rule.file}:{rule.line}: {_id_taken(first)}")
@@ -220,10 +223,6 @@ class _Session:
 
 def _identity(place: _Place) -> str:
     return os.path.realpath(place.path)
-
-
-def _same_origin(a: Rule, b: Rule) -> bool:
-    return (a.file, a.line) == (b.file, b.line)
 
 
 def _id_taken(first: Rule) -> str:
