@@ -237,7 +237,7 @@ def _check_kernel(
             if "device" in record:
                 yield Started(kernel, Device(**record["device"]))
             elif "cases" in record:
-                so_far = replace(so_far, known=tuple(record["cases"]))
+                so_far = replace(so_far, case_names=tuple(record["cases"]))
             elif "problem" in record:
                 if record.get("device_missing"):
                     raise KinspectError(record["problem"], record["hint"])
@@ -253,7 +253,7 @@ def _check_kernel(
                 yield CaseDone(kernel, result)
     if patterns and not so_far.cases and not so_far.problem:
         listed = " or ".join(map(repr, patterns))
-        nothing = f"no case matches {listed}; there is {', '.join(so_far.known)}"
+        nothing = f"no case matches {listed}; there is {', '.join(so_far.case_names)}"
         so_far = replace(so_far, problem=nothing)
     yield KernelDone(index, replace(so_far, seconds=time.perf_counter() - started))
 

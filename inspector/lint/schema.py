@@ -186,10 +186,8 @@ class _Session:
         for (_, at), parent in zip(draft.extends, parents, strict=True):
             for rule in parent.rules if parent is not None else ():
                 first = rules.setdefault(rule.text.id, rule)
-                if (first.file, first.line) == (
-                    rule.file,
-                    rule.line,
-                ):  # by two ways: the later has the last word
+                # One rule that came by two ways: the later has the last word.
+                if (first.file, first.line) == (rule.file, rule.line):
                     rules[rule.text.id] = rule
                 else:
                     reader.fault(at, f"{rule.file}:{rule.line}: {_id_taken(first)}")
