@@ -142,7 +142,7 @@ def _inner(text: str) -> tuple[str, ...]:
 
 
 def _compiled_from(target: Target) -> str | None:
-    """Name of the module that an entry's first location is in; None of all but entries."""
+    """Name of the module that an entry's first location is in; None for all but entries."""
     if target.path.suffix not in STAGES.values():
         return None
     for stage in ("ttir", "ttgir"):

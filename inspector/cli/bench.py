@@ -146,7 +146,7 @@ def bench(
 
 
 def _run(request: BenchRequest) -> tuple[Bench, bool]:
-    """What was measured until the end or Ctrl-C, and whether it was that."""
+    """What was measured, and whether Ctrl-C ended it."""
     gathered = gathering(request)
     progress = _Progress(request.kernel.name)
     interrupted = False

@@ -92,7 +92,7 @@ def print_schema(output: Path | None) -> None:
 
 
 def _listed(packs: Sequence[Pack]) -> list[text.Listed]:
-    """Every rule once, as the pack has it that it comes from."""
+    """Each rule once, as its own pack writes it, with the severity that each pack gives it."""
     first: dict[tuple[str, str, int], text.Listed] = {}
     for pack in packs:
         for rule in pack.rules:

@@ -127,7 +127,7 @@ def command(
 
 
 def _run(request: SweepRequest, executor: Executor | None, work: Work | None) -> tuple[Sweep, bool]:
-    """What was done until the end or Ctrl-C, and whether it was that."""
+    """What was compiled, and whether Ctrl-C ended it."""
     started = time.perf_counter()
     gathered = gathering(request)
     progress = _Progress()

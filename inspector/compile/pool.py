@@ -291,7 +291,7 @@ class Compiler:
         return _result(variant, entry, from_store=False)
 
     def _see_that_it_can_be_written(self, folder: Path) -> None:
-        """A compile that failed for want of room failed for nothing that is in the kernel.
+        """Tells a full disk from a fault of the kernel, once a compile has failed.
 
         Raises:
             KinspectError: nothing more can be written.

@@ -68,7 +68,7 @@ def without_superseded(matches: Sequence[Match]) -> Iterator[tuple[Match, Severi
 
 
 def _heirs(superiors: Sequence[int], silenced_by: Mapping[int, Sequence[int]]) -> set[int]:
-    """Those matches, and what supersedes them in turn."""
+    """The superiors, and what supersedes them in turn."""
     heirs: set[int] = set()
     ahead = list(superiors)
     while ahead:
@@ -80,7 +80,7 @@ def _heirs(superiors: Sequence[int], silenced_by: Mapping[int, Sequence[int]]) -
 
 
 def _unsaid(match: Match, superior: Match) -> Match | None:
-    """What a match says besides the other one; itself where they are of different places."""
+    """What a match says that its superior does not; the match itself where their places differ."""
     if "kernel" in (match.rule.text.scope, superior.rule.text.scope):
         return None
     if match.ordinal != superior.ordinal:
