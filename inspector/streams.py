@@ -25,7 +25,7 @@ _MOST_PENDING = 1 << 16
 _COMMAND = re.compile(r"^[^\S\n]*::|##\[", re.MULTILINE)
 
 
-def no_commands(text: str, before: str = "") -> str:
+def no_commands(text: str, line_start: str = "") -> str:
     r"""A text none of whose lines a CI runner takes for a command.
 
     `::` at the start of a line becomes `\::`, which Markdown shows as `::`; `##[` anywhere becomes
@@ -33,12 +33,12 @@ def no_commands(text: str, before: str = "") -> str:
 
     Args:
         text: the text.
-        before: what was written just before, of the same line; it stays as it is.
+        line_start: what was written just before, of the same line; it stays as it is.
     """
-    whole = before + text
+    whole = line_start + text
     if "::" not in whole and "##[" not in whole:
         return text
-    at_least = len(before)
+    at_least = len(line_start)
 
     def broken(match: re.Match[str]) -> str:
         if match[0] == "##[":
