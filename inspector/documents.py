@@ -81,10 +81,10 @@ def _key_parts(line: str) -> int:
 
 
 def _reason(error: Exception) -> str:
-    said = " ".join(str(error).split())
-    if "integer string conversion" in said:
+    text = " ".join(str(error).split())
+    if "integer string conversion" in text:
         return "it holds a number of thousands of digits"
-    return said if len(said) <= 200 else f"{said[:197]}..."
+    return text if len(text) <= 200 else f"{text[:197]}..."
 
 
 # --------------------------------------------------------------------------- YAML
@@ -112,12 +112,12 @@ def yaml_value(text: str, name: str, hint: str = _CORRECT) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{name}:{mark.line + 1}" if mark is not None else name
-        said = _reason(Exception(getattr(error, "problem", None) or error))
-        raise KinspectError(f"{place}: not valid YAML ({said})", hint) from None
+        problem = _reason(Exception(getattr(error, "problem", None) or error))
+        raise KinspectError(f"{place}: not valid YAML ({problem})", hint) from None
     except Exception as error:
         # Constructors of explicit tags and of dates raise what their conversions raise.
-        said = f"{type(error).__name__}: {_reason(error)}"
-        raise KinspectError(f"{name}: not readable YAML ({said})", hint) from None
+        problem = f"{type(error).__name__}: {_reason(error)}"
+        raise KinspectError(f"{name}: not readable YAML ({problem})", hint) from None
 
 
 def check_yaml(text: str, name: str, hint: str = _CORRECT) -> None:
@@ -151,8 +151,15 @@ def is_nested(text: str, mark: Any, most: int) -> bool:
     if mark is None:
         return False
     lines = text.split("\n")
-    before = "\n".join([*lines[: mark.line], lines[min(mark.line, len(lines) - 1)][: mark.column]])
-    opened = before.count("[") + before.count("{") - before.count("]") - before.count("}")
+    text_before = "\n".join(
+        [*lines[: mark.line], lines[min(mark.line, len(lines) - 1)][: mark.column]]
+    )
+    opened = (
+        text_before.count("[")
+        + text_before.count("{")
+        - text_before.count("]")
+        - text_before.count("}")
+    )
     return opened > most or mark.column > most
 
 
@@ -219,8 +226,8 @@ def yaml_loader() -> Any:
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     loader: Any = type("Loader", (base,), {})
     loader.yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in found if tag not in (integer, real)]
-        for first, found in base.yaml_implicit_resolvers.items()
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in (integer, real)]
+        for first, resolvers in base.yaml_implicit_resolvers.items()
     }
     loader.add_implicit_resolver(
         integer,

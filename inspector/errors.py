@@ -46,9 +46,9 @@ def unforeseen(error: BaseException) -> KinspectError:
     It says the exception's type and text, and the innermost place: that of kinspect, and the one
     below it if that is another's.
     """
-    said = " ".join(str(error).split())
-    said = f"{said[:200]}…" if len(said) > 200 else said
-    text = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    detail = " ".join(str(error).split())
+    detail = f"{detail[:200]}…" if len(detail) > 200 else detail
+    text = f"{type(error).__name__}: {detail}" if detail else type(error).__name__
     return KinspectError(f"internal error of kinspect: {text} ({_place(error)})", REPORT_IT)
 
 

@@ -231,16 +231,16 @@ def _clock(reading: Reading) -> Iterator[None]:
     if threading.current_thread() is threading.main_thread():
         started = time.process_time()
         clock = _by_signal(reading.seconds - reading.used)
-        now = time.process_time
+        processor_time = time.process_time
     else:
         started = time.thread_time()
         clock = _by_watch(reading.seconds - reading.used)
-        now = time.thread_time
+        processor_time = time.thread_time
     try:
         with clock:
             yield
     finally:
-        reading.used += now() - started
+        reading.used += processor_time() - started
 
 
 @contextmanager
@@ -252,7 +252,7 @@ def _by_signal(seconds: float) -> Iterator[None]:
         if armed:
             raise _TimeUp
 
-    before = signal.signal(signal.SIGPROF, stop)
+    previous_handler = signal.signal(signal.SIGPROF, stop)
     try:
         # Again after a second: an exception is lost in a destructor or a callback of C code.
         signal.setitimer(signal.ITIMER_PROF, max(seconds, 0.001), 1.0)
@@ -260,7 +260,7 @@ def _by_signal(seconds: float) -> Iterator[None]:
     finally:
         armed = False
         signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        signal.signal(signal.SIGPROF, previous_handler)
 
 
 @contextmanager
@@ -351,11 +351,11 @@ def bound_queries(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA trusted_schema = OFF")
     end = time.monotonic() + _base_seconds()
     connection.set_progress_handler(lambda: time.monotonic() > end, 10_000)
-    found = connection.execute(
+    extra = connection.execute(
         "SELECT type, name FROM sqlite_master WHERE type NOT IN ('table', 'index')"
     ).fetchone()
-    if found is not None:
-        raise sqlite3.DatabaseError(f"it holds a {found[0]}, {_short(str(found[1]))}")
+    if extra is not None:
+        raise sqlite3.DatabaseError(f"it holds a {extra[0]}, {_short(str(extra[1]))}")
 
 
 # --------------------------------------------------------------------------- inflating
@@ -375,10 +375,10 @@ def inflate(data: bytes, most: int, name: str) -> bytes:
     import zlib
 
     counted, worker = budget(name, len(data)), zlib.decompressobj()
-    pieces, length, rest = [], 0, data
+    pieces, length, remaining = [], 0, data
     try:
-        while not worker.eof and (piece := worker.decompress(rest, _PIECE)):
-            rest = worker.unconsumed_tail
+        while not worker.eof and (piece := worker.decompress(remaining, _PIECE)):
+            remaining = worker.unconsumed_tail
             length += len(piece)
             if length > most:
                 raise LimitError(f"{name}: inflates to more than the {most} bytes stated", _AGAIN)
@@ -391,28 +391,28 @@ def inflate(data: bytes, most: int, name: str) -> bytes:
     return b"".join(pieces)
 
 
-def zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> bytes:
+def zip_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> bytes:
     """Reads one file of a zip against the budget of the target that is being read.
 
     Args:
         archive: the zip.
-        info: which file; stored or deflated, as kinspect writes it.
+        member: which file; stored or deflated, as kinspect writes it.
         name: what errors call the archive.
 
     Raises:
         KinspectError: it is damaged, encrypted, compressed otherwise, or larger than it may be.
     """
-    return b"".join(zip_pieces(archive, info, name, budget(name, info.compress_size)))
+    return b"".join(zip_pieces(archive, member, name, budget(name, member.compress_size)))
 
 
 def zip_pieces(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, counted: Budget
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, counted: Budget
 ) -> Iterator[bytes]:
     """The same file in pieces, which need not be held together.
 
     Args:
         archive: the zip.
-        info: which file.
+        member: which file.
         name: what errors call the archive.
         counted: what it may inflate to.
 
@@ -422,22 +422,23 @@ def zip_pieces(
     import zipfile
     import zlib
 
-    if info.flag_bits & 1:
-        raise KinspectError(f"{name}: {_short(info.filename)} is encrypted", _AGAIN)
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+    if member.flag_bits & 1:
+        raise KinspectError(f"{name}: {_short(member.filename)} is encrypted", _AGAIN)
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         # The others' modules inflate what they are given at one go, however much it is.
-        method = f"method {info.compress_type}"
+        method = f"method {member.compress_type}"
         raise KinspectError(
-            f"{name}: {_short(info.filename)} is compressed by {method}, not deflated", _AGAIN
+            f"{name}: {_short(member.filename)} is compressed by {method}, not deflated", _AGAIN
         )
     try:
-        with archive.open(info) as stream:
+        with archive.open(member) as stream:
             while piece := stream.read(_PIECE):
                 counted.take(len(piece))
                 yield piece
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise KinspectError(
-            f"{name}: {_short(info.filename)} is damaged ({error or type(error).__name__})", _AGAIN
+            f"{name}: {_short(member.filename)} is damaged ({error or type(error).__name__})",
+            _AGAIN,
         ) from None
 
 

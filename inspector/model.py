@@ -330,7 +330,7 @@ class Function(Struct, frozen=True):
     @property
     def all_read(self) -> bool:
         """Whether every instruction of its code was read; where a jump goes may be unknown."""
-        return all(one.kind == "jump" for one in self.unread)
+        return all(part.kind == "jump" for part in self.unread)
 
 
 class Program(Struct, frozen=True):
@@ -829,7 +829,7 @@ class KernelReport(Struct, frozen=True):
     @property
     def all_read(self) -> bool:
         """Whether every instruction of its code was read; where a jump goes may be unknown."""
-        return all(one.kind == "jump" for one in self.unread)
+        return all(part.kind == "jump" for part in self.unread)
 
 
 class Report(Struct, frozen=True):

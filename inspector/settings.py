@@ -89,8 +89,8 @@ def load(config: Path | None = None, start: Path | None = None) -> Settings:
                 f"{config}: it has no [{SECTION}]", "add the section, or drop --config"
             )
         return parse(data, config)
-    here = Path.cwd() if start is None else start
-    for folder in (here, *here.parents):
+    start_folder = Path.cwd() if start is None else start
+    for folder in (start_folder, *start_folder.parents):
         file = folder / FILE
         if not file.is_file():
             continue
@@ -107,9 +107,9 @@ def _text(file: Path) -> str:
     try:
         return file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        said = error.strerror if isinstance(error, OSError) else "not in UTF-8"
+        problem = error.strerror if isinstance(error, OSError) else "not in UTF-8"
         raise KinspectError(
-            f"{file}: cannot be read ({said})", "check the settings' file"
+            f"{file}: cannot be read ({problem})", "check the settings' file"
         ) from None
 
 
@@ -139,11 +139,11 @@ def parse(data: Any, file: Path) -> Settings:
     kernels = []
     for number, entry in enumerate(entries, 1):
         where = f"[[{SECTION}.kernel]] {number}"
-        before = len(faults)
+        fault_count = len(faults)
         values = dict(_checked(entry, _KERNEL, where, faults))
-        if "match" not in values and len(faults) == before:
+        if "match" not in values and len(faults) == fault_count:
             faults.append(f"{where}: match is missing: a pattern of kernels' names")
-        elif not values.keys() & {"ignore", "severity", "budget"} and len(faults) == before:
+        elif not values.keys() & {"ignore", "severity", "budget"} and len(faults) == fault_count:
             faults.append(f"{where}: it asks for nothing: give ignore, severity or budget")
         else:
             kernels.append({**values, "label": f"{name}: {where}", "place": where})
@@ -167,24 +167,24 @@ Check = Callable[[Any], "tuple[Any, str]"]
 
 def _text_of(value: Any) -> tuple[Any, str]:
     good = isinstance(value, str) and value.strip() != ""
-    return value, "" if good else f"a text, not {_shown(value)}"
+    return value, "" if good else f"a text, not {_quoted(value)}"
 
 
 def _texts(value: Any) -> tuple[Any, str]:
     if isinstance(value, list) and all(isinstance(v, str) and v.strip() for v in value):
         return tuple(dict.fromkeys(v.strip() for v in value)), ""
-    return (), f"a list of texts, not {_shown(value)}"
+    return (), f"a list of texts, not {_quoted(value)}"
 
 
 def _some_texts(value: Any) -> tuple[Any, str]:
-    found, fault = _texts(value)
-    return found, fault or ("" if found else "at least one text")
+    texts, fault = _texts(value)
+    return texts, fault or ("" if texts else "at least one text")
 
 
 def _one_of(*choices: str) -> Check:
     def check(value: Any) -> tuple[Any, str]:
         good = isinstance(value, str) and value in choices
-        return value, "" if good else f"one of {', '.join(choices)}, not {_shown(value)}"
+        return value, "" if good else f"one of {', '.join(choices)}, not {_quoted(value)}"
 
     return check
 
@@ -194,11 +194,13 @@ def _tables(value: Any) -> tuple[Any, str]:
     return tuple(value) if good else (), "" if good else f"tables: [[{SECTION}.kernel]]"
 
 
-def _mapping(of: Check, what: str) -> Check:
+def _mapping(value_check: Check, description: str) -> Check:
     def check(value: Any) -> tuple[Any, str]:
         if not isinstance(value, dict):
-            return {}, f"a table, {what}, not {_shown(value)}"
-        wrong = [f"{key}: {fault}" for key, one in value.items() if (fault := of(one)[1])]
+            return {}, f"a table, {description}, not {_quoted(value)}"
+        wrong = [
+            f"{key}: {fault}" for key, item in value.items() if (fault := value_check(item)[1])
+        ]
         return dict(value), "; ".join(wrong)
 
     return check
@@ -206,7 +208,7 @@ def _mapping(of: Check, what: str) -> Check:
 
 def _limit(value: Any) -> tuple[Any, str]:
     good = isinstance(value, int | float | str) and not isinstance(value, bool)
-    return value, "" if good else f'a number or a comparison (">= 2"), not {_shown(value)}'
+    return value, "" if good else f'a number or a comparison (">= 2"), not {_quoted(value)}'
 
 
 def _limits(value: Any) -> tuple[Any, str]:
@@ -223,7 +225,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield f"{prefix}{key}", value
 
 
-def _shown(value: Any) -> str:
+def _quoted(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -257,19 +259,19 @@ def _checked(
 ) -> Iterator[tuple[str, Any]]:
     """The fields that a table gives; its faults are appended."""
     if not isinstance(data, dict):
-        faults.append(f"{where}: a table goes here, not {_shown(data)}")
+        faults.append(f"{where}: a table goes here, not {_quoted(data)}")
         return
     for key, value in data.items():
         if key not in keys:
             # Loaded on the way to an error alone: a run without settings needs none of it.
             from .lint.catalogue import nearest
 
-            known = nearest(key, keys) or f" (known: {', '.join(keys)})"
-            faults.append(f"{where}: unknown key {key}{known}")
+            hint = nearest(key, keys) or f" (known: {', '.join(keys)})"
+            faults.append(f"{where}: unknown key {key}{hint}")
             continue
         name, check = keys[key]
-        kept, fault = check(value)
+        checked, fault = check(value)
         if fault:
             faults.append(f"{where}.{key}: {fault}")
         else:
-            yield name, kept
+            yield name, checked

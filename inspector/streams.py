@@ -25,7 +25,7 @@ _MOST_PENDING = 1 << 16
 _COMMAND = re.compile(r"^[^\S\n]*::|##\[", re.MULTILINE)
 
 
-def no_commands(text: str, before: str = "") -> str:
+def no_commands(text: str, line_start: str = "") -> str:
     r"""A text none of whose lines a CI runner takes for a command.
 
     `::` at the start of a line becomes `\::`, which Markdown shows as `::`; `##[` anywhere becomes
@@ -33,12 +33,12 @@ def no_commands(text: str, before: str = "") -> str:
 
     Args:
         text: the text.
-        before: what was written just before, of the same line; it stays as it is.
+        line_start: what was written just before, of the same line; it stays as it is.
     """
-    whole = before + text
+    whole = line_start + text
     if "::" not in whole and "##[" not in whole:
         return text
-    at_least = len(before)
+    at_least = len(line_start)
 
     def broken(match: re.Match[str]) -> str:
         if match[0] == "##[":
@@ -191,9 +191,12 @@ def standard_streams() -> Iterator[None]:
         KinspectError: what was printed cannot be written. Not while another error passes.
     """
     _fill_gaps()
-    before = sys.stdout, sys.stderr
+    originals = sys.stdout, sys.stderr
     out = PlainStream(sys.stdout, name="standard output")
-    sys.stdout, sys.stderr = cast(TextIO, out), cast(TextIO, PlainStream(before[1], required=False))
+    sys.stdout, sys.stderr = (
+        cast(TextIO, out),
+        cast(TextIO, PlainStream(originals[1], required=False)),
+    )
     try:
         yield
         out.flush()
@@ -201,7 +204,7 @@ def standard_streams() -> Iterator[None]:
         with suppress(KinspectError):
             out.flush()
         sys.stderr.flush()
-        sys.stdout, sys.stderr = before
+        sys.stdout, sys.stderr = originals
 
 
 def _fill_gaps() -> None:

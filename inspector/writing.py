@@ -31,9 +31,9 @@ OUTER_REASONS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 def reason(error: OSError) -> str:
     """Why nothing could be written, in words."""
-    said = error.strerror or str(error) or type(error).__name__
-    known = _REASONS.get(error.errno or 0)
-    return f"{known}: {said}" if known else said
+    text = error.strerror or str(error) or type(error).__name__
+    explanation = _REASONS.get(error.errno or 0)
+    return f"{explanation}: {text}" if explanation else text
 
 
 def unwritable(path: Path | str, error: OSError, elsewhere: str) -> KinspectError:

@@ -105,13 +105,13 @@ def test_variants_carry_what_the_case_states(worker: Worker) -> None:
 
 
 def test_kernel_filter(worker: Worker) -> None:
-    variants, errors = capture_script(worker, KERNELS, ["gfx942"], wanted=("row_sum",))
+    variants, errors = capture_script(worker, KERNELS, ["gfx942"], patterns=("row_sum",))
     assert [v.kernel for v in variants] == ["row_sum"]
     assert not errors
-    wrong = only_error(capture_script(worker, KERNELS, ["gfx942"], wanted=("row_sun",)))
+    wrong = only_error(capture_script(worker, KERNELS, ["gfx942"], patterns=("row_sun",)))
     assert "did you mean 'row_sum'" in wrong.message
     assert "gemm[square], row_sum[ragged]" in wrong.hint
-    none = only_error(capture_script(worker, KERNELS, ["gfx1100"], wanted=("row_sum",)))
+    none = only_error(capture_script(worker, KERNELS, ["gfx1100"], patterns=("row_sum",)))
     assert "case 'ragged' is only for gfx9*, not gfx1100" in none.message
 
 
@@ -165,7 +165,7 @@ def test_only_what_is_wanted_is_lowered_and_reported(
     kernels_of_errors: list[str | None],
 ) -> None:
     patterns = [wanted] if isinstance(wanted, str) else wanted or []
-    variants, errors = capture(worker, tmp_path, SEVERAL, wanted=tuple(patterns))
+    variants, errors = capture(worker, tmp_path, SEVERAL, patterns=tuple(patterns))
     assert [v.case for v in variants] == cases
     assert [e.kernel for e in errors] == kernels_of_errors
 
@@ -179,19 +179,19 @@ def test_unwanted_cases_do_not_reach_the_front_end(worker: Worker, tmp_path: Pat
         __int__ = __str__ = __repr__ = __hash__ = __index__
     KINSPECT_CASES = [case("deadly", constexprs={"BLOCK": Deadly(128)}), case("good")]
     """
-    variants, errors = capture(worker, tmp_path, body, wanted=("good",))
+    variants, errors = capture(worker, tmp_path, body, patterns=("good",))
     assert [v.case for v in variants] == ["good"]
     assert not errors
 
 
 def test_a_name_that_matches_nothing_gets_one_answer(worker: Worker, tmp_path: Path) -> None:
-    error = only_error(capture(worker, tmp_path, SEVERAL, wanted=("copy[frist]",)))
+    error = only_error(capture(worker, tmp_path, SEVERAL, patterns=("copy[frist]",)))
     assert "no kernel or case matches 'copy[frist]' (did you mean 'copy[first]'?)" in error.message
     assert "copy[first], copy[second], copy[wrong], other[broken], nested[only]" in error.hint
-    error = only_error(capture(worker, tmp_path, SEVERAL, wanted=("caseless",)))
+    error = only_error(capture(worker, tmp_path, SEVERAL, patterns=("caseless",)))
     assert "kernel 'caseless' has no case" in error.message
     many = "KINSPECT_CASES = [case(f'c{n}') for n in range(9)]"
-    error = only_error(capture(worker, tmp_path, many, wanted=("zzz",)))
+    error = only_error(capture(worker, tmp_path, many, patterns=("zzz",)))
     assert error.hint.endswith("copy[c7], …")
 
 
@@ -201,11 +201,11 @@ def test_cases_for_other_targets_only(worker: Worker, tmp_path: Path) -> None:
         case("a", archs=["gfx11*"]), case("b", archs=["gfx9999"]), case("c", archs=["gfx942"]),
     ]
     """
-    error = only_error(capture(worker, tmp_path, body, wanted=("b",)))
+    error = only_error(capture(worker, tmp_path, body, patterns=("b",)))
     assert "case 'b' is only for gfx9999, not gfx942" in error.message
     error = only_error(capture(worker, tmp_path, body, ("gfx90a", "gfx950")))
     assert "no case is for gfx90a, gfx950: 'a' is only for gfx11*; 'b' is only" in error.message
-    variants, errors = capture(worker, tmp_path, body, wanted=("copy",))
+    variants, errors = capture(worker, tmp_path, body, patterns=("copy",))
     assert [v.case for v in variants] == ["c"]  # the pattern took others too: nothing is amiss
     assert not errors
 
@@ -300,11 +300,13 @@ def test_an_autotuned_kernel_names_a_config_to_copy(worker: Worker, tmp_path: Pa
 
 def test_targets_that_fail_alike_are_reported_once(worker: Worker, tmp_path: Path) -> None:
     body = SEVERAL
-    _, errors = capture(worker, tmp_path, body, ("gfx942", "gfx950", "gfx1100"), wanted=("other",))
+    _, errors = capture(
+        worker, tmp_path, body, ("gfx942", "gfx950", "gfx1100"), patterns=("other",)
+    )
     assert [e.kernel for e in errors] == ["other[broken]"]
     assert errors[0].message.count("gfx942, gfx950, gfx1100") == 1
     assert f"script.py:{line_of(body, 'n + nowhere')}: case 'broken' for" in errors[0].message
-    _, errors = capture(worker, tmp_path, body, ("gfx942", "gfx950"), wanted=("wrong",))
+    _, errors = capture(worker, tmp_path, body, ("gfx942", "gfx950"), patterns=("wrong",))
     assert len(errors) == 1
 
 

@@ -63,10 +63,7 @@ ALLOWED = {
     "inspector/profile/figures/quirks.py: about_counter.unit == 'bytes'",
     # No share can be over 100 %.
     "inspector/profile/profile.py: metric.unit != '%'",
-    # The figures of a change without the reason behind them; a title without its first word.
-    "inspector/formats/diff_words.py: change.why.partition(': ')",
-    "tui/screens/compare/words.py: change.why.partition(': ')",
-    "tui/screens/compare/words.py: ': ' in change.why",
+    # A title without its first word.
     "tui/widgets/plot.py: steps.title.partition(' ')",
 }
 

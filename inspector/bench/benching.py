@@ -136,12 +136,15 @@ def bench(request: BenchRequest) -> Iterator[Event]:
         yield from _run(worker, request, plan, folder)
 
 
-def with_published(case: Timed, figures: Sequence[Figure], given: Given | None) -> Timed:
+def with_published(case: Timed, figures: Sequence[Figure], own_case: Given | None) -> Timed:
     """The case with figures of others, and with what stood beside it in the user's file."""
-    found = tuple(figures)
-    if given is not None and given.us is not None:
-        found = (*found, Figure(given.us, given.tflops, "in the file", "the file of cases"))
-    return replace(case, published=found)
+    published = tuple(figures)
+    if own_case is not None and own_case.us is not None:
+        published = (
+            *published,
+            Figure(own_case.us, own_case.tflops, "in the file", "the file of cases"),
+        )
+    return replace(case, published=published)
 
 
 # --------------------------------------------------------------------------- what to run
@@ -168,31 +171,31 @@ def _plan(request: BenchRequest, facts: Mapping[str, Any]) -> list[tuple[Timed, 
     table = facts["bench"]
     plan: list[tuple[Timed, Mapping[str, Any]]] = []
     if request.given:
-        known, also = [*facts["cases"], *table], keys_read(kernel.tree)
+        entries, also = [*facts["cases"], *table], keys_read(kernel.tree)
         times: Counter[str] = Counter()
-        for number, given in enumerate(request.given):
-            case = fitted(given, known, kernel.name, also)
+        for number, own_case in enumerate(request.given):
+            case = fitted(own_case, entries, kernel.name, also)
             name = str(case.get("name") or name_of(case))
             times[name] += 1
             if times[name] > 1:  # results go by name
                 name = f"{name}#{times[name]}"
-            own = {"name": name, "case": case, "config": dict(given.config)}
+            own = {"name": name, "case": case, "config": dict(own_case.config)}
             plan.append((Timed(number, name, CRASHED, case=case), own))
     else:
         for number, case in enumerate(table):
-            told = {"name": case["name"], "index": number}
-            plan.append((Timed(number, case["name"], CRASHED, case=case), told))
+            guest_case = {"name": case["name"], "index": number}
+            plan.append((Timed(number, case["name"], CRASHED, case=case), guest_case))
     if not plan:
         raise KinspectError(f"{kernel.path} has no BENCH", "give cases with --cases")
-    chosen = [entry for entry in plan if _wanted(entry[0], request)]
+    chosen = [entry for entry in plan if _is_selected(entry[0], request)]
     if not chosen:
-        asked = " or ".join([*map(repr, request.patterns), *map(str, request.numbers)])
+        request_text = " or ".join([*map(repr, request.patterns), *map(str, request.numbers)])
         names = ", ".join(f"{timed.number} {timed.name}" for timed, _ in plan)
-        raise KinspectError(f"no case of {kernel.name} is {asked}", f"there is {names}")
+        raise KinspectError(f"no case of {kernel.name} is {request_text}", f"there is {names}")
     return chosen
 
 
-def _wanted(case: Timed, request: BenchRequest) -> bool:
+def _is_selected(case: Timed, request: BenchRequest) -> bool:
     if not request.patterns and not request.numbers:
         return True
     return case.number in request.numbers or any(
@@ -213,7 +216,7 @@ def _run(
         "op": "suite",
         "mode": "bench",
         "path": str(request.kernel.path.absolute()),
-        "cases": [told for _, told in plan],
+        "cases": [guest_case for _, guest_case in plan],
         "run": request.mode,
         "config": dict(request.config),
         "compare": list(request.compare),
@@ -246,9 +249,9 @@ def _run(
 
 
 def _timed(case: Timed, result: Mapping[str, Any]) -> Timed:
-    others = tuple(
-        Other(name, tuple(found["times_us"]), found["note"])
-        for name, found in (result.get("compare") or {}).items()
+    other_operators = tuple(
+        Other(name, tuple(operator["times_us"]), operator["note"])
+        for name, operator in (result.get("compare") or {}).items()
     )
     return replace(
         case,
@@ -259,7 +262,7 @@ def _timed(case: Timed, result: Mapping[str, Any]) -> Timed:
         bytes=result.get("bytes"),
         config=result.get("config") or {},
         oracle=result.get("oracle"),
-        others=others,
+        others=other_operators,
         tune=result.get("tune"),
         clocks=result.get("clocks") or {},
         notes=tuple(result.get("notes") or ()),

@@ -114,7 +114,11 @@ def check(request: CheckRequest) -> Iterator[Event]:
             device.
     """
     waiting = deque(
-        enumerate((arch, *asked) for arch in request.archs or ("",) for asked in request.kernels)
+        enumerate(
+            (arch, *kernel_and_cases)
+            for arch in request.archs or ("",)
+            for kernel_and_cases in request.kernels
+        )
     )
     events: SimpleQueue[Event | BaseException | None] = SimpleQueue()
     jobs = 1 if request.device == "cuda" else min(request.jobs, len(waiting))
@@ -152,7 +156,7 @@ def describe(
     Raises:
         KinspectError: the interpreter cannot be started, or lacks Triton.
     """
-    found: dict[Path, Description | str] = {}
+    descriptions: dict[Path, Description | str] = {}
     by_path = {str(kernel.path.absolute()): kernel.path for kernel in kernels}
     request = {
         "op": "suite",
@@ -167,17 +171,17 @@ def describe(
         for record in records(worker, {**request, "folder": folder}, TIME_LIMIT, MOST_CASES):
             if "described" in record:
                 facts = record["described"]
-                found[by_path[facts["path"]]] = facts.get("problem") or Description(
+                descriptions[by_path[facts["path"]]] = facts.get("problem") or Description(
                     tuple(facts["cases"]),
                     tuple(facts["bench"]),
                     facts["tuning"],
                     tuple(facts["compiled"]),
                 )
             elif "lost" in record and "path" in record:
-                found[by_path[record["path"]]] = f"loading it {end(record['lost'])}"
+                descriptions[by_path[record["path"]]] = f"loading it {end(record['lost'])}"
     for path in by_path.values():
-        found.setdefault(path, "it was not loaded")
-    return found
+        descriptions.setdefault(path, "it was not loaded")
+    return descriptions
 
 
 # --------------------------------------------------------------------------- one thread
@@ -196,14 +200,14 @@ def _work(
                 index, (arch, kernel, patterns) = waiting.popleft()
             except IndexError:
                 break
-            for event in _one(worker, index, arch, kernel, patterns, request, jobs):
+            for event in _check_kernel(worker, index, arch, kernel, patterns, request, jobs):
                 events.put(event)
     except BaseException as error:
         events.put(error)
     events.put(None)
 
 
-def _one(
+def _check_kernel(
     worker: Worker,
     index: int,
     arch: str,
@@ -232,7 +236,7 @@ def _one(
             if "device" in record:
                 yield Started(kernel, Device(**record["device"]))
             elif "cases" in record:
-                so_far = replace(so_far, known=tuple(record["cases"]))
+                so_far = replace(so_far, case_names=tuple(record["cases"]))
             elif "problem" in record:
                 if record.get("device_missing"):
                     raise KinspectError(record["problem"], record["hint"])
@@ -247,8 +251,8 @@ def _one(
                 so_far = replace(so_far, cases=(*so_far.cases, result))
                 yield CaseDone(kernel, result)
     if patterns and not so_far.cases and not so_far.problem:
-        asked = " or ".join(map(repr, patterns))
-        nothing = f"no case matches {asked}; there is {', '.join(so_far.known)}"
+        listed = " or ".join(map(repr, patterns))
+        nothing = f"no case matches {listed}; there is {', '.join(so_far.case_names)}"
         so_far = replace(so_far, problem=nothing)
     yield KernelDone(index, replace(so_far, seconds=time.perf_counter() - started))
 

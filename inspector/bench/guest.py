@@ -46,5 +46,5 @@ def end(lost: Mapping[str, Any]) -> str:
 
 def tail(record: Mapping[str, Any]) -> str:
     """The last line that a lost process printed, after a colon; empty where there is none."""
-    said = [line.strip() for line in str(record.get("output", "")).splitlines() if line.strip()]
-    return ": " + said[-1] if said else ""
+    printed = [line.strip() for line in str(record.get("output", "")).splitlines() if line.strip()]
+    return ": " + printed[-1] if printed else ""

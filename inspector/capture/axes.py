@@ -58,17 +58,17 @@ def axes_of(texts: Iterable[str]) -> tuple[Axis, ...]:
     Raises:
         KinspectError: a text is no `NAME=VALUE[,VALUE...]`.
     """
-    found: dict[str, dict[tuple[type, Value], Value]] = {}
+    values_by_name: dict[str, dict[tuple[type, Value], Value]] = {}
     for text in texts:
-        name, equals, rest = text.partition("=")
+        name, equals, listed = text.partition("=")
         name = name.strip()
         if not equals or not _NAME.fullmatch(name):
             raise KinspectError(
                 f"--set {text}: not NAME=VALUE[,VALUE...]", "write e.g. --set num_warps=4,8"
             )
-        for value in values_of(rest, text):
-            found.setdefault(name, {}).setdefault((type(value), value), value)
-    return tuple(Axis(name, tuple(values.values())) for name, values in found.items())
+        for value in values_of(listed, text):
+            values_by_name.setdefault(name, {}).setdefault((type(value), value), value)
+    return tuple(Axis(name, tuple(values.values())) for name, values in values_by_name.items())
 
 
 def values_of(text: str, where: str) -> list[Value]:

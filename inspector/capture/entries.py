@@ -67,13 +67,13 @@ def for_archs(target: Target, archs: Sequence[str]) -> list[Target]:
         if readable or not own.amd:
             return [target]
         return [replace(target, archs=(own.arch,))]
-    found = []
+    targets = []
     if readable and own.arch in archs:
-        found.append(replace(target, archs=(own.arch,)))
-    others = tuple(arch for arch in archs if not (readable and arch == own.arch))
-    if others:
-        found.append(_compiled_again(target, others))
-    return found
+        targets.append(replace(target, archs=(own.arch,)))
+    other_archs = tuple(arch for arch in archs if not (readable and arch == own.arch))
+    if other_archs:
+        targets.append(_compiled_again(target, other_archs))
+    return targets
 
 
 def made_for(files: Mapping[str, Path]) -> MadeFor | None:
@@ -116,10 +116,10 @@ def stated_beside(files: Mapping[str, Path]) -> dict[str, Any] | None:
     head = _head(files["ttgir"])
     warps = _TTGIR_WARPS.search(head)
     own = made_for(files)
-    found: dict[str, Any] = {"num_warps": int(warps[1])} if warps else {}
+    stated: dict[str, Any] = {"num_warps": int(warps[1])} if warps else {}
     if own is not None:
-        found["target"] = {"backend": own.backend, "arch": own.arch}
-    return found or None
+        stated["target"] = {"backend": own.backend, "arch": own.arch}
+    return stated or None
 
 
 def entries_of(files: Sequence[Path], archs: Sequence[str]) -> Iterator[Target]:
@@ -144,16 +144,16 @@ def entries_of(files: Sequence[Path], archs: Sequence[str]) -> Iterator[Target]:
 def _entry(group: dict[str, Path]) -> Target:
     for stage, kind in (*CODE, *INPUTS):
         if stage in group and _is_whole(group[stage], stage, alone=len(group) == 1):
-            others = {s: p for s, p in group.items() if s != stage and _has_content(p)}
-            return Target(group[stage], kind, None, others)
+            siblings = {s: p for s, p in group.items() if s != stage and _has_content(p)}
+            return Target(group[stage], kind, None, siblings)
     path = next(iter(group.values()))
-    there = " ".join(sorted(p.suffix for p in group.values()))
+    suffixes = " ".join(sorted(p.suffix for p in group.values()))
     return Target(
         path,
         "asm",
         fault=KinspectError(
-            f"{path.with_suffix('')}: a damaged or half-written entry of Triton's: only {there}, "
-            "and none of .amdgcn .hsaco .ttir .ttgir that can be read",
+            f"{path.with_suffix('')}: a damaged or half-written entry of Triton's: only {suffixes}"
+            ", and none of .amdgcn .hsaco .ttir .ttgir that can be read",
             "delete its folder and run the kernel again",
         ),
     )

@@ -34,16 +34,16 @@ def targets_in(root: Path, archs: Sequence[str] = ()) -> list[Target]:
         root: the folder.
         archs: gfx names that were asked for; see `resolving.resolve`.
     """
-    found: list[Target] = []
+    targets: list[Target] = []
     chosen: set[str] = set()
     for folder in _walk(root):
         files = sorted(p for p in folder.iterdir() if p.is_file())
-        found += _files(files)
-        found += entries_of(files, archs)
+        targets += _files(files)
+        targets += entries_of(files, archs)
         chosen.update(_chosen_entries(files))
-    if not any(target.kind == "inductor" for target in found):
-        return found
-    return _without_copies(found, chosen)
+    if not any(target.kind == "inductor" for target in targets):
+        return targets
+    return _without_copies(targets, chosen)
 
 
 def _files(files: Sequence[Path]) -> Iterator[Target]:
@@ -93,7 +93,7 @@ def _holds_kernels(path: Path) -> bool:
 # --------------------------------------------------------------------------- Inductor's copies
 
 
-def _without_copies(found: Sequence[Target], chosen: set[str]) -> list[Target]:
+def _without_copies(targets: Sequence[Target], chosen: set[str]) -> list[Target]:
     """Each kernel of an Inductor cache in one form.
 
     The real code for an AMD target counts most. A source counts more than what was compiled from it
@@ -101,38 +101,40 @@ def _without_copies(found: Sequence[Target], chosen: set[str]) -> list[Target]:
     single-kernel modules of its kernels, since it tells where they are launched, and how.
 
     Args:
-        found: all targets.
+        targets: all targets.
         chosen: names of the entries of Triton's cache that the autotuner chose.
     """
-    sources = {t.path: t.path.read_text("utf-8", "replace") for t in found if t.kind == "inductor"}
+    sources = {
+        t.path: t.path.read_text("utf-8", "replace") for t in targets if t.kind == "inductor"
+    }
     wrappers = {p: _inner(text) for p, text in sources.items() if "AsyncCompile()" in text}
     modules = {text.strip(): p for p, text in sources.items() if p not in wrappers}
     names = {path.name for path in modules.values()}
     compiled: dict[str, list[Target]] = {}  # name of a single-kernel module -> its entries
-    for target in found:
+    for target in targets:
         module = _compiled_from(target) if target.kind != "inductor" else None
         if module is not None:
             compiled.setdefault(module, []).append(target)
     real = {name for name, entries in compiled.items() if any(map(_is_amd, entries))}
     dropped = {p for p in sources if p not in wrappers and p not in modules.values()}
     for name, entries in compiled.items():
-        kept = [t.path for t in entries if t.path.parent.name in chosen]
-        kept = kept or [t.path for t in entries]
+        chosen_paths = [t.path for t in entries if t.path.parent.name in chosen]
+        chosen_paths = chosen_paths or [t.path for t in entries]
         if name in names and name not in real:
-            kept = []
-        dropped.update(t.path for t in entries if t.path not in kept)
-    dropped.update(t.path for t in found if _of_sources(t, sources) and not _is_amd(t))
-    seen: set[tuple[str, ...]] = set()
+            chosen_paths = []
+        dropped.update(t.path for t in entries if t.path not in chosen_paths)
+    dropped.update(t.path for t in targets if _of_sources(t, sources) and not _is_amd(t))
+    wrapper_texts: set[tuple[str, ...]] = set()
     for wrapper, texts in wrappers.items():
-        its = [modules[text] for text in texts if text in modules]
-        replaced = len(its) == len(texts) and any(path.name in real for path in its)
-        if replaced or texts in seen:
+        wrapped = [modules[text] for text in texts if text in modules]
+        replaced = len(wrapped) == len(texts) and any(path.name in real for path in wrapped)
+        if replaced or texts in wrapper_texts:
             dropped.add(wrapper)
         if not replaced:
-            dropped.update(its)
-        seen.add(texts)
+            dropped.update(wrapped)
+        wrapper_texts.add(texts)
     dropped.update(path for path in modules.values() if path.name in real)
-    return [t for t in found if t.path not in dropped]
+    return [t for t in targets if t.path not in dropped]
 
 
 def _inner(text: str) -> tuple[str, ...]:
@@ -140,7 +142,7 @@ def _inner(text: str) -> tuple[str, ...]:
 
 
 def _compiled_from(target: Target) -> str | None:
-    """Name of the module that an entry's first location is in; None of all but entries."""
+    """Name of the module that an entry's first location is in; None for all but entries."""
     if target.path.suffix not in STAGES.values():
         return None
     for stage in ("ttir", "ttgir"):

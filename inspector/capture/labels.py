@@ -31,53 +31,57 @@ def _labels(group: Sequence[Variant]) -> list[str | None]:
     if len(group) == 1 or len(set(stated)) == len(group):
         return stated
     facets = [_facets(variant) for variant in group]
-    names = dict.fromkeys(name for one in facets for name in one)
-    differing = [n for n in names if len({repr(one.get(n)) for one in facets}) > 1]
+    names = dict.fromkeys(name for facet_values in facets for name in facet_values)
+    differing = [
+        n for n in names if len({repr(facet_values.get(n)) for facet_values in facets}) > 1
+    ]
     # What was tuned is always said; the rest only as far as it is needed.
     tuned = {name for variant in group for name in variant.tuning or ()}
     chosen = [name for name in differing if name in tuned]
     for name in differing:
         if _distinct(facets, chosen) == len(group):
             break
-        before = _distinct(facets, chosen)
-        if name not in chosen and _distinct(facets, [*chosen, name]) > before:
+        distinct_so_far = _distinct(facets, chosen)
+        if name not in chosen and _distinct(facets, [*chosen, name]) > distinct_so_far:
             chosen.append(name)
     texts = []
-    for variant, one in zip(group, facets, strict=True):
-        said = ", ".join(f"{n}={one[n]}" for n in chosen if one.get(n) is not None)
-        texts.append(", ".join(part for part in (variant.case, said) if part) or None)
+    for variant, facet_values in zip(group, facets, strict=True):
+        chosen_text = ", ".join(
+            f"{n}={facet_values[n]}" for n in chosen if facet_values.get(n) is not None
+        )
+        texts.append(", ".join(part for part in (variant.case, chosen_text) if part) or None)
     return _numbered(texts)
 
 
 def _facets(variant: Variant) -> dict[str, Any]:
     """Everything by which two specialisations of a kernel may differ, the most telling first."""
-    found: dict[str, Any] = {}
-    _add(found, variant.tuning or {})
-    _add(found, variant.constexprs)
+    facets: dict[str, Any] = {}
+    _add(facets, variant.tuning or {})
+    _add(facets, variant.constexprs)
     types = {n: t for n, t in variant.signature.items() if t != "constexpr"}
-    _add(found, types)
-    _add(found, variant.options)
+    _add(facets, types)
+    _add(facets, variant.options)
     for name, attrs in variant.attrs.items():
         for attribute, value in attrs.items():
-            found[f"{name}.{attribute.removeprefix('tt.')}"] = value
-    return found
+            facets[f"{name}.{attribute.removeprefix('tt.')}"] = value
+    return facets
 
 
-def _add(found: dict[str, Any], facts: Mapping[str, Any]) -> None:
+def _add(facets: dict[str, Any], facts: Mapping[str, Any]) -> None:
     for name, value in facts.items():
-        found.setdefault(name, value)
+        facets.setdefault(name, value)
 
 
 def _distinct(facets: Iterable[Mapping[str, Any]], names: Sequence[str]) -> int:
-    return len({repr([one.get(n) for n in names]) for one in facets})
+    return len({repr([facet_values.get(n) for n in names]) for facet_values in facets})
 
 
 def _numbered(texts: Sequence[str | None]) -> list[str | None]:
     """The texts, with a number behind those that occur more than once."""
-    seen: dict[str | None, int] = {}
+    counts: dict[str | None, int] = {}
     out: list[str | None] = []
     for text in texts:
-        number = seen[text] = seen.get(text, 0) + 1
+        number = counts[text] = counts.get(text, 0) + 1
         if texts.count(text) > 1:
             text = f"{text} #{number}" if text else f"#{number}"
         out.append(text)

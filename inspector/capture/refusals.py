@@ -40,8 +40,8 @@ class Refusal(Struct, frozen=True):
             doing = f"{doing}for {', '.join(archs)}: " if archs else ""
             message = f"{self.place}: {doing}{self.text}"
         label = f"{self.kernel}[{self.case}]" if self.kernel and self.case else self.kernel
-        said = (printable(text) for text in (message, self.hint, output))
-        return ErrorRecord(str(path), label, self.stage, *said)
+        texts = (printable(text) for text in (message, self.hint, output))
+        return ErrorRecord(str(path), label, self.stage, *texts)
 
 
 def joined(failures: Mapping[Refusal, Sequence[str]]) -> dict[Refusal, list[str]]:
@@ -59,7 +59,7 @@ def joined(failures: Mapping[Refusal, Sequence[str]]) -> dict[Refusal, list[str]
         first, count = group[0], len(group)
         if count > 1:
             first = replace(first, case=None, text=f"{count} of its specialisations: {first.text}")
-        out[first] = list(dict.fromkeys(arch for one in group for arch in failures[one]))
+        out[first] = list(dict.fromkeys(arch for member in group for arch in failures[member]))
     return out
 
 
@@ -92,10 +92,10 @@ def lost(path: Path, record: Mapping[str, Any], mode: str, time_limit: float) ->
     else:
         how = f"ended the interpreter (status {outcome['code']})"
     last = [line.strip() for line in record["output"].splitlines() if line.strip()][-1:]
-    said = f'; the last thing it printed is "{last[0]}"' if last else ""
+    last_words = f'; the last thing it printed is "{last[0]}"' if last else ""
     subject = {"cases": "loading the file", "script": "the script"}.get(mode, "reading the file")
     if in_kernel:
         subject = "the front end"
     stage = "frontend" if in_kernel else "capture"
-    text = f"{subject} {how}{said}"
+    text = f"{subject} {how}{last_words}"
     return Refusal(record.get("kernel"), record.get("case"), stage, str(path), text, hint)

@@ -35,21 +35,21 @@ def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
     if path.is_dir():
         from .folders import targets_in
 
-        found = targets_in(path, archs)
-        if not found:
+        targets = targets_in(path, archs)
+        if not targets:
             raise KinspectError(
                 f"{name}: no kernels in this folder",
                 "it holds no .py with @triton.jit, .s, .amdgcn, .hsaco, .co, .ttir or .ttgir file",
             )
-        return [replace(t, kernel=kernel or None) for t in found]
+        return [replace(t, kernel=kernel or None) for t in targets]
     if not path.exists():
         raise KinspectError(f"{name}: no such file", _near(path))
     if not path.is_file():
         raise KinspectError(f"{name}: not a regular file", "pass a file or a folder")
     kind = kind_of(path)
     if kind is None:
-        known = " ".join(sorted(SUFFIXES))
-        raise KinspectError(f"{name}: not a kind of file that kinspect reads", f"known: {known}")
+        suffixes = " ".join(sorted(SUFFIXES))
+        raise KinspectError(f"{name}: not a kind of file that kinspect reads", f"known: {suffixes}")
     target = Target(path, kind, kernel or None, siblings_of(path, kind))
     return entries.for_archs(target, archs)
 
@@ -62,16 +62,16 @@ def resolve_all(texts: Sequence[str], archs: Sequence[str] = ()) -> list[Target]
     Raises:
         KinspectError: there is one argument, and it names nothing that kinspect can read.
     """
-    found: list[Target] = []
+    targets: list[Target] = []
     for text in texts:
         try:
-            found += resolve(text, archs)
+            targets += resolve(text, archs)
         except Exception as error:
             fault = _fault(text, error)
             if len(texts) == 1:
                 raise fault from error
-            found.append(Target(Path(text.partition("::")[0]), "asm", fault=fault))
-    return found
+            targets.append(Target(Path(text.partition("::")[0]), "asm", fault=fault))
+    return targets
 
 
 def _module(name: str) -> Path | None:
@@ -80,9 +80,9 @@ def _module(name: str) -> Path | None:
         return None
     for folder in _SOURCE_FOLDERS:
         path = Path(folder, *name.split("."))
-        for found in (path.with_suffix(".py"), path / "__main__.py"):
-            if found.is_file():
-                return found
+        for candidate in (path.with_suffix(".py"), path / "__main__.py"):
+            if candidate.is_file():
+                return candidate
     return None
 
 

@@ -41,7 +41,7 @@ MARKS = frozenset(("begin", "end", "retry", "generated", "asked"))
 
 
 class Guest(Protocol):
-    """What is needed of a worker: `compiler.worker.Worker` is one."""
+    """What is needed of a worker: `compile.worker.Worker` is one."""
 
     def stream(self, message: Mapping[str, Any], time_limit: float) -> Iterator[dict[str, Any]]:
         """Sends one request; yields the guest's replies until the one that ends it."""
@@ -60,7 +60,7 @@ class Plan(Struct, frozen=True):
         mode: `script`, `cases`, `inductor` or `trace`; see `mode_of`.
         archs: gfx names of the targets.
         devices: gfx name -> what a script may ask of the device it runs on.
-        wanted: fnmatch patterns that the name or qualified name of a kernel must match, all of
+        patterns: fnmatch patterns that the name or qualified name of a kernel must match, all of
             them. A file's own cases go by their name and by `kernel[case]` too.
         folder: scratch, on this machine; the caller removes it.
         options: what the user says about it.
@@ -74,7 +74,7 @@ class Plan(Struct, frozen=True):
     archs: tuple[str, ...]
     devices: Mapping[str, Mapping[str, Any]]
     folder: Path
-    wanted: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
     options: CaptureOptions = field(default_factory=CaptureOptions)
     triton_version: str | None = None
     generated: Path | None = None
@@ -194,14 +194,14 @@ def _messages(worker: Guest, plan: Plan, limit: float) -> Iterator[dict[str, Any
                 captured = captured or "variant" in record
             yield message
     except KinspectError as lost_guest:
-        left = [r for r in _written(plan.folder) if json.dumps(r, sort_keys=True) not in passed]
+        left = [r for r in _recorded(plan.folder) if json.dumps(r, sort_keys=True) not in passed]
         if not captured and not any("variant" in record for record in left):
             raise
         yield from ({"record": record} for record in left)
         yield {"record": {"error": _as_fields(lost_guest)}}
 
 
-def _written(folder: Path) -> Iterator[dict[str, Any]]:
+def _recorded(folder: Path) -> Iterator[dict[str, Any]]:
     """The records that the last job of a capture wrote down, its own marks left out."""
     try:
         lines = (folder / FINDINGS).read_bytes().splitlines(keepends=True)
@@ -226,7 +226,7 @@ def capture_script(
     worker: Guest,
     path: Path,
     archs: Sequence[str],
-    wanted: Sequence[str] = (),
+    patterns: Sequence[str] = (),
     *,
     triton_version: str | None = None,
     options: CaptureOptions | None = None,
@@ -238,7 +238,7 @@ def capture_script(
         worker: a guest process's channel.
         path: the .py file.
         archs: gfx names; scripts find a device of the arch's family.
-        wanted: see `Plan`.
+        patterns: see `Plan`.
         triton_version: noted in the variants.
         options: what else there is to say.
         time_limit: seconds for each run, in place of that of `options`.
@@ -257,7 +257,7 @@ def capture_script(
             tuple(archs),
             {arch: {"arch": arch} for arch in archs},
             Path(folder),
-            tuple(wanted),
+            tuple(patterns),
             options,
             triton_version,
         )
@@ -267,9 +267,9 @@ def capture_script(
     return [], []
 
 
-def _names_one(wanted: Sequence[str]) -> bool:
+def _names_one(patterns: Sequence[str]) -> bool:
     """Whether a specialisation is asked for by name: a sample might not hold it."""
-    return any("[" in pattern for pattern in wanted)
+    return any("[" in pattern for pattern in patterns)
 
 
 def _request(plan: Plan) -> dict[str, Any]:
@@ -281,12 +281,12 @@ def _request(plan: Plan) -> dict[str, Any]:
         "path": str(plan.path.absolute()),
         "archs": list(plan.archs),
         "devices": {arch: dict(facts) for arch, facts in plan.devices.items()},
-        "wanted": list(plan.wanted),
+        "wanted": list(plan.patterns),
         "folder": str(plan.folder),
         "generated": str(plan.generated or plan.folder / GENERATED),
         "argv": list(options.argv),
         "calls": list(options.calls),
-        "max_configs": None if _names_one(plan.wanted) else options.max_configs,
+        "max_configs": None if _names_one(plan.patterns) else options.max_configs,
         "most_sets": options.most_sets,
         "all_configs": options.all_configs,
         "most_tuned": options.most_tuned,
@@ -349,14 +349,14 @@ def _on_assumptions(
         return None, None
     first = resting[0].assumptions[0]
     at = f" ({Path(first.source.file).name}:{first.source.line})" if first.source else ""
-    said = (
+    message = (
         f"{len(resting)} of {len(variants)} specialisations rest on what is not known without a"
         f" GPU, the first on {first.what}: taken for {first.assumed}{at}"
     )
     if not plan.options.strict:
-        return None, f"{plan.path}: {said}"
+        return None, f"{plan.path}: {message}"
     hint = "have the script not ask for it, or leave --strict out"
-    return ErrorRecord(str(plan.path), None, "capture", said, hint), None
+    return ErrorRecord(str(plan.path), None, "capture", message, hint), None
 
 
 def _launched(variant: Variant, facts: Mapping[str, Any] | None) -> Variant:

@@ -94,15 +94,15 @@ def only_of(
     Raises:
         KinspectError: there is one target, and it is of another kind.
     """
-    found = []
+    checked = []
     for target in targets:
         if target.kind not in kinds and target.fault is None:
             fault = KinspectError(f"{target.path}: {message}", hint)
             if len(targets) == 1:
                 raise fault
             target = replace(target, fault=fault)
-        found.append(target)
-    return found
+        checked.append(target)
+    return checked
 
 
 def kind_of(path: Path) -> Kind | None:
@@ -139,12 +139,12 @@ def siblings_of(path: Path, kind: Kind) -> dict[str, Path]:
     """Files that Triton wrote beside this one for the same kernel."""
     if kind not in ("asm", "code_object", "ttir", "ttgir"):
         return {}
-    found = {}
-    for what, suffix in STAGES.items():
-        other = path.with_suffix(suffix)
-        if other != path and other.is_file():
-            found[what] = other
-    return found
+    siblings = {}
+    for stage, suffix in STAGES.items():
+        sibling = path.with_suffix(suffix)
+        if sibling != path and sibling.is_file():
+            siblings[stage] = sibling
+    return siblings
 
 
 def triton_metadata(path: Path | None) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ A trace (`.kitrace`) is JSON lines, one object with one key per line:
     {"process": {"pid", "parent", "argv", "cwd", "executable", "python", "triton", "torch",
                  "device",        what Triton's driver says of the device, or null
                  "sys_path", "complete"}}
-    {"source": {"id", "functions"}}                what kernels are made of, as `contents.py` says
+    {"source": {"id", "functions"}}                made of what: see `guest.record.contents`
     {"specialization": {
         "id",                     hash over all that follows up to `triton`
         "kernel": {"module", "qualname", "file", "line", "sha256", "gluon",
@@ -234,18 +234,20 @@ def merge(folder: Path, command: Sequence[str], status: int | None) -> Trace:
     """
     journals = [_Journal(path) for path in sorted(folder.glob("*.jsonl"))]
     notes = [f"the last line of process {j.pid} was cut off" for j in journals if j.torn]
-    found: dict[str, Specialization] = {}
+    merged: dict[str, Specialization] = {}
     # A forked child launches what its parent compiled, and what the parent's journal describes.
     described = {s.id: s for journal in journals for s in journal.described.values()}
     for journal in journals:
-        for one in journal.counted(described):
-            known = found.get(one.id)
-            found[one.id] = _added(known, one) if known is not None else one
+        for specialization in journal.counted(described):
+            earlier = merged.get(specialization.id)
+            merged[specialization.id] = (
+                _added(earlier, specialization) if earlier is not None else specialization
+            )
     head = Head(SCHEMA_VERSION, VERSION, list(command), str(Path.cwd()), status)
     return Trace(
         head,
         tuple(p for journal in journals for p in journal.processes),
-        tuple(found.values()),
+        tuple(merged.values()),
         tuple(p for journal in journals for p in journal.problems),
         tuple(notes),
         tuple({s.id: s for journal in journals for s in journal.sources}.values()),
@@ -259,15 +261,15 @@ def write_trace(trace: Trace, path: Path) -> None:
         KinspectError: it cannot be written.
     """
     lines: list[dict[str, object]] = [{"trace": trace.head}]
-    lines += [{"process": one} for one in trace.processes]
-    sources = {one.id: one for one in trace.sources}
-    for one in trace.specializations:
-        source = sources.pop(one.kernel.source or "", None)
+    lines += [{"process": entry} for entry in trace.processes]
+    sources = {entry.id: entry for entry in trace.sources}
+    for entry in trace.specializations:
+        source = sources.pop(entry.kernel.source or "", None)
         if source is not None:  # before the first of its kernel: what is cut off lacks nothing
             lines.append({"source": source})
-        lines.append({"specialization": one})
-    lines += [{"source": one} for one in sources.values()]
-    lines += [{"problem": one} for one in trace.problems]
+        lines.append({"specialization": entry})
+    lines += [{"source": entry} for entry in sources.values()]
+    lines += [{"problem": entry} for entry in trace.problems]
     lines += [{"end": {"specializations": len(trace.specializations)}}]
     # Not msgspec's encoder: constants may be integers of any size, paths may hold any bytes.
     texts = [json.dumps(msgspec.to_builtins(line), separators=(",", ":")) for line in lines]
@@ -299,9 +301,9 @@ def read_trace(path: Path) -> Trace:
         raise KinspectError(f"{path}: not a trace", "make one with `kinspect record -- COMMAND`")
     version = first["trace"].get("schema_version")
     if version not in READABLE:
-        known = " and ".join(map(str, READABLE))
+        versions = " and ".join(map(str, READABLE))
         raise KinspectError(
-            f"{path}: a trace of version {version!r}; this kinspect reads {known}",
+            f"{path}: a trace of version {version!r}; this kinspect reads {versions}",
             "record it again, or read it with the kinspect that wrote it",
         )
     parts: dict[str, list[Any]] = {"process": [], "source": [], "specialization": [], "problem": []}
@@ -313,10 +315,10 @@ def read_trace(path: Path) -> Trace:
     }
     complete = False
     for line, record in records[1:]:
-        (name, content), *more = record.items()
-        if name == "end" and not more:
+        (name, content), *extra = record.items()
+        if name == "end" and not extra:
             complete = content == {"specializations": len(parts["specialization"])}
-        elif name in kinds and not more:
+        elif name in kinds and not extra:
             parts[name].append(_convert(content, kinds[name], path, line))
         else:
             raise _damaged(path, line, f"unknown record {name!r}")
@@ -350,7 +352,7 @@ class _Journal:
             self._take(record, path, line)
         # One that only compiled (a worker of Inductor's, which is killed) has no launches to lose.
         self._complete |= not self._counts and all(
-            one.via == "compile" for one in self.described.values()
+            specialization.via == "compile" for specialization in self.described.values()
         )
         self.processes = [
             msgspec.structs.replace(p, complete=self._complete) for p in self.processes
@@ -363,10 +365,10 @@ class _Journal:
             described: those that any process's journal describes, by id.
         """
         for name in dict.fromkeys((*self.described, *self._counts)):
-            one = described.get(name)
-            if one is not None:
+            specialization = described.get(name)
+            if specialization is not None:
                 compiled = name in self._compiled or name not in self.described
-                yield _counted(one, self._counts.get(name), compiled, self._complete)
+                yield _counted(specialization, self._counts.get(name), compiled, self._complete)
 
     def _take(self, record: Mapping[str, Any], path: Path, line: int) -> None:
         (name, content), *_ = record.items()
@@ -375,8 +377,8 @@ class _Journal:
         elif name == "source":
             self.sources.append(_convert(content, Source, path, line))
         elif name == "specialization":
-            one = _convert(content, Specialization, path, line)
-            self.described[one.id] = one
+            specialization = _convert(content, Specialization, path, line)
+            self.described[specialization.id] = specialization
         elif name == "compiled":
             self._compiled.add(_convert(content, _Compiled, path, line).id)
         elif name == "launches":
@@ -392,16 +394,16 @@ class _Journal:
 
 
 def _counted(
-    one: Specialization, count: _Launches | None, compiled: bool, complete: bool
+    specialization: Specialization, count: _Launches | None, compiled: bool, complete: bool
 ) -> Specialization:
     """A specialisation with its launches in one process."""
     if count is None:
-        launches = None if one.via == "compile" else 0
+        launches = None if specialization.via == "compile" else 0
         return msgspec.structs.replace(
-            one, compiled=compiled, launches=launches, at_least=not complete
+            specialization, compiled=compiled, launches=launches, at_least=not complete
         )
     return msgspec.structs.replace(
-        one,
+        specialization,
         compiled=compiled,
         launches=count.count,
         tuning_launches=count.tuning,
@@ -412,21 +414,21 @@ def _counted(
     )
 
 
-def _added(one: Specialization, other: Specialization) -> Specialization:
+def _added(first: Specialization, second: Specialization) -> Specialization:
     """The launches of the same specialisation in two processes, together."""
-    grids = {tuple(grid): n for grid, n in one.grids}
-    for grid, n in other.grids:
+    grids = {tuple(grid): n for grid, n in first.grids}
+    for grid, n in second.grids:
         grids[tuple(grid)] = grids.get(tuple(grid), 0) + n
-    launches = [s.launches for s in (one, other) if s.launches is not None]
+    launches = [s.launches for s in (first, second) if s.launches is not None]
     return msgspec.structs.replace(
-        one,
-        compiled=one.compiled or other.compiled,
+        first,
+        compiled=first.compiled or second.compiled,
         launches=sum(launches) if launches else None,
-        tuning_launches=one.tuning_launches + other.tuning_launches,
-        at_least=one.at_least or other.at_least,
+        tuning_launches=first.tuning_launches + second.tuning_launches,
+        at_least=first.at_least or second.at_least,
         grids=[(list(grid), n) for grid, n in grids.items()],
-        other_grids=one.other_grids + other.other_grids,
-        small=one.small + [s for s in other.small if s not in one.small],
+        other_grids=first.other_grids + second.other_grids,
+        small=first.small + [s for s in second.small if s not in first.small],
     )
 
 
@@ -437,12 +439,12 @@ def _lines(path: Path) -> tuple[list[tuple[int, Mapping[str, Any]]], bool]:
         KinspectError: another line is not a record.
         OSError: the file cannot be read.
     """
-    found = list(_read(path))
-    torn = bool(found) and found[-1][1] is None
+    numbered = list(_read(path))
+    torn = bool(numbered) and numbered[-1][1] is None
     if torn:
-        found.pop()
+        numbered.pop()
     records = []
-    for line, record in found:
+    for line, record in numbered:
         if record is None:
             raise _damaged(path, line, "not a JSON object")
         records.append((line, record))

@@ -23,7 +23,7 @@ ALWAYS = (
     "enable_fp_fusion",
 )
 """Options that every AMD backend from Triton 3.4 to 3.9 has, and that its metadata repeat."""
-SOME: Mapping[str, tuple[Any, ...]] = {
+UNLESS_DEFAULT: Mapping[str, tuple[Any, ...]] = {
     "schedule_hint": ("none", ""),
     "allow_flush_denorm": (False,),
     "launch_cooperative_grid": (False,),
@@ -77,22 +77,22 @@ def variant_of(
             "layouts are that target's",
             "pass the .ttir of the same kernel, or its source",
         )
-    known: tuple[str, ...] = ALWAYS
+    option_names: tuple[str, ...] = ALWAYS
     if backend and backend != "hip":
         _refuse_nvidia(text, path)
-        known = OF_NVIDIA
+        option_names = OF_NVIDIA
         notes = (_from_nvidia(made_for or backend, metadata, machine),)
     elif arch and arch != machine.arch:
         notes = (
             f"TTIR that was made for {arch}, compiled for {machine.arch}: what the source chooses "
             f"by target is as for {arch}",
         )
-    options = {k: metadata[k] for k in known if k in metadata} if metadata else {}
-    if metadata and known is ALWAYS:
+    options = {k: metadata[k] for k in option_names if k in metadata} if metadata else {}
+    if metadata and option_names is ALWAYS:
         options.update(
             {
                 k: metadata[k]
-                for k, silent in SOME.items()
+                for k, silent in UNLESS_DEFAULT.items()
                 if metadata.get(k, silent[0]) not in silent
             }
         )
@@ -139,8 +139,8 @@ def _attributes(text: str) -> list[tuple[str, str]]:
     end = text.find("tt.func", start) if start >= 0 else -1
     if start < 0 or end < 0:
         return []
-    found = _TTGIR_ATTRIBUTE.findall(text[start:end])
-    return [(name, word or number) for name, word, number in found]
+    attributes = _TTGIR_ATTRIBUTE.findall(text[start:end])
+    return [(name, word or number) for name, word, number in attributes]
 
 
 def _target(metadata: Mapping[str, Any] | None) -> str | None:
@@ -153,12 +153,12 @@ def _target(metadata: Mapping[str, Any] | None) -> str | None:
 
 
 def _refuse_nvidia(text: str, path: str) -> None:
-    for pattern, what in _NVIDIA_ONLY:
+    for pattern, description in _NVIDIA_ONLY:
         match = pattern.search(text)
         if match:
             line = text.count("\n", 0, match.start()) + 1
-            said = what.format(" ".join(match[1].split()))
-            raise KinspectError(f"{path}:{line}: TTIR made for NVIDIA that {said}", FROM_SOURCE)
+            used = description.format(" ".join(match[1].split()))
+            raise KinspectError(f"{path}:{line}: TTIR made for NVIDIA that {used}", FROM_SOURCE)
 
 
 def _from_nvidia(made_for: str, metadata: Mapping[str, Any] | None, machine: Machine) -> str:

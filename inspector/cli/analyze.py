@@ -73,8 +73,10 @@ def analyze(
         if len(tritons) == 1:
             target = replace(target, python=compare.python_of(target.python, tritons))
         elif target.python is not None or save is not None:
-            other = "--python" if target.python is not None else "--save"
-            raise KinspectError(f"{other} and two --triton exclude each other", f"drop {other}")
+            conflicting = "--python" if target.python is not None else "--save"
+            raise KinspectError(
+                f"{conflicting} and two --triton exclude each other", f"drop {conflicting}"
+            )
     request = target.request(passes=not no_passes)
     if len(tritons) > 1:
         return compare.compare_tritons(request, tritons, form, output)

@@ -24,13 +24,13 @@ def arch() -> None:
 @output_option
 def list_arches(form: str, output: Path | None) -> None:
     """Every target with its main limits."""
-    known = [machines.load(name) for name in machines.names()]
+    targets = [machines.load(name) for name in machines.names()]
     with result_stream(output) as stream:
         if form == "json":
-            json.dump({"arches": [_summary(m) for m in known]}, stream, indent=1)
+            json.dump({"arches": [_summary(m) for m in targets]}, stream, indent=1)
             stream.write("\n")
             return
-        for line in rows_of(_COLUMNS, known):
+        for line in rows_of(_COLUMNS, targets):
             stream.write(line + "\n")
 
 

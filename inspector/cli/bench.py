@@ -120,12 +120,12 @@ def bench(
         raise KinspectError("-b and -p exclude each other", "give one of them")
     if style is not None and form != "text":
         raise KinspectError("--style and --format exclude each other", "give one of them")
-    given = _given(cases_file, gemm_sizes, click.get_current_context().meta.get(ARGV, ()))
+    own_cases = _own_cases(cases_file, gemm_sizes, click.get_current_context().meta.get(ARGV, ()))
     request = BenchRequest(
         kernel=checkable(find(name)),
         patterns=patterns,
         numbers=numbers,
-        given=given,
+        given=own_cases,
         mode="profile" if profile else "once" if once else "time",
         config=_config(settings),
         compare=_compared(compare, profile),
@@ -137,7 +137,7 @@ def bench(
     if history is not None:
         history.see_that_it_works()
     result, interrupted = _run(request)
-    result = _joined(result, history, given)
+    result = _joined(result, history, own_cases)
     with result_stream(output) as stream:
         _write(result, style, form, stream, color)
     if history is not None:
@@ -146,33 +146,33 @@ def bench(
 
 
 def _run(request: BenchRequest) -> tuple[Bench, bool]:
-    """What was measured until the end or Ctrl-C, and whether it was that."""
-    found = gathering(request)
+    """What was measured, and whether Ctrl-C ended it."""
+    gathered = gathering(request)
     progress = _Progress(request.kernel.name)
     interrupted = False
     try:
         for event in benching.bench(request):
-            found.saw(event)
+            gathered.saw(event)
             progress.saw(event)
     except KeyboardInterrupt:
         interrupted = True
     finally:
         progress.close()
-    return found.result(), interrupted
+    return gathered.result(), interrupted
 
 
-def _joined(result: Bench, history: History | None, given: Sequence[Given]) -> Bench:
+def _joined(result: Bench, history: History | None, own_cases: Sequence[Given]) -> Bench:
     """The result with what was measured before, and by others, on the same device."""
     if result.gpu is None:
         return result
-    known = read_published()
+    published = read_published()
     cases = []
     for case in result.cases:
-        figures = figures_for(known, result.kernel, result.gpu.name, case.case)
-        case = with_published(case, figures, given[case.number] if given else None)
+        figures = figures_for(published, result.kernel, result.gpu.name, case.case)
+        case = with_published(case, figures, own_cases[case.number] if own_cases else None)
         if history is not None and case.times:
-            before = history.before(result.kernel, result.gpu.name, case.case)
-            case = replace(case, before=before)
+            earlier = history.before(result.kernel, result.gpu.name, case.case)
+            case = replace(case, before=earlier)
         cases.append(case)
     return replace(result, cases=tuple(cases))
 
@@ -211,7 +211,7 @@ def _status(result: Bench, interrupted: bool) -> int:
 # --------------------------------------------------------------------------- what was asked
 
 
-def _given(
+def _own_cases(
     cases_file: str | None, gemm_sizes: str | None, words: Sequence[str]
 ) -> tuple[Given, ...]:
     """The user's own cases, from one place."""

@@ -83,7 +83,7 @@ def check(
     Exit status: 0 all passed, 1 something is wrong, 2 something could not be checked.
     """
     request = CheckRequest(
-        kernels=_asked(names),
+        kernels=_kernels_named(names),
         cases=cases,
         device=device,
         archs=_archs(device, archs),
@@ -93,10 +93,10 @@ def check(
         time_limit=time_limit,
     )
     started = time.perf_counter()
-    found = Gathered()
+    gathered = Gathered()
     with result_stream(output) as stream, _Progress() as progress:
         for event in run_checks(request):
-            found.saw(event)
+            gathered.saw(event)
             if isinstance(event, CaseDone):
                 progress.saw(event.kernel.name, event.result.case)
             if isinstance(event, KernelDone) and form == "text" and event.result.cases:
@@ -106,10 +106,12 @@ def check(
         progress.clear()
         if form == "json":
             tool = {"name": "kinspect", "version": VERSION}
-            text.write_json(found.kernels, tuple(found.devices.values()), seconds, tool, stream)
+            text.write_json(
+                gathered.kernels, tuple(gathered.devices.values()), seconds, tool, stream
+            )
         else:
-            text.write_summary(found.kernels, tuple(found.devices.values()), seconds, stream)
-    return _status(found.kernels, cases)
+            text.write_summary(gathered.kernels, tuple(gathered.devices.values()), seconds, stream)
+    return _status(gathered.kernels, cases)
 
 
 def _archs(device: str, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -127,22 +129,22 @@ def _archs(device: str, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(load_machine(name).arch for name in archs) or ("gfx942",)
 
 
-def _asked(names: tuple[str, ...]) -> tuple[tuple[KernelFile, tuple[str, ...]], ...]:
+def _kernels_named(names: tuple[str, ...]) -> tuple[tuple[KernelFile, tuple[str, ...]], ...]:
     """The files, each once, with the cases asked for by NAME::CASE.
 
     Raises:
         KinspectError: an unknown name, or a file that cannot be checked.
     """
-    asked: dict[KernelFile, tuple[str, ...]] = {}
+    cases_by_kernel: dict[KernelFile, tuple[str, ...]] = {}
     for text_ in names:
         name, _, case = text_.partition("::")
         kernel = catalogue.checkable(catalogue.find(name))
         patterns = tuple(filter(None, case.split(",")))
-        before = asked.get(kernel)
+        patterns_so_far = cases_by_kernel.get(kernel)
         # A file that is named as a whole is checked as a whole.
-        whole = not patterns or before == ()
-        asked[kernel] = () if whole else (*(before or ()), *patterns)
-    return tuple(asked.items()) or tuple((k, ()) for k in catalogue.bundled())
+        whole = not patterns or patterns_so_far == ()
+        cases_by_kernel[kernel] = () if whole else (*(patterns_so_far or ()), *patterns)
+    return tuple(cases_by_kernel.items()) or tuple((k, ()) for k in catalogue.bundled())
 
 
 def _status(kernels: tuple[KernelCheck, ...], cases: tuple[str, ...]) -> int:

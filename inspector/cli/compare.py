@@ -38,7 +38,7 @@ def compare_tritons(
     """Compares and prints; the exit status: 2 where something could not be compared.
 
     Raises:
-        KinspectError: see `comparing.compare_builds`; or there is no such format of it.
+        KinspectError: see `tritons.running.compare_builds`; or there is no such format of it.
     """
     if form not in FORMATS:
         raise KinspectError(

@@ -164,7 +164,7 @@ def _targets(run: _Run) -> DiffReport:
     names = run.request.targets
     reports = [_report(replace(run.request, targets=(name,))) for name in names]
     labels = names if names[0] != names[1] else (f"{names[0]} (1)", f"{names[1]} (2)")
-    left, right = (Named(label, one) for label, one in zip(labels, reports, strict=True))
+    left, right = (Named(label, report) for label, report in zip(labels, reports, strict=True))
     return diff_reports(left, right, run.options, _text_of)
 
 
@@ -182,8 +182,8 @@ def _archs(run: _Run) -> DiffReport:
 def _tritons(run: _Run) -> DiffReport:
     from ..compare.diff.running import diff_builds
 
-    with counting() as told:
-        return diff_builds(run.request, run.tritons, run.options, _text_of, told)
+    with counting() as progress:
+        return diff_builds(run.request, run.tritons, run.options, _text_of, progress)
 
 
 def _options(run: _Run) -> DiffReport:
@@ -191,8 +191,8 @@ def _options(run: _Run) -> DiffReport:
 
     sets = [option_set(text) for text in run.sets]
     left, right = sets if len(sets) == 2 else (OptionSet({}), sets[0])
-    with counting() as told:
-        return diff_options(run.request, (left, right), run.options, _text_of, told)
+    with counting() as progress:
+        return diff_options(run.request, (left, right), run.options, _text_of, progress)
 
 
 _FORMS: dict[str, Callable[[_Run], DiffReport]] = {
@@ -207,14 +207,14 @@ def _report(request: Request) -> Report:
     from ..pipeline.collecting import collect
 
     counted = [0, 0]
-    with counting() as told:
+    with counting() as progress:
 
         def saw(event: Event) -> None:
             if isinstance(event, Captured):
                 counted[1] += len(event.variants)
             elif isinstance(event, Compiled):
                 counted[0] += 1
-                told(counted[0], max(counted))
+                progress(counted[0], max(counted))
 
         return collect(request, saw, partial=False)
 
@@ -226,11 +226,11 @@ def _text_of(report: KernelReport) -> str | None:
         return text
     path = report.id.partition("::")[0]
     try:
-        found = resolve(path)
-        if len(found) == 1 and found[0].kind == "asm":
-            return read_text(found[0].path)
-        if len(found) == 1 and found[0].kind == "code_object":
-            return _disassembly(found[0].path)
+        targets = resolve(path)
+        if len(targets) == 1 and targets[0].kind == "asm":
+            return read_text(targets[0].path)
+        if len(targets) == 1 and targets[0].kind == "code_object":
+            return _disassembly(targets[0].path)
     except (KinspectError, OSError):
         pass  # it has gone since the report was saved
     return None
@@ -246,20 +246,20 @@ def _disassembly(path: Path) -> str | None:
 
 def _status(report: DiffReport, fail_on: str, allow_new: bool) -> int:
     """0, 1 or 2; every reason for a 2 is a line on stderr."""
-    said = []
+    reasons = []
     for side, error in report.errors:
         where = " ".join(part for part in (error.file, error.kernel) if part)
         hint = f"; {error.hint}" if error.hint else ""
-        said.append(f"{side}: {where}: {error.stage}: {error.message}{hint}")
+        reasons.append(f"{side}: {where}: {error.stage}: {error.message}{hint}")
     if fail_on == "regression":
         failed = len(report.errors)
-        said += [
-            f"cannot be compared: {one}"
-            for one in report.not_compared(allow_new=allow_new)[failed:]
+        reasons += [
+            f"cannot be compared: {reason}"
+            for reason in report.not_compared(allow_new=allow_new)[failed:]
         ]
-    for line in said:
+    for line in reasons:
         sys.stderr.write(f"kinspect: error: {' '.join(line.split())}\n")
-    if said:
+    if reasons:
         return 2
     if fail_on == "regression":
         return 1 if report.regressed else 0

@@ -126,8 +126,8 @@ def run_command(
     folder = _new_folder(out)
     with _work(folder) as work:
         objects, cache = work / "code_objects", work / "triton_cache"
-        for made in (objects, cache):
-            made.mkdir()
+        for new_folder in (objects, cache):
+            new_folder.mkdir()
         options = debug_agent.options(
             work / _LITERAL, objects, every_wave=all_waves, precise=precise
         )
@@ -137,9 +137,10 @@ def run_command(
         for setting in set_aside:
             _say(f"{setting} is replaced for this run")
         status = _run(command, environment, work / "stderr.txt")
-    found = _explained(folder, command, status, precise)
-    _keep(found, folder)
-    _show(found, form, output)
+    fault_report = _explained(folder, command, status, precise)
+    with result_stream(folder / "fault.json") as stream:
+        _write(fault_report, "json", stream)
+    _show(fault_report, form, output)
     _say(f"the program ended with status {status}; report and code objects -> {folder}")
     return status
 
@@ -168,11 +169,11 @@ def import_command(
 
     files = report_files(path)
     beside = (path,) if path.is_dir() else _beside(path)
-    found = explain(
+    fault_report = explain(
         read_reports(files), [str(f) for f in files], (*folders, *beside), precise=precise
     )
     with result_stream(output) as stream:
-        _write(found, form, stream)
+        _write(fault_report, form, stream)
 
 
 def _beside(path: Path) -> tuple[Path, ...]:
@@ -192,17 +193,17 @@ def _explained(folder: Path, command: tuple[str, ...], status: int, precise: boo
         report = read_reports(files)
     except KinspectError:
         return FaultReport(tuple(map(str, files)), (), (), command=command, status=status)
-    found = explain(report, [str(f) for f in files], (folder,), precise=precise)
-    notes = found.notes
+    explained = explain(report, [str(f) for f in files], (folder,), precise=precise)
+    notes = explained.notes
     if (folder / _LITERAL).exists():
         notes = (*notes, _ONE_FOR_ALL)
-    return replace(found, command=command, status=status, notes=notes)
+    return replace(explained, command=command, status=status, notes=notes)
 
 
 def _prefixes(program: str) -> list[Path]:
     """Python environments that the program may run in: its own first."""
-    found = shutil.which(program)
-    homes = [Path(found).parent.parent] if found else []
+    executable = shutil.which(program)
+    homes = [Path(executable).parent.parent] if executable else []
     if os.environ.get("VIRTUAL_ENV"):
         homes.append(Path(os.environ["VIRTUAL_ENV"]))
     return [*homes, Path(sys.prefix)]
@@ -251,8 +252,8 @@ def _run(command: Sequence[str], environment: Mapping[str, str], copy: Path) -> 
             f"{command[0]}: cannot be run ({reason})", hint, debug_agent.FAILED
         ) from None
     assert process.stderr is not None
-    with signals_for(process, (signal.SIGINT, signal.SIGQUIT)), copy.open("wb") as kept:
-        pump = threading.Thread(target=_pump, args=(process.stderr, kept), daemon=True)
+    with signals_for(process, (signal.SIGINT, signal.SIGQUIT)), copy.open("wb") as copied:
+        pump = threading.Thread(target=_pump, args=(process.stderr, copied), daemon=True)
         pump.start()
         status = process.wait()
         # A child that lives on holds the pipe open: it is not waited for.
@@ -260,12 +261,12 @@ def _run(command: Sequence[str], environment: Mapping[str, str], copy: Path) -> 
     return 128 - status if status < 0 else status
 
 
-def _pump(source: IO[bytes], kept: IO[bytes]) -> None:
+def _pump(source: IO[bytes], copied: IO[bytes]) -> None:
     """Passes on what comes, to its end: a program must never wait for a reader that is gone."""
     ours: int | None = sys.stderr.fileno()
     while chunk := os.read(source.fileno(), 1 << 16):
-        if not kept.closed:
-            kept.write(chunk)
+        if not copied.closed:
+            copied.write(chunk)
         if ours is not None:
             try:
                 _write_all(ours, chunk)
@@ -278,26 +279,21 @@ def _write_all(to: int, chunk: bytes) -> None:
         chunk = chunk[os.write(to, chunk) :]
 
 
-def _keep(found: FaultReport, folder: Path) -> None:
-    with result_stream(folder / "fault.json") as stream:
-        _write(found, "json", stream)
-
-
-def _show(found: FaultReport, form: str, output: Path | None) -> None:
+def _show(fault_report: FaultReport, form: str, output: Path | None) -> None:
     if output is None:
-        _write(found, form, sys.stderr)
+        _write(fault_report, form, sys.stderr)
     else:
         with result_stream(output) as stream:
-            _write(found, form, stream)
+            _write(fault_report, form, stream)
 
 
-def _write(found: FaultReport, form: str, stream: TextIO) -> None:
+def _write(fault_report: FaultReport, form: str, stream: TextIO) -> None:
     from ..formats import fault as render
 
     if form == "json":
-        render.write_json(found, stream)
+        render.write_json(fault_report, stream)
     else:
-        render.write(found, stream)
+        render.write(fault_report, stream)
 
 
 def _say(text: str) -> None:

@@ -104,7 +104,7 @@ def run(args: Sequence[str]) -> int:
         except KinspectError as error:
             # Of stdout, whose last part could not be written.
             with standard_streams():
-                return _told(error)
+                return _report_error(error)
     # Most commands give what they have when they are stopped: that is not what was asked for.
     return INTERRUPTED if interrupted() else status
 
@@ -113,7 +113,7 @@ def _run(args: Sequence[str]) -> int:
     try:
         status: Any = cli.main(args=list(args), prog_name="kinspect", standalone_mode=False)
     except KinspectError as error:
-        return _told(error)
+        return _report_error(error)
     except _NO_ARGUMENTS as error:
         # A group without a command: its help, as it is.
         sys.stderr.write(f"{error.format_message()}\n")
@@ -147,7 +147,7 @@ def _bug(error: Exception) -> int:
     return 2
 
 
-def _told(error: KinspectError) -> int:
+def _report_error(error: KinspectError) -> int:
     *faults, last = getattr(error, "faults", None) or (error.message,)  # of a pack, of settings
     for fault in faults:
         _complain(str(fault))

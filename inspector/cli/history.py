@@ -49,9 +49,9 @@ def history() -> None:
 @output_option
 def list_runs(kernel: str | None, most: int, form: str, output: Path | None) -> None:
     """The last runs, newest first; of one KERNEL only, if named."""
-    kept = History()
-    both: list[Run | AnalysisRun] = [*kept.runs(kernel, most), *kept.analyses(kernel, most)]
-    runs = sorted(both, key=lambda run: run.id, reverse=True)[:most]
+    store = History()
+    all_runs: list[Run | AnalysisRun] = [*store.runs(kernel, most), *store.analyses(kernel, most)]
+    runs = sorted(all_runs, key=lambda run: run.id, reverse=True)[:most]
     with result_stream(output) as stream:
         if form == "json":
             _json({"schema_version": 1, "runs": [_run(r) for r in runs]}, stream)
@@ -62,7 +62,7 @@ def list_runs(kernel: str | None, most: int, form: str, output: Path | None) -> 
             columns = [
                 Column("run", lambda r: str(r.id), right=True),
                 Column("date", lambda r: r.date),
-                Column("kernel", _what),
+                Column("kernel", _kernel_or_target),
                 Column("cases", lambda r: str(r.cases if isinstance(r, Run) else r.kernels), True),
                 Column("on", lambda r: r.device if isinstance(r, Run) else " ".join(r.archs)),
                 Column("Triton", lambda r: r.versions.get("triton") or ""),
@@ -78,8 +78,8 @@ def list_runs(kernel: str | None, most: int, form: str, output: Path | None) -> 
 @output_option
 def show_run(run: int, form: str, output: Path | None) -> None:
     """The cases of one RUN, or its kernels, by its number in the list."""
-    kept = History()
-    cases, kernels = kept.results(run), kept.analysed(run)
+    store = History()
+    cases, kernels = store.results(run), store.analysed(run)
     if not cases and not kernels:
         raise KinspectError(f"there is no run {run}", "see kinspect history list")
     with result_stream(output) as stream:
@@ -119,10 +119,10 @@ def plot(
     from ..bench.history.trends import Wanted, chart
     from ..explain import plot as draw
 
-    found = chart(History(), Wanted(kernel, metric, arch, case, most))
+    drawn = chart(History(), Wanted(kernel, metric, arch, case, most))
     writers = {"text": draw.write, "json": draw.write_json, "svg": draw.write_svg}
     with result_stream(output) as stream:
-        writers[form](found, stream)
+        writers[form](drawn, stream)
 
 
 # --------------------------------------------------------------------------- tables
@@ -137,7 +137,7 @@ def _json(data: dict[str, Any], stream: TextIO) -> None:
     stream.write("\n")
 
 
-def _what(run: Run | AnalysisRun) -> str:
+def _kernel_or_target(run: Run | AnalysisRun) -> str:
     text = run.kernel if isinstance(run, Run) else run.target
     return text if len(text) <= MOST_TARGET else f"{text[: MOST_TARGET - 1]}…"
 
@@ -222,8 +222,8 @@ def _case(case: Kept) -> dict[str, Any]:
     }
 
 
-def _kernel(seen: Sighting) -> dict[str, Any]:
-    kernel = seen.kernel
+def _kernel(sighting: Sighting) -> dict[str, Any]:
+    kernel = sighting.kernel
     return {
         "kernel": kernel.kernel,
         "id": kernel.identity,
@@ -231,7 +231,7 @@ def _kernel(seen: Sighting) -> dict[str, Any]:
         "case": kernel.name,
         "config": dict(kernel.config),
         "figures": {
-            name: {"value": value, "unit": seen.units.get(name, "")}
+            name: {"value": value, "unit": sighting.units.get(name, "")}
             for name, value in kernel.figures.items()
         },
         "findings": None if kernel.findings is None else dict(kernel.findings),

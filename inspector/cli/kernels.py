@@ -33,13 +33,13 @@ def kernels() -> None:
 @python_option
 def list_kernels(form: str, output: Path | None, python: str | None) -> None:
     """Every bundled kernel: what it is, what it answers to, its cases and benchmark shapes."""
-    known = catalogue.bundled()
-    counts = {k.path: (k.entries("CASES"), k.entries("BENCH")) for k in known}
+    bundled = catalogue.bundled()
+    counts = {k.path: (k.entries("CASES"), k.entries("BENCH")) for k in bundled}
     # Tables that are built up by code are counted by loading the file, in another process.
-    computed = [k for k in known if None in counts[k.path]]
-    for path, found in _described(computed, python).items():
-        counts[path] = (len(found.cases), len(found.bench))
-    entries = [text.Entry(kernel, *counts[kernel.path]) for kernel in known]
+    computed = [k for k in bundled if None in counts[k.path]]
+    for path, description in _described(computed, python).items():
+        counts[path] = (len(description.cases), len(description.bench))
+    entries = [text.Entry(kernel, *counts[kernel.path]) for kernel in bundled]
     with result_stream(output) as stream:
         (text.write_list_json if form == "json" else text.write_list)(entries, stream)
 
@@ -55,9 +55,9 @@ def show_kernel(name: str, form: str, output: Path | None, python: str | None) -
     NAME is a bundled kernel or the path of a kernel file.
     """
     kernel = catalogue.find(name)
-    found = _described([kernel], python).get(kernel.path)
+    description = _described([kernel], python).get(kernel.path)
     with result_stream(output) as stream:
-        (text.write_one_json if form == "json" else text.write_one)(kernel, found, stream)
+        (text.write_one_json if form == "json" else text.write_one)(kernel, description, stream)
 
 
 def _described(files: Sequence[KernelFile], python: str | None) -> dict[Path, Description]:

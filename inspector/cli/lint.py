@@ -111,18 +111,18 @@ def lint(
     """
     if output is not None and not output.parent.is_dir():
         raise KinspectError(f"{output.parent}: no such folder", "check --output")
-    found = settings.load(config)
+    loaded = settings.load(config)
     if select and not _words(select):
         raise KinspectError("--select: it is empty", "name rules, or leave the option out")
-    wanted = Asked(rules, _words(select), _words(ignore), fail_on, baseline, update_baseline)
-    plan = prepare(wanted, found)
+    asked_rules = Asked(rules, _words(select), _words(ignore), fail_on, baseline, update_baseline)
+    plan = prepare(asked_rules, loaded)
     # Each report is judged by the plan, once.
     request = target.request(rules=Pack("", "", (), ""))
     keeper = keeper_for("lint", history, label)
     # A job that is stopped by a time limit gives what it has, as after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     judge = Judge(plan)
-    events = _events(request, judge if keeper is None else keeper.noting(judge), found.arch)
+    events = _events(request, judge if keeper is None else keeper.noting(judge), loaded.arch)
     if keeper is not None:
         events = keeper.watched(events)
     report, accepted = run(Progress().watched(events), request, plan)
@@ -154,16 +154,16 @@ def _events(
     other make a run of their own, so that the order of the whole is kept.
     """
     if request.archs or not archs:
-        return pipeline.each(request, judge, artifacts=_SHOWN)
+        return pipeline.each(request, judge, artifacts=_ARTIFACTS)
     return _events_by_sort(request, judge, archs)
 
 
 def _events_by_sort(
     request: Request, judge: Callable[[KernelReport], Any], archs: tuple[str, ...]
 ) -> Iterator[Happened]:
-    for number, (compiled, some) in enumerate(groupby(request.targets, _is_compiled)):
-        part = replace(request, targets=tuple(some), archs=archs if compiled else ())
-        for event in pipeline.each(part, judge, artifacts=_SHOWN):
+    for number, (compiled, targets) in enumerate(groupby(request.targets, _is_compiled)):
+        part = replace(request, targets=tuple(targets), archs=archs if compiled else ())
+        for event in pipeline.each(part, judge, artifacts=_ARTIFACTS):
             if isinstance(event, Made | Failed):
                 index, within = event.order
                 event = replace(event, order=(index + number * _MOST_TARGETS, within))
@@ -171,7 +171,7 @@ def _events_by_sort(
 
 
 _MOST_TARGETS = 1 << 32
-_SHOWN = frozenset({"amdgcn"})  # what findings point into
+_ARTIFACTS = frozenset({"amdgcn"})  # what findings point into
 
 
 def _is_compiled(text: str) -> bool:

@@ -68,63 +68,64 @@ def occupancy(
     machine = machines.load(arch)
     size = int(wave_size) if wave_size else None
     demand = Demand(vgpr, agpr, sgpr, lds, waves, size, cu_mode, llvm)
-    found = work_out(machine, demand)
+    result = work_out(machine, demand)
     with result_stream(output) as stream:
         if form == "json":
             metrics = metrics_dict(occupancy_metrics(machine, demand))
             json.dump({"metrics": metrics}, stream, indent=1)
             stream.write("\n")
         else:
-            _write(machine, demand, found, stream)
+            _write(machine, demand, result, stream)
 
 
-def _write(machine: Machine, demand: Demand, found: Occupancy, stream: TextIO) -> None:
+def _write(machine: Machine, demand: Demand, result: Occupancy, stream: TextIO) -> None:
     size = demand.wave_size or machine.wave_sizes[0]
     agprs = f" + {demand.agprs} AGPRs" if demand.agprs else ""
     stream.write(
         f"{machine.arch}  {demand.vgprs} VGPRs{agprs}  {demand.lds_bytes} B LDS  "
         f"{demand.waves_per_workgroup} waves × {size}\n\n"
     )
-    if found.cannot_launch:
-        stream.write(f"  cannot launch: {found.cannot_launch}\n")
+    if result.cannot_launch:
+        stream.write(f"  cannot launch: {result.cannot_launch}\n")
     else:
         stream.write(
-            f"  resident  {found.waves_per_eu} waves/EU = {found.workgroups_per_cu}"
-            f" workgroup(s)/{found.unit},"
-            f" limited by {_NAMES.get(found.limiter or '', found.limiter)}\n"
+            f"  resident  {result.waves_per_eu} waves/EU = {result.workgroups_per_cu}"
+            f" workgroup(s)/{result.unit},"
+            f" limited by {_NAMES.get(result.limiter or '', result.limiter)}\n"
         )
     stream.write(
-        f"  compiler  {found.compiler} waves/EU (LLVM {demand.llvm}: no whole workgroups)\n"
+        f"  compiler  {result.compiler} waves/EU (LLVM {demand.llvm}: no whole workgroups)\n"
     )
     stream.write(
-        f"  alone     VGPRs {_or_dash(found.by_vgpr)}   SGPRs {_or_dash(found.by_sgpr)}"
-        f"   LDS {_or_dash(found.by_lds)}   workgroups {_or_dash(found.by_workgroups)}   waves/EU\n"
+        f"  alone     VGPRs {_or_dash(result.by_vgpr)}   SGPRs {_or_dash(result.by_sgpr)}"
+        f"   LDS {_or_dash(result.by_lds)}   workgroups {_or_dash(result.by_workgroups)}"
+        "   waves/EU\n"
     )
-    step = found.next_step
+    step = result.next_step
     if step is not None:
         cuts = [(step.resource, step.reduce_by), *step.also]
-        what = " and ".join(cut(name, by) for name, by in cuts)
-        stream.write(f"  next      {what} would give {step.gives} waves/EU\n")
-    if found.note:
-        stream.write(f"  note      {found.note}\n")
-    if not found.levels:
+        remedy = " and ".join(cut(name, by) for name, by in cuts)
+        stream.write(f"  next      {remedy} would give {step.gives} waves/EU\n")
+    if result.note:
+        stream.write(f"  note      {result.note}\n")
+    if not result.levels:
         return
     stream.write("\n")
-    for line in rows_of(_columns(found), found.levels):
+    for line in rows_of(_columns(result), result.levels):
         stream.write(f"  {line}\n")
 
 
-def _columns(found: Occupancy) -> list[Column]:
-    def here(level: Level) -> str:
-        return "◀" if level.waves_per_eu == found.waves_per_eu else ""
+def _columns(result: Occupancy) -> list[Column]:
+    def mark(level: Level) -> str:
+        return "◀" if level.waves_per_eu == result.waves_per_eu else ""
 
     return [
         Column("waves/EU", lambda x: str(x.waves_per_eu), right=True),
-        Column(f"workgroups/{found.unit}", lambda x: _or_dash(x.workgroups), right=True),
+        Column(f"workgroups/{result.unit}", lambda x: _or_dash(x.workgroups), right=True),
         Column("VGPRs ≤", lambda x: str(x.vgprs), right=True),
         Column("SGPRs ≤", lambda x: _or_dash(x.sgprs), right=True),
         Column("LDS B ≤", lambda x: _or_dash(x.lds_bytes), right=True),
-        Column("", here),
+        Column("", mark),
     ]
 
 

@@ -62,8 +62,8 @@ def passes(
         if points is not None:
             _write_diff(dump, points, form, stream)
         else:
-            shown = [p for p in dump.passes if p.changed is not False or not changed]
-            _write_list(shown, form, stream)
+            listed = [p for p in dump.passes if p.changed is not False or not changed]
+            _write_list(listed, form, stream)
 
 
 def _dump(target: str, request: Request) -> PassDump:
@@ -74,11 +74,11 @@ def _dump(target: str, request: Request) -> PassDump:
         return read_passes(path)
     for name in request.archs:
         machines.load(name)
-    (found, *more) = resolve(target)
-    if more or found.kind not in ("script", "ttir"):
+    (file_target, *further) = resolve(target)
+    if further or file_target.kind not in ("script", "ttir"):
         raise KinspectError(f"{target}: not one compilable file", "pass a .py or .ttir file")
     with Compiler(settings_of(request)) as compiler:
-        variants, errors = variants_of(found, request, compiler)
+        variants, errors = variants_of(file_target, request, compiler)
         variant = _only(variants, target, [e.message for e in errors])
         result = compiler.compile(variant)
     if result.error is not None:
@@ -88,9 +88,9 @@ def _dump(target: str, request: Request) -> PassDump:
 
 
 def _saved_dump(path: Path, request: Request) -> PassDump:
-    wanted = (request.kernel,) if request.kernel is not None else ()
-    found = asked_for(load_saved(path), wanted, request.archs)
-    kernels = [k for k in found if "passes" in k.artifacts]
+    kernel_names = (request.kernel,) if request.kernel is not None else ()
+    selected = asked_for(load_saved(path), kernel_names, request.archs)
+    kernels = [k for k in selected if "passes" in k.artifacts]
     if len(kernels) != 1:
         names = ", ".join(k.id.rpartition("::")[2].partition("#")[0] for k in kernels[:8])
         raise KinspectError(
@@ -113,16 +113,16 @@ def _only(variants: Sequence[Variant], target: str, errors: Sequence[str]) -> Va
 
 def _write_diff(dump: PassDump, points: str, form: str, stream: TextIO) -> None:
     first, dots, second = points.partition("..")
-    before = _point(dump, first)
-    after = _point(dump, second) if dots else before + 1
-    if after == len(dump.passes) and not dots:
+    left = _point(dump, first)
+    right = _point(dump, second) if dots else left + 1
+    if right == len(dump.passes) and not dots:
         raise KinspectError(
-            f"pass {before} is the last one: the dump does not hold what it made",
+            f"pass {left} is the last one: the dump does not hold what it made",
             "its result is the next stage's artifact",
         )
-    text = diff(dump, before, after)
+    text = diff(dump, left, right)
     if form == "json":
-        json.dump({"before": before, "after": after, "diff": text}, stream, indent=1)
+        json.dump({"before": left, "after": right, "diff": text}, stream, indent=1)
         stream.write("\n")
     else:
         stream.write(text or "no difference\n")
@@ -135,37 +135,37 @@ def _point(dump: PassDump, text: str) -> int:
         if index < len(dump.passes):
             return index
         raise KinspectError(f"no pass {index}", f"passes count from 0 to {len(dump.passes) - 1}")
-    for one in dump.passes:
-        if text in (one.cli, one.name):
-            return one.index
+    for candidate in dump.passes:
+        if text in (candidate.cli, candidate.name):
+            return candidate.index
     import difflib
 
-    names = sorted({name for one in dump.passes for name in (one.cli, one.name)})
+    names = sorted({name for item in dump.passes for name in (item.cli, item.name)})
     near = difflib.get_close_matches(text, names, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "see `kinspect passes TARGET`"
     raise KinspectError(f"no pass named {text!r}", hint)
 
 
-def _write_list(found: Sequence[Pass], form: str, stream: TextIO) -> None:
+def _write_list(passes_listed: Sequence[Pass], form: str, stream: TextIO) -> None:
     if form == "json":
-        json.dump({"passes": [_entry(p) for p in found]}, stream, indent=1)
+        json.dump({"passes": [_entry(p) for p in passes_listed]}, stream, indent=1)
         stream.write("\n")
         return
-    for line in rows_of(_COLUMNS, found):
+    for line in rows_of(_COLUMNS, passes_listed):
         stream.write(line + "\n")
 
 
-def _entry(one: Pass) -> dict[str, object]:
+def _entry(item: Pass) -> dict[str, object]:
     return {
-        "index": one.index,
-        "class": one.name,
-        "name": one.cli,
-        "options": one.options,
-        "stage": one.stage,
-        "operation": one.op,
-        "function": one.function,
-        "bytes": one.size,
-        "changed": one.changed,
+        "index": item.index,
+        "class": item.name,
+        "name": item.cli,
+        "options": item.options,
+        "stage": item.stage,
+        "operation": item.op,
+        "function": item.function,
+        "bytes": item.size,
+        "changed": item.changed,
     }
 
 

@@ -131,8 +131,8 @@ def run(command: tuple[str, ...], **options: Any) -> int:
         near = difflib.get_close_matches(command[0], profile.commands, n=1)
         if not near:
             raise
-        meant = f"did you mean `kinspect profile {near[0]}`?"
-        raise KinspectError(error.message, meant, error.exit_code) from None
+        suggestion = f"did you mean `kinspect profile {near[0]}`?"
+        raise KinspectError(error.message, suggestion, error.exit_code) from None
     prepared = profile_run.prepare(request, dry=options["dry_run"])
     if options["dry_run"]:
         place = options["out"] or Path("kinspect-runs") / "DATE-TIME-PROGRAM"
@@ -183,11 +183,11 @@ def _request(command: tuple[str, ...], options: dict[str, Any]) -> RunRequest:
 
 def _refuse_alone(options: dict[str, Any]) -> None:
     """Options that do nothing without another one are a mistake; numbers must be numbers."""
-    for prefix, needed in (("att_", "att"), ("pc_", "pc_sampling")):
+    for prefix, required in (("att_", "att"), ("pc_", "pc_sampling")):
         for name in sorted(options):
-            given = options[name] is not None and name != needed
-            if name.startswith(prefix) and given and not options[needed]:
-                words = [word.replace("_", "-") for word in (name, needed)]
+            is_given = options[name] is not None and name != required
+            if name.startswith(prefix) and is_given and not options[required]:
+                words = [word.replace("_", "-") for word in (name, required)]
                 raise KinspectError(f"--{words[0]} needs --{words[1]}", f"add --{words[1]}")
     for name in ("att_shader_engine_mask", "att_simd_select", "att_buffer_size"):
         if options[name] is None:
@@ -206,8 +206,8 @@ def _reported(folder: Path, record: Manifest, options: dict[str, Any]) -> int:
     """Prints the report after the program's own output; the run's exit status."""
     status = record.exit_code or 0
     try:
-        found = read(folder, options)
-        write(found, sys.stdout, options)
+        result = read(folder, options)
+        write(result, sys.stdout, options)
         sys.stdout.flush()
     except KinspectError as error:
         # The run is whole; only the report is not. The program's failure says more than ours.
@@ -222,9 +222,9 @@ def _reported(folder: Path, record: Manifest, options: dict[str, Any]) -> int:
             raise
         _say(f"error: no report: {type(error).__name__}: {error}; please report it with {folder}")
         return status or OURS
-    tell(found.errors, ())
-    told = sum(len(item.errors) for item in record.passes)  # while it ran
-    unread = found.recording.errors[told:]
+    tell(result.errors, ())
+    error_count = sum(len(item.errors) for item in record.passes)  # while it ran
+    unread = result.recording.errors[error_count:]
     tell(unread, ())
     return status or (OURS if unread else 0)
 

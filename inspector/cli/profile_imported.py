@@ -39,13 +39,13 @@ def import_(path: Path, output: Path | None, save: Path | None, **options: Any) 
     """
     if save is not None:
         check_save(save)
-    found = read(path, options)
+    result = read(path, options)
     with result_stream(output) as stream:
-        write(found, stream, options)
-    errors = (*found.recording.errors, *found.errors)
+        write(result, stream, options)
+    errors = (*result.recording.errors, *result.errors)
     tell(errors, ())
     if save is not None:
-        save_reports(found, save)
+        save_reports(result, save)
     return 2 if errors else 0
 
 
@@ -64,12 +64,12 @@ def compare(left: Path, right: Path, output: Path | None, **options: Any) -> int
     from ..formats import profile_diff
 
     sides = read(left, options), read(right, options)
-    found = profiles.compare(*sides)
+    comparison = profiles.compare(*sides)
     with result_stream(output) as stream:
         if options["form"] == "json":
-            profile_diff.write_json(found, stream)
+            profile_diff.write_json(comparison, stream)
         else:
-            profile_diff.write(found, stream, details=options["details"])
+            profile_diff.write(comparison, stream, details=options["details"])
     errors = [e for side in sides for e in (*side.recording.errors, *side.errors)]
     tell(errors, ())
     return 2 if errors else 0
@@ -94,15 +94,15 @@ def export(path: Path, output: Path) -> int:
     """
     from ..formats import timeline
 
-    found = read(path, {"joined": (), "skip_warmup": None})
-    if not any(timeline.is_drawn(found.recording)):
-        tell(found.recording.errors, ())
+    result = read(path, {"joined": (), "skip_warmup": None})
+    if not any(timeline.is_drawn(result.recording)):
+        tell(result.recording.errors, ())
         raise KinspectError(
             f"{path}: no dispatch in it with begin and end, so there is no timeline",
             "record a kernel trace (`rocprofv3 --kernel-trace`, or `kinspect profile -- …`)",
         )
     with result_stream(output) as stream:
-        written = timeline.write(found, stream)
-    sys.stderr.write(f"kinspect: {written:,} dispatches -> {output}\n")
-    tell(found.recording.errors, ())
-    return 2 if found.recording.errors else 0
+        dispatch_count = timeline.write(result, stream)
+    sys.stderr.write(f"kinspect: {dispatch_count:,} dispatches -> {output}\n")
+    tell(result.recording.errors, ())
+    return 2 if result.recording.errors else 0

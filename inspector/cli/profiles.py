@@ -80,7 +80,7 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
         time_limit=options.get("time_limit") or 300.0,
     )
     skip = options["skip_warmup"]
-    wanted = profiling.Options(
+    settings = profiling.Options(
         kernel=expression(options.get("kernel")),
         top=options.get("top"),
         **({} if skip is None else {"skip_warmup": skip}),
@@ -88,17 +88,17 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
         arch=options.get("arch"),
         request=request,
     )
-    return profiling.profiled(path, wanted, pipeline.collect)
+    return profiling.profiled(path, settings, pipeline.collect)
 
 
-def write(found: Profile, stream: TextIO, options: Mapping[str, Any]) -> None:
+def write(profile: Profile, stream: TextIO, options: Mapping[str, Any]) -> None:
     """Prints it in the format that `report_options` name."""
     from ..formats import profile_json, profile_text
 
     if options["form"] == "json":
-        profile_json.write(found, stream)
+        profile_json.write(profile, stream)
     else:
-        profile_text.write(found, stream, details=options["details"])
+        profile_text.write(profile, stream, details=options["details"])
 
 
 def check_save(path: Path) -> None:
@@ -109,7 +109,7 @@ def check_save(path: Path) -> None:
         raise KinspectError(f"{path.parent}: no such folder", "check --save")
 
 
-def save_reports(found: Profile, path: Path) -> None:
+def save_reports(profile: Profile, path: Path) -> None:
     """Writes the analysed kernels of a profile, with what was measured of them, as one file.
 
     What was measured of a kernel that is no analysed one is kept as a kernel without code.
@@ -120,33 +120,33 @@ def save_reports(found: Profile, path: Path) -> None:
     from ..model import Report
     from ..report import saved
 
-    kernels = (*found.reports, *_unanalysed(found))
+    kernels = (*profile.reports, *_unanalysed(profile))
     if not kernels:
         raise KinspectError(
             "--save: nothing was measured, so there is nothing to keep",
             "import a recording with dispatches, samples or traces",
         )
-    run = found.recording
+    run = profile.recording
     tool = {"name": "kinspect", "version": VERSION}
     profiler = " ".join(filter(None, (run.tool.get("name"), run.tool.get("version"))))
-    measured = sum(kernel.match.verdict in ("exact", "likely") for kernel in found.kernels)
+    measured = sum(kernel.match.verdict in ("exact", "likely") for kernel in profile.kernels)
     notes = (
         f"measured by {profiler or 'a profiler'} in {run.path}: {measured} of "
-        f"{len(found.kernels)} recorded kernels are analysed ones",
+        f"{len(profile.kernels)} recorded kernels are analysed ones",
         *run.notes,
-        *found.notes,
+        *profile.notes,
     )
-    errors = (*run.errors, *found.errors)
+    errors = (*run.errors, *profile.errors)
     saved.save(Report(run.path, tool, kernels, errors, notes), path)
 
 
-def _unanalysed(found: Profile) -> tuple[KernelReport, ...]:
+def _unanalysed(profile: Profile) -> tuple[KernelReport, ...]:
     """Kernels that were measured alone, as reports that have nothing but what was measured."""
     from ..model import KernelReport
 
     return tuple(
         KernelReport(
-            id=f"{found.recording.path}::{kernel.id}",
+            id=f"{profile.recording.path}::{kernel.id}",
             name=kernel.name,
             arch=kernel.agent.arch if kernel.agent is not None else None,
             source=None,
@@ -160,6 +160,6 @@ def _unanalysed(found: Profile) -> tuple[KernelReport, ...]:
             findings=(),
             notes=("measured, not analysed: nothing of its code is known", *kernel.notes),
         )
-        for kernel in found.kernels
+        for kernel in profile.kernels
         if kernel.match.verdict not in ("exact", "likely")
     )

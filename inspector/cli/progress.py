@@ -17,7 +17,7 @@ def counting() -> Iterator[Callable[[int, int], None]]:
     """Counts compiles in one line: called with those done and all."""
     line = ProgressLine()
     try:
-        yield lambda done, of: line.show(f"compiled {done} of {of}")
+        yield lambda done, total: line.show(f"compiled {done} of {total}")
     finally:
         line.clear()
 

@@ -93,19 +93,19 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
 
 
 def _summarize(trace: Trace, output: Path) -> None:
-    found = trace.specializations
-    kernels = len({(s.kernel.module, s.kernel.qualname) for s in found})
+    specializations = trace.specializations
+    kernels = len({(s.kernel.module, s.kernel.qualname) for s in specializations})
     killed = sum(not p.complete for p in trace.processes)
-    at_least = "at least " if any(s.at_least for s in found) else ""
+    at_least = "at least " if any(s.at_least for s in specializations) else ""
     launches = trace.launches
     _say(
-        f"{_count(len(found), 'specialisation')} of {_count(kernels, 'kernel')},"
+        f"{_count(len(specializations), 'specialisation')} of {_count(kernels, 'kernel')},"
         f" {at_least}{launches} launch{'' if launches == 1 else 'es'},"
         f" {_count(len(trace.processes), 'process', 'es')} -> {output}"
     )
     if killed:
-        who = _count(killed, "process", "es")
-        _say(f"{who} ended without warning: of the last launches, up to an eighth is not counted")
+        ended = _count(killed, "process", "es")
+        _say(f"{ended} ended without warning: of the last launches, up to an eighth is not counted")
     for problem in trace.problems:
         _say(f"process {problem.pid}: could not be recorded: {problem.message}")
     for note in trace.notes:

@@ -36,14 +36,14 @@ def rules() -> None:
 @output_option
 def list_rules(packs: tuple[str, ...], form: str, output: Path | None) -> None:
     """Every rule: id, name, severity, what it looks at, and what it is about."""
-    found = _listed(load_packs(packs or bundled_packs(), catalogue()))
+    listed = _listed(load_packs(packs or bundled_packs(), catalogue()))
     writers = {
         "text": text.write_list,
         "md": text.write_list_md,
         "json": text.write_list_json,
     }
     with result_stream(output) as stream:
-        writers[form](found, stream)
+        writers[form](listed, stream)
 
 
 @rules.command("show")
@@ -54,10 +54,10 @@ def list_rules(packs: tuple[str, ...], form: str, output: Path | None) -> None:
 def show_rule(rule: str, packs: tuple[str, ...], form: str, output: Path | None) -> None:
     """One rule in full: its conditions, what it reads, why it matters, what to change."""
     names = catalogue()
-    found = _named(rule, _listed(load_packs(packs or bundled_packs(), names)))
+    listed = _named(rule, _listed(load_packs(packs or bundled_packs(), names)))
     writers = {"text": text.write_one, "md": text.write_one_md, "json": text.write_one_json}
     with result_stream(output) as stream:
-        writers[form](found, names, stream)
+        writers[form](listed, names, stream)
 
 
 @rules.command("check")
@@ -70,10 +70,10 @@ def check_rules(files: tuple[str, ...], form: str, output: Path | None) -> int:
     Exit status: 0 no faults, 2 faults.
     """
     names = catalogue()
-    found = [_checked(file, names) for file in dict.fromkeys(files)]
+    checked_packs = [_checked(file, names) for file in dict.fromkeys(files)]
     with result_stream(output) as stream:
-        (text.write_checked_json if form == "json" else text.write_checked)(found, stream)
-    return 0 if all(checked.sound for checked in found) else 2
+        (text.write_checked_json if form == "json" else text.write_checked)(checked_packs, stream)
+    return 0 if all(checked.sound for checked in checked_packs) else 2
 
 
 @rules.command("schema")
@@ -92,23 +92,23 @@ def print_schema(output: Path | None) -> None:
 
 
 def _listed(packs: Sequence[Pack]) -> list[text.Listed]:
-    """Every rule once, as the pack has it that it comes from."""
+    """Each rule once, as its own pack writes it, with the severity that each pack gives it."""
     first: dict[tuple[str, str, int], text.Listed] = {}
     for pack in packs:
         for rule in pack.rules:
             key = (rule.text.id, rule.file, rule.line)
-            known = first.get(key)
-            held = {**(known.packs if known else {}), pack.name: rule.text.severity}
-            own = known.rule if known is not None and rule.file != pack.file else rule
+            earlier = first.get(key)
+            held = {**(earlier.packs if earlier else {}), pack.name: rule.text.severity}
+            own = earlier.rule if earlier is not None and rule.file != pack.file else rule
             first[key] = text.Listed(own, held)
     return list(first.values())
 
 
-def _named(word: str, known: Sequence[text.Listed]) -> text.Listed:
-    for listed in known:
+def _named(word: str, candidates: Sequence[text.Listed]) -> text.Listed:
+    for listed in candidates:
         if word.lower() in (listed.rule.text.id.lower(), listed.rule.text.name.lower()):
             return listed
-    words = [w for listed in known for w in (listed.rule.text.id, listed.rule.text.name)]
+    words = [w for listed in candidates for w in (listed.rule.text.id, listed.rule.text.name)]
     # An id in small letters is near to no id; a name has none but small letters.
     hint = nearest(word, words) or nearest(word.upper(), words)
     raise KinspectError(

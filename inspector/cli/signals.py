@@ -52,7 +52,7 @@ def interrupts(*, watched: bool = True) -> Iterator[Callable[[], bool]]:
 def signals_for(
     process: subprocess.Popen[bytes], waited: Sequence[signal.Signals] = (signal.SIGINT,)
 ) -> Iterator[None]:
-    """SIGTERM and SIGHUP are passed on to the command; what the terminal tells both is waited out.
+    """Passes SIGTERM and SIGHUP on to the command, and waits out signals that reach it by itself.
 
     Args:
         process: the command.
@@ -64,12 +64,14 @@ def signals_for(
         process.send_signal(number)
 
     def wait(number: int, frame: FrameType | None) -> None:
-        """The command was told too."""
+        """Does nothing: the terminal has told the command as well."""
 
     handlers = {**dict.fromkeys(waited, wait), **dict.fromkeys(_PASSED_ON, pass_on)}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    previous_handlers = {
+        number: signal.signal(number, handler) for number, handler in handlers.items()
+    }
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)

@@ -127,20 +127,20 @@ def command(
 
 
 def _run(request: SweepRequest, executor: Executor | None, work: Work | None) -> tuple[Sweep, bool]:
-    """What was done until the end or Ctrl-C, and whether it was that."""
+    """What was compiled, and whether Ctrl-C ended it."""
     started = time.perf_counter()
-    found = gathering(request)
+    gathered = gathering(request)
     progress = _Progress()
     interrupted = False
     try:
         for event in sweep(request, executor, work):
-            gather(found, event)
+            gather(gathered, event)
             progress.saw(event)
     except KeyboardInterrupt:
         interrupted = True
     finally:
         progress.close()
-    return found.result(time.perf_counter() - started), interrupted
+    return gathered.result(time.perf_counter() - started), interrupted
 
 
 @contextmanager
@@ -156,8 +156,8 @@ def _where(
 
     with Compiler(settings_of(run)) as compiler:
         work = cluster.work_for(compiler.toolchain().triton_key, python)
-    with cluster.connected(scheduler) as found:
-        yield found.executor, work
+    with cluster.connected(scheduler) as connection:
+        yield connection.executor, work
 
 
 def _arranged(result: Sweep, sort: str | None, only_pareto: bool) -> Sweep:
@@ -222,10 +222,10 @@ class _Progress:
             return
         filled = BAR_WIDTH * self._done // self._planned
         bar = "━" * filled + "╌" * (BAR_WIDTH - filled)
-        more = "" if self._complete else " so far"
+        suffix = "" if self._complete else " so far"
         seconds = time.monotonic() - self._started
         self._line.show(
-            f"{bar} {self._done} of {self._planned} points{more},"
+            f"{bar} {self._done} of {self._planned} points{suffix},"
             f" {self._stored} from the store, {seconds:.0f} s{self._left(seconds)}"
         )
 

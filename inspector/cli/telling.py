@@ -52,10 +52,10 @@ def tell(errors: Sequence[ErrorRecord], notes: Sequence[str]) -> None:
     for error in errors:
         where = " ".join(part for part in (error.file, error.kernel) if part)
         hint = f"; {error.hint}" if error.hint else ""
-        said = f"{where}: {error.stage}: {error.message}"
+        text = f"{where}: {error.stage}: {error.message}"
         if error.file and error.message.startswith(error.file):
-            said = error.message  # it says where, more closely
-        line = " ".join(f"{said}{hint}".split())
+            text = error.message  # it says where, more closely
+        line = " ".join(f"{text}{hint}".split())
         sys.stderr.write(f"kinspect: error: {line}\n")
     _show_output(errors)
     for note in notes:
@@ -64,11 +64,11 @@ def tell(errors: Sequence[ErrorRecord], notes: Sequence[str]) -> None:
 
 def _show_output(errors: Sequence[ErrorRecord]) -> None:
     """The end of what the user's code printed, once for each file it may explain."""
-    shown = set()
+    shown_files = set()
     for error in errors:
         lines = error.output.rstrip().splitlines()[-MOST_OUTPUT:]
-        if not lines or error.file in shown:
+        if not lines or error.file in shown_files:
             continue
-        shown.add(error.file)
+        shown_files.add(error.file)
         sys.stderr.write(f"kinspect: the last that {error.file} printed:\n")
         sys.stderr.writelines(f"  | {line}\n" for line in lines)

@@ -69,7 +69,7 @@ def plain_llvm(text: str) -> str:
     lines = [_COMMENT.sub(r"\1", line).rstrip() for line in text.splitlines()]
     metadata = {m[1]: m[2] for line in lines if (m := _METADATA.match(line)) is not None}
     groups = {m[1]: _attributes(m[2]) for line in lines if (m := _GROUP.match(line)) is not None}
-    kept = []
+    plain_lines = []
     for line in lines:
         if not line.strip() or _DROPPED.match(line):
             continue
@@ -78,8 +78,8 @@ def plain_llvm(text: str) -> str:
         line = _spelled(line, metadata, ())
         for old, new in _SPELLED_ANEW:
             line = line.replace(old, new)
-        kept.append(_LABEL.sub(r"%\1:", line))
-    return "\n".join(kept)
+        plain_lines.append(_LABEL.sub(r"%\1:", line))
+    return "\n".join(plain_lines)
 
 
 def normal_llvm(text: str) -> str:
@@ -88,14 +88,14 @@ def normal_llvm(text: str) -> str:
 
 
 def _attributes(text: str) -> str:
-    found = sorted(_ATTRIBUTE.findall(text))
-    return " {" + " ".join(found) + "}" if found else ""
+    attributes = sorted(_ATTRIBUTE.findall(text))
+    return " {" + " ".join(attributes) + "}" if attributes else ""
 
 
 def _spelled(text: str, metadata: dict[str, str], above: tuple[str, ...]) -> str:
     """The text with metadata in place of its numbers; debug nodes and loops of them are cut."""
 
-    def one(match: re.Match[str]) -> str:
+    def spell(match: re.Match[str]) -> str:
         number = match[1]
         node = metadata.get(number, "")
         if number in above:
@@ -104,7 +104,7 @@ def _spelled(text: str, metadata: dict[str, str], above: tuple[str, ...]) -> str
             return "!di"
         return _spelled(node, metadata, (*above, number))
 
-    return _REFERENCE.sub(one, text)
+    return _REFERENCE.sub(spell, text)
 
 
 # --------------------------------------------------------------------------- AMDGCN

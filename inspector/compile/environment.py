@@ -53,8 +53,8 @@ IRRELEVANT = frozenset(
 
 def guest_environment(base: Mapping[str, str]) -> dict[str, str]:
     """`base` without what would falsify a compile, and with Triton's shifting defaults stated."""
-    kept = {name: value for name, value in base.items() if name not in DROPPED}
-    return {**DEFAULTS, **kept}
+    inherited = {name: value for name, value in base.items() if name not in DROPPED}
+    return {**DEFAULTS, **inherited}
 
 
 def compile_relevant(environment: Mapping[str, str]) -> dict[str, str]:

@@ -43,44 +43,48 @@ REPORT = "try other options or another Triton (--python); report it to Triton's 
 
 
 def failure_record(
-    variant: Variant, reply: Mapping[str, Any], said: Diagnostics, time_limit: float
+    variant: Variant, reply: Mapping[str, Any], messages: Diagnostics, time_limit: float
 ) -> ErrorRecord | None:
     """The error record for a guest's reply to `compile`; None if the compile succeeded.
 
     Args:
         variant: what was compiled.
         reply: `outcome`, `stage` and `result` as the guest sent them.
-        said: the compiler's stderr, sorted.
+        messages: the compiler's stderr, sorted.
         time_limit: seconds, for the message.
     """
     result = reply["result"]
     if result is None:
-        return _no_result(variant, reply, said, time_limit)
+        return _no_result(variant, reply, messages, time_limit)
     if "unknown_options" in result:
         return _unknown_options(variant, result)
     if "exception" in result:
-        if reply["stage"] is None and said.errors and IN_INPUT.search(said.errors[0]) is not None:
+        if (
+            reply["stage"] is None
+            and messages.errors
+            and IN_INPUT.search(messages.errors[0]) is not None
+        ):
             # Before the first stage there is only the parser of what was handed in.
             text = variant.stage.upper()
-            message = f"failed: this Triton does not understand the {text}: {said.errors[0]}"
+            message = f"failed: this Triton does not understand the {text}: {messages.errors[0]}"
             record = _record(variant, message, OTHER_TRITON)
-            return replace(record, stage=PARSE, unlike=_alone(said.errors[0]))
-        return _exception(variant, result, said, reply["stage"])
-    if said.errors:
+            return replace(record, stage=PARSE, unlike=_alone(messages.errors[0]))
+        return _exception(variant, result, messages, reply["stage"])
+    if messages.errors:
         # Triton goes on after these and returns code that lacks what LLVM could not translate.
-        more = f" (and {len(said.errors) - 1} more)" if len(said.errors) > 1 else ""
-        piece = culprit(variant.ttir, said)
+        more = f" (and {len(messages.errors) - 1} more)" if len(messages.errors) > 1 else ""
+        piece = culprit(variant.ttir, messages)
         about = f", in {piece}" if piece is not None else ""
         return _record(
             variant,
-            f"yields code that is not to be trusted: {said.errors[0]}{more}{about}",
+            f"yields code that is not to be trusted: {messages.errors[0]}{more}{about}",
             ASSEMBLY if piece is not None else FOREIGN,
         )
     return None
 
 
 def _no_result(
-    variant: Variant, reply: Mapping[str, Any], said: Diagnostics, time_limit: float
+    variant: Variant, reply: Mapping[str, Any], messages: Diagnostics, time_limit: float
 ) -> ErrorRecord:
     outcome, stage = reply["outcome"], _in(reply["stage"])
     if outcome["reason"] == "timeout":
@@ -89,28 +93,28 @@ def _no_result(
     how = f"ended without a result (status {outcome['code']})"
     if outcome["reason"] == "signal":
         how = f"crashed ({outcome['signal'] or outcome['code']})"
-    because = f": {said.summary}" if said.summary else ""
-    piece = culprit(variant.ttir, said)
+    because = f": {messages.summary}" if messages.summary else ""
+    piece = culprit(variant.ttir, messages)
     if piece is not None:
         return _record(variant, f"{how}{stage}{because}, in {piece}", ASSEMBLY)
     return _record(variant, how + stage + because, REPORT)
 
 
 def _exception(
-    variant: Variant, result: Mapping[str, Any], said: Diagnostics, reply_stage: str | None
+    variant: Variant, result: Mapping[str, Any], messages: Diagnostics, reply_stage: str | None
 ) -> ErrorRecord:
     text = " ".join(str(result["message"]).split())
     # MLIR's own words say more than the "PassManager::run failed" that follows from them.
-    reason = said.errors[0] if said.errors else f"{result['exception']}: {text}"
+    reason = messages.errors[0] if messages.errors else f"{result['exception']}: {text}"
     hint = "mend the kernel, or try other options"
-    piece = culprit(variant.ttir, said)
+    piece = culprit(variant.ttir, messages)
     if piece is not None:
         reason, hint = f"{reason}, in {piece}", ASSEMBLY
     elif "triton.language.extra.cuda" in text:
         hint = LIBDEVICE
     elif NVIDIAS_OPERATION.search(reason) is not None:
         hint = NVIDIAS
-    elif said.errors and reply_stage in CODE_STAGES:
+    elif messages.errors and reply_stage in CODE_STAGES:
         hint = FOREIGN
     elif "ld.lld" in text:
         hint = "this Triton links with an external lld: set TRITON_HIP_LLD_PATH to one"
@@ -120,9 +124,9 @@ def _exception(
     return replace(record, unlike=_alone(reason)) if _NOT_LOWERED in reason else record
 
 
-def _alone(said: str) -> str:
+def _alone(error: str) -> str:
     """What MLIR said, without the place before it."""
-    return said.rpartition("error: ")[2]
+    return error.rpartition("error: ")[2]
 
 
 def _unknown_options(variant: Variant, result: Mapping[str, Any]) -> ErrorRecord:
@@ -176,18 +180,18 @@ class Piece(Struct, frozen=True):
         return f'inline assembly "{self.text}"{place}'
 
 
-def culprit(ttir: str, said: Diagnostics) -> Piece | None:
+def culprit(ttir: str, messages: Diagnostics) -> Piece | None:
     """The inline assembly that the compiler's errors are about, as far as they tell.
 
     Args:
         ttir: the kernel.
-        said: what the compiler wrote to stderr.
+        messages: what the compiler wrote to stderr.
 
     Returns:
         The piece; None where the errors are about something else, or about one of several pieces
         without saying which.
     """
-    if not any(_ABOUT_ASSEMBLY.search(error) for error in said.errors):
+    if not any(_ABOUT_ASSEMBLY.search(error) for error in messages.errors):
         return None
     if "inline_asm" not in ttir:
         return None
@@ -195,16 +199,16 @@ def culprit(ttir: str, said: Diagnostics) -> Piece | None:
         pieces = inline_assembly(parse_ttgir(ttir, "the kernel's TTIR"))
     except KinspectError:
         return None
-    fitting = list(_fitting(pieces, said)) or (list(pieces) if len(pieces) == 1 else [])
+    fitting = list(_fitting(pieces, messages)) or (list(pieces) if len(pieces) == 1 else [])
     if not fitting:
         return None
     return Piece(assembly_text(fitting[0]), fitting[0].loc)
 
 
-def _fitting(pieces: Sequence[TtgirOp], said: Diagnostics) -> Iterator[TtgirOp]:
-    asked = {m["constraint"] for e in said.errors if (m := _CONSTRAINT.search(e)) is not None}
+def _fitting(pieces: Sequence[TtgirOp], messages: Diagnostics) -> Iterator[TtgirOp]:
+    asked = {m["constraint"] for e in messages.errors if (m := _CONSTRAINT.search(e)) is not None}
     # The assembler quotes the line with registers filled in; its first word is as written.
-    words = {m[0] for line in said.quoted if (m := _WORD.search(line)) is not None}
+    words = {m[0] for line in messages.quoted if (m := _WORD.search(line)) is not None}
     for op in pieces:
         own = {
             c.strip().strip("=&+~") for c in str(op.attributes.get("constraints", "")).split(",")

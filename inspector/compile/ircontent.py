@@ -72,15 +72,15 @@ def content_of(text: str) -> Content:
     )
 
 
-def changed_lines(one: Content, other: Content, *, bare: bool) -> tuple[set[str], set[str]]:
+def changed_lines(first: Content, second: Content, *, bare: bool) -> tuple[set[str], set[str]]:
     """The lines of each side of which the other has no equal."""
     if bare:
-        keys = one.bare - other.bare, other.bare - one.bare
+        keys = first.bare - second.bare, second.bare - first.bare
     else:
-        keys = one.whole - other.whole, other.whole - one.whole
+        keys = first.whole - second.whole, second.whole - first.whole
     return tuple(  # type: ignore[return-value]
-        {s.line.strip() for s in side.statements if (s.bare if bare else s.whole) in left_over}
-        for side, left_over in zip((one, other), keys, strict=True)
+        {s.line.strip() for s in side.statements if (s.bare if bare else s.whole) in unmatched}
+        for side, unmatched in zip((first, second), keys, strict=True)
     )
 
 
@@ -104,11 +104,11 @@ def _statements(text: str) -> Iterator[Statement]:
         if "#" in body:
             body = ALIAS.sub(spell, body)
         results = _RESULTS.match(body)
-        rest = body[results.end() :] if results is not None else body
+        operation = body[results.end() :] if results is not None else body
         above = around.pop() if body.startswith("}") and around else None
         context = above or (around[-1] if around else ("", ""))
         bound: list[str] = []
-        forms = _forms(rest, values, bound)
+        forms = _forms(operation, values, bound)
         whole, bare = (_key(where, form) for where, form in zip(context, forms, strict=True))
         names = [*(_NAME.findall(results[1]) if results is not None else ()), *bound]
         for n, name in enumerate(names):
@@ -118,20 +118,20 @@ def _statements(text: str) -> Iterator[Statement]:
         yield Statement(line, whole, bare)
 
 
-def _forms(rest: str, values: dict[str, tuple[str, str]], bound: list[str]) -> tuple[str, str]:
+def _forms(text: str, values: dict[str, tuple[str, str]], bound: list[str]) -> tuple[str, str]:
     """A statement with keys for its operands, whole and bare; what it binds goes to `bound`."""
     operands: list[tuple[str, str]] = []
 
     def number(match: re.Match[str]) -> str:
         end = match.end()
-        if rest.startswith((" = ", ":"), end):
+        if text.startswith((" = ", ":"), end):
             bound.append(match[1])
             return f"%bound{len(bound)}"
-        known = values.get(match[1], ("?", "?"))
-        operands.append(known)
+        keys_of_value = values.get(match[1], ("?", "?"))
+        operands.append(keys_of_value)
         return f"%{len(operands) - 1}{match[2] or ''}"
 
-    form = _VALUE.sub(number, rest)
+    form = _VALUE.sub(number, text)
     short = _bare(form)
     for n in (0, 1):
         keys = " ".join(operand[n] for operand in operands)
@@ -148,8 +148,8 @@ def _bare(form: str) -> str:
         return " ".join([form.split()[0], *_NAME.findall(form)])
     tokens = _TOKEN.findall(form)
     opens = tokens and tokens[-1] == "{"
-    kept = _without_attributes(tokens[:-1] if opens else tokens)
-    head, types = _split(kept)
+    bare_tokens = _without_attributes(tokens[:-1] if opens else tokens)
+    head, types = _split(bare_tokens)
     if "->" in types:
         last = len(types) - 1 - types[::-1].index("->")
         types = types[last + 1 :]
@@ -165,15 +165,15 @@ def _alone(text: str) -> str:
 
 def _without_attributes(tokens: Sequence[str]) -> list[str]:
     """The tokens without dictionaries, but for those within types (`#ttg.blocked<{…}>`)."""
-    kept: list[str] = []
+    remaining: list[str] = []
     types = skipped = 0
     for n, token in enumerate(tokens):
         if skipped:
             skipped += (token in ("{", "<{")) - (token in ("}", "}>"))
             continue
         if token == "<{":
-            before = tokens[n - 1] if n else ""
-            if not types and before.endswith((" ", ")", '"')):  # properties of an operation
+            previous = tokens[n - 1] if n else ""
+            if not types and previous.endswith((" ", ")", '"')):  # properties of an operation
                 skipped = 1
                 continue
             types += 1
@@ -186,8 +186,8 @@ def _without_attributes(tokens: Sequence[str]) -> list[str]:
         elif token == "{" and not types:
             skipped = 1
             continue
-        kept.append(token)
-    return kept
+        remaining.append(token)
+    return remaining
 
 
 def _split(tokens: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -202,8 +202,8 @@ def _split(tokens: Sequence[str]) -> tuple[list[str], list[str]]:
             at = n
     if at is None:
         return list(tokens), []
-    before, _, after = f"{tokens[at]} ".rpartition(" : ")
-    return [*tokens[:at], before], [after[:-1], *tokens[at + 1 :]]
+    head, _, tail = f"{tokens[at]} ".rpartition(" : ")
+    return [*tokens[:at], head], [tail[:-1], *tokens[at + 1 :]]
 
 
 def _key(context: str, form: str) -> str:

@@ -149,23 +149,23 @@ def _aligned(
     definitions were aligned. Both grow as the lines go by.
     """
     for index, line in enumerate(old):
-        other = new[index]
+        new_line = new[index]
         result = RESULT.match(line)
-        same = True
-        ours, theirs = VALUE.findall(line), VALUE.findall(other)
+        is_same = True
+        ours, theirs = VALUE.findall(line), VALUE.findall(new_line)
         for position, name in enumerate(ours):
             if position == 0 and result is not None:
                 names[name] = theirs[0]
                 defined.add(name)
             elif names.setdefault(name, theirs[position]) != theirs[position]:
-                same = False
+                is_same = False
                 if name not in defined:  # its first use may have been the one that changed
                     names[name] = theirs[position]
-        if same:
-            yield " ", other
+        if is_same:
+            yield " ", new_line
         else:
             yield "-", line
-            yield "+", other
+            yield "+", new_line
 
 
 def _hunks(edits: Sequence[tuple[str, str]]) -> Iterator[str]:

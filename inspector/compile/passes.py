@@ -87,10 +87,10 @@ class PassDump(Struct, frozen=True):
 
     def text(self, index: int) -> str:
         """The module before pass `index`, as dumped."""
-        one = self.passes[index]
+        dumped = self.passes[index]
         with self.path.open("rb") as stream:
-            stream.seek(one.start)
-            return stream.read(one.size).decode(errors="replace")
+            stream.seek(dumped.start)
+            return stream.read(dumped.size).decode(errors="replace")
 
     def state(self, index: int) -> str:
         """The module before pass `index`, without debug locations."""
@@ -114,8 +114,8 @@ def read_passes(
     """
     try:
         with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as m:
-            found = list(_split(m))
-            passes = list(_with_stages(found, dict(stage_ends)))
+            split = list(_split(m))
+            passes = list(_with_stages(split, dict(stage_ends)))
             if changes:
                 passes = list(_with_changes(m, passes))
     except OSError as error:
@@ -151,7 +151,9 @@ def diff(dump: PassDump, before: int, after: int) -> str:
 
 
 def _split(content: mmap.mmap) -> Iterator[Pass]:
-    headers = [(m.start(), m.end(), m[0].decode(errors="replace")) for m in _headers(content)]
+    headers = [
+        (m.start(), m.end(), m[0].decode(errors="replace")) for m in ANY_HEADER.finditer(content)
+    ]
     index = 0
     for position, (_, end, text) in enumerate(headers):
         match = HEADER.fullmatch(text)
@@ -175,46 +177,42 @@ def _split(content: mmap.mmap) -> Iterator[Pass]:
         index += 1
 
 
-def _headers(content: mmap.mmap) -> Iterator[re.Match[bytes]]:
-    return ANY_HEADER.finditer(content)
-
-
 def _with_stages(passes: Sequence[Pass], ends: dict[str, int]) -> Iterator[Pass]:
     if "ttgir" in ends:
         first = _first_of_llir(passes, ends["ttgir"])
-        for one in passes:
-            yield replace(one, stage="ttgir" if one.index < first else "llir")
+        for item in passes:
+            yield replace(item, stage="ttgir" if item.index < first else "llir")
         return
     stage, run, previous = "", 0, None
-    for one in passes:
-        new = _stage_of(one, stage)
+    for item in passes:
+        new = _stage_of(item, stage)
         goes_back = bool(stage) and STAGES.index(new) < STAGES.index(stage)
-        if goes_back or (previous is not None and one.kernel != previous):
+        if goes_back or (previous is not None and item.kernel != previous):
             run += 1
-            new = _stage_of(one, "")
-        stage, previous = new, one.kernel
-        yield replace(one, stage=stage, run=run)
+            new = _stage_of(item, "")
+        stage, previous = new, item.kernel
+        yield replace(item, stage=stage, run=run)
 
 
-def _stage_of(one: Pass, stage: str) -> str:
+def _stage_of(item: Pass, stage: str) -> str:
     """The stage a pass belongs to, given that of the pass before it ("" if there is none)."""
-    if one.cli in TTGIR_OPENERS:
+    if item.cli in TTGIR_OPENERS:
         return "ttgir"
-    if stage == "ttgir" and one.cli in LLIR_OPENERS:
+    if stage == "ttgir" and item.cli in LLIR_OPENERS:
         return "llir"
-    if stage == "llir" and one.cli in TTIR_OPENERS:
+    if stage == "llir" and item.cli in TTIR_OPENERS:
         return "ttir"
     return stage or "ttir"
 
 
 def _first_of_llir(passes: Sequence[Pass], ttgir_end: int) -> int:
     """Index of the first pass after the ttgir stage, whose end is known to within a page."""
-    after = [p for p in passes if p.start >= ttgir_end]
-    near = [p for p in after if p.start < ttgir_end + PAGE]
-    for one in near:
-        if one.cli in LLIR_OPENERS:
-            return one.index
-    return after[0].index if after else len(passes)
+    later = [p for p in passes if p.start >= ttgir_end]
+    near = [p for p in later if p.start < ttgir_end + PAGE]
+    for item in near:
+        if item.cli in LLIR_OPENERS:
+            return item.index
+    return later[0].index if later else len(passes)
 
 
 def _with_changes(content: mmap.mmap, passes: Sequence[Pass]) -> Iterator[Pass]:
@@ -224,10 +222,10 @@ def _with_changes(content: mmap.mmap, passes: Sequence[Pass]) -> Iterator[Pass]:
         (p, content[p.start : p.start + p.size]) for p in passes
     )
     previous: Pass | None = None
-    for one, text in states:
+    for item, text in states:
         if previous is not None:
             changed: bool | None = None
-            if one.run == previous.run:
+            if item.run == previous.run:
                 changed = False
                 if text.strip() != raw:
                     if not digest:
@@ -238,7 +236,7 @@ def _with_changes(content: mmap.mmap, passes: Sequence[Pass]) -> Iterator[Pass]:
             else:
                 digest = b""
             yield replace(previous, changed=changed)
-        previous, raw = one, text.strip()
+        previous, raw = item, text.strip()
     if previous is not None:
         yield previous
 

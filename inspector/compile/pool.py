@@ -184,10 +184,10 @@ class Compiler:
             # A request that failed has closed the worker; the next one starts it again.
             with self._lock:
                 self._busy.discard(worker)
-                kept = not self._closed
-                if kept:
+                is_open = not self._closed
+                if is_open:
                     self._idle.append(worker)
-            if not kept:
+            if not is_open:
                 worker.close()
 
     def toolchain(self) -> Toolchain:
@@ -269,12 +269,12 @@ class Compiler:
             )
             return CompileResult(variant, error=record)
         stderr = (folder / STDERR).read_text(encoding="utf-8", errors="replace")
-        said = diagnostics.scan(stderr)
-        failure = failure_record(variant, reply, said, self.settings.time_limit)
+        messages = diagnostics.scan(stderr)
+        failure = failure_record(variant, reply, messages, self.settings.time_limit)
         if failure is not None:
             self._see_that_it_can_be_written(folder)
             return CompileResult(
-                variant, error=failure, notes=said.warnings, stderr=stderr[-STDERR_TAIL:]
+                variant, error=failure, notes=messages.warnings, stderr=stderr[-STDERR_TAIL:]
             )
         files = {
             variant.stage: source,
@@ -284,14 +284,14 @@ class Compiler:
         }
         if self.settings.passes and (folder / PASSES).exists():
             files["passes"] = PASSES
-        facts = {"stages": reply["result"]["stages"], "notes": list(said.warnings)}
+        facts = {"stages": reply["result"]["stages"], "notes": list(messages.warnings)}
         if not self.settings.read_store:
             self.store.remove(key)
         entry = self.store.put(key, folder, files, facts)
         return _result(variant, entry, from_store=False)
 
     def _see_that_it_can_be_written(self, folder: Path) -> None:
-        """A compile that failed for want of room failed for nothing that is in the kernel.
+        """Tells a full disk from a fault of the kernel, once a compile has failed.
 
         Raises:
             KinspectError: nothing more can be written.

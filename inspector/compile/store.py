@@ -285,13 +285,13 @@ class Store:
             The number of bytes freed.
         """
         freed = self.tidy()
-        found = []
+        entries = []
         for folder in self._entries.glob("*/*"):
             with contextlib.suppress(OSError):
                 size = sum(f.stat().st_size for f in folder.iterdir())
-                found.append((folder.stat().st_mtime, size, folder))
-        total = sum(size for _, size, _ in found)
-        for _, size, folder in sorted(found):
+                entries.append((folder.stat().st_mtime, size, folder))
+        total = sum(size for _, size, _ in entries)
+        for _, size, folder in sorted(entries):
             if total <= max_bytes:
                 break
             self._set_aside(folder)

@@ -84,9 +84,9 @@ def toolchain(worker: Worker, cache: Path | None) -> Toolchain:
 
 def _identity(worker: Worker) -> str:
     # Not realpath: a virtual environment's python is a link, and the link decides what it imports.
-    found = shutil.which(worker.python, path=worker.environment.get("PATH"))
+    executable = shutil.which(worker.python, path=worker.environment.get("PATH"))
     stated = {name: worker.environment.get(name) for name in PATH_VARIABLES}
-    text = json.dumps([os.path.abspath(found or worker.python), stated], sort_keys=True)
+    text = json.dumps([os.path.abspath(executable or worker.python), stated], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

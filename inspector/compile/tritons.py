@@ -81,13 +81,13 @@ def known_tritons(environment: Mapping[str, str] | None = None) -> dict[str, str
         KinspectError: `KINSPECT_TRITONS` is malformed.
     """
     stated = _stated((os.environ if environment is None else environment).get(VARIABLE, ""))
-    found = dict(stated)
+    labels = dict(stated)
     for label, path in _installed(data_folder()):
-        found.setdefault(label, path)
+        labels.setdefault(label, path)
     own = _own_version()
     if own is not None:
-        found.setdefault(own, sys.executable)
-    return found
+        labels.setdefault(own, sys.executable)
+    return labels
 
 
 def data_folder() -> Path:
@@ -140,5 +140,5 @@ def _parts(label: str) -> tuple[int, ...]:
 
 def _within(version: str, label: str) -> bool:
     """Whether a version is one of those that a shorter one names: 3.6.1 of 3.6."""
-    wanted, found = _parts(label), _parts(version)
-    return bool(wanted) and found[: len(wanted)] == wanted
+    label_parts, version_parts = _parts(label), _parts(version)
+    return bool(label_parts) and version_parts[: len(label_parts)] == label_parts

@@ -214,9 +214,9 @@ class Worker:
         poller = select.poll()
         poller.register(self._replies_fd, select.POLLIN)
         while True:
-            line, newline, rest = self._pending.partition(b"\n")
+            line, newline, pending = self._pending.partition(b"\n")
             if newline:
-                self._pending = rest
+                self._pending = pending
                 return bytes(line)
             left = deadline - time.monotonic()
             if left <= 0:
@@ -249,9 +249,9 @@ class Worker:
         except subprocess.TimeoutExpired:
             end = "closed its channel"
         last = self._stderr_tail().strip().splitlines()[-1:]
-        said = f": {last[0].strip()}" if last else ""
+        last_line = f": {last[0].strip()}" if last else ""
         return WorkerLostError(
-            f"the process that runs Triton ({self.python}) {end}{said}",
+            f"the process that runs Triton ({self.python}) {end}{last_line}",
             f"try: {self.python} -c 'import triton'; or name another with --python",
         )
 

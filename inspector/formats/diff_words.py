@@ -92,7 +92,7 @@ def in_short(pair: KernelDiff) -> str:
 def _brief(change: Change) -> str:
     if change.judgement == "unknown":
         return f"{change.name} unknown"
-    return change.why.partition(": ")[0].partition(" (")[0]
+    return change.figures.partition(" (")[0]
 
 
 def stages(pair: KernelDiff) -> str:

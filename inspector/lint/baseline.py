@@ -81,14 +81,14 @@ def compare(
         new: list[Finding] = []
         known: list[Finding] = []
         for finding in kernel.findings:
-            there = left[finding.fingerprint] > 0
-            left[finding.fingerprint] -= there
-            (known if there else new).append(finding)
+            is_known = left[finding.fingerprint] > 0
+            left[finding.fingerprint] -= is_known
+            (known if is_known else new).append(finding)
         divided.append(replace(kernel, findings=tuple(new), known=tuple(known)))
-    seen = {kernel.id for kernel in kernels}
+    checked_ids = {kernel.id for kernel in kernels}
     gone, unseen = [], 0
     for key, entry in baseline.entries.items():
-        if entry.kernel not in seen or entry.rule not in rules:
+        if entry.kernel not in checked_ids or entry.rule not in rules:
             unseen += 1
         elif left[key] > 0:
             gone.append(replace(entry, count=left[key]))
@@ -153,8 +153,8 @@ def parse(text: str, name: str) -> Baseline:
     for number, item in enumerate(data["findings"], 1):
         entry = _entry(item, f"{name}: finding {number}")
         # After a merge both sides' lines may stand there: the same finding twice, not two.
-        known = entries.get(entry.fingerprint)
-        if known is None or known.count < entry.count:
+        earlier = entries.get(entry.fingerprint)
+        if earlier is None or earlier.count < entry.count:
             entries[entry.fingerprint] = entry
     if sum(entry.count for entry in entries.values()) > _MOST_FINDINGS:
         raise KinspectError(f"{name}: baseline of over {_MOST_FINDINGS:,} findings", _AGAIN)
@@ -165,8 +165,8 @@ def _entry(item: Any, where: str) -> Entry:
     if not isinstance(item, dict):
         raise KinspectError(f"{where}: not a mapping", _AGAIN)
     values: dict[str, Any] = {key: item.get(key) for key in _TYPES}
-    for key, wanted in _TYPES.items():
-        if not isinstance(values[key], wanted) or isinstance(values[key], bool):
+    for key, expected_type in _TYPES.items():
+        if not isinstance(values[key], expected_type) or isinstance(values[key], bool):
             raise KinspectError(f"{where}: {key} is missing or of a wrong type", _AGAIN)
     entry = Entry(**values)
     if entry.count < 1 or not entry.fingerprint:

@@ -46,10 +46,10 @@ def apply(name: str, operands: Sequence[Any]) -> Any:
     """
     bounds = [_bounds(operand) for operand in operands]
     rule = _RULES.get(name)
-    known = [b for b in bounds if b is not None]
-    if rule is None or len(known) < len(bounds):
+    known_bounds = [b for b in bounds if b is not None]
+    if rule is None or len(known_bounds) < len(bounds):
         return None
-    return rule(*known)
+    return rule(*known_bounds)
 
 
 def _bounds(value: Any) -> Interval | None:
@@ -104,7 +104,11 @@ _RULES: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "*": _product,
         "/": _quotient,
         "negative": lambda a: Interval(-a.high, -a.low),
-        "min": lambda *of: Interval(min(o.low for o in of), min(o.high for o in of)),
-        "max": lambda *of: Interval(max(o.low for o in of), max(o.high for o in of)),
+        "min": lambda *operands: Interval(
+            min(operand.low for operand in operands), min(operand.high for operand in operands)
+        ),
+        "max": lambda *operands: Interval(
+            max(operand.low for operand in operands), max(operand.high for operand in operands)
+        ),
     }
 )

@@ -60,7 +60,7 @@ def budget_rule(metric: str, limit: float | str, label: str, catalogue: Catalogu
         "severity": "error",
         "scope": "kernel",
         "require": require,
-        "message": f"{metric} is {{{metric}}}, the budget of {place} is {_said(limit)}",
+        "message": f"{metric} is {{{metric}}}, the budget of {place} is {_limit_text(limit)}",
         "explain": _EXPLAIN,
         "fix": _FIX,
     }
@@ -73,7 +73,7 @@ def budget_rule(metric: str, limit: float | str, label: str, catalogue: Catalogu
         raise KinspectError(_PLACE.sub("", first), error.hint) from None
 
 
-def _said(limit: float | str) -> str:
+def _limit_text(limit: float | str) -> str:
     return limit.strip().replace("{", "(") if isinstance(limit, str) else f"{limit:,}"
 
 
@@ -81,8 +81,8 @@ def over_budget(
     metric: str, pack: Pack, kernel: KernelReport, source_text: SourceText | None
 ) -> tuple[Finding, ...]:
     """What a budget has to say of a kernel: nothing where it is kept, or cannot be judged."""
-    found = evaluate(pack, kernel, source_text)
-    return tuple(replace(f, fingerprint=_fingerprint(metric, kernel, f)) for f in found)
+    findings = evaluate(pack, kernel, source_text)
+    return tuple(replace(f, fingerprint=_fingerprint(metric, kernel, f)) for f in findings)
 
 
 def _fingerprint(metric: str, kernel: KernelReport, finding: Finding) -> str:

@@ -110,10 +110,10 @@ class Catalogue(Struct, frozen=True):
             for s in listed
             if s.scope in ("both", "loop") and s.name.startswith("count.")
         )
-        known = {s.name: s for s in (*ENGINE_VALUES, *listed, *sums)}
+        specs_by_name = {s.name: s for s in (*ENGINE_VALUES, *listed, *sums)}
         return cls(
-            {name: s for name, s in known.items() if "*" not in name},
-            tuple(s for name, s in known.items() if "*" in name),
+            {name: s for name, s in specs_by_name.items() if "*" not in name},
+            tuple(s for name, s in specs_by_name.items() if "*" in name),
             frozenset(words),
         )
 
@@ -121,15 +121,15 @@ class Catalogue(Struct, frozen=True):
         """Resolves a dotted name; None if nothing in the catalogue answers to it."""
         spec = self.spec(name)
         if spec is not None:
-            return Entry(name, None, kind_of(spec), _known(spec))
+            return Entry(name, None, kind_of(spec), _readable_in(spec))
         parent, _, field = name.rpartition(".")
         spec = self.spec(parent)
         if spec is not None and kind_of(spec) in ("mapping", "any"):
-            return Entry(parent, field, "any", _known(spec))
+            return Entry(parent, field, "any", _readable_in(spec))
         if name.startswith(OF_KERNEL):
-            found = self.find(name[len(OF_KERNEL) :])
-            if found is not None and found.known in ("kernel", "both"):
-                return replace(found, known="kernel")
+            entry = self.find(name[len(OF_KERNEL) :])
+            if entry is not None and entry.known in ("kernel", "both"):
+                return replace(entry, known="kernel")
         return None
 
     def choices(self, name: str) -> frozenset[str]:
@@ -139,13 +139,13 @@ class Catalogue(Struct, frozen=True):
     def suggest(self, name: str) -> str:
         """` (did you mean ...?)` with the nearest known name, or nothing."""
         prefix = OF_KERNEL if name.startswith(OF_KERNEL) else ""
-        return nearest(name, (prefix + known for known in self._names()))
+        return nearest(name, (prefix + candidate for candidate in self._names()))
 
     def spec(self, name: str) -> MetricSpec | None:
         """The metric of that full name; None if there is none."""
-        found = self.exact.get(name)
-        if found is not None:
-            return found
+        exact = self.exact.get(name)
+        if exact is not None:
+            return exact
         parts = name.split(".")
         for family in self.families:
             pattern = family.name.split(".")
@@ -163,13 +163,13 @@ class Catalogue(Struct, frozen=True):
                 yield family.name.replace("*", word)
 
 
-def _known(spec: MetricSpec) -> Known:
+def _readable_in(spec: MetricSpec) -> Known:
     return "matches" if spec.name == MATCHES else spec.scope
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, candidates: Iterable[str]) -> str:
     """` (did you mean ...?)` with the known name most like `name`, empty if none is like it."""
     import difflib  # only on the way to an error
 
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
+    near = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.7)
     return f" (did you mean {near[0]}?)" if near else ""

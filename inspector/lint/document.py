@@ -84,8 +84,8 @@ def read(path: Path) -> str:
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        before = data[: error.start]
-        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        readable = data[: error.start]
+        line, column = readable.count(b"\n") + 1, error.start - readable.rfind(b"\n")
         raise KinspectError(
             f"{failed}: {path}:{line}:{column}: not text in UTF-8", "save it in UTF-8"
         ) from None

@@ -67,12 +67,12 @@ def evaluate(
     matches = [match for rule in pack.rules for match in judge.matches(rule)]
     if any(match.rule.text.prevents_launch for match in matches):
         matches = [m for m in matches if _matters_without_launch(m.rule)]
-    found: list[tuple[tuple[int, int, str], Finding]] = []
+    ranked_findings: list[tuple[tuple[int, int, str], Finding]] = []
     for match, severity in without_superseded(matches):
         finding = judge.finding(match, severity)
-        found.append(((SEVERITY_RANK[severity], match.ordinal, finding.rule), finding))
-    found.sort(key=lambda item: item[0])
-    return tuple(finding for _, finding in found)
+        ranked_findings.append(((SEVERITY_RANK[severity], match.ordinal, finding.rule), finding))
+    ranked_findings.sort(key=lambda item: item[0])
+    return tuple(finding for _, finding in ranked_findings)
 
 
 def _matters_without_launch(rule: Rule) -> bool:
@@ -106,7 +106,11 @@ class _Judge:
                     yield Match(rule, ordinal, ((values, ()),))
         else:
             for group in self._subjects.of(scope, hot_only):
-                broken = [seen for seen in self._seen(group) if self._breaks(rule, seen[0])]
+                broken = [
+                    group_match
+                    for group_match in self._values_of_kinds(group)
+                    if self._breaks(rule, group_match[0])
+                ]
                 for alike in _by_cause(broken):
                     yield Match(rule, group.ordinal, tuple(alike))
 
@@ -125,7 +129,7 @@ class _Judge:
             ),
         )
 
-    def _seen(self, group: Group) -> Sequence[tuple[Values, Sequence[Place]]]:
+    def _values_of_kinds(self, group: Group) -> Sequence[tuple[Values, Sequence[Place]]]:
         """What rules read of each kind in the group, made once, and where that kind stands."""
         if id(group) not in self._of_groups:
             loop = self._loop(group.ordinal)
@@ -153,7 +157,9 @@ class _Judge:
             count = {MATCHES: len(places)}
             values = Values(values.kernel, values.loop, {**values.subject, **count})
             at = tuple(_places(places[:MAX_MATCHES], self._source_text))
-        text = next((here.text for here in at if here.kind == "source" and here.text), "")
+        text = next(
+            (location.text for location in at if location.kind == "source" and location.text), ""
+        )
         return Finding(
             rule=rule.text.id,
             severity=severity,
@@ -169,8 +175,8 @@ class _Judge:
 
 def _evidence(rule: Rule, values: Values) -> dict[str, MetricValue]:
     """The figures that the rule reads; as they were counted, not as bounds."""
-    found = {r.name: r.evaluate(values) for r in rule.names}
-    return {name: value for name, value in found.items() if not isinstance(value, Interval)}
+    figures = {r.name: r.evaluate(values) for r in rule.names}
+    return {name: value for name, value in figures.items() if not isinstance(value, Interval)}
 
 
 _CAUSES = ("access.reason", "op.kind", "wait.counter")
@@ -185,11 +191,11 @@ def _by_cause(
     their number is the number of one class of instructions. So are counters: a wait for one is none
     for another.
     """
-    found: dict[tuple[MetricValue | Interval, ...], list[tuple[Values, Sequence[Place]]]] = {}
+    by_cause: dict[tuple[MetricValue | Interval, ...], list[tuple[Values, Sequence[Place]]]] = {}
     for match in matches:
         cause = tuple(match[0].subject.get(name) for name in _CAUSES)
-        found.setdefault(cause, []).append(match)
-    return found.values()
+        by_cause.setdefault(cause, []).append(match)
+    return by_cause.values()
 
 
 def _breaks(rule: Rule, values: Values) -> bool:
@@ -209,15 +215,15 @@ def _bounded(
         every_count: whether instructions are missing; else loops alone are, for want of a jump's
             target, and only what is summed up over them may be larger.
     """
-    found: dict[str, MetricValue | Interval] = {}
+    bounded: dict[str, MetricValue | Interval] = {}
     for name, value in values.items():
         if name.startswith(HOT_LOOPS) or (every_count and name.startswith(_COUNTED)):
-            found[name] = value if isinstance(value, Interval) else at_least(value)
+            bounded[name] = value if isinstance(value, Interval) else at_least(value)
         elif every_count and name.startswith(_AVERAGED) and isinstance(value, int | float):
-            found[name] = ANY
+            bounded[name] = ANY
         else:
-            found[name] = value
-    return found
+            bounded[name] = value
+    return bounded
 
 
 def _kernel_values(kernel: KernelReport) -> dict[str, MetricValue]:
@@ -226,8 +232,10 @@ def _kernel_values(kernel: KernelReport) -> dict[str, MetricValue]:
     for name in {**kernel.metrics, **{n: None for loop in hot for n in loop.metrics}}:
         if name.startswith("count."):
             counts = [loop.metrics[name].value if name in loop.metrics else None for loop in hot]
-            known = [c for c in counts if isinstance(c, int)]
-            values[HOT_LOOPS + name] = sum(known) if len(known) == len(counts) else None
+            known_counts = [c for c in counts if isinstance(c, int)]
+            values[HOT_LOOPS + name] = (
+                sum(known_counts) if len(known_counts) == len(counts) else None
+            )
     return values
 
 

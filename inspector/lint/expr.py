@@ -203,9 +203,9 @@ class _Checker:
             raise self._error(node, message)
         if entry.known == "matches" and not self._shown:
             raise self._error(node, f"{name} is for message and fix: it counts what was found")
-        found = MetricName(name, entry.metric, entry.field, self._source_of(entry))
-        self.names.append(found)
-        return found, entry.kind
+        metric_name = MetricName(name, entry.metric, entry.field, self._source_of(entry))
+        self.names.append(metric_name)
+        return metric_name, entry.kind
 
     def _source_of(self, entry: Entry) -> Source:
         if entry.known == "both":
@@ -224,14 +224,14 @@ class _Checker:
             )
         return ".".join([at.id, *reversed(parts)])
 
-    def _all_of(self, operands: Sequence[ast.expr], wanted: Kind) -> tuple[Node, ...]:
+    def _all_of(self, operands: Sequence[ast.expr], expected_kind: Kind) -> tuple[Node, ...]:
         """The operands translated, each of which has to be of that kind."""
         nodes = []
         for operand in operands:
             node, kind = self.node(operand)
-            if kind not in (wanted, "any"):
+            if kind not in (expected_kind, "any"):
                 text = self._text(operand)
-                raise self._error(operand, f"`{text}` is {kind}, a {wanted} is needed here")
+                raise self._error(operand, f"`{text}` is {kind}, a {expected_kind} is needed here")
             nodes.append(node)
         return tuple(nodes)
 
@@ -251,5 +251,5 @@ class _Checker:
 
     def _error(self, node: ast.expr, message: str) -> ExpressionError:
         # ast counts columns in UTF-8 bytes; people and editors count characters.
-        before = self._source.encode()[: node.col_offset]
-        return ExpressionError(message, len(before.decode(errors="ignore")))
+        lead = self._source.encode()[: node.col_offset]
+        return ExpressionError(message, len(lead.decode(errors="ignore")))

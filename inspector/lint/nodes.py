@@ -54,10 +54,10 @@ class MetricName(Struct, frozen=True):
     source: Source
 
     def evaluate(self, values: Values) -> MetricValue | Interval:
-        found: MetricValue | Interval = getattr(values, self.source).get(self.metric)
+        value: MetricValue | Interval = getattr(values, self.source).get(self.metric)
         if self.field is None:
-            return found
-        return found.get(self.field) if isinstance(found, Mapping) else None
+            return value
+        return value.get(self.field) if isinstance(value, Mapping) else None
 
 
 class Apply(Struct, frozen=True):

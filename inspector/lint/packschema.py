@@ -65,13 +65,13 @@ def _object(shape: type[Any]) -> dict[str, Any]:
             entry["default"] = field.default
         properties[field.name] = entry
     required = [f.name for f in structs.fields(shape) if f.required]
-    found: dict[str, Any] = {
+    schema: dict[str, Any] = {
         "type": "object",
         "description": documentation.split("\n\n")[0].replace("\n", " "),
         "properties": properties,
         "additionalProperties": False,
     }
-    return found | ({"required": required} if required else {})
+    return schema | ({"required": required} if required else {})
 
 
 def _type(hint: Any) -> dict[str, Any]:

@@ -98,8 +98,8 @@ class Reader:
             self._fault(root, "a pack is a mapping with `rules:`, or a list of rules")
             return None
         nodes = self._keys(root, tuple(self._types[PackText]))
-        found = {k: self._value(nodes[k], str) for k in ("pack", "description") if k in nodes}
-        self._name = found.get("pack") or self._name
+        texts = {k: self._value(nodes[k], str) for k in ("pack", "description") if k in nodes}
+        self._name = texts.get("pack") or self._name
         extends = self._extends(nodes["extends"]) if "extends" in nodes else ()
         override = self._override(nodes["override"]) if "override" in nodes else ()
         listed = nodes.get("rules")
@@ -109,7 +109,7 @@ class Reader:
             self._fault(listed or root, "a pack needs `rules:`, a list of rules")
             return None
         rules = self._rules(listed) if listed is not None else ()
-        return Draft(self._name, found.get("description") or "", extends, override, rules)
+        return Draft(self._name, texts.get("description") or "", extends, override, rules)
 
     def _rules(self, listed: yaml.Node) -> tuple[tuple[Rule, int], ...]:
         rules = []
@@ -127,30 +127,30 @@ class Reader:
 
     def _extends(self, node: yaml.Node) -> tuple[tuple[str, int], ...]:
         items = node.value if isinstance(node, yaml.SequenceNode) else [node]
-        found = [(self._value(item, str), item.start_mark.index) for item in items]
-        return tuple((name, at) for name, at in found if name is not None)
+        names = [(self._value(item, str), item.start_mark.index) for item in items]
+        return tuple((name, at) for name, at in names if name is not None)
 
     def _override(self, node: yaml.Node) -> tuple[tuple[str, Override, int], ...]:
         if not isinstance(node, yaml.MappingNode):
             self._fault(node, "override is a mapping from the id of a rule to what changes")
             return ()
-        found: dict[str, tuple[Override, int]] = {}
+        overrides: dict[str, tuple[Override, int]] = {}
         for key, value in node.value:
-            before = len(self.faults)
+            fault_count = len(self.faults)
             rule_id = self._value(key, str)
             record = self._record(value, Override)
-            if rule_id in found:
+            if rule_id in overrides:
                 self._fault(key, f"`{rule_id}` stands here twice")
-            if record and len(self.faults) == before:
-                found[rule_id] = (Override(**record[1]), key.start_mark.index)
-        return tuple((rule_id, change, at) for rule_id, (change, at) in found.items())
+            if record and len(self.faults) == fault_count:
+                overrides[rule_id] = (Override(**record[1]), key.start_mark.index)
+        return tuple((rule_id, change, at) for rule_id, (change, at) in overrides.items())
 
     def _rule(self, node: yaml.Node) -> Rule | None:
-        before = len(self.faults)
-        found = self._record(node, RuleText)
-        if found is None:
+        fault_count = len(self.faults)
+        record = self._record(node, RuleText)
+        if record is None:
             return None
-        nodes, values = found
+        nodes, values = record
         if "id" in values and not _ID.fullmatch(values["id"]):
             self._fault(nodes["id"], "an id is a letter, then letters, digits, `.`, `_` or `-`")
         scope: Scope = values.get("scope", "loop")
@@ -168,13 +168,13 @@ class Reader:
                 at = self._index(nodes[key], values[key], error.offset)
                 reason = error.message if self._quoted else f"{key} cannot be read"
                 self._fault(nodes[key], reason, at)
-        for other in values.get("superseded_by", ()):
-            if other == values.get("id") or not _ID.fullmatch(other):
-                self._fault(nodes["superseded_by"], f"{other!r} is no id of another rule")
+        for superior in values.get("superseded_by", ()):
+            if superior == values.get("id") or not _ID.fullmatch(superior):
+                self._fault(nodes["superseded_by"], f"{superior!r} is no id of another rule")
         for tag in values.get("tags", ()):
             if not _TAG.fullmatch(tag):
                 self._fault(nodes["tags"], f"a tag is a word in small letters, not {tag!r}")
-        if len(self.faults) > before:
+        if len(self.faults) > fault_count:
             return None
         line = node.start_mark.line + 1
         text = RuleText(**values)
@@ -204,38 +204,40 @@ class Reader:
             self._fault(node, f"{', '.join(missing)} missing")
         values = {}
         for key, value in nodes.items():
-            before = len(self.faults)
-            found = self._value(value, hints[key])
-            if len(self.faults) == before:
-                values[key] = found
+            fault_count = len(self.faults)
+            converted = self._value(value, hints[key])
+            if len(self.faults) == fault_count:
+                values[key] = converted
         return nodes, values
 
-    def _keys(self, node: yaml.MappingNode, known: tuple[str, ...]) -> dict[str, yaml.Node]:
-        found: dict[str, yaml.Node] = {}
+    def _keys(self, node: yaml.MappingNode, allowed: tuple[str, ...]) -> dict[str, yaml.Node]:
+        key_nodes: dict[str, yaml.Node] = {}
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else None
-            if name in found:
+            if name in key_nodes:
                 self._fault(key, f"`{name}` stands here twice")
-            elif name in known:
-                found[name] = value
+            elif name in allowed:
+                key_nodes[name] = value
             else:
-                near = nearest(str(name), known)
+                near = nearest(str(name), allowed)
                 if self._quoted:
-                    hint = near or f" (known: {', '.join(known)})"
+                    hint = near or f" (known: {', '.join(allowed)})"
                     self._fault(key, f"unknown key {name}{hint}")
                 elif near:
                     self._fault(key, f"unknown key{near}")
-        return found
+        return key_nodes
 
-    def _value(self, node: yaml.Node, wanted: Any) -> Any:
-        if wanted == tuple[Reference, ...]:
+    def _value(self, node: yaml.Node, value_type: Any) -> Any:
+        if value_type == tuple[Reference, ...]:
             return self._references(node)
-        if wanted == Trials | None:
+        if value_type == Trials | None:
             return self._trials(node)
         import msgspec  # costs as much as everything else here: only when a pack is read
 
         try:
-            return msgspec.convert(self._constructor.construct_document(node), wanted, strict=True)
+            return msgspec.convert(
+                self._constructor.construct_document(node), value_type, strict=True
+            )
         except (msgspec.ValidationError, yaml.YAMLError, ValueError) as error:
             reason = " ".join(str(error).split())
             self._fault(node, reason if self._quoted else "the value is not of the kind needed")
@@ -256,13 +258,13 @@ class Reader:
         if not isinstance(node, yaml.SequenceNode):
             self._fault(node, "references are a list of mappings with title and url")
             return ()
-        found = []
+        references = []
         for item in node.value:
-            before = len(self.faults)
+            fault_count = len(self.faults)
             record = self._record(item, Reference)
-            if record and len(self.faults) == before:
-                found.append(Reference(**record[1]))
-        return tuple(found)
+            if record and len(self.faults) == fault_count:
+                references.append(Reference(**record[1]))
+        return tuple(references)
 
     def _index(self, node: yaml.Node, value: str, offset: int) -> int:
         """Where in the file character `offset` of a scalar stands.
@@ -271,11 +273,11 @@ class Reader:
         the value is the n-th of the text it was written as.
         """
         start, stop = node.start_mark.index, node.end_mark.index
-        written = self._text[start:stop]
-        header = _BLOCK_HEADER.match(written)
+        scalar_text = self._text[start:stop]
+        header = _BLOCK_HEADER.match(scalar_text)
         if header:
             start += header.end()
-        elif written[:1] in ("'", '"'):
+        elif scalar_text[:1] in ("'", '"'):
             start += 1
         nth = len(_NON_BLANK.findall(value[:offset]))
         for count, match in enumerate(_NON_BLANK.finditer(self._text, start, stop)):

@@ -120,5 +120,5 @@ class LintReport(Struct, frozen=True):
 
     def tally(self) -> dict[Severity, int]:
         """Severity -> new findings."""
-        found = [f.severity for k in self.kernels for f in k.findings]
-        return {severity: found.count(severity) for severity in SEVERITIES}
+        severities = [f.severity for k in self.kernels for f in k.findings]
+        return {severity: severities.count(severity) for severity in SEVERITIES}

@@ -59,7 +59,7 @@ def load_named(name: str, catalogue: Specs) -> Pack:
     Raises:
         KinspectError: there is neither; or as for `load_pack`.
     """
-    return _Session(_known(catalogue)).load(_find(name, Path()))
+    return _Session(_as_catalogue(catalogue)).load(_find(name, Path()))
 
 
 def load_packs(names: Sequence[str], catalogue: Specs) -> tuple[Pack, ...]:
@@ -69,7 +69,7 @@ def load_packs(names: Sequence[str], catalogue: Specs) -> tuple[Pack, ...]:
         PackError: the faults of all of them.
         KinspectError: one of them cannot be read.
     """
-    session = _Session(_known(catalogue))
+    session = _Session(_as_catalogue(catalogue))
     return session.loaded([_find(name, Path()) for name in names])
 
 
@@ -80,7 +80,7 @@ def load_pack(path: Path, catalogue: Specs) -> Pack:
         PackError: it has faults, or a pack that it extends has: all of them, one per line.
         KinspectError: the file cannot be read.
     """
-    return _Session(_known(catalogue)).load(_Place(path, str(path)))
+    return _Session(_as_catalogue(catalogue)).load(_Place(path, str(path)))
 
 
 def parse_pack(text: str, file: str, catalogue: Specs) -> Pack:
@@ -89,7 +89,7 @@ def parse_pack(text: str, file: str, catalogue: Specs) -> Pack:
     Raises:
         PackError: as for `load_pack`.
     """
-    return _Session(_known(catalogue)).load(_Place(Path(file), file), text)
+    return _Session(_as_catalogue(catalogue)).load(_Place(Path(file), file), text)
 
 
 def bundled_packs() -> tuple[str, ...]:
@@ -102,7 +102,7 @@ class _Place(Struct, frozen=True):
     """A pack's file, and what errors call it."""
 
     path: Path
-    shown: str
+    label: str
 
 
 class _Session:
@@ -132,7 +132,7 @@ class _Session:
         return tuple(pack for pack in packs if pack is not None)
 
     def _pack(self, place: _Place, text: str) -> Pack | None:
-        reader = Reader(text, place.shown, self._catalogue)
+        reader = Reader(text, place.label, self._catalogue)
         draft = reader.pack()
         pack = None
         if draft is not None:
@@ -150,12 +150,12 @@ class _Session:
         for rule, at in draft.rules:
             first = rules.setdefault(rule.text.id, rule)
             if first is not rule:
-                reader.fault(at, _taken(first))
+                reader.fault(at, _id_taken(first))
         for rule, at in draft.rules:
-            for other in rule.text.superseded_by:
-                if other in rules and rule.text.id in rules[other].text.superseded_by:
-                    reader.fault(at, f"{rule.text.id} and {other} supersede each other")
-        return Pack(draft.name, draft.description, tuple(rules.values()), place.shown)
+            for superior in rule.text.superseded_by:
+                if superior in rules and rule.text.id in rules[superior].text.superseded_by:
+                    reader.fault(at, f"{rule.text.id} and {superior} supersede each other")
+        return Pack(draft.name, draft.description, tuple(rules.values()), place.label)
 
     def _parent(self, name: str, at: int, reader: Reader, place: _Place) -> Pack | None:
         try:
@@ -168,8 +168,8 @@ class _Session:
             return self._done[key]
         chain = [_identity(p) for p in self._under_way]
         if key in chain:
-            shown = [p.shown for p in self._under_way[chain.index(key) :]]
-            reader.fault(at, f"the pack extends itself: {' → '.join([*shown, parent.shown])}")
+            label = [p.label for p in self._under_way[chain.index(key) :]]
+            reader.fault(at, f"the pack extends itself: {' → '.join([*label, parent.label])}")
             return None
         try:
             text = document.read(parent.path)
@@ -186,10 +186,11 @@ class _Session:
         for (_, at), parent in zip(draft.extends, parents, strict=True):
             for rule in parent.rules if parent is not None else ():
                 first = rules.setdefault(rule.text.id, rule)
-                if _same_origin(first, rule):  # by two ways: the later has the last word
+                # One rule that came by two ways: the later has the last word.
+                if (first.file, first.line) == (rule.file, rule.line):
                     rules[rule.text.id] = rule
                 else:
-                    reader.fault(at, f"{rule.file}:{rule.line}: {_taken(first)}")
+                    reader.fault(at, f"{rule.file}:{rule.line}: {_id_taken(first)}")
         return rules
 
     def _override(
@@ -222,15 +223,11 @@ def _identity(place: _Place) -> str:
     return os.path.realpath(place.path)
 
 
-def _same_origin(a: Rule, b: Rule) -> bool:
-    return (a.file, a.line) == (b.file, b.line)
-
-
-def _taken(first: Rule) -> str:
+def _id_taken(first: Rule) -> str:
     return f"id {first.text.id} is taken by {first.file}:{first.line}"
 
 
-def _known(catalogue: Specs) -> Catalogue:
+def _as_catalogue(catalogue: Specs) -> Catalogue:
     return catalogue if isinstance(catalogue, Catalogue) else Catalogue.of(catalogue)
 
 

@@ -30,10 +30,10 @@ def union(packs: Sequence[Pack]) -> Pack:
     faults = []
     for pack in packs:
         for rule in pack.rules:
-            known = rules.setdefault(rule.text.id, rule)
-            if known.text != rule.text:
+            first = rules.setdefault(rule.text.id, rule)
+            if first.text != rule.text:
                 faults.append(
-                    f"{rule.text.id} is one rule in {known.file}:{known.line} and another in"
+                    f"{rule.text.id} is one rule in {first.file}:{first.line} and another in"
                     f" {rule.file}:{rule.line} (as {pack.name} has it)"
                 )
     if faults:
@@ -107,8 +107,8 @@ class Words(Struct, frozen=True):
         return None if word in self.elsewhere() else f"no rule {word}{self._near(word)}"
 
     def _near(self, word: str) -> str:
-        known = [w for r in self.rules for w in (r.text.id, r.text.name, *r.text.tags)]
-        return nearest(word, [*known, *self.besides, *self.elsewhere()])
+        own_words = [w for r in self.rules for w in (r.text.id, r.text.name, *r.text.tags)]
+        return nearest(word, [*own_words, *self.besides, *self.elsewhere()])
 
 
 def chosen(pack: Pack, words: Words, select: Sequence[str] | None, ignore: Sequence[str]) -> Pack:
@@ -118,14 +118,14 @@ def chosen(pack: Pack, words: Words, select: Sequence[str] | None, ignore: Seque
     not yet proved is not to fail a build unasked.
     """
     if select is None:
-        kept = frozenset(r.text.id for r in pack.rules if r.text.status != PREVIEW)
+        chosen_ids = frozenset(r.text.id for r in pack.rules if r.text.status != PREVIEW)
     else:
         named = {w for w in select if w == PREVIEW or words.is_exact(w)}
-        kept = words.all_of(named) | {
+        chosen_ids = words.all_of(named) | {
             r.text.id
             for r in pack.rules
             if r.text.status != PREVIEW and r.text.id in words.all_of(select)
         }
     left_out = words.all_of(ignore)
-    rules = tuple(r for r in pack.rules if r.text.id in kept and r.text.id not in left_out)
+    rules = tuple(r for r in pack.rules if r.text.id in chosen_ids and r.text.id not in left_out)
     return Pack(pack.name, pack.description, rules, pack.file)

@@ -62,16 +62,16 @@ class Subjects:
         """The groups that a rule of scope `instruction` or `wait` looks at, by loop."""
         key = (scope, hot_only)
         if key not in self._made:
-            wanted = self._hot if hot_only and not self._is_hot_all_over() else None
+            loops = self._hot if hot_only and not self._is_hot_all_over() else None
             make = self._waits if scope == "wait" else self._instructions
-            self._made[key] = make(wanted)
+            self._made[key] = make(loops)
         return self._made[key]
 
     def _instructions(self, loops: frozenset[str] | None) -> list[Group]:
         """By loop; in these loops alone, None: anywhere."""
         accesses = self._accesses()
         spilled = {line for s in self._kernel.spills for line in (*s.stores, *s.reloads)}
-        found: dict[Any, tuple[MemoryOp, Access | None, bool, list[Place]]] = {}
+        by_kind: dict[Any, tuple[MemoryOp, Access | None, bool, list[Place]]] = {}
         for op in self._kernel.memory_ops:
             if loops is not None and op.loop not in loops:
                 continue
@@ -80,10 +80,10 @@ class Subjects:
             source = access.source if access is not None and access.source else op.source
             place = Place(op.line, op.mnemonic, source)
             key = (op.loop, op.mnemonic, op.cls, op.bits, op.depth, spill, id(access))
-            if key in found:
-                found[key][3].append(place)
+            if key in by_kind:
+                by_kind[key][3].append(place)
             else:
-                found[key] = (op, access, spill, [place])
+                by_kind[key] = (op, access, spill, [place])
         return self._grouped(
             (
                 op.loop,
@@ -93,20 +93,20 @@ class Subjects:
                     tuple(places),
                 ),
             )
-            for op, access, spill, places in found.values()
+            for op, access, spill, places in by_kind.values()
         )
 
     def _accesses(self) -> dict[tuple[int, str | None], Access]:
         """By line and class of the instruction, and by line alone for one of another class."""
-        found: dict[tuple[int, str | None], Access] = {}
+        by_line: dict[tuple[int, str | None], Access] = {}
         for access in self._kernel.accesses:
             for line in access.lines:
-                found.setdefault((line, access.cls), access)
-                found.setdefault((line, None), access)
-        return found
+                by_line.setdefault((line, access.cls), access)
+                by_line.setdefault((line, None), access)
+        return by_line
 
     def _waits(self, loops: frozenset[str] | None) -> list[Group]:
-        found: dict[Any, tuple[WaitOp, list[Place]]] = {}
+        by_kind: dict[Any, tuple[WaitOp, list[Place]]] = {}
         for wait in self._kernel.waits:
             if loops is not None and wait.loop not in loops:
                 continue
@@ -115,13 +115,13 @@ class Subjects:
                 *(wait.loop, wait.counter, wait.n, wait.verdict),
                 *(wait.could_be, wait.slack, wait.slack_cycles),
             )
-            if key in found:
-                found[key][1].append(place)
+            if key in by_kind:
+                by_kind[key][1].append(place)
             else:
-                found[key] = (wait, [place])
+                by_kind[key] = (wait, [place])
         return self._grouped(
             (wait.loop, Alike(self._wait_values(wait), _wait_rank(wait), tuple(places)))
-            for wait, places in found.values()
+            for wait, places in by_kind.values()
         )
 
     def _grouped(self, items: Iterator[tuple[str | None, Alike]]) -> list[Group]:
@@ -158,13 +158,13 @@ class Subjects:
         Were the access wider, its elements would have to change lanes before them.
         """
         return sum(
-            its.cls == "global_store"
-            and (its.shape, its.loop) == (access.shape, access.loop)
-            and its.limited_by is not None
-            and not its.fix
-            and its.bits is not None
-            and its.bits < (its.widest or 0)
-            for its in self._kernel.accesses
+            store.cls == "global_store"
+            and (store.shape, store.loop) == (access.shape, access.loop)
+            and store.limited_by is not None
+            and not store.fix
+            and store.bits is not None
+            and store.bits < (store.widest or 0)
+            for store in self._kernel.accesses
         )
 
     def _wait_values(self, wait: WaitOp) -> dict[str, MetricValue]:

@@ -51,14 +51,14 @@ def without_superseded(matches: Sequence[Match]) -> Iterator[tuple[Match, Severi
     severity = [match.rule.text.severity for match in matches]
     silenced_by: dict[int, list[int]] = {}
     for index, match in enumerate(matches):
-        rest: Match | None = match
-        for other in match.rule.text.superseded_by:
-            for superior in of_rule.get(other, ()):
-                before = rest
-                rest = _rest(rest, matches[superior]) if rest is not None else None
-                if rest is not before:
+        remainder: Match | None = match
+        for superior_rule in match.rule.text.superseded_by:
+            for superior in of_rule.get(superior_rule, ()):
+                earlier = remainder
+                remainder = _unsaid(remainder, matches[superior]) if remainder is not None else None
+                if remainder is not earlier:
                     silenced_by.setdefault(index, []).append(superior)
-        remaining.append(rest)
+        remaining.append(remainder)
     for index, superiors in silenced_by.items():
         for heir in _heirs(superiors, silenced_by):
             severity[heir] = min(severity[heir], severity[index], key=SEVERITY_RANK.__getitem__)
@@ -68,19 +68,19 @@ def without_superseded(matches: Sequence[Match]) -> Iterator[tuple[Match, Severi
 
 
 def _heirs(superiors: Sequence[int], silenced_by: Mapping[int, Sequence[int]]) -> set[int]:
-    """Those matches, and what supersedes them in turn."""
-    found: set[int] = set()
+    """The superiors, and what supersedes them in turn."""
+    heirs: set[int] = set()
     ahead = list(superiors)
     while ahead:
         index = ahead.pop()
-        if index not in found:
-            found.add(index)
+        if index not in heirs:
+            heirs.add(index)
             ahead += silenced_by.get(index, ())
-    return found
+    return heirs
 
 
-def _rest(match: Match, superior: Match) -> Match | None:
-    """What a match says besides the other one; itself where they are of different places."""
+def _unsaid(match: Match, superior: Match) -> Match | None:
+    """What a match says that its superior does not; the match itself where their places differ."""
     if "kernel" in (match.rule.text.scope, superior.rule.text.scope):
         return None
     if match.ordinal != superior.ordinal:
@@ -92,9 +92,9 @@ def _rest(match: Match, superior: Match) -> Match | None:
     named = {(place.line, place.text) for _, places in superior.alike for place in places}
     alike = []
     for values, places in match.alike:
-        others = [place for place in places if (place.line, place.text) not in named]
-        if others:
-            alike.append((values, places if len(others) == len(places) else others))
+        unnamed = [place for place in places if (place.line, place.text) not in named]
+        if unnamed:
+            alike.append((values, places if len(unnamed) == len(places) else unnamed))
     if sum(len(p) for _, p in alike) == sum(len(p) for _, p in match.alike):
         return match
     return replace(match, alike=tuple(alike)) if alike else None
@@ -111,5 +111,9 @@ def _of_other_kinds(match: Match, superior: Match) -> Match | None:
     if kinds.isdisjoint(parts):
         named_any = any(part in MEMORY_CLASSES for part in parts)
         return match if named_any and kinds != {None} else None
-    alike = tuple(one for one in match.alike if one[0].subject.get("op.kind") not in parts)
+    alike = tuple(
+        alternative
+        for alternative in match.alike
+        if alternative[0].subject.get("op.kind") not in parts
+    )
     return replace(match, alike=alike) if alike else None

@@ -235,12 +235,12 @@ class _Gathered:
     ) -> None:
         """Takes comments with their lines; without `first` they speak of their own line alone."""
         for line, text in comments:
-            for asked in _asked(text, self._file, line):
-                if asked.note:
-                    self._faulty.append(asked)
+            for suppression in _suppressions_in(text, self._file, line):
+                if suppression.note:
+                    self._faulty.append(suppression)
                 else:
                     start = line if first is None else first
-                    self._comments.append(Comment(asked, start, max(line, last or line)))
+                    self._comments.append(Comment(suppression, start, max(line, last or line)))
 
     def marks(self, spans: tuple[Span, ...]) -> Marks:
         if not self._comments and not self._faulty:
@@ -249,29 +249,29 @@ class _Gathered:
         return Marks(tuple(ordered), tuple(self._faulty), spans)
 
 
-def _asked(comment: str, file: str, line: int) -> Iterator[Suppression]:
+def _suppressions_in(comment: str, file: str, line: int) -> Iterator[Suppression]:
     """What one comment asks for; faulty where it has a note."""
-    found = _ASK.search(comment)
-    if found is None:
-        other = _MISSPELT.search(comment)
-        if other is not None:
-            word = other["word"]
+    request = _ASK.search(comment)
+    if request is None:
+        misspelt = _MISSPELT.search(comment)
+        if misspelt is not None:
+            word = misspelt["word"]
             note = f"{word} is no word for it: write ignore[RULE] or ignore-file[RULE]"
             yield Suppression(file, line, (), "line", "", note)
         return
-    scope, rest = "file" if found["file"] else "line", found["rest"]
-    listed = _RULES.match(rest)
-    reason = (rest[listed.end() :] if listed else rest).strip(" \t*/-–—:")
+    scope, words = "file" if request["file"] else "line", request["rest"]
+    listed = _RULES.match(words)
+    reason = (words[listed.end() :] if listed else words).strip(" \t*/-–—:")
     names: tuple[str, ...] = ()
     note = ""
     if listed:
         names = tuple(dict.fromkeys(n.strip() for n in listed["rules"].split(",") if n.strip()))
         note = "" if names else "there is no rule between the brackets"
-    elif rest.lstrip().startswith("["):
+    elif words.lstrip().startswith("["):
         note = "its bracket is not closed"
     elif rule := _RULE_ID.match(reason):
         # Taken at its word it would leave out everything, which is hardly what was meant.
-        note = f"rules go in brackets: ignore{found['file'] or ''}[{rule[0]}]"
+        note = f"rules go in brackets: ignore{request['file'] or ''}[{rule[0]}]"
     yield Suppression(file, line, names, scope, reason, note)  # type: ignore[arg-type]
 
 
@@ -328,7 +328,7 @@ def unused(
     marks: Marks,
     used: Collection[tuple[int, str]],
     looked: Looked,
-    asked: Collection[str],
+    rule_names: Collection[str],
     unknown: Callable[[str], str | None],
     *,
     narrowed: bool,
@@ -339,7 +339,7 @@ def unused(
         marks: of the file.
         used: of the file, as `match` gathers them.
         looked: how much of the file this run has looked at.
-        asked: ids and names of the rules that it asked.
+        rule_names: ids and names of the rules that it asked.
         unknown: what is wrong with a name that is not among them; None if it is a rule's.
         narrowed: whether some rules of the packs were left out, so that a comment that speaks of
             all of them may be about one of those.
@@ -348,12 +348,12 @@ def unused(
     for comment in marks.comments:
         asking = comment.suppression
         judged = looked.judges(comment, marks.spans)
-        idle = [n for n in asking.rules if n in asked and (asking.line, n) not in used]
+        idle = [n for n in asking.rules if n in rule_names and (asking.line, n) not in used]
         if judged and idle:
             yield replace(asking, rules=tuple(idle))
         if judged and not asking.rules and not narrowed and (asking.line, "") not in used:
             yield asking
         for name in asking.rules:
-            note = None if name in asked else unknown(name)
+            note = None if name in rule_names else unknown(name)
             if note is not None:
                 yield replace(asking, rules=(name,), note=note)

@@ -71,23 +71,23 @@ def _load(arch: str, folder: Path) -> Machine:
         near = difflib.get_close_matches(arch, names(folder), n=3, cutoff=0.6)
         hint = f"did you mean {', '.join(near)}?" if near else "see kinspect arch list"
         raise KinspectError(f"unknown target '{arch}'", hint)
-    found = _describe(arch, folder, ())
+    description = _describe(arch, folder, ())
     hints = typing.get_type_hints(Machine)
-    wanted = [name for name in Machine.__struct_fields__ if name not in _IDENTITY]
+    keys = [name for name in Machine.__struct_fields__ if name not in _IDENTITY]
     values: dict[str, Any] = {}
-    for key in wanted:
-        if key not in found.figures:
+    for key in keys:
+        if key not in description.figures:
             raise _fault(arch, key, "is missing")
-        value, _ = found.figures[key]
+        value, _ = description.figures[key]
         try:
             values[key] = msgspec.convert(value, hints[key])
         except msgspec.ValidationError as error:
             raise _fault(arch, key, f"does not fit: {error}") from None
     return Machine(
         arch=arch,
-        name=found.name,
-        family=found.family,
-        sources={key: source for key, (_, source) in found.figures.items()},
+        name=description.name,
+        family=description.family,
+        sources={key: source for key, (_, source) in description.figures.items()},
         **values,
     )
 
@@ -156,9 +156,11 @@ def _read(path: Path) -> dict[str, Any]:
     return raw
 
 
-def _fault(arch: str, key: str, what: str, allowed: frozenset[str] = frozenset()) -> KinspectError:
+def _fault(
+    arch: str, key: str, problem: str, allowed: frozenset[str] = frozenset()
+) -> KinspectError:
     import difflib
 
     near = difflib.get_close_matches(key.rpartition(".")[2], sorted(allowed), n=1)
     hint = f"did you mean {near[0]}?" if near else "see machines/gfx906.yaml for a whole file"
-    return KinspectError(f"machines/{arch}.yaml: {key} {what}", hint)
+    return KinspectError(f"machines/{arch}.yaml: {key} {problem}", hint)

@@ -39,7 +39,9 @@ def kernel_report(
     notes: tuple[str, ...] = (),
 ) -> KernelReport:
     """Everything that is known of one kernel, without findings: rules add those."""
-    subject = replace(subject, sync=synchronisation(subject))
+    subject = replace(
+        subject, sync=synchronisation(subject), demand=occupancy_facts.demand(subject)
+    )
     memory, waits = _listed_ops(subject)
     resources = subject.function.resources
     loops = reports(subject)
@@ -79,7 +81,7 @@ def kernel_report(
         lds_buffers=held,
         accesses=accesses,
         unread=subject.function.unread,
-        demand=occupancy_facts.demand(subject),
+        demand=subject.demand,
     )
 
 

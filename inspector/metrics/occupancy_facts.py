@@ -39,7 +39,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
     if machine is None:
         yield from _unknown("the target is unknown", stated)
         return
-    kernel_demand = demand(subject)
+    kernel_demand = subject.demand if subject.demand is not None else demand(subject)
     pool = machine.lds_pool
     if kernel_demand.cu_mode and machine.lds_pool_cu_mode is not None:
         pool = machine.lds_pool_cu_mode

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from ..isa.mnemonics import access_bits
 from ..isa.waits import decode
 from ..model import (
+    Demand,
     Function,
     Instruction,
     LaunchOrigin,
@@ -81,8 +82,9 @@ class Synchronisation(Struct, frozen=True):
 class Subject(Struct, frozen=True):
     """One kernel with everything the metrics may look at.
 
-    `ttir` is what the kernel asks for, `ttgir` what the compiler made of it before LLVM. `sync` is
-    worked out from the rest once, by `wait_verdicts.synchronisation`. `ttir` holds the dots alone;
+    `ttir` is what the kernel asks for, `ttgir` what the compiler made of it before LLVM. `sync`
+    and `demand` are worked out from the rest once, by `wait_verdicts.synchronisation` and
+    `occupancy_facts.demand`. `ttir` holds the dots alone;
     `ttir_text` is all of it, which few kernels need.
     """
 
@@ -93,6 +95,7 @@ class Subject(Struct, frozen=True):
     ttir: TtgirModule | None = None
     sync: Synchronisation | None = None
     ttir_text: str | None = None
+    demand: Demand | None = None
 
 
 class Tally(Struct, frozen=True):

@@ -60,7 +60,7 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
                 mode=mode or mode_of(target.path, request.capture),
                 archs=archs,
                 devices={arch: device_facts(machines.load(arch)) for arch in archs},
-                wanted=patterns,
+                patterns=patterns,
                 folder=folder,
                 options=request.capture,
                 triton_version=version,

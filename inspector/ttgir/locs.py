@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -15,9 +14,6 @@ from .values import number, unquote
 
 MAX_FRAMES = 64
 """Longest inlined-at chain that is kept; hostile tables can double its length line by line."""
-
-MAX_CHAIN = 200
-"""Longest chain of aliases that is followed; the resolution recurses."""
 
 # A compiler's own files. Recompiling saved TTIR yields positions inside that file: not source.
 _NOT_SOURCE_RE = re.compile(r"(?:\.(?:ttir|ttgir|mlir|llir|ll|gluon)|<[^>]*>|-)\Z")
@@ -145,50 +141,118 @@ class LocTable:
     def resolve(self, loc: Loc) -> SourceLoc | None:
         """The source position of a location, None where it has none.
 
-        Unknown locations, line 0, positions in a compiler's intermediate file and circular
-        aliases have none. A call site is the callee's position with `inlined_at` the caller's;
-        a fused location is its first part that has a position.
+        Unknown locations, line 0 and positions in a compiler's intermediate file have none, nor has
+        an alias where its own definition leads back to it. A call site is the callee's position
+        with `inlined_at` the caller's; a fused location is its first part that has a position.
+        What was looked up before makes no difference.
         """
-        return self._resolve(loc, 0)
+        if isinstance(loc, Alias):
+            if loc.name not in self._resolved and not self._resolve_at_once(loc.name):
+                self._resolve_aliases(loc.name)
+            return self._resolved[loc.name]
+        for name in _alias_names(loc):
+            self.resolve(Alias(name))
+        return self._position(loc)
 
-    def _alias(self, name: str, depth: int) -> SourceLoc | None:
-        if name in self._resolved:
-            return self._resolved[name]
-        if depth > MAX_CHAIN:
-            return None
-        self._resolved[name] = None  # what a circular alias sees
+    def _resolve_at_once(self, name: str) -> bool:
+        """Resolves an alias that names none but resolved ones, which is most of them."""
+        for reference in self._references(name):
+            if reference not in self._resolved:
+                return False
+        self._resolved[name] = self._definition(name)
+        return True
+
+    def _resolve_aliases(self, root: str) -> None:
+        """Resolves an alias and all that it leads to, those that it rests on first.
+
+        Aliases that lead to one another (a strongly connected component of Tarjan's) see each other
+        as without a position. A stack of its own, since chains may be longer than Python's.
+        """
+        resolved = self._resolved
+        order: dict[str, int] = {}
+        lowest: dict[str, int] = {}
+        component_stack: list[str] = []
+        path: list[tuple[str, Iterator[str]]] = []
+
+        def enter(name: str) -> None:
+            order[name] = lowest[name] = len(order)
+            component_stack.append(name)
+            path.append((name, iter(self._references(name))))
+
+        enter(root)
+        while path:
+            name, references = path[-1]
+            for reference in references:
+                if reference in resolved:
+                    continue
+                if reference not in order:
+                    if self._resolve_at_once(reference):
+                        continue
+                    enter(reference)
+                    break
+                lowest[name] = min(lowest[name], order[reference])
+            else:
+                path.pop()
+                if path:
+                    parent = path[-1][0]
+                    lowest[parent] = min(lowest[parent], lowest[name])
+                if lowest[name] == order[name]:
+                    start = component_stack.index(name) if component_stack[-1] != name else -1
+                    members = component_stack[start:]
+                    del component_stack[start:]
+                    resolved.update(dict.fromkeys(members))
+                    resolved.update([(member, self._definition(member)) for member in members])
+
+    def _references(self, name: str) -> Iterable[str]:
+        """The aliases that the definition of an alias names."""
         line = self._lines.get(name)
         if line is None:
-            source_loc = self._resolve(self._aliases.get(name), depth + 1)
-        else:
-            _, file, number, column, child, callee, caller = line
-            source_loc = None
-            if file is not None and number is not None and column is not None:
-                source_loc = _position(file, int(number), int(column))
-            elif child is not None:
-                source_loc = self._alias(child, depth + 1)
-            elif callee is not None and caller is not None and depth + 1 <= MAX_CHAIN:
-                source_loc = _inline(self._alias(callee, depth + 2), self._alias(caller, depth + 2))
-        self._resolved[name] = source_loc
-        return source_loc
+            return _alias_names(self._aliases.get(name))
+        child, callee, caller = line[4:]
+        if child is not None:
+            return (child,)
+        return (callee, caller) if callee is not None and caller is not None else ()
 
-    def _resolve(self, loc: Any, depth: int) -> SourceLoc | None:
+    def _definition(self, name: str) -> SourceLoc | None:
+        """The position of an alias whose references are resolved."""
+        line = self._lines.get(name)
+        if line is None:
+            return self._position(self._aliases.get(name))
+        _, file, number, column, child, callee, caller = line
+        if file is not None and number is not None and column is not None:
+            return _position(file, int(number), int(column))
+        if child is not None:
+            return self._resolved[child]
+        if callee is not None and caller is not None:
+            return _inline(self._resolved[callee], self._resolved[caller])
+        return None
+
+    def _position(self, loc: Loc) -> SourceLoc | None:
+        """The position of a location whose aliases are resolved."""
         if isinstance(loc, Alias):
-            return self._alias(loc.name, depth)
+            return self._resolved[loc.name]
         if isinstance(loc, FileLoc):
             return _position(loc.file, loc.line, loc.column)
-        if depth > MAX_CHAIN:
-            return None
         if isinstance(loc, CallSite):
-            callee = self._resolve(loc.callee, depth + 1)
-            caller = self._resolve(loc.caller, depth + 1)
-            return _inline(callee, caller)
+            return _inline(self._position(loc.callee), self._position(loc.caller))
         if isinstance(loc, Fused):
             for part in loc.parts:
-                source_loc = self._resolve(part, depth + 1)
+                source_loc = self._position(part)
                 if source_loc is not None:
                     return source_loc
         return None
+
+
+def _alias_names(loc: Loc) -> Iterator[str]:
+    """The aliases in a location."""
+    if isinstance(loc, Alias):
+        yield loc.name
+    elif isinstance(loc, CallSite):
+        yield from _alias_names(loc.callee)
+        yield from _alias_names(loc.caller)
+    elif isinstance(loc, Fused):
+        for part in loc.parts:
+            yield from _alias_names(part)
 
 
 def _position(file: str, line: int, column: int) -> SourceLoc | None:

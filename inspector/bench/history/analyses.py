@@ -134,9 +134,9 @@ def analysed(
     for word in HOT_COUNTS:
         metrics = [loop.metrics.get(f"count.{word}") for loop in hot]
         values = [_number(m.value) for m in metrics if m is not None]
-        known = [v for v in values if v is not None]
-        if hot and len(known) == len(hot):
-            figures[HOT + word], units[HOT + word] = sum(known), "instructions"
+        known_values = [v for v in values if v is not None]
+        if hot and len(known_values) == len(hot):
+            figures[HOT + word], units[HOT + word] = sum(known_values), "instructions"
     variant = report.variant
     config: dict[str, Any] = {}
     if variant is not None:
@@ -161,8 +161,8 @@ def _number(value: object) -> float | None:
 def value_of(kernel: AnalysedKernel, metric: str) -> float | None:
     """A figure by its name; `findings.error` and the like count as such."""
     if metric.startswith(FINDINGS):
-        found = kernel.findings
-        return None if found is None else found.get(metric.removeprefix(FINDINGS))
+        finding_counts = kernel.findings
+        return None if finding_counts is None else finding_counts.get(metric.removeprefix(FINDINGS))
     return kernel.figures.get(metric)
 
 

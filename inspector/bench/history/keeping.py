@@ -24,9 +24,9 @@ GIT_SECONDS = 10.0
 
 
 class Noted(Struct, frozen=True):
-    """What is kept of one report, beside what somebody else made of it."""
+    """What is kept of one report, beside what the run made of it."""
 
-    made: Any
+    value: Any
     id: str
     kernel: AnalysedKernel
     units: Mapping[str, str]
@@ -34,14 +34,14 @@ class Noted(Struct, frozen=True):
 
 
 class Noting(Struct, frozen=True):
-    """Notes a report's figures before it is let go; for `pipeline.each`, in any process."""
+    """Notes a report's figures before it is let go; for `collecting.each`, in any process."""
 
-    then: Callable[[KernelReport], Any]
+    judge: Callable[[KernelReport], Any]
 
     def __call__(self, report: KernelReport) -> Noted:
         kernel, units = analysed(report, _tally(report.findings))
         triton = report.variant.triton_version if report.variant is not None else None
-        return Noted(self.then(report), report.id, kernel, units, triton)
+        return Noted(self.judge(report), report.id, kernel, units, triton)
 
 
 class Keeper:
@@ -73,9 +73,9 @@ class Keeper:
         """Takes in one kernel."""
         self._take(Noting(_nothing)(report))
 
-    def noting(self, then: Callable[[KernelReport], Any]) -> Noting:
-        """What to make of each report in place of `then`, for `watched` to take apart again."""
-        return Noting(then)
+    def noting(self, judge: Callable[[KernelReport], Any]) -> Noting:
+        """What to make of each report in place of `judge`, for `watched` to take apart again."""
+        return Noting(judge)
 
     def watched(self, events: Iterable[Made | E]) -> Iterator[Made | E]:
         """The events of a run for which a `Noting` made something of each report.
@@ -85,7 +85,7 @@ class Keeper:
         for event in events:
             if isinstance(event, Made):
                 self._take(event.value)
-                yield Made(event.order, event.value.made)
+                yield Made(event.order, event.value.value)
             else:
                 yield event
 

@@ -198,10 +198,10 @@ class History:
             KinspectError: the file is damaged.
         """
         return [
-            (run, kept)
+            (run, case)
             for run in reversed(self.runs(kernel, most=-1))
             if run.mode == "time"
-            for kept in self.results(run.id)
+            for case in self.results(run.id)
         ]
 
     def add_analysis(self, analysis: Analysis) -> int | None:
@@ -257,12 +257,12 @@ class History:
         Raises:
             KinspectError: the file is damaged.
         """
-        found = {run.kernel for run in self.runs(most=-1)}
+        kernel_names = {run.kernel for run in self.runs(most=-1)}
         with self._reading() as connection:
             if connection is not None:
                 rows = connection.execute("SELECT DISTINCT kernel FROM analysed").fetchall()
-                found.update(str(row[0]) for row in rows)
-        return sorted(found)
+                kernel_names.update(str(row[0]) for row in rows)
+        return sorted(kernel_names)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
@@ -319,8 +319,8 @@ class History:
 
 
 def _in_words(error: sqlite3.OperationalError) -> str:
-    known = _CODES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)  # Python 3.11 and newer
-    return f"{known}: {error}" if known else str(error)
+    explanation = _CODES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)  # Python 3.11 and newer
+    return f"{explanation}: {error}" if explanation else str(error)
 
 
 def identity(case: Mapping[str, Any]) -> str:
@@ -331,7 +331,7 @@ def identity(case: Mapping[str, Any]) -> str:
 def _row(case: Timed) -> tuple[Any, ...]:
     summary = case.summary
     assert summary is not None
-    others = {o.name: s.mean for o in case.others if (s := o.summary) is not None}
+    other_means = {o.name: s.mean for o in case.others if (s := o.summary) is not None}
     return (
         case.name,
         identity(case.case),
@@ -343,7 +343,7 @@ def _row(case: Timed) -> tuple[Any, ...]:
         case.tflops(summary.mean),
         case.gib_per_s(summary.mean),
         _json(dict(case.config)),
-        _json(others),
+        _json(other_means),
         _json(dict(case.clocks)),
     )
 

@@ -57,32 +57,32 @@ class _Point(Struct, frozen=True):
     value: float | None
 
 
-def chart(history: History, wanted: Wanted) -> Chart:
+def chart(history: History, query: Wanted) -> Chart:
     """A metric of a kernel over the runs, the oldest first.
 
     Raises:
         KinspectError: there is nothing of that kernel, or not that metric of it; or the history is
             damaged.
     """
-    seen = history.seen(wanted.kernel)
-    measured = history.measured(wanted.kernel)
-    if not seen and not measured:
-        near = nearest(wanted.kernel, history.names())
+    sightings = history.seen(query.kernel)
+    measured = history.measured(query.kernel)
+    if not sightings and not measured:
+        near = nearest(query.kernel, history.names())
         raise KinspectError(
-            f"nothing was kept of a kernel {wanted.kernel}{near}",
+            f"nothing was kept of a kernel {query.kernel}{near}",
             "keep something with kinspect analyze --history; see kinspect history list",
         )
-    metric = wanted.metric or (COMPILED_FIRST if seen else MEASURED_FIRST)
+    metric = query.metric or (COMPILED_FIRST if sightings else MEASURED_FIRST)
     if metric in MEASURED:
-        points, unit = _measured(measured, metric, wanted), MEASURED[metric]
+        points, unit = _measured(measured, metric, query), MEASURED[metric]
     else:
-        points, unit = _compiled(seen, metric, wanted), _unit(seen, metric)
+        points, unit = _compiled(sightings, metric, query), _unit(sightings, metric)
     if not any(point.value is not None for point in points):
-        raise _nothing(wanted, metric, seen, measured)
-    numbers = sorted({point.tick.run for point in points})[-wanted.most :]
+        raise _nothing(query, metric, sightings, measured)
+    numbers = sorted({point.tick.run for point in points})[-query.most :]
     ticks = {point.tick.run: point.tick for point in points}
     return Chart(
-        wanted.kernel,
+        query.kernel,
         metric,
         unit,
         tuple(ticks[n] for n in numbers),
@@ -91,22 +91,24 @@ def chart(history: History, wanted: Wanted) -> Chart:
 
 
 def _series(points: Sequence[_Point], numbers: Sequence[int]) -> Iterable[Series]:
-    found: dict[str, dict[int, float | None]] = {}
+    values_by_key: dict[str, dict[int, float | None]] = {}
     names: dict[str, str] = {}
     for point in points:
-        found.setdefault(point.key, {})[point.tick.run] = point.value
+        values_by_key.setdefault(point.key, {})[point.tick.run] = point.value
         names[point.key] = point.name
-    for key, values in found.items():
+    for key, values in values_by_key.items():
         series = Series(names[key], tuple(values.get(n) for n in numbers))
         if series.known:
             yield series
 
 
-def _compiled(seen: Sequence[Sighting], metric: str, wanted: Wanted) -> list[_Point]:
-    kept = [
-        s for s in seen if _fits(s.kernel.arch, wanted.arch) and _fits(s.kernel.name, wanted.case)
+def _compiled(sightings: Sequence[Sighting], metric: str, query: Wanted) -> list[_Point]:
+    fitting = [
+        s
+        for s in sightings
+        if _fits(s.kernel.arch, query.arch) and _fits(s.kernel.name, query.case)
     ]
-    names = _names([sighting.kernel for sighting in kept])
+    names = _names([sighting.kernel for sighting in fitting])
     return [
         _Point(
             _identity(s.kernel),
@@ -114,14 +116,14 @@ def _compiled(seen: Sequence[Sighting], metric: str, wanted: Wanted) -> list[_Po
             Tick(s.run, s.date, s.label or _when(s.date)),
             value_of(s.kernel, metric),
         )
-        for s in kept
+        for s in fitting
     ]
 
 
 def _identity(kernel: AnalysedKernel) -> str:
     """A specialisation in any run: its folder may have been named in another way."""
-    path, _, rest = kernel.identity.partition("::")
-    return f"{path.rpartition('/')[2]}::{rest}"
+    path, _, kernel_part = kernel.identity.partition("::")
+    return f"{path.rpartition('/')[2]}::{kernel_part}"
 
 
 def _names(kernels: Sequence[AnalysedKernel]) -> dict[str, str]:
@@ -140,22 +142,22 @@ def _names(kernels: Sequence[AnalysedKernel]) -> dict[str, str]:
     }
 
 
-def _unit(seen: Sequence[Sighting], metric: str) -> str:
+def _unit(sightings: Sequence[Sighting], metric: str) -> str:
     if metric.startswith(FINDINGS):
         return "findings"
-    return next((s.units[metric] for s in reversed(seen) if metric in s.units), "")
+    return next((s.units[metric] for s in reversed(sightings) if metric in s.units), "")
 
 
-def _measured(measured: Sequence[tuple[Run, Kept]], metric: str, wanted: Wanted) -> list[_Point]:
+def _measured(measured: Sequence[tuple[Run, Kept]], metric: str, query: Wanted) -> list[_Point]:
     return [
         _Point(
-            f"{run.device}::{kept.name}",
-            f"{run.device} {kept.name}",
+            f"{run.device}::{case.name}",
+            f"{run.device} {case.name}",
             Tick(run.id, run.date, _when(run.date)),
-            getattr(kept, metric),
+            getattr(case, metric),
         )
-        for run, kept in measured
-        if _fits(run.device, wanted.arch) and _fits(kept.name, wanted.case)
+        for run, case in measured
+        if _fits(run.device, query.arch) and _fits(case.name, query.case)
     ]
 
 
@@ -169,24 +171,25 @@ def _fits(text: str | None, pattern: str | None) -> bool:
 
 
 def _nothing(
-    wanted: Wanted, metric: str, seen: Sequence[Sighting], measured: Sequence[tuple[Run, Kept]]
+    query: Wanted, metric: str, sightings: Sequence[Sighting], measured: Sequence[tuple[Run, Kept]]
 ) -> KinspectError:
     """What to say where no run has the value: the metric, or what narrows, is at fault."""
-    known = {name for s in seen for name in s.kernel.figures}
-    if any(s.kernel.findings is not None for s in seen):
-        known |= {f"{FINDINGS}{severity}" for severity in SEVERITIES}
-    known |= {m for m in MEASURED if any(getattr(k, m) is not None for _, k in measured)}
-    if metric not in known:
-        there = sorted(known)
-        some = ", ".join(there[:MOST_NAMED]) + (", …" if len(there) > MOST_NAMED else "")
+    metrics = {name for s in sightings for name in s.kernel.figures}
+    if any(s.kernel.findings is not None for s in sightings):
+        metrics |= {f"{FINDINGS}{severity}" for severity in SEVERITIES}
+    metrics |= {m for m in MEASURED if any(getattr(k, m) is not None for _, k in measured)}
+    if metric not in metrics:
+        choices = sorted(metrics)
+        listed = ", ".join(choices[:MOST_NAMED]) + (", …" if len(choices) > MOST_NAMED else "")
         return KinspectError(
-            f"no run has {metric} of {wanted.kernel}{nearest(metric, there)}", f"there are {some}"
+            f"no run has {metric} of {query.kernel}{nearest(metric, choices)}",
+            f"there are {listed}",
         )
-    there = sorted(
-        {" ".join(p for p in (s.kernel.arch, s.kernel.name) if p) for s in seen}
-        | {f"{run.device} {kept.name}" for run, kept in measured}
+    choices = sorted(
+        {" ".join(p for p in (s.kernel.arch, s.kernel.name) if p) for s in sightings}
+        | {f"{run.device} {case.name}" for run, case in measured}
     )
     return KinspectError(
-        f"{metric} of {wanted.kernel}: nothing fits --arch and --case",
-        f"there are {', '.join(there[:MOST_NAMED])}",
+        f"{metric} of {query.kernel}: nothing fits --arch and --case",
+        f"there are {', '.join(choices[:MOST_NAMED])}",
     )

@@ -48,7 +48,7 @@ def read_gpumode(text: str, path: str) -> list[Given]:
     Raises:
         KinspectError: a line is not `key: value; key: value`.
     """
-    found = []
+    cases = []
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
@@ -62,10 +62,10 @@ def read_gpumode(text: str, path: str) -> list[Given]:
                     "write lines like m: 64; n: 64; k: 128; seed: 6635",
                 )
             values[key] = scalar(value)
-        found.append(Given(values))
-    if not found:
+        cases.append(Given(values))
+    if not cases:
         raise KinspectError(f"{path} holds no case", "write lines like m: 64; n: 64; k: 128")
-    return found
+    return cases
 
 
 def write_gpumode(cases: Iterable[Given]) -> str:
@@ -102,7 +102,7 @@ def read_tune_gemm(text: str, path: str) -> list[Given]:
     if not isinstance(items, list) or not items or marks is None:
         raise KinspectError(f"{path} is no list of GEMM sizes", "begin each line with - {'M': …}")
     lines = text.splitlines()
-    found = []
+    cases = []
     for item, node in zip(items, marks.value, strict=True):
         where = f"{path}:{node.start_mark.line + 1}"
         if not isinstance(item, dict) or not all(
@@ -115,7 +115,7 @@ def read_tune_gemm(text: str, path: str) -> list[Given]:
         last = node.end_mark.line + (1 if node.end_mark.column else 0)
         comment = _RESULT.search("\n".join(lines[node.start_mark.line : last]))
         config = {_RENAMED.get(str(k), str(k)): v for k, v in item.items() if k not in _SHAPE}
-        found.append(
+        cases.append(
             Given(
                 {key: item[key] for key in _SHAPE if key in item},
                 config,
@@ -123,7 +123,7 @@ def read_tune_gemm(text: str, path: str) -> list[Given]:
                 tflops=_float(comment[1], where) if comment else None,
             )
         )
-    return found
+    return cases
 
 
 def write_tune_gemm(cases: Iterable[Given]) -> str:
@@ -171,9 +171,9 @@ def read_flags(words: Sequence[str]) -> Given:
         KinspectError: a flag without its value, or a value without its flag.
     """
     values: dict[str, Value] = {}
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
+    remaining = list(words)
+    while remaining:
+        word = remaining.pop(0)
         name, equals, value = word.lstrip("-").partition("=")
         if not word.startswith("-") or not _NAME.fullmatch(name):
             raise KinspectError(f"{word!r} is no flag", "write -b 4 -hq 16 … behind the --")
@@ -182,12 +182,14 @@ def read_flags(words: Sequence[str]) -> Given:
             continue
         if name.lower() in _OPTIONAL and not equals:
             choices, default = _OPTIONAL[name.lower()]
-            values[name.lower()] = rest.pop(0) if rest and rest[0] in choices else default
+            values[name.lower()] = (
+                remaining.pop(0) if remaining and remaining[0] in choices else default
+            )
             continue
         if not equals:
-            if not rest:
+            if not remaining:
                 raise KinspectError(f"{word} has no value", f"write {word} VALUE")
-            value = rest.pop(0)
+            value = remaining.pop(0)
         values[name] = scalar(value)
     values = {k: v for k, v in values.items() if k not in _ALWAYS_SHOWN}
     values.update(_int8_form(values))
@@ -227,7 +229,7 @@ _DTYPES = {
 
 def keys_read(tree: ast.AST) -> set[str]:
     """The keys that a kernel file's functions look up in a case, used by a table or not."""
-    found = set()
+    keys = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Subscript):
             owner, key = node.value, node.slice
@@ -236,18 +238,18 @@ def keys_read(tree: ast.AST) -> set[str]:
         else:
             continue
         if isinstance(owner, ast.Name) and owner.id == "case" and isinstance(key, ast.Constant):
-            found.add(str(key.value))
-    return found
+            keys.add(str(key.value))
+    return keys
 
 
 def fitted(
-    given: Given, known: Sequence[Mapping[str, Any]], kernel: str, also: Iterable[str] = ()
+    own_case: Given, entries: Sequence[Mapping[str, Any]], kernel: str, also: Iterable[str] = ()
 ) -> dict[str, Any]:
     """A given case under the keys of the kernel's own cases, whatever their capitals.
 
     Args:
-        given: the case.
-        known: the entries of CASES and BENCH.
+        own_case: the case.
+        entries: the entries of CASES and BENCH.
         kernel: its name, for messages.
         also: further keys that the kernel knows.
 
@@ -255,25 +257,27 @@ def fitted(
         KinspectError: the kernel's cases know no such key, or lack one that all of them have.
     """
     keys = {key.lower(): key for key in also}
-    keys.update({key.lower(): key for entry in known for key in entry})
+    keys.update({key.lower(): key for entry in entries for key in entry})
     keys.update({key: key for key in _ANYWHERE})
-    values = dict(given.values)
+    values = dict(own_case.values)
     majors = [values.pop(key, None) for key in ("rowMajorA", "rowMajorB")]
-    if all(majors) and any(entry.get("layout") in _LAYOUTS for entry in known):
+    if all(majors) and any(entry.get("layout") in _LAYOUTS for entry in entries):
         values["layout"] = "".join(map(str, majors))
     case: dict[str, Any] = {}
     for name, value in values.items():
         key = keys.get(name.lower())
         if key is None:
             near = get_close_matches(name.lower(), keys, n=1)
-            meant = f"did you mean {keys[near[0]]}? " if near else ""
+            suggestion = f"did you mean {keys[near[0]]}? " if near else ""
             listed = ", ".join(sorted(set(keys.values()) - set(_ANYWHERE)))
-            raise KinspectError(f"{kernel} has no case key {name!r}", f"{meant}it has {listed}")
+            raise KinspectError(
+                f"{kernel} has no case key {name!r}", f"{suggestion}it has {listed}"
+            )
         is_dtype = key.endswith("dtype") and isinstance(value, str)
         case[key] = _DTYPES.get(str(value).lower(), value) if is_dtype else value
-    bare = [set(entry) - set(_ANYWHERE) for entry in known]
-    needed = set.intersection(*bare) if bare else set()
-    lacking = sorted(needed - set(case))
+    bare = [set(entry) - set(_ANYWHERE) for entry in entries]
+    required = set.intersection(*bare) if bare else set()
+    lacking = sorted(required - set(case))
     if lacking:
         raise KinspectError(f"a case of {kernel} needs {', '.join(lacking)} as well", "give them")
     return case
@@ -282,11 +286,11 @@ def fitted(
 def name_of(case: Mapping[str, Any]) -> str:
     """A name for a case that has none: its values."""
     left_out = ("config", "atol", "rtol", "name", "seed")
-    shown = {key: value for key, value in case.items() if key not in left_out}
-    if {"M", "N", "K"} <= shown.keys():
-        sizes = "x".join(str(shown.pop(key)) for key in ("M", "N", "K"))
-        return "_".join([sizes, *(_bare(k, v) for k, v in shown.items())])
-    return "_".join(_bare(k, v) for k, v in shown.items()) or "case"
+    named = {key: value for key, value in case.items() if key not in left_out}
+    if {"M", "N", "K"} <= named.keys():
+        sizes = "x".join(str(named.pop(key)) for key in ("M", "N", "K"))
+        return "_".join([sizes, *(_bare(k, v) for k, v in named.items())])
+    return "_".join(_bare(k, v) for k, v in named.items()) or "case"
 
 
 def scalar(text: str) -> Value:

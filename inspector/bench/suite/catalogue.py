@@ -15,7 +15,7 @@ from msgspec import Struct
 from ...errors import KinspectError
 
 PACKAGE = "kinspect.kernels"
-NEEDED = ("CASES", "launch", "reference", "make_inputs")
+REQUIRED = ("CASES", "launch", "reference", "make_inputs")
 """What a file has that can be checked."""
 ANSWERS = re.compile(r"^Answers to:\s*(.+(?:\n[ \t]*\S.*)*)", re.M)
 
@@ -81,12 +81,12 @@ class KernelFile(Struct, frozen=True, dict=True):
 
     def entries(self, table: str) -> int | None:
         """How many entries CASES or BENCH has; None where that cannot be told from the text."""
-        found: int | None = 0
+        count: int | None = 0
         for statement in self.tree.body:
             for target, value in _assigned(statement):
                 if target.id == table:
-                    found = _length(value) if isinstance(statement, ast.Assign) else None
-        return found
+                    count = _length(value) if isinstance(statement, ast.Assign) else None
+        return count
 
 
 def bundled() -> list[KernelFile]:
@@ -105,19 +105,20 @@ def find(text: str) -> KernelFile:
     Raises:
         KinspectError: there is no such kernel, or no such file.
     """
-    known = {kernel.name: kernel for kernel in bundled()}
-    if text in known:
-        return known[text]
+    by_name = {kernel.name: kernel for kernel in bundled()}
+    if text in by_name:
+        return by_name[text]
     path = Path(text)
     if path.suffix == ".py" or path.is_file():
         if not path.is_file():
             raise KinspectError(f"{text}: no such file", "name a bundled kernel or a .py file")
-        own = next((k for k in known.values() if k.path.samefile(path)), None)
+        own = next((k for k in by_name.values() if k.path.samefile(path)), None)
         return own or KernelFile(path.stem, path, False)
-    near = get_close_matches(text, known, n=2)
-    meant = f" (did you mean {' or '.join(near)}?)" if near else ""
+    near = get_close_matches(text, by_name, n=2)
+    suggestion = f" (did you mean {' or '.join(near)}?)" if near else ""
     raise KinspectError(
-        f"there is no kernel {text!r}{meant}", f"known: {', '.join(known)}; or name a .py file"
+        f"there is no kernel {text!r}{suggestion}",
+        f"known: {', '.join(by_name)}; or name a .py file",
     )
 
 
@@ -127,11 +128,11 @@ def checkable(kernel: KernelFile) -> KernelFile:
     Raises:
         KinspectError: it lacks something.
     """
-    lacking = [name for name in NEEDED if name not in kernel.defined]
+    lacking = [name for name in REQUIRED if name not in kernel.defined]
     if lacking:
         raise KinspectError(
             f"{kernel.path} defines no {', '.join(lacking)}: it cannot be checked",
-            f"a kernel file has {', '.join(NEEDED)}",
+            f"a kernel file has {', '.join(REQUIRED)}",
         )
     return kernel
 

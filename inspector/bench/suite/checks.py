@@ -71,7 +71,7 @@ class KernelCheck(Struct, frozen=True):
         path: of its file.
         arch: gfx name of the emulated GPU that it was checked on; empty for other devices.
         cases: those that were asked for, in the file's order, as far as they were come to.
-        known: names of all cases of the file.
+        case_names: of all cases of the file.
         problem: why the file could not be checked at all, or not to its end; with what to do.
         seconds: wall time of all of it.
     """
@@ -80,7 +80,7 @@ class KernelCheck(Struct, frozen=True):
     path: str
     cases: tuple[CaseCheck, ...]
     arch: str = ""
-    known: tuple[str, ...] = ()
+    case_names: tuple[str, ...] = ()
     problem: str = ""
     seconds: float = 0.0
 

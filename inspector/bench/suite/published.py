@@ -51,25 +51,25 @@ def read_published(folder: Path = FOLDER) -> list[Published]:
     """
     import yaml
 
-    found: list[Published] = []
+    figures: list[Published] = []
     for path in sorted(folder.glob("*.yaml")):
         try:
-            found += _of_file(own_yaml(path))
+            figures += _of_file(own_yaml(path))
         except (yaml.YAMLError, KeyError, TypeError, AttributeError, OSError) as error:
             raise KinspectError(
                 f"{path}: not a file of published figures: {type(error).__name__}: {error}",
                 "install kinspect again",
             ) from None
-    return found
+    return figures
 
 
 def figures_for(
-    known: Sequence[Published], kernel: str, device: str, case: Mapping[str, Any]
+    published: Sequence[Published], kernel: str, device: str, case: Mapping[str, Any]
 ) -> tuple[Figure, ...]:
     """The figures for a case of a kernel on a device of this name."""
     return tuple(
         entry.figure
-        for entry in known
+        for entry in published
         if entry.kernel == kernel and entry.device.lower() in device.lower() and entry.is_for(case)
     )
 

@@ -164,13 +164,13 @@ class Bench(Struct, frozen=True):
         """The geometric mean over the cases of their best times."""
         return geometric_mean(s.best for c in self.timed if (s := c.summary) is not None)
 
-    def ratio_to(self, other: str) -> float | None:
+    def ratio_to(self, operator: str) -> float | None:
         """How many times as fast as another operator, the geometric mean over shared cases."""
-        return geometric_mean(r for case in self.timed if (r := ratio(case, other)) is not None)
+        return geometric_mean(r for case in self.timed if (r := ratio(case, operator)) is not None)
 
 
-def ratio(case: Timed, other: str) -> float | None:
+def ratio(case: Timed, operator: str) -> float | None:
     """How many times as fast as another operator a case ran: above 1 is faster."""
     ours = case.summary
-    theirs = next((o.summary for o in case.others if o.name == other), None)
+    theirs = next((o.summary for o in case.others if o.name == operator), None)
     return theirs.mean / ours.mean if ours is not None and theirs is not None else None

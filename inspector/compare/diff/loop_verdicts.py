@@ -81,9 +81,11 @@ def missing_loop(pair: LoopPair) -> Change | None:
     at = loop.source[0] if loop.source else None
     where = f" at {at.file.rpartition('/')[2]}:{at.line}" if at is not None else ""
     side = "left" if pair.left is not None else "right"
-    why = f"hot loop {loop.id}{where} has no counterpart: only the {side} has it"
     ids = [p.id if p is not None else None for p in (pair.left, pair.right)]
-    return Change("loop", "", ids[0], ids[0], ids[1], "unknown", True, why)
+    return Change(
+        *("loop", "", ids[0], ids[0], ids[1], "unknown", True),
+        *(f"hot loop {loop.id}{where} has no counterpart", f"only the {side} has it"),
+    )
 
 
 def region_changes(region: Region, setting: Setting) -> Iterator[Change]:
@@ -113,40 +115,44 @@ def _figure(name: str, judged: Judged, region: Region, setting: Setting) -> Iter
     matters = setting.tolerances.matters(name)
     a, b = number(left_value), number(right_value)
 
-    def change(judgement: Judgement, why: str, weighs: bool = matters) -> Change:
+    def change(
+        judgement: Judgement, figures: str, reason: str = "", *, weighs: bool = matters
+    ) -> Change:
         return Change(
-            metric_name, unit, region.loop, left_value, right_value, judgement, weighs, why
+            *(metric_name, unit, region.loop, left_value, right_value),
+            *(judgement, weighs, figures, reason),
         )
 
     if a is None or b is None:
         # Widths have no figure where there is no such access: no fault of the report.
         if grows:
-            yield change("unknown", f"{judged.words}: unknown on one side")
+            yield change("unknown", judged.words, "unknown on one side")
         return
     per = region.per if grows else (1.0, 1.0)
     if per is None and 0 in (a, b):
         per = (1.0, 1.0)  # none at all is none, however much is done
     if per is None:
         if a != b:
-            yield change("unknown", f"{judged.words}: {region.basis}")
+            yield change("unknown", judged.words, region.basis)
         return
     x, y = a / per[0], b / per[1]
     if abs(x - y) <= 1e-9 * max(abs(x), abs(y)):
         return
-    why = _words(judged.words, (a, b), (x, y), region.basis if grows else "")
+    figures = _words(judged.words, (a, b), (x, y), region.basis if grows else "")
     if not setting.same_arch and not judged.across_archs:
-        yield change("shown", f"{why}: {_ELSEWHERE}", False)
+        yield change("shown", figures, _ELSEWHERE, weighs=False)
         return
     worse = (y > x) == (judged.better == "less")
     better_value, worse_value = (x, y) if worse else (y, x)
     if setting.tolerances.of(name).allows(better_value, worse_value):
-        yield change("neutral", f"{why}, within the tolerance", False)
+        yield change("neutral", f"{figures}, within the tolerance", weighs=False)
         return
     hiding = _hidden(region, (a, b)) if name == INSTRUCTIONS else None
     if hiding is not None and not setting.tolerances.is_stated(name):
-        yield change("neutral", f"{why}, beside at least {_g(hiding)} cycles of matrix work", False)
+        hidden = f"{figures}, beside at least {_g(hiding)} cycles of matrix work"
+        yield change("neutral", hidden, weighs=False)
         return
-    yield change("regression" if worse else "improvement", why)
+    yield change("regression" if worse else "improvement", figures)
 
 
 def _hidden(region: Region, counts: tuple[float, float]) -> float | None:
@@ -182,13 +188,15 @@ def _kinds(region: Region, setting: Setting) -> Iterator[Change]:
         return
     if sorted(left_kinds) == sorted(right_kinds):
         return
-    why = f"{_list(left_kinds)} → {_list(right_kinds)}"
+    moved, reason = f"{_list(left_kinds)} → {_list(right_kinds)}", ""
     judgement: Judgement = "neutral" if setting.same_arch else "shown"
     matters = False
     if setting.same_arch and bool(left_kinds) != bool(right_kinds):
         judgement, matters = ("improvement" if right_kinds else "regression"), True
-        why += ": the vector unit does the products now" if left_kinds else ""
-    yield Change(MATRIX, "", region.loop, left_kinds, right_kinds, judgement, matters, why)
+        reason = "the vector unit does the products now" if left_kinds else ""
+    yield Change(
+        MATRIX, "", region.loop, left_kinds, right_kinds, judgement, matters, moved, reason
+    )
 
 
 def _list(kinds: Mapping[str, object]) -> str:

@@ -37,13 +37,14 @@ class Change(Struct, frozen=True):
 
     Args:
         name: the metric, or `findings.<rule>`, `loop`, `code`.
-        unit: of the figures; `per source iteration` is said in `why`.
+        unit: of the figures; `per source iteration` is said in `figures`.
         loop: id of the left side's loop that it is about; None for the kernel.
         left: value on the left.
         right: value on the right.
         judgement: which way it went.
         matters: whether it alone decides the verdict of the kernel.
-        why: the reason in words.
+        figures: the change in words.
+        reason: what it comes from or leads to, in words; empty where nothing is to be said.
     """
 
     name: str
@@ -53,7 +54,13 @@ class Change(Struct, frozen=True):
     right: MetricValue
     judgement: Judgement
     matters: bool
-    why: str
+    figures: str
+    reason: str = ""
+
+    @property
+    def why(self) -> str:
+        """Both in one line."""
+        return f"{self.figures}: {self.reason}" if self.reason else self.figures
 
 
 class LoopPair(Struct, frozen=True):

@@ -177,7 +177,7 @@ def diff_builds(
     text: Text,
     progress: Progress | None = None,
 ) -> DiffReport:
-    """Compiles each kernel with two Tritons and compares; see `comparing.compare_builds`.
+    """Compiles each kernel with two Tritons and compares; see `tritons.running.compare_builds`.
 
     Raises:
         KinspectError: likewise, or more than two Tritons.

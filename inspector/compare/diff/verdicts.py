@@ -42,6 +42,7 @@ _LIMITED_BY: Mapping[str, str] = MappingProxyType(
 )
 _SPILLS = ("vgpr_spill_count", "sgpr_spill_count", "scratch_bytes")
 _ELSEWHERE = "another target: limits and instructions differ"
+_ONE_UNKNOWN = "one is unknown"
 
 
 class Setting(Struct, frozen=True):
@@ -123,9 +124,9 @@ def _emptied(left: KernelReport, right: KernelReport) -> Iterator[Change]:
     left_empty, right_empty = value(left, "empty"), value(right, "empty")
     if left_empty == right_empty or left_empty is None or right_empty is None:
         return
-    why = "it compiles to nothing now" if right_empty else "it compiled to nothing before"
+    words = "it compiles to nothing now" if right_empty else "it compiled to nothing before"
     judgement: Judgement = "regression" if right_empty else "improvement"
-    yield Change("empty", "", None, left_empty, right_empty, judgement, True, why)
+    yield Change("empty", "", None, left_empty, right_empty, judgement, True, words)
 
 
 def _occupancy(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
@@ -138,25 +139,32 @@ def _occupancy(left: KernelReport, right: KernelReport, setting: Setting) -> Ite
     a, b = number(left_waves), number(right_waves)
     matters = setting.tolerances.matters(RESIDENT)
     if not setting.same_arch:
-        why = f"{_text(left_waves)} → {_text(right_waves)} waves/EU: {_ELSEWHERE}"
-        yield Change(name, "waves/EU", None, left_waves, right_waves, "shown", False, why)
+        moved = f"{_text(left_waves)} → {_text(right_waves)} waves/EU"
+        yield Change(
+            name, "waves/EU", None, left_waves, right_waves, "shown", False, moved, _ELSEWHERE
+        )
         return
     if a is None or b is None:
-        why = f"resident waves unknown on one side: {_why_unknown(name, left, right)}"
-        yield Change(name, "waves/EU", None, left_waves, right_waves, "unknown", matters, why)
+        yield Change(
+            *(name, "waves/EU", None, left_waves, right_waves, "unknown", matters),
+            *("resident waves unknown on one side", _why_unknown(name, left, right)),
+        )
         return
     judgement: Judgement = "improvement" if b > a else "regression"
     limiter = value(right if b < a else left, "occupancy.limiter")
     by = _LIMITED_BY.get(str(limiter), "") if name == RESIDENT else "VGPRs"
-    why = f"{a:g} → {b:g} waves/EU"
+    moved, reason = f"{a:g} → {b:g} waves/EU", ""
     if b == 0:
-        why += ": it cannot be launched"
+        reason = "it cannot be launched"
     elif by:
-        why += f": {'limited by' if b < a else 'was limited by'} {by}"
+        reason = f"{'limited by' if b < a else 'was limited by'} {by}"
     if setting.tolerances.of(RESIDENT).allows(max(a, b), min(a, b)) and b != 0:
         judgement, matters = "neutral", False
-        why += ", within the tolerance"
-    yield Change(name, "waves/EU", None, left_waves, right_waves, judgement, matters, why)
+        if reason:
+            reason += ", within the tolerance"
+        else:
+            moved += ", within the tolerance"
+    yield Change(name, "waves/EU", None, left_waves, right_waves, judgement, matters, moved, reason)
 
 
 def _why_unknown(name: str, left: KernelReport, right: KernelReport) -> str:
@@ -177,21 +185,17 @@ def _resource(
     a, b = number(left_use), number(right_use)
     moved = f"{_text(left_use)} → {_text(right_use)}{' bytes' if unit == 'bytes' else ''} {words}"
     if not setting.same_arch:
-        yield Change(
-            name, unit, None, left_use, right_use, "shown", False, f"{moved}: {_ELSEWHERE}"
-        )
+        yield Change(name, unit, None, left_use, right_use, "shown", False, moved, _ELSEWHERE)
         return
     if a is None or b is None:
-        yield Change(
-            name, unit, None, left_use, right_use, "unknown", stated, f"{moved}: one is unknown"
-        )
+        yield Change(name, unit, None, left_use, right_use, "unknown", stated, moved, _ONE_UNKNOWN)
         return
     if b > a and stated and not setting.tolerances.of(name).allows(a, b):
-        why = f"{moved}: over the tolerance of {setting.tolerances.of(name)}"
-        yield Change(name, unit, None, left_use, right_use, "regression", True, why)
+        reason = f"over the tolerance of {setting.tolerances.of(name)}"
+        yield Change(name, unit, None, left_use, right_use, "regression", True, moved, reason)
         return
     judgement, consequence = _consequence(name, (a, b), left, right)
-    yield Change(name, unit, None, left_use, right_use, judgement, False, f"{moved}: {consequence}")
+    yield Change(name, unit, None, left_use, right_use, judgement, False, moved, consequence)
 
 
 def _consequence(
@@ -233,22 +237,15 @@ def _spills(
     moved = f"{_text(left_spills)} → {_text(right_spills)} {words}"
     if a is None or b is None:
         yield Change(
-            name,
-            unit,
-            None,
-            left_spills,
-            right_spills,
-            "unknown",
-            stated,
-            f"{moved}: one is unknown",
+            name, unit, None, left_spills, right_spills, "unknown", stated, moved, _ONE_UNKNOWN
         )
         return
     if b > a and stated and not setting.tolerances.of(name).allows(a, b):
-        why = f"{moved}: over the tolerance of {setting.tolerances.of(name)}"
-        yield Change(name, unit, None, left_spills, right_spills, "regression", True, why)
+        reason = f"over the tolerance of {setting.tolerances.of(name)}"
+        yield Change(name, unit, None, left_spills, right_spills, "regression", True, moved, reason)
         return
     where = "some in a hot loop, judged there" if any(hot) else "none in a hot loop"
-    yield Change(name, unit, None, left_spills, right_spills, "neutral", False, f"{moved}: {where}")
+    yield Change(name, unit, None, left_spills, right_spills, "neutral", False, moved, where)
 
 
 def _code(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
@@ -260,24 +257,23 @@ def _code(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator
     stated = name in setting.tolerances.stated
     judgement: Judgement = "neutral"
     moved, cache = f"{a:g} → {b:g} bytes of code", setting.icache_bytes
-    why = moved
+    reason = ""
     if not setting.same_arch:
         yield Change(
-            name, "bytes", None, left_bytes, right_bytes, "shown", False, f"{moved}: {_ELSEWHERE}"
+            name, "bytes", None, left_bytes, right_bytes, "shown", False, moved, _ELSEWHERE
         )
         return
     if b > a and stated and not setting.tolerances.of(name).allows(a, b):
-        judgement, why = "regression", f"{moved}: over the tolerance of {tolerance(setting, name)}"
+        judgement, reason = "regression", f"over the tolerance of {tolerance(setting, name)}"
     elif cache is not None:
         size = f"the instruction cache of {cache // 1024} KiB"
         if (a <= cache) != (b <= cache):
             judgement = "regression" if b > a else "improvement"
-            why = f"{moved}: {'no longer fits' if b > a else 'fits'} {size}"
-            why += "" if b > a else " now"
+            reason = f"no longer fits {size}" if b > a else f"fits {size} now"
         else:
-            why = f"{moved}: {'fits' if b <= cache else 'on both sides more than'} {size}"
+            reason = f"{'fits' if b <= cache else 'on both sides more than'} {size}"
     matters = stated and judgement == "regression"
-    yield Change(name, "bytes", None, left_bytes, right_bytes, judgement, matters, why)
+    yield Change(name, "bytes", None, left_bytes, right_bytes, judgement, matters, moved, reason)
 
 
 def tolerance(setting: Setting, name: str) -> str:
@@ -299,11 +295,11 @@ def _findings(left: KernelReport, right: KernelReport, setting: Setting) -> Iter
         judgement: Judgement = "regression" if gained > 0 else "improvement"
         if severities[rule] == "info":
             judgement = "neutral"
-        why = f"{severities[rule]} {rule}: {abs(gained)} {'new' if gained > 0 else 'gone'}"
         matters = severities[rule] == "error" and setting.same_arch
         yield Change(
             *(f"findings.{rule}", "findings", None, left_counts[rule], right_counts[rule]),
-            *(judgement, matters, why),
+            *(judgement, matters, f"{severities[rule]} {rule}"),
+            f"{abs(gained)} {'new' if gained > 0 else 'gone'}",
         )
 
 

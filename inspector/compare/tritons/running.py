@@ -44,7 +44,7 @@ def compare_builds(
 
     Args:
         request: targets that can be compiled, and how; its `python` is not used.
-        tritons: interpreters or labels, at least two; see `compiler.tritons`.
+        tritons: interpreters or labels, at least two; see `compile.tritons`.
         progress: called after every compile.
 
     Raises:

@@ -27,7 +27,7 @@ SUMMING = frozenset(
         *("silu", "silu_backward", "convolution_backward"),
     )
 )
-"""Operators that sum up, or that CPU kernels compute with intermediate results in half precision."""
+"""Operators that sum up, or whose CPU kernels keep intermediate results in half precision."""
 STATISTICS = frozenset(("native_layer_norm", "native_group_norm", "_fused_rms_norm"))
 """Operators whose results but for the first are float32 on a GPU."""
 

@@ -53,18 +53,18 @@ def apply(
     Raises:
         KinspectError: the ledger can't be read or written; nothing is changed then.
     """
-    kept = {saved.change.target: saved for saved in book.read()}
-    known = set(kept)
+    saved_by_target = {saved.change.target: saved for saved in book.read()}
+    saved_earlier = set(saved_by_target)
     for change in changes:
         if change.is_variable and not by_shell:
             continue
-        earlier = kept.get(change.target)
-        kept[change.target] = (
+        earlier = saved_by_target.get(change.target)
+        saved_by_target[change.target] = (
             Saved(change, host.boot)
             if earlier is None
             else Saved(replace(earlier.change, after=change.after), host.boot)
         )
-    book.write(kept.values())
+    book.write(saved_by_target.values())
     steps: list[Step] = []
     refused: set[str] = set()
     for change in changes:
@@ -80,11 +80,11 @@ def apply(
         step.change.target
         for step in steps
         if step.failed
-        and step.change.target not in known
+        and step.change.target not in saved_earlier
         and current(host, step.change) == step.change.before
     }
     if undone:
-        book.write(saved for target, saved in kept.items() if target not in undone)
+        book.write(saved for target, saved in saved_by_target.items() if target not in undone)
     return steps
 
 
@@ -123,22 +123,22 @@ def reset(host: Host, book: Ledger, force: bool = False) -> list[Step]:
 def _look(host: Host, saved: Saved) -> Step:
     """What is to be done about one setting; DONE stands for what can be done."""
     change = saved.change
-    now = current(host, change)
+    current_value = current(host, change)
     rebooted = bool(saved.boot) and host.boot != saved.boot
     if change.is_variable:
-        if now == change.before:
+        if current_value == change.before:
             return Step(change, Outcome.ALREADY)
         return Step(change, Outcome.SHELL, command(change, change.before))
-    if now is None:
+    if current_value is None:
         return Step(change, Outcome.GONE, "the file is gone: another kernel, or no such GPU now")
-    if now == change.before:
+    if current_value == change.before:
         return Step(change, Outcome.ALREADY, "by a restart of the machine" if rebooted else "")
-    if now != change.after:
+    if current_value != change.after:
         since = "a restart" if rebooted else "`env set`"
         return Step(
             change,
             Outcome.DRIFTED,
-            f"it is {now} since {since}, neither {change.before} nor {change.after};"
+            f"it is {current_value} since {since}, neither {change.before} nor {change.after};"
             f" --force puts {change.before} back",
         )
     return Step(change, Outcome.DONE)
@@ -152,9 +152,11 @@ def _put(host: Host, change: Change, value: str | None) -> Step:
         put(host, change.kind, change.target, value or "")
     except OSError as error:
         return Step(change, Outcome.REFUSED, f"{error.strerror or error}; as root: {by_hand}")
-    now = current(host, change)
-    if now != value:
+    current_value = current(host, change)
+    if current_value != value:
         return Step(
-            change, Outcome.REFUSED, f"it was written, and reads {now} all the same; {by_hand}"
+            change,
+            Outcome.REFUSED,
+            f"it was written, and reads {current_value} all the same; {by_hand}",
         )
     return Step(change, Outcome.DONE)

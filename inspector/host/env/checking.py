@@ -11,22 +11,22 @@ from .knobs import judge
 from .system import gpus, system_facts
 
 
-def check(host: Host, python: str, others: Iterable[Fact] = ()) -> Report:
+def check(host: Host, python: str, further_facts: Iterable[Fact] = ()) -> Report:
     """Looks at a machine; changes nothing and needs no rights.
 
     Args:
         host: the machine.
         python: the interpreter whose packages are asked for.
-        others: facts that other rooms found (profilers).
+        further_facts: facts that other rooms found (profilers).
     """
-    found = gpus(host)
+    amd_gpus = gpus(host)
     facts = (
-        *system_facts(host, found),
-        *others,
+        *system_facts(host, amd_gpus),
+        *further_facts,
         *software_facts(host, python),
-        *judge(host.environ, bool(found)),
+        *judge(host.environ, bool(amd_gpus)),
     )
-    return Report(facts, found)
+    return Report(facts, amd_gpus)
 
 
 # --------------------------------------------------------------------------- software
@@ -55,8 +55,8 @@ def software_facts(host: Host, python: str) -> Iterator[Fact]:
     """Versions of the packages in an interpreter's environment."""
     answer = host.run([python, "-c", _ASK, *PACKAGES])
     try:
-        said = json.loads(answer or "")
-        packages, version = dict(said["packages"]), str(said["python"])
+        reply = json.loads(answer or "")
+        packages, version = dict(reply["packages"]), str(reply["python"])
     except (ValueError, KeyError, TypeError):
         yield Fact(
             GROUP,
@@ -68,10 +68,15 @@ def software_facts(host: Host, python: str) -> Iterator[Fact]:
         return
     yield Fact(GROUP, "python", f"{version} ({python})", Verdict.GOOD)
     for name in PACKAGES:
-        found = packages.get(name)
-        if found is None and name in _OPTIONAL:
+        package_version = packages.get(name)
+        if package_version is None and name in _OPTIONAL:
             continue
-        yield Fact(GROUP, name, found, *_torch(found) if name == "torch" else _plain(found))
+        yield Fact(
+            GROUP,
+            name,
+            package_version,
+            *_torch(package_version) if name == "torch" else _plain(package_version),
+        )
 
 
 def _plain(version: str | None) -> tuple[Verdict]:

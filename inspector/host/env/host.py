@@ -61,8 +61,8 @@ class Host(Struct, frozen=True):
     def glob(self, place: str, pattern: str) -> list[str]:
         """The paths below a folder that fit, sorted."""
         folder = self.path(place)
-        found = sorted(folder.glob(pattern)) if folder.is_dir() else []
-        return [f"/{p.relative_to(self.root)}" for p in found]
+        paths = sorted(folder.glob(pattern)) if folder.is_dir() else []
+        return [f"/{p.relative_to(self.root)}" for p in paths]
 
     def exists(self, place: str) -> bool:
         """Whether there is such a file."""

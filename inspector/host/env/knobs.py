@@ -38,7 +38,7 @@ def knobs() -> tuple[Knob, ...]:
     """
     document = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
     sources = document["sources"]
-    found = []
+    variables = []
     for entry in document["variables"]:
         name, kind = entry.get("name"), entry.get("kind")
         if not name or kind not in _KINDS or entry.get("from") not in sources:
@@ -49,7 +49,7 @@ def knobs() -> tuple[Knob, ...]:
             )
         if (kind in ("want", "choice")) != ("value" in entry):
             raise KinspectError(f"{_FILE.name}: {name}: `value` goes with want and choice alone")
-        found.append(
+        variables.append(
             Knob(
                 name,
                 kind,
@@ -59,7 +59,7 @@ def knobs() -> tuple[Knob, ...]:
                 sources[entry["from"]],
             )
         )
-    return tuple(found)
+    return tuple(variables)
 
 
 def source(name: str) -> str:

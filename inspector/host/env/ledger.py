@@ -63,12 +63,12 @@ class Ledger(Struct, frozen=True):
             raise self._damaged(f"an entry lacks {error}") from None
         for entry in entries:
             change = entry.change
-            kind, before = change.kind, change.before
+            kind, previous = change.kind, change.before
             texts = (change.name, kind, change.target, entry.boot)
             optional = isinstance(change.after, str | None)
             if not optional or not all(isinstance(text, str) for text in texts):
                 raise self._damaged("an entry holds what is no text")
-            if kind not in (*CODECS, "variable") or not isinstance(before, str | None):
+            if kind not in (*CODECS, "variable") or not isinstance(previous, str | None):
                 raise self._damaged(f"{entry.change.name} is of no kind that is known here")
             if not is_known(entry.change):
                 raise self._refused(f"it names {entry.change.target}, which kinspect never changes")
@@ -103,14 +103,17 @@ class Ledger(Struct, frozen=True):
         Raises:
             KinspectError: it can't be written.
         """
-        kept = list(entries)
+        saved_changes = list(entries)
         try:
-            if not kept:
+            if not saved_changes:
                 self.path.unlink(missing_ok=True)
                 return
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with replacing_text(self.path, private=True) as stream:
-                json.dump({"version": VERSION, "changes": [_entry(one) for one in kept]}, stream)
+                json.dump(
+                    {"version": VERSION, "changes": [_entry(saved) for saved in saved_changes]},
+                    stream,
+                )
         except OSError as error:
             raise KinspectError(
                 f"{self.path}: cannot be written ({reason(error)})",

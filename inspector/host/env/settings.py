@@ -75,8 +75,8 @@ def is_known(change: Change) -> bool:
     """
     if change.is_variable:
         return change.name == change.target and any(k.name == change.target for k in knobs())
-    known = {"plain": (NUMA, _LEVELS), "sclk": (_CLOCKS,)}[change.kind]
-    at_known = any(re.fullmatch(pattern, change.target) for pattern in known)
+    patterns = {"plain": (NUMA, _LEVELS), "sclk": (_CLOCKS,)}[change.kind]
+    at_known = any(re.fullmatch(pattern, change.target) for pattern in patterns)
     values = (change.before, change.after)
     return at_known and all(v is not None and _VALUE.fullmatch(v) for v in values)
 
@@ -127,21 +127,21 @@ def plan(host: Host, names: Sequence[str] = ()) -> list[Change]:
         for name in names:
             if name not in offered:
                 raise _unknown(name, offered)
-        wanted = [c for name in dict.fromkeys(names) for c in offered[name]]
+        planned = [c for name in dict.fromkeys(names) for c in offered[name]]
     else:
-        wanted = [c for name in _worth_changing(host) for c in offered.get(name, ())]
-    return [change for change in wanted if change.before != change.after]
+        planned = [c for name in _worth_changing(host) for c in offered.get(name, ())]
+    return [change for change in planned if change.before != change.after]
 
 
 def _worth_changing(host: Host) -> Iterator[str]:
-    found = gpus(host)
-    for fact in system_facts(host, found):
+    amd_gpus = gpus(host)
+    for fact in system_facts(host, amd_gpus):
         if fact.settable and fact.verdict is Verdict.CHANGE:
             yield fact.name
     for knob in knobs():
         value = host.environ.get(knob.name)
-        wanted = knob.kind == "want" and value != knob.value and bool(found)
-        if wanted or (knob.kind == "off" and is_on(value)):
+        is_to_be_set = knob.kind == "want" and value != knob.value and bool(amd_gpus)
+        if is_to_be_set or (knob.kind == "off" and is_on(value)):
             yield knob.name
 
 
@@ -157,11 +157,11 @@ def _offers(host: Host) -> Iterator[Change]:
             yield Change(name, "plain", f"{gpu.card}/{LEVEL}", level, "perf_determinism")
             yield Change(name, "sclk", f"{gpu.card}/{CLOCK}", limit, str(CLOCK_MHZ))
     for knob in knobs():
-        before = host.environ.get(knob.name)
+        previous = host.environ.get(knob.name)
         if knob.kind in ("want", "choice"):
-            yield Change(knob.name, "variable", knob.name, before, knob.value)
+            yield Change(knob.name, "variable", knob.name, previous, knob.value)
         elif knob.kind == "off":
-            yield Change(knob.name, "variable", knob.name, before, None)
+            yield Change(knob.name, "variable", knob.name, previous, None)
 
 
 def _unknown(name: str, offered: dict[str, list[Change]]) -> KinspectError:
@@ -173,5 +173,5 @@ def _unknown(name: str, offered: dict[str, list[Change]]) -> KinspectError:
             "see `kinspect env check`",
         )
     near = difflib.get_close_matches(name, offered, 3, 0.5)
-    meant = f"did you mean {', '.join(near)}?" if near else "see `kinspect env check`"
-    return KinspectError(f"{name}: no setting of that name", meant)
+    hint = f"did you mean {', '.join(near)}?" if near else "see `kinspect env check`"
+    return KinspectError(f"{name}: no setting of that name", hint)

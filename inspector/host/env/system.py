@@ -26,7 +26,7 @@ _MACHINE, _GPUS, _RIGHTS = "machine", "GPUs", "permission to profile"
 
 def gpus(host: Host) -> tuple[Gpu, ...]:
     """The AMD GPUs that the driver shows."""
-    found = []
+    devices = []
     for place in host.glob(_TOPOLOGY, "*/properties"):
         stated = _properties(host.text(place) or "")
         version = int(stated.get("gfx_target_version", "0"))
@@ -35,15 +35,15 @@ def gpus(host: Host) -> tuple[Gpu, ...]:
         arch = f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
         node = int(place.split("/")[-2])
         name = host.text(place.replace("properties", "name")) or ""
-        found.append(Gpu(node, arch, name, _card(host, stated.get("drm_render_minor"))))
-    return tuple(sorted(found, key=lambda gpu: gpu.node))
+        devices.append(Gpu(node, arch, name, _card(host, stated.get("drm_render_minor"))))
+    return tuple(sorted(devices, key=lambda gpu: gpu.node))
 
 
-def system_facts(host: Host, found: Sequence[Gpu]) -> Iterator[Fact]:
+def system_facts(host: Host, amd_gpus: Sequence[Gpu]) -> Iterator[Fact]:
     """What there is to say of machine, GPUs and rights."""
     yield from _versions(host)
-    yield _numa(host, bool(found))
-    if not found:
+    yield _numa(host, bool(amd_gpus))
+    if not amd_gpus:
         yield Fact(
             _GPUS,
             "gpus",
@@ -51,11 +51,11 @@ def system_facts(host: Host, found: Sequence[Gpu]) -> Iterator[Fact]:
             Verdict.ABSENT,
             advice="no AMD GPU: nothing in /sys/class/kfd; kinspect compiles and analyses without",
         )
-    for gpu in found:
+    for gpu in amd_gpus:
         name = f" {gpu.name}" if gpu.name else ""
         yield Fact(_GPUS, f"gpu{gpu.node}", f"{gpu.arch}{name}", Verdict.GOOD)
         yield _level(host, gpu)
-    yield from _rights(host, bool(found))
+    yield from _rights(host, bool(amd_gpus))
 
 
 def level_name(gpu: Gpu) -> str:
@@ -73,8 +73,8 @@ def sclk_limit(text: str) -> int | None:
     for line in text.splitlines():
         if _TABLE.match(line):
             inside = line.startswith(("OD_SCLK", "GFXCLK"))
-        elif inside and (found := re.match(r"\s*[12]:\s*(\d+)\s*Mhz", line, re.IGNORECASE)):
-            limit = int(found[1])
+        elif inside and (match := re.match(r"\s*[12]:\s*(\d+)\s*Mhz", line, re.IGNORECASE)):
+            limit = int(match[1])
     return limit
 
 
@@ -106,8 +106,8 @@ def _versions(host: Host) -> Iterator[Fact]:
     place = (host.environ.get("ROCM_PATH") or "/opt/rocm") + "/.info/version"
     version = host.text(place)
     if version is None:
-        others = host.glob("/opt", "rocm-*/.info/version")
-        version = host.text(others[-1]) if others else None
+        installed = host.glob("/opt", "rocm-*/.info/version")
+        version = host.text(installed[-1]) if installed else None
     yield Fact(
         _MACHINE,
         "ROCm",
@@ -146,8 +146,8 @@ def _level(host: Host, gpu: Gpu) -> Fact:
         return Fact(_GPUS, name, None, Verdict.UNKNOWN, advice=advice)
     if value == "perf_determinism":
         limit = sclk_limit(host.text(f"{gpu.card}/{CLOCK}") or "")
-        shown = value if limit is None else f"{value}, {limit} MHz"
-        return Fact(_GPUS, name, shown, Verdict.GOOD, settable=True)
+        level_text = value if limit is None else f"{value}, {limit} MHz"
+        return Fact(_GPUS, name, level_text, Verdict.GOOD, settable=True)
     if gpu.arch in _DETERMINISM_FOR:
         return Fact(
             _GPUS,

@@ -98,8 +98,8 @@ def _global(inst: Instruction, words: list[str], read: _Registers) -> dict[int, 
             return {}
         return {lane: scalar + off for lane, off in read.vector(int(offset[2])).items()}
     pair = _PAIR.match(words[place].split(" ")[0])
-    found = read.pair("v", int(pair[2])) if pair and pair[1] == "v" else None
-    return found if isinstance(found, dict) else {}
+    addresses = read.pair("v", int(pair[2])) if pair and pair[1] == "v" else None
+    return addresses if isinstance(addresses, dict) else {}
 
 
 def _address_place(inst: Instruction, operands: int) -> int:

@@ -59,17 +59,17 @@ def _version(folder: Path) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", folder.name)))
 
 
-def find_agent(folders: Iterable[Path], asked: Path | None = None) -> Agent:
+def find_agent(folders: Iterable[Path], own_path: Path | None = None) -> Agent:
     """The library in the first folder that has it.
 
     Raises:
         KinspectError: it is in none of them, or not where the user says.
     """
-    if asked is not None:
-        if asked.is_file():
-            return Agent(asked)
+    if own_path is not None:
+        if own_path.is_file():
+            return Agent(own_path)
         raise KinspectError(
-            f"{asked}: no such file", f"pass the {LIBRARY}.2 of your ROCm to --agent", FAILED
+            f"{own_path}: no such file", f"pass the {LIBRARY}.2 of your ROCm to --agent", FAILED
         )
     looked = list(dict.fromkeys(folders))
     for folder in looked:
@@ -146,14 +146,16 @@ def environment(
     }
     if not memory_caches:
         changes |= {"PYTORCH_NO_HIP_MEMORY_CACHING": "1", "HSA_DISABLE_FRAGMENT_ALLOCATOR": "1"}
-    made = {**environ, **changes}
+    run_environment = {**environ, **changes}
     if not safe(agent.path):  # HSA_TOOLS_LIB is a list; the loader finds a bare name
-        made["HSA_TOOLS_LIB"] = agent.path.name
+        run_environment["HSA_TOOLS_LIB"] = agent.path.name
         behind = environ.get("LD_LIBRARY_PATH")
-        made["LD_LIBRARY_PATH"] = f"{agent.path.parent}{os.pathsep + behind if behind else ''}"
+        run_environment["LD_LIBRARY_PATH"] = (
+            f"{agent.path.parent}{os.pathsep + behind if behind else ''}"
+        )
     set_aside = tuple(
         f"{name}={environ[name]}"
         for name in ("HSA_TOOLS_LIB", "ROCM_DEBUG_AGENT_OPTIONS")
         if environ.get(name)
     )
-    return made, set_aside
+    return run_environment, set_aside

@@ -53,7 +53,14 @@ class Objects(Struct):
 
     def at(self, pc: int) -> Loaded | None:
         """The code object that an address is in."""
-        return next((one for one in self.loaded if one.first <= pc < one.last), None)
+        return next(
+            (
+                code_object
+                for code_object in self.loaded
+                if code_object.first <= pc < code_object.last
+            ),
+            None,
+        )
 
     def held(self, loaded: Loaded) -> Held | None:
         """Its contents; None where they are not to be had, which is noted once."""

@@ -107,16 +107,16 @@ class _Reader:
                 self._broken = []
                 self._wave(joined)
             return
-        if "wave_" in line and (found := _WAVE.search(line)):
+        if "wave_" in line and (match := _WAVE.search(line)):
             self._close()
-            if _STATE.search(found["rest"]):
+            if _STATE.search(match["rest"]):
                 self._wave(line)
             else:
                 self._broken = [line]
             return
-        if "Disassembly" in line and (found := _DISASSEMBLY.search(line)):
+        if "Disassembly" in line and (match := _DISASSEMBLY.search(line)):
             self._close()
-            self._open = _Open(found["name"] or "")
+            self._open = _Open(match["name"] or "")
         elif self._open is not None:
             self._code(self._open, line)
         elif self._register(line):
@@ -139,17 +139,17 @@ class _Reader:
     # ------------------------------------------------------------------ waves
 
     def _wave(self, text: str) -> None:
-        found = _WAVE.search(text)
-        if found is None:
+        match = _WAVE.search(text)
+        if match is None:
             return
-        pc, rest = int(found["pc"], 16), found["rest"]
-        state, entry = _STATE.search(rest), _ENTRY.search(rest)
+        pc, tail = int(match["pc"], 16), match["rest"]
+        state, entry = _STATE.search(tail), _ENTRY.search(tail)
         reasons = (state["reasons"] or "") if state else ""
         name = entry["kernel"] if entry else None
         self._registers = {} if pc not in self._seen else None
         self._seen.add(pc)
         wave = Wave(
-            found["id"],
+            match["id"],
             pc,
             tuple(r for r in reasons.split("|") if r and r != "NONE"),
             int(entry["entry"], 16) if entry else None,
@@ -164,84 +164,92 @@ class _Reader:
             return True
         if not self._waves or not line[:1].isspace():
             return False
-        found = list(_REGISTER.finditer(line))
-        if not found or not line[: found[0].start()].isspace():
+        matches = list(_REGISTER.finditer(line))
+        if not matches or not line[: matches[0].start()].isspace():
             return False
         if self._registers is not None:
-            self._registers.update((one["name"], one["value"].strip()) for one in found)
+            self._registers.update((match["name"], match["value"].strip()) for match in matches)
         return True
 
     # ------------------------------------------------------------------ code
 
-    def _code(self, one: _Open, line: str) -> None:
+    def _code(self, open_code: _Open, line: str) -> None:
         if _END.search(line):
             self._close()
-        elif found := _OBJECT.match(line):
-            one.uri = found["uri"]
-        elif found := _LOADED.match(line):
-            one.first, one.last = int(found["first"], 16), int(found["last"], 16)
-        elif found := _CODE.match(line):
-            address = int(found["address"], 16)
-            one.lines.append((address, found["text"]))
-            if found["arrow"]:
-                one.pc = address
-        elif found := _SOURCE_FILE.match(line):
-            one.file = found["file"]
-        elif one.file and (found := _SOURCE.match(line)):
-            one.source.append((one.file, int(found["number"]), (found["text"] or "").strip()))
+        elif match := _OBJECT.match(line):
+            open_code.uri = match["uri"]
+        elif match := _LOADED.match(line):
+            open_code.first, open_code.last = int(match["first"], 16), int(match["last"], 16)
+        elif match := _CODE.match(line):
+            address = int(match["address"], 16)
+            open_code.lines.append((address, match["text"]))
+            if match["arrow"]:
+                open_code.pc = address
+        elif match := _SOURCE_FILE.match(line):
+            open_code.file = match["file"]
+        elif open_code.file and (match := _SOURCE.match(line)):
+            open_code.source.append(
+                (open_code.file, int(match["number"]), (match["text"] or "").strip())
+            )
         elif line.strip() and line.strip() != "...":
             self._message(line)  # of another process or thread, between
 
     def _close(self) -> None:
-        one, self._open = self._open, None
-        if one is None or (one.pc is None and not one.uri):
+        open_code, self._open = self._open, None
+        if open_code is None or (open_code.pc is None and not open_code.uri):
             return
-        loaded = Loaded(one.uri, one.first, one.last) if one.uri else None
-        excerpt = Excerpt(one.function, loaded, tuple(one.lines), one.pc, tuple(one.source))
-        key = one.pc if one.pc is not None else one.first
+        loaded = Loaded(open_code.uri, open_code.first, open_code.last) if open_code.uri else None
+        excerpt = Excerpt(
+            open_code.function,
+            loaded,
+            tuple(open_code.lines),
+            open_code.pc,
+            tuple(open_code.source),
+        )
+        key = open_code.pc if open_code.pc is not None else open_code.first
         self._excerpts.setdefault(key, excerpt)
 
     # ------------------------------------------------------------------ messages
 
     def _message(self, line: str) -> None:
         text = line.strip()
-        if text.startswith("=>") and (found := _CODE.match(text)):
-            pc = int(found["address"], 16)  # quoted without what stands above it
-            self._excerpts.setdefault(pc, Excerpt("", None, ((pc, found["text"]),), pc))
-        elif found := _FAULT.search(text):
-            address = found["address"]
+        if text.startswith("=>") and (match := _CODE.match(text)):
+            pc = int(match["address"], 16)  # quoted without what stands above it
+            self._excerpts.setdefault(pc, Excerpt("", None, ((pc, match["text"]),), pc))
+        elif match := _FAULT.search(text):
+            address = match["address"]
             self._messages.append(
                 Message(
                     "memory",
-                    text[found.start() :],
-                    found["gpu"],
+                    text[match.start() :],
+                    match["gpu"],
                     0 if address == "(nil)" else int(address, 16),
-                    found["reason"] or "",
+                    match["reason"] or "",
                 )
             )
-        elif found := _ERROR.search(text):
+        elif match := _ERROR.search(text):
             self._messages.append(
-                Message("memory", found[0], found["gpu"], int(found["address"], 16))
+                Message("memory", match[0], match["gpu"], int(match["address"], 16))
             )
-            if found["kernel"] and found["kernel"] != "<unknown>":
-                self._kernel = self._kernel or found["kernel"]
-        elif found := _EVENT.search(text):
-            self._messages.append(Message("memory", text, reason=found["reason"] or ""))
-        elif found := _PAGE.search(text):
-            self._page(text, int(found["address"], 16))
-        elif found := _HANG.search(text):
+            if match["kernel"] and match["kernel"] != "<unknown>":
+                self._kernel = self._kernel or match["kernel"]
+        elif match := _EVENT.search(text):
+            self._messages.append(Message("memory", text, reason=match["reason"] or ""))
+        elif match := _PAGE.search(text):
+            self._page(text, int(match["address"], 16))
+        elif match := _HANG.search(text):
             self._messages.append(
-                Message("hang", text[found.start() :], found["gpu"], None, found["reason"])
+                Message("hang", text[match.start() :], match["gpu"], None, match["reason"])
             )
-        elif any(sign in text for sign in _QUEUE_SIGNS) and (found := _QUEUE.search(text)):
-            reason = found["reason"] or ""
-            self._messages.append(Message("queue", found["what"], reason=reason.strip(" .")))
-        elif found := _KERNEL.match(text):
-            self._kernel = self._kernel or found["name"]
-        elif found := _WARNING.search(text):
-            self._notes[f"the debug agent says: {found['text']}"] = None
-        elif found := _IMPRECISE.search(text):
-            self._notes[f"the debug agent says: {found[0]}"] = None
+        elif any(sign in text for sign in _QUEUE_SIGNS) and (match := _QUEUE.search(text)):
+            reason = match["reason"] or ""
+            self._messages.append(Message("queue", match["what"], reason=reason.strip(" .")))
+        elif match := _KERNEL.match(text):
+            self._kernel = self._kernel or match["name"]
+        elif match := _WARNING.search(text):
+            self._notes[f"the debug agent says: {match['text']}"] = None
+        elif match := _IMPRECISE.search(text):
+            self._notes[f"the debug agent says: {match[0]}"] = None
 
     def _page(self, text: str, address: int) -> None:
         last = self._messages[-1] if self._messages else None

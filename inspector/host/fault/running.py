@@ -27,7 +27,7 @@ from .suspects import (
 )
 from .values import AgentReport, CodeLine, Excerpt, FaultReport, Stop, Suspect, Wave
 
-_BEFORE, _AFTER = 6, 4
+_LINES_BEFORE, _LINES_AFTER = 6, 4
 """Instructions shown around a pc."""
 _MOST_SUSPECTS = 12
 _MOST_EXAMINED = 40
@@ -68,13 +68,13 @@ def report_files(path: Path) -> tuple[Path, ...]:
         raise KinspectError(f"{path}: no such file or folder", "name a saved report")
     if not path.is_dir():
         return (path,)
-    found = (*sorted(path.glob("report*.txt")), *sorted(path.glob("stderr.txt")))
-    if not found:
+    files = (*sorted(path.glob("report*.txt")), *sorted(path.glob("stderr.txt")))
+    if not files:
         raise KinspectError(
             f"{path}: no report*.txt or stderr.txt in it",
             "name the file, or a folder that `kinspect fault -- command` made",
         )
-    return found
+    return files
 
 
 def explain(
@@ -129,9 +129,9 @@ def _groups(report: AgentReport) -> list[list[Wave]]:
     groups: dict[tuple[int, tuple[str, ...]], list[Wave]] = {}
     for wave in report.waves:
         groups.setdefault((wave.pc, wave.reasons), []).append(wave)
-    known = {wave.pc for wave in report.waves}
+    pcs = {wave.pc for wave in report.waves}
     for pc, excerpt in report.excerpts.items():
-        if excerpt.pc is not None and pc not in known:
+        if excerpt.pc is not None and pc not in pcs:
             groups[pc, (_UNSAID,)] = [Wave("", pc, (_UNSAID,))]
     return list(groups.values())
 
@@ -153,10 +153,10 @@ def _lacks(report: AgentReport) -> Iterator[str]:
 
 def _line(inst: Instruction) -> CodeLine:
     text = f"{inst.mnemonic} {inst.operands}".strip()
-    return replace(_written(inst.address or 0, text, inst.loc), line=inst.line)
+    return replace(_code_line(inst.address or 0, text, inst.loc), line=inst.line)
 
 
-def _written(address: int, text: str, loc: SourceLoc | None) -> CodeLine:
+def _code_line(address: int, text: str, loc: SourceLoc | None) -> CodeLine:
     source = ""
     if loc is not None:
         place = loc.in_user_code
@@ -192,10 +192,10 @@ def _stop(
     if held is not None and held.path is not None:
         stop = replace(stop, saved=str(held.path))
     image = held.image_with(first.pc - loaded.first) if held else None
-    found = find(image, first.pc - loaded.first) if image else None
-    if image is None or found is None:
+    location = find(image, first.pc - loaded.first) if image else None
+    if image is None or location is None:
         return _from_excerpt(stop, excerpt, held, loaded.first)
-    return _in_code(stop, image, *found, page, precise, examined)
+    return _in_code(stop, image, *location, page, precise, examined)
 
 
 def _from_excerpt(stop: Stop, excerpt: Excerpt | None, held: Held | None, first: int) -> Stop:
@@ -207,7 +207,7 @@ def _from_excerpt(stop: Stop, excerpt: Excerpt | None, held: Held | None, first:
         notes = (*notes, "the report has no disassembly for this pc")
     lines = excerpt.lines if excerpt else ((stop.pc, ""),) if held and held.lines else ()
     context = tuple(
-        _written(a, text, held.lines.at(a - first) if held and held.lines else None)
+        _code_line(a, text, held.lines.at(a - first) if held and held.lines else None)
         for a, text in lines
     )
     at = next((line for line in context if line.address == stop.pc), None)
@@ -225,7 +225,7 @@ def _in_code(
     precise: bool,
     examined: bool,
 ) -> Stop:
-    around = function.instructions[max(0, place - _BEFORE) : place + _AFTER + 1]
+    around = function.instructions[max(0, place - _LINES_BEFORE) : place + _LINES_AFTER + 1]
     stop = replace(
         stop,
         function=stop.function or function.name,
@@ -254,21 +254,21 @@ def _memory(
     page: int | None,
     precise: bool,
 ) -> Stop:
-    before = previous(function, place)
-    if precise and before is not None and reaches_memory(before):
-        found = (_suspect(before, "before", stop.registers, page),)
-        return replace(stop, culprit=_line(before), suspects=found)
+    preceding = previous(function, place)
+    if precise and preceding is not None and reaches_memory(preceding):
+        suspects_before = (_suspect(preceding, "before", stop.registers, page),)
+        return replace(stop, culprit=_line(preceding), suspects=suspects_before)
     notes = ["not exact: the pc of a memory violation stands after the operation that caused it"]
     machine = _machine(image.program.arch)
     candidates = outstanding_at(function, place, machine) if machine else ()
     why = "outstanding"
     if not candidates:
         candidates, why = waited_before(function, place), "waited"
-        known = "its waits are over" if machine else "the target is unknown here"
+        doubt = "its waits are over" if machine else "the target is unknown here"
         if candidates:
-            notes.append(f"nothing is known to be outstanding at the pc ({known})")
+            notes.append(f"nothing is known to be outstanding at the pc ({doubt})")
     suspects = [
-        _suspect(inst, "before" if inst is before else why, stop.registers, page)
+        _suspect(inst, "before" if inst is preceding else why, stop.registers, page)
         for inst in candidates
     ]
     suspects.sort(key=lambda s: not s.lanes)  # stable: nearest first otherwise
@@ -285,9 +285,9 @@ def _memory(
 def _suspect(
     inst: Instruction, why: str, registers: Mapping[str, str], page: int | None
 ) -> Suspect:
-    asked = asked_by(inst, registers) if page else None
-    lanes = asked.in_page(page) if asked and page else ()
-    address = asked.lanes[lanes[0]] if asked and lanes else None
+    addresses = asked_by(inst, registers) if page else None
+    lanes = addresses.in_page(page) if addresses and page else ()
+    address = addresses.lanes[lanes[0]] if addresses and lanes else None
     return Suspect(_line(inst), why, lanes, address)
 
 

@@ -56,9 +56,9 @@ def previous(function: Function, place: int) -> Instruction | None:
 
 def trap_at(function: Function, place: int) -> Instruction | None:
     """The `s_trap` of a trapped wave: at the pc, or just before it on targets that step past."""
-    here = function.instructions[place]
-    before = previous(function, place)
-    for inst in (here, before):
+    current = function.instructions[place]
+    preceding = previous(function, place)
+    for inst in (current, preceding):
         if inst is not None and inst.op.name == "s_trap":
             return inst
     return None
@@ -78,14 +78,18 @@ def outstanding_at(function: Function, place: int, machine: Machine) -> tuple[In
     )
     ended = outstanding(steps, function.blocks, machine.counters).at_wait.get(_PROBE, {})
     places = {steps.producers[n] for numbers in ended.values() for n in numbers}
-    found = [function.instructions[i] for i in places]
-    return tuple(sorted((i for i in found if reaches_memory(i)), key=partial(_distance, place)))
+    operations = [function.instructions[i] for i in places]
+    return tuple(
+        sorted((i for i in operations if reaches_memory(i)), key=partial(_distance, place))
+    )
 
 
 def waited_before(function: Function, place: int) -> tuple[Instruction, ...]:
     """The last memory operations that stand before an instruction, nearest first."""
-    found = [i for i in function.instructions[:place] if i.cls in RAISING and reaches_memory(i)]
-    return tuple(reversed(found[-_MOST_WAITED:]))
+    operations = [
+        i for i in function.instructions[:place] if i.cls in RAISING and reaches_memory(i)
+    ]
+    return tuple(reversed(operations[-_MOST_WAITED:]))
 
 
 def _distance(place: int, inst: Instruction) -> tuple[bool, int]:
@@ -96,29 +100,29 @@ def _distance(place: int, inst: Instruction) -> tuple[bool, int]:
 def _with_probe(steps: Steps, block: int, place: int, maxima: Mapping[str, int]) -> Steps:
     """The same steps with a wait for everything before the instruction at `place`."""
     probe = Step(_PROBE, waits=dict.fromkeys(maxima, 0))
-    before: list[Step] = []
-    after: list[Step] = []
+    earlier: list[Step] = []
+    later: list[Step] = []
     for step in steps.blocks[block]:
         if step.run:
             parts = _split(step.run, place)
-            before += parts[0]
-            after += parts[1]
+            earlier += parts[0]
+            later += parts[1]
         else:
-            (before if step.index < place else after).append(step)
+            (earlier if step.index < place else later).append(step)
     blocks = list(steps.blocks)
-    blocks[block] = (*before, probe, *after)
+    blocks[block] = (*earlier, probe, *later)
     return replace(steps, blocks=tuple(blocks))
 
 
 def _split(run: Sequence[tuple[int, int]], place: int) -> tuple[list[Step], list[Step]]:
     halves = [r for r in run if r[0] < place], [r for r in run if r[0] >= place]
-    made: list[list[Step]] = []
+    parts: list[list[Step]] = []
     for half in halves:
         touches = 0
         for _, ids in half:
             touches |= ids
-        made.append([Step(half[0][0], (), touches, run=tuple(half))] if half else [])
-    return made[0], made[1]
+        parts.append([Step(half[0][0], (), touches, run=tuple(half))] if half else [])
+    return parts[0], parts[1]
 
 
 def _waits_of(inst: Instruction, machine: Machine) -> Mapping[str, int]:

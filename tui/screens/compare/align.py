@@ -1,7 +1,7 @@
 """The code of two hot loops as rows: instructions that belong together stand side by side.
 
-By source line first, as the comparison in `inspector.diff` does it; within a line by what the
-instructions are, whatever their registers.
+By source line first, as the comparison in `inspector.compare.diff` does it; within a line by what
+the instructions are, whatever their registers.
 """
 
 from __future__ import annotations

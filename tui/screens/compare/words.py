@@ -158,9 +158,9 @@ def _lines(group: Sequence[Change], width: int, colour: str) -> Iterator[Part]:
 
 def _head(change: Change) -> tuple[str, str]:
     """The figures and the reason of a change, as the text report words them."""
-    head, _, reason = change.why.partition(": ")
+    head, reason = change.figures, change.reason
     loop = f" in {change.loop}" if change.loop is not None and change.loop not in head else ""
-    if change.name.startswith("findings.") and ": " in change.why:
+    if change.name.startswith("findings.") and reason:
         head, reason = f"{change.why}  {_change_text(change)}", ""
     return head.strip() + loop, reason.strip()
 

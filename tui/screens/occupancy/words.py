@@ -1,6 +1,6 @@
 """What the page of occupancy says of typed figures: words, step table and curves.
 
-Every figure comes from `inspector.metrics.occupancy`, the words from `inspector.render.view`, so
+Every figure comes from `inspector.metrics.occupancy`, the words from `inspector.explain.view`, so
 that the page says what `kinspect occupancy` and `kinspect analyze` say.
 """
 

@@ -1,6 +1,6 @@
 """What the page of passes shows, as values: the timeline of a dump, and a diff ready to be drawn.
 
-Everything comes from `inspector.compiler.passes`; here it is only put into lines and columns.
+Everything comes from `inspector.compile.passes`; here it is only put into lines and columns.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def diff_text(diff: str, numbers: bool) -> Text:
     """A unified diff to be shown, coloured; each hunk folds.
 
     Args:
-        diff: as `inspector.compiler.passes.diff` gives it.
+        diff: as `inspector.compile.passes.diff` gives it.
         numbers: whether the lines' numbers in both states stand beside them.
     """
     lines = diff.splitlines()[2:]
