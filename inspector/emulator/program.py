@@ -124,6 +124,11 @@ def prepare(
     labels = {label: block.start for block in function.blocks for label in block.labels}
     starts = _starts(function, decoded)
     place = {start: number for number, start in enumerate(starts)}
+    far_jumps = {
+        block.stop - 1: place[function.blocks[block.successors[0]].start]
+        for block in function.blocks
+        if len(block.successors) == 1 and decoded[block.stop - 1].name == "s_setpc_b64"
+    }
     blocks = []
     results: dict[int, tuple[str, int]] = {}
     for number, start in enumerate(starts):
@@ -133,6 +138,8 @@ def prepare(
         for at in range(start, stop):
             inst, parts = function.instructions[at], decoded[at]
             ending = _transfer(parts, at, labels, place, number)
+            if at in far_jumps:  # farther than a branch reaches: the reader knows where it leads
+                ending = Transfer(Kind.JUMP, far_jumps[at], site=at)
             if ending is not None:
                 leave = ending
                 break

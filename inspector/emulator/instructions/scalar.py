@@ -42,7 +42,22 @@ def scalar_source(operand: Operand, kind: str) -> Read:
     if operand.name in special:
         read = special[operand.name]
         return lambda waves: read(waves).astype(U64 if wide else U32).view(dtype)
+    if _DISTANCE.fullmatch(operand.text):
+        return lambda waves: np.zeros(1, dtype)
     raise NotCoveredError(f"scalar source {operand.text}")
+
+
+_DISTANCE = re.compile(r"\(\.L\w+-\.Lpost_getpc\d+\)(&4294967295|>>32)")
+"""How far a long jump goes, which LLVM adds to the program counter. Jumps follow the flow graph,
+so that the address that is made of it is never looked at."""
+
+
+@builds("s_getpc_b64")
+def program_counter(decoded: Decoded, context: Context) -> Step:
+    """The place of the next instruction: its index, for there are no addresses here."""
+    write = scalar_destination(decoded.operands[0], "u64")
+    place = np.uint64(context.index + 1)
+    return lambda waves: write(waves, np.full(waves.count, place))
 
 
 _SHORT_IMMEDIATE = re.compile(r"s_(mov|add|add_co|mul|cmov|cmp)k_(?!\w+_u32)\w+")
