@@ -15,7 +15,16 @@ from ..waves import U32, Array, Waves
 from .addressing import Addresses, extended, flat_addresses, form_of
 from .buffers import buffer_addresses
 from .scratch import private_addresses
-from .spaces import READS, lanes_of, lds_places, picked, put_lds, read_global, read_lds, usable_lanes
+from .spaces import (
+    READS,
+    lanes_of,
+    lds_places,
+    picked,
+    put_lds,
+    read_global,
+    read_lds,
+    usable_lanes,
+)
 
 
 def load_to_lds(decoded: Decoded, context: Context) -> Step:

@@ -253,7 +253,7 @@ READS: Final[dict[str, Read]] = {
     "scratch": read_private,
     "lds": read_lds,
 }
-WRITES: Final[dict[str, Callable[..., None]]] = {
+WRITES: Final[dict[str, Callable[..., object]]] = {
     "global": write_global,
     "buffer": write_global,
     "flat": write_flat,
