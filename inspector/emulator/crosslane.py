@@ -75,9 +75,16 @@ def _pattern(decoded: Decoded, lanes: int) -> _Pattern | None:
     return _Pattern((lane - 1) % lanes, every)
 
 
-def _zero_fill(decoded: Decoded) -> bool:
-    """Whether an invalid source reads 0. LLVM prints it as `bound_ctrl:1` (or `:0`, before 13)."""
-    return "bound_ctrl" in decoded.modifiers
+def _zero_fill(decoded: Decoded, target: Target) -> bool:
+    """Whether an invalid source reads 0; otherwise its lane is not written.
+
+    `bound_ctrl:1`; up to gfx10 also `:0`, as LLVM before 13 printed it. With dpp8, idle lanes
+    always read 0 (LLVM's AMDGPUModifierSyntax, "bound_ctrl" and "fi").
+    """
+    asked = decoded.modifiers.get("bound_ctrl")
+    if asked == "0" and target.generation >= 11:
+        return False
+    return asked is not None or "dpp8" in decoded.modifiers
 
 
 def first_operand(decoded: Decoded, target: Target) -> Change | None:
@@ -112,7 +119,7 @@ def written(decoded: Decoded, target: Target) -> Callable[[Waves], Array] | None
     rows = decoded.number("row_mask", 15) >> (lane // 16)
     banks = decoded.number("bank_mask", 15) >> ((lane % 16) // 4)
     chosen = ((rows & banks) & 1).astype(bool)
-    keeps = not _zero_fill(decoded)
+    keeps = not _zero_fill(decoded, target)
     if keeps:
         chosen &= pattern.valid
     fixed = np.negative(chosen.astype(U32))

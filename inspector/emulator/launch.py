@@ -21,9 +21,6 @@ from .waves import U32, Array, Waves
 
 KERNARG_ADDRESS = 0x7E00_0000_0000
 DISPATCH_ADDRESS = 0x7E01_0000_0000
-PRIVATE_APERTURE = 0x7D00_0000_0000
-SHARED_APERTURE = 0x7C00_0000_0000
-"""Where flat addresses of scratch memory and of LDS begin; each 4 GiB long."""
 SLICE_WAVES = 256
 """Waves that run together: below 16 the cost of each call rules, far above it the caches'."""
 

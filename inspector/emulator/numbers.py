@@ -10,12 +10,13 @@ Array = np.ndarray[Any, Any]
 F32 = np.float32
 U32 = np.uint32
 
-_F16: Final = np.arange(65536, dtype=np.uint16).view(np.float16).astype(F32)
+F16: Final = np.arange(65536, dtype=np.uint16).view(np.float16).astype(F32)
+"""Value of every float16."""
 
 
 def from_f16(bits: Array) -> Array:
     """uint16 -> float32, exactly."""
-    return _F16[bits]
+    return F16.take(bits)
 
 
 def to_f16(values: Array) -> Array:

@@ -48,6 +48,11 @@ class Target(Struct, frozen=True):
         """gfx940 and later of the CDNA line."""
         return self.arch in ("gfx940", "gfx941", "gfx942", "gfx950")
 
+    @property
+    def d16_clears(self) -> bool:
+        """Whether a 16-bit load clears the other half: registers with ECC (sramecc)."""
+        return self.is_cdna3 or self.arch in ("gfx908", "gfx90a", "gfx1250", "gfx1251")
+
 
 class Context(Struct, frozen=True):
     """What a builder knows of an instruction's surroundings.

@@ -1,12 +1,8 @@
-"""Loads from memory straight into LDS, and reads of LDS that transpose.
-
-A lane's data goes to M0 + the instruction's offset + lane number * bytes, once the wait lets it
-(CDNA3 ISA, 9.1.9 "Memory Buffer Load to LDS"; CDNA4 ISA for 96 and 128 bits).
-"""
+"""Copies between memory and LDS that pass no register, and loads that transpose."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -16,82 +12,216 @@ from ..delivery import deliver, issue
 from ..operands import M0, Decoded
 from ..registry import Context, Step, builds_matching
 from ..waves import U32, Array, Waves
-from .global_memory import Addresses, buffer_addresses, extended, flat_addresses, form_of
-from .lds import places
-
-I64 = np.int64
+from .addressing import Addresses, extended, flat_addresses, form_of
+from .buffers import buffer_addresses
+from .scratch import private_addresses
+from .spaces import (
+    READS,
+    lanes_of,
+    lds_places,
+    picked,
+    put_lds,
+    read_global,
+    read_lds,
+    usable_lanes,
+)
 
 
 def load_to_lds(decoded: Decoded, context: Context) -> Step:
-    """`buffer_load_dword v0, s[0:3], 0 offen lds`, `global_load_lds_dwordx4 v[0:1], off`."""
+    """`buffer_load_dword v0, s[0:3], 0 offen lds`, `global_load_lds_dwordx4 v[0:1], off`.
+
+    A lane's data goes to M0 + the instruction's offset + lane number * 4, or * 16 for 96 and 128
+    bits, once the wait lets it (CDNA4 ISA, 9.1.9 and 10.3). Lanes that are out of range bring 0.
+    M0 gives 16 bits up to gfx942 and 18 on gfx950 to `buffer_*`; of them the others ignore two.
+    """
+    if "_async_" in decoded.name:
+        raise NotCoveredError(decoded.text)
     form = form_of(decoded.name)
     addresses: Addresses
+    operands = decoded.operands
     if form.space == "buffer":
-        addresses = buffer_addresses(decoded, context, decoded.operands, form.size)
+        addresses = buffer_addresses(decoded, context, operands, form.size)
+    elif form.space == "scratch":
+        addresses = private_addresses(decoded, operands[0], operands[1:])
     else:
-        addresses = flat_addresses(decoded, decoded.operands[0], decoded.operands[1:])
+        addresses = flat_addresses(decoded, context, operands[0], operands[1:], form.size)
     offset = decoded.number("offset")
     size = max(form.size, 4)
-    lane_offset = (np.arange(context.target.lanes) * size).astype(U32)
-
-    def complete(waves: Waves, arrays: tuple[Array, ...]) -> None:
-        where, written, *rows = arrays
-        values = np.stack(rows)[:, written]
-        machine = waves.machine
-        machine.before_lds(context.index, waves, where, written, size, values)
-        machine.local.words.scatter(where[written], values, size)
-        machine.after_lds(context.index, waves, where, written, size, values)
+    step_bytes = 4 if size == 4 else 16
+    lane_offset = (np.arange(context.target.lanes) * step_bytes + offset).astype(U32)
+    known = 0x3FFFF if context.target.arch == "gfx950" or form.space != "buffer" else 0xFFFF
+    mask = U32(known if form.space == "buffer" else known & ~3)
+    read = READS[form.space]
 
     def step(waves: Waves) -> None:
-        source, inside = addresses(waves)
-        usable = waves.active if inside is None else waves.active & inside
-        machine = waves.machine
-        machine.touched(context.index, waves, source, usable, form.size)
-        picked = machine.memory.read(source[usable], form.size, machine.outside(context.index))
-        rows = np.zeros((max(form.size // 4, 1), waves.count, waves.lanes), U32)
-        rows[:, usable] = extended(picked, form)  # lanes out of range bring 0
-        base = (waves.scalar[M0] + U32(offset))[:, None] + lane_offset
-        where, within = places(waves, context, base, 0, size)
-        written = waves.active if within is None else waves.active & within
-        issue(waves, context, complete, (where, written.copy(), *rows))
+        where, inside = addresses(waves)
+        if inside is not None and inside.ndim == 3:
+            rows = np.concatenate(
+                [
+                    read(waves, context, where + 4 * part, usable_lanes(waves, lanes), 4)
+                    for part, lanes in enumerate(inside)
+                ]
+            )
+        else:
+            usable = usable_lanes(waves, inside)
+            rows = extended(read(waves, context, where, usable, form.size), form)
+        base = (waves.scalar[M0] & mask)[:, None] + lane_offset
+        _put_later(waves, context, base, rows, size)
 
     return step
 
 
-_TRANSPOSED: Final = re.compile(r"ds_read_b(64|96)_tr_b(4|6|8|16)")
+def _put_later(waves: Waves, context: Context, inner: Array, rows: Array, size: int) -> None:
+    """Writes [dword, wave, lane] to LDS addresses when the wait lets it."""
+    where, inside = lds_places(waves, context, inner, size)
+    usable = usable_lanes(waves, inside)
+
+    def complete(waves: Waves, arrays: tuple[Array, ...]) -> None:
+        places, *words = arrays
+        written = words.pop() if usable is not None else None
+        lanes = lanes_of(written)
+        values = np.stack([picked(word, lanes) for word in words])
+        put_lds(waves, context, places, written, size, values if size >= 4 else values[0], lanes)
+
+    mask = () if usable is None else (usable.copy(),)
+    issue(waves, context, complete, (where, *rows, *mask))
 
 
-@builds_matching(r"ds_read_b(64|96)_tr_b(4|6|8|16)")
-def read_transposed(decoded: Decoded, context: Context) -> Step:
-    """DS_READ_B64_TR_B16 and its like of gfx950.
+@builds_matching(r"global_load_async_to_lds_b(8|32|64|128)")
+def load_async(decoded: Decoded, context: Context) -> Step:
+    """`global_load_async_to_lds_b128 v1, v8, s[4:5] offset:16`: each lane names its LDS address.
 
-    16 lanes read a matrix of 16 columns, row after row, each lane its part of a row; then lane i
-    gets column i: element j of its result is element i of row j (CDNA4 ISA, 11.4).
+    The offset counts for both addresses (LLVM, IntrinsicsAMDGPU.td, AMDGPUAsyncGlobalLoadToLDS).
     """
-    match = _TRANSPOSED.fullmatch(decoded.name)
-    assert match is not None
-    size, bits = int(match[1]) // 8, int(match[2])
-    target, address = decoded.operands
-    offset = decoded.number("offset")
+    form = form_of(decoded.name)
+    target, lane, *base = decoded.operands
+    addresses = flat_addresses(decoded, context, lane, tuple(base), form.size)
+    offset = U32(decoded.number("offset") & 0xFFFFFFFF)
 
     def step(waves: Waves) -> None:
-        where, inside = places(waves, context, waves.u32[address.first], offset, size)
-        usable = waves.active if inside is None else waves.active & inside
-        waves.machine.before_lds(context.index, waves, where, usable, size, None)
-        words = waves.machine.local.words.gather(np.where(usable, where, 0), size)
-        words = np.where(usable, words, U32(0)).transpose(1, 2, 0)  # [wave, lane, dword]
-        elements = _unpacked(np.ascontiguousarray(words), bits)
-        per_lane = elements.shape[-1]
-        matrix = elements.reshape(waves.count, waves.lanes // 16, per_lane, 16)
-        columns = matrix.transpose(0, 1, 3, 2).reshape(waves.count, waves.lanes, per_lane)
-        rows = _packed(columns, bits).transpose(2, 0, 1)
-        deliver(waves, context, target, np.ascontiguousarray(rows), None)
+        where, _ = addresses(waves)
+        usable = usable_lanes(waves, None)
+        values = read_global(waves, context, where, usable, form.size)
+        if form.size == 1:
+            values = values[None]
+        _put_later(waves, context, waves.u32[target.first] + offset, values, form.size)
+
+    return step
+
+
+@builds_matching(r"global_store_async_from_lds_b(8|32|64|128)")
+def store_async(decoded: Decoded, context: Context) -> Step:
+    """`global_store_async_from_lds_b64 v8, v1, s[4:5]`: address, LDS address."""
+    form = form_of(decoded.name)
+    lane, source, *base = decoded.operands
+    addresses = flat_addresses(decoded, context, lane, tuple(base), form.size)
+    offset = U32(decoded.number("offset") & 0xFFFFFFFF)
+
+    def step(waves: Waves) -> None:
+        where, _ = addresses(waves)
+        usable = usable_lanes(waves, None)
+        inner = waves.u32[source.first] + offset
+        values = read_lds(waves, context, inner, usable, form.size)
+        machine = waves.machine
+        machine.touched(context.index, waves, where, usable, form.size)
+        lanes = lanes_of(usable)
+        rows = values if form.size >= 4 else values[None]
+        chosen = np.stack([picked(row, lanes) for row in rows])
+        machine.memory.write(
+            picked(where, lanes),
+            chosen if form.size >= 4 else chosen[0],
+            form.size,
+            machine.outside(context.index),
+        )
+        issue(waves, context)
+
+    return step
+
+
+# ---------------------------------------------------------------------- loads that transpose
+
+Origin = Callable[[int], "tuple[Array, Array]"]
+"""Lanes of a wave -> for each lane and element of its result [lane, element]: the lane that reads
+it, and which of that lane's elements it is."""
+
+
+def columns_of_16(elements: int) -> Origin:
+    """gfx950: 16 lanes read a matrix of 16 columns, row after row; lane i gets column i."""
+
+    def origin(lanes: int) -> tuple[Array, Array]:
+        lane = np.arange(lanes)[:, None]
+        place = np.arange(elements) * 16 + (lane & 15)
+        return (lane & ~15) + place // elements, place % elements
+
+    return origin
+
+
+def eight_by_eight_16(lanes: int) -> tuple[Array, Array]:
+    """gfx1250, 16 bits: 8 lanes transpose their 8 x 8 elements."""
+    lane, element = np.arange(lanes)[:, None], np.arange(8)[None]
+    return (lane & ~7) + element, (lane & 7) + 0 * element
+
+
+def eight_by_eight_8(lanes: int) -> tuple[Array, Array]:
+    """gfx1250, 8 bits: as with 16, but 8 lanes take from two runs of 4.
+
+    Lane 8 of a result comes from lane 4 on, element 4 of it from lane 8 on (Triton's lowering of
+    local_load to ds_load_tr8_b64).
+    """
+    lane, element = np.arange(lanes)[:, None], np.arange(8)[None]
+    source = (lane & 16) + ((lane & 8) >> 1) + (element & 3) + ((element & 4) << 1)
+    return source, (lane & 7) + 0 * element
+
+
+_TRANSPOSED: Final[dict[str, tuple[int, int, Origin]]] = {
+    # Name -> bytes of a lane, bits of an element, where a result's elements come from.
+    "ds_read_b64_tr_b16": (8, 16, columns_of_16(4)),
+    "ds_read_b64_tr_b8": (8, 8, columns_of_16(8)),
+    "ds_read_b64_tr_b4": (8, 4, columns_of_16(16)),
+    "ds_read_b96_tr_b6": (12, 6, columns_of_16(16)),
+    "ds_load_tr16_b128": (16, 16, eight_by_eight_16),
+    "ds_load_tr8_b64": (8, 8, eight_by_eight_8),
+    "global_load_tr16_b128": (16, 16, eight_by_eight_16),
+    "global_load_tr8_b64": (8, 8, eight_by_eight_8),
+}
+
+
+@builds_matching("|".join(_TRANSPOSED))
+def read_transposed(decoded: Decoded, context: Context) -> Step:
+    """Each lane reads its bytes; then elements change lanes by a fixed pattern.
+
+    Sources: CDNA4 ISA, 11.4 "MFMA Transpose Load from LDS", and CDNA5 ISA, 10.9: every lane must be
+    active.
+    """
+    size, bits, pattern = _TRANSPOSED[decoded.name]
+    target, address, *base = decoded.operands
+    lane, element = pattern(context.target.lanes)
+    offset = U32(decoded.number("offset") & 0xFFFFFFFF)
+    in_lds = decoded.name.startswith("ds_")
+    addresses = None
+    if not in_lds:
+        addresses = flat_addresses(decoded, context, address, tuple(base), size)
+
+    def step(waves: Waves) -> None:
+        if not waves.full:
+            raise NotCoveredError(f"{decoded.text} with idle lanes")
+        if addresses is None:
+            inner = waves.u32[address.first] + offset
+            words = read_lds(waves, context, inner, None, size)
+        else:
+            words = read_global(waves, context, addresses(waves)[0], None, size)
+        elements = _unpacked(np.ascontiguousarray(words.transpose(1, 2, 0)), bits)
+        rows = _packed(elements[:, lane, element], bits).transpose(2, 0, 1)
+        deliver(waves, context, target, rows, None)
 
     return step
 
 
 def _unpacked(words: Array, bits: int) -> Array:
-    """uint32 [..., dword] -> elements of `bits` bits, the lowest first."""
+    """uint32 [wave, lane, dword] -> elements [wave, lane, element], the lowest first.
+
+    Elements of 4 and 6 bits are bool [wave, lane, element, bit].
+    """
     if bits in (8, 16):
         return words.view(np.uint8 if bits == 8 else np.uint16)
     flat = np.unpackbits(words.view(np.uint8), axis=-1, bitorder="little")
@@ -104,6 +234,3 @@ def _packed(elements: Array, bits: int) -> Array:
         return contiguous.view(U32)
     flat = contiguous.reshape(*contiguous.shape[:2], -1)
     return np.packbits(flat, axis=-1, bitorder="little").view(U32)
-
-
-__all__ = ["NotCoveredError", "load_to_lds", "read_transposed"]

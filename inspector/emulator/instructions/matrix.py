@@ -92,6 +92,54 @@ class Shape(Struct, frozen=True):
     integer: bool = False
 
 
+KMajor = Callable[[Array], Array]
+"""uint32 [register, wave, lane] -> float32 [wave, group, k of a lane, row]."""
+
+
+def k_major(kind: str, size: int, values: Values) -> KMajor:
+    """How an operand's registers become numbers with K before the rows, in one pass where it can.
+
+    Args:
+        kind: see `element_values`.
+        size: rows (lanes of a group).
+        values: for the kinds that are taken apart bit by bit.
+    """
+    narrow = {"f16": np.uint16, "bf16": np.uint16, "i8": np.int8, "fp8": np.uint8, "bf8": np.uint8}
+
+    def parted(words: Array, dtype: type) -> Array:
+        """[wave, group, register, element, row], a view."""
+        registers, waves, lanes = words.shape
+        elements = 4 // np.dtype(dtype).itemsize
+        split: Array = words.view(dtype).reshape(registers, waves, lanes // size, size, elements)
+        return split.transpose(1, 2, 0, 4, 3)
+
+    def flat(array: Array) -> Array:
+        return array.reshape(array.shape[0], array.shape[1], -1, size)
+
+    if kind == "f16":
+        return lambda words: flat(numbers.F16.take(parted(words, np.uint16)))
+    if kind == "bf16":
+        return lambda words: flat(
+            (parted(words, np.uint16).astype(np.uint32) << np.uint32(16)).view(F32)
+        )
+    if kind == "i8":
+        return lambda words: flat(parted(words, np.int8).astype(F32))
+    if kind == "f32":
+        return lambda words: flat(np.ascontiguousarray(parted(words, np.uint32)).view(F32))
+    if kind in narrow:
+        bits = narrow[kind]
+        return lambda words: flat(values(np.ascontiguousarray(parted(words, bits)).view(np.uint8)))
+
+    def general(words: Array) -> Array:
+        taken = values(np.ascontiguousarray(words.transpose(1, 2, 0)))
+        waves, lanes, depth = taken.shape
+        return np.ascontiguousarray(
+            taken.reshape(waves, lanes // size, size, depth).transpose(0, 1, 3, 2)
+        )
+
+    return general
+
+
 def gathered(waves: Waves, operand: Operand) -> Array:
     """An operand's registers as uint32 [wave, lane, word], contiguous."""
     words = waves.u32[operand.first : operand.first + operand.count]
@@ -110,6 +158,18 @@ def accumulator(c: Operand, integer: bool) -> Callable[[Waves], Array | np.gener
     if integer:
         return lambda waves: waves.i32[rows]
     return lambda waves: waves.f32[rows]
+
+
+def add_arranged(
+    waves: Waves, target: Operand, product: Array, start: Array | np.generic, *, integer: bool
+) -> None:
+    """D = product + C, the product as `_mfma_registers` gives it."""
+    rows = slice(target.first, target.first + target.count)
+    result = (waves.i32 if integer else waves.f32)[rows].reshape(product.shape)
+    value = product.astype(I32) if integer else product
+    if isinstance(start, np.ndarray):
+        start = start.reshape(product.shape)
+    np.add(value, start, out=result)
 
 
 def add_up(
@@ -150,16 +210,19 @@ def mfma(decoded: Decoded, context: Context) -> Step:
             raise NotCoveredError(f"{decoded.text}: formats whose K orders differ")
     elif {"cbsz", "abid", "blgp"} & set(decoded.modifiers):
         raise NotCoveredError(f"{decoded.text}: broadcasts")
-    take_a = element_values(a_kind, context.target.arch)
-    take_b = element_values(b_kind, context.target.arch)
-    return _mfma_step(shape, target, (a, take_a), (b, take_b), c, decoded.text)
+    arch = context.target.arch
+    operands = [
+        (operand, k_major(kind, shape.rows, element_values(kind, arch)))
+        for operand, kind in ((a, a_kind), (b, b_kind))
+    ]
+    return _mfma_step(shape, target, operands[0], operands[1], c, decoded.text)
 
 
 def _mfma_step(
     shape: Shape,
     target: Operand,
-    a: tuple[Operand, Values],
-    b: tuple[Operand, Values],
+    a: tuple[Operand, KMajor],
+    b: tuple[Operand, KMajor],
     c: Operand,
     text: str,
 ) -> Step:
@@ -167,7 +230,7 @@ def _mfma_step(
     if shape.rows != shape.columns or size not in (4, 16, 32):
         raise NotCoveredError(text)
     # Blocks that are not named fill the lanes: the registers' K values tell how many there are.
-    per_lane = _elements_per_lane(a)
+    per_lane = a[1](np.zeros((a[0].count, 1, 64), np.uint32)).shape[2]
     groups = max(shape.depth // per_lane, 1)
     blocks = 64 // (size * groups)
     if groups * per_lane != shape.depth or blocks * groups * size != 64:
@@ -175,48 +238,44 @@ def _mfma_step(
     if shape.blocks and shape.blocks != blocks:
         raise NotCoveredError(f"{text}: its blocks")
     start = accumulator(c, shape.integer)
-    registers = target.count
 
-    def spread(waves: Waves, operand: Operand, take: Values) -> Array:
-        """[wave, block, row, k]."""
-        values = take(gathered(waves, operand))
-        lanes = values.reshape(waves.count, groups, blocks, size, per_lane)
-        return lanes.transpose(0, 2, 3, 1, 4).reshape(waves.count, blocks, size, shape.depth)
+    def spread(waves: Waves, operand: Operand, take: KMajor) -> Array:
+        """[wave, block, k, row]."""
+        values = take(waves.u32[operand.first : operand.first + operand.count])
+        if blocks == 1:
+            return values.reshape(waves.count, 1, shape.depth, size)
+        apart = values.reshape(waves.count, groups, blocks, per_lane, size)
+        return apart.transpose(0, 2, 1, 3, 4).reshape(waves.count, blocks, shape.depth, size)
 
     def step(waves: Waves) -> None:
         left, right = spread(waves, *a), spread(waves, *b)
-        product = np.matmul(left, right.transpose(0, 1, 3, 2))  # [wave, block, row, column]
-        add_up(
-            waves,
-            target,
-            _mfma_registers(product, registers, size, blocks),
-            start(waves),
-            integer=shape.integer,
-        )
+        product = np.matmul(left.transpose(0, 1, 3, 2), right)  # [wave, block, row, column]
+        add_arranged(waves, target, arranged(product), start(waves), integer=shape.integer)
+
+    def arranged(product: Array) -> Array:
+        return _mfma_registers(product, size, blocks)
 
     return step
 
 
-def _elements_per_lane(operand: tuple[Operand, Values]) -> int:
-    registers, take = operand
-    return int(take(np.zeros((1, registers.count), np.uint32)).shape[-1])
-
-
-def _mfma_registers(product: Array, registers: int, size: int, blocks: int) -> Array:
-    """[wave, block, row, column] -> [register, wave, lane].
+def _mfma_registers(product: Array, size: int, blocks: int) -> Array:
+    """[wave, block, row, column] -> a view [register, ..., wave, ..., lane] of many axes.
 
     A lane holds column lane % M. Four consecutive rows lie in four registers; the lane groups take
     turns at such fours, then the next registers (AMD's calculator: row
     `8 * (r // 4) + 4 * group + r % 4` for 32x32, with 2 groups, `4 * group + r` for 16x16).
     Blocks of 4x4 lie in lanes; of several larger blocks each has registers of its own.
+
+    Returns:
+        Axes of the registers, the waves' axis, axes of the lanes; `add_arranged` takes it.
     """
     waves = len(product)
     if size == 4:  # 16 blocks, one in each 4 lanes
-        return product.transpose(2, 0, 1, 3).reshape(4, waves, 64)
+        return product.transpose(2, 0, 1, 3)[None, None]
     groups = 64 // size
     fours = size // (4 * groups)
     parted = product.reshape(waves, blocks, fours, groups, 4, size)
-    return parted.transpose(1, 2, 4, 0, 3, 5).reshape(registers, waves, 64)
+    return parted.transpose(1, 2, 4, 0, 3, 5)
 
 
 # ---------------------------------------------------------------------- RDNA

@@ -1,0 +1,136 @@
+"""What a memory mnemonic says of an access, and where its lanes point: `global_*`, `flat_*`.
+
+Addresses: CDNA3 ISA 10 (flat and global); RDNA3 ISA 10.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from ..access import NotCoveredError, raw
+from ..operands import Decoded, Operand
+from ..registry import Context
+from ..waves import U32, Array, Waves
+
+I64 = np.int64
+
+Addresses = Callable[[Waves], tuple[Array, Array | None]]
+"""Addresses of all lanes (int64 [wave, lane]) and which of them are in range: None for all, bool
+[wave, lane], or [dword, wave, lane] where some lanes' accesses are so in part."""
+
+_WORDS: Final = {
+    "dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16,
+    "b32": 4, "b64": 8, "b96": 12, "b128": 16,
+    "ubyte": 1, "sbyte": 1, "byte": 1, "u8": 1, "i8": 1, "b8": 1,
+    "ushort": 2, "sshort": 2, "short": 2, "u16": 2, "i16": 2, "b16": 2,
+}  # fmt: skip
+_NAME: Final = re.compile(
+    r"(global|flat|buffer|scratch)_(load|store)_(lds_|async_to_lds_|async_from_lds_)?"
+    r"(?:(d16)_)?(?:(hi)_)?"
+    r"(dword(?:x[234])?|[us]?byte|[us]?short|[uib](?:8|16|32|64|96|128))(?:_(d16))?(?:_(hi))?"
+)
+
+
+class Form(Struct, frozen=True):
+    """What a mnemonic says of an access.
+
+    Args:
+        space: global, flat, buffer or scratch.
+        writes: whether it is a store.
+        size: bytes of each lane.
+        signed: whether a byte or short is sign-extended.
+        half: half of the register that a 16-bit form reads or writes; None for whole registers.
+    """
+
+    space: str
+    writes: bool
+    size: int
+    signed: bool
+    half: int | None
+
+    @property
+    def registers(self) -> int:
+        """Registers of each lane."""
+        return max(self.size // 4, 1)
+
+
+def form_of(name: str) -> Form:
+    """Reads a mnemonic.
+
+    >>> form_of("global_load_short_d16_hi").half
+    1
+    """
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise NotCoveredError(name)
+    space, verb, _, d16, hi, width, d16_behind, hi_behind = match.groups()
+    half = 1 if hi or hi_behind else 0 if d16 or d16_behind else None
+    signed = width in ("sbyte", "sshort", "i8", "i16")
+    return Form(space, verb == "store", _WORDS[width], signed, half)
+
+
+def flat_addresses(
+    decoded: Decoded, context: Context, lane: Operand, base: tuple[Operand, ...], size: int
+) -> Addresses:
+    """`v[0:1], off` or `v0, s[0:1]`, with `offset`.
+
+    gfx1250 takes the offset in a VGPR as signed and may scale it by the access' size (LLVM,
+    GCNSubtarget::hasSignedGVSOffset, hasScaleOffset).
+    """
+    offset = I64(decoded.number("offset"))
+    if base and base[0].kind == "sgpr" and not base[0].is_null:
+        row = base[0].first
+        read = raw(lane) if lane.kind == "vgpr" else None
+        signed = context.target.arch.startswith("gfx125")
+        scale = size if decoded.flag("scale_offset") else 1
+
+        def scalar_base(waves: Waves) -> tuple[Array, Array | None]:
+            start = waves.pair(row).view(I64)[:, None] + offset
+            if read is None:
+                return np.broadcast_to(start, (waves.count, waves.lanes)), None
+            places = read(waves)
+            wide = (places.view(np.int32) if signed else places).astype(I64)
+            if scale != 1:
+                wide *= scale
+            wide += start
+            return wide, None
+
+        return scalar_base
+    if decoded.flag("scale_offset") or lane.kind != "vgpr" or lane.count != 2:
+        raise NotCoveredError(f"{decoded.text}: address")
+    row = lane.first
+
+    def lane_base(waves: Waves) -> tuple[Array, Array | None]:
+        where = waves.pair_of(row).view(I64)
+        if offset:
+            where += offset
+        return where, None
+
+    return lane_base
+
+
+def extended(values: Array, form: Form) -> Array:
+    """A gathered result as uint32 [register, ...]."""
+    if form.size >= 4:
+        return values
+    if form.signed:
+        signed = values.view(np.int8 if form.size == 1 else np.int16)
+        wide = signed.astype(np.int32).view(U32)
+        return (wide & U32(0xFFFF) if form.half is not None else wide)[None]
+    return values.astype(U32)[None]
+
+
+def place_in_register(rows: Array, half: int | None, context: Context) -> tuple[Array, int | None]:
+    """A 16-bit result's final bits, and which half of the register it leaves alone's other one.
+
+    Where registers have ECC, a load of 16 bits writes the whole register and clears the half that
+    is not meant (CDNA4 ISA, 9.1.6; LLVM, GCNSubtarget::d16PreservesUnusedBits).
+    """
+    if half is None or not context.target.d16_clears:
+        return rows, half
+    return (rows << U32(16) if half else rows), None

@@ -1,0 +1,262 @@
+"""Reads and writes of all lanes in each memory: global, LDS, private; flat addresses lead to all.
+
+`usable` is bool [wave, lane], or None where every lane takes part; what is not usable reads 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from ..memory import PRIVATE_APERTURE, SHARED_APERTURE, cleared, masked
+from ..registry import Context
+from ..waves import U32, Array, Waves
+from .addressing import I64
+
+Read = Callable[[Waves, Context, Array, "Array | None", int], Array]
+"""Waves, context, places [wave, lane], usable, bytes -> values as `Words.gather` gives them."""
+
+
+def usable_lanes(waves: Waves, inside: Array | None) -> Array | None:
+    """Active lanes that are in range; None for all."""
+    if inside is None:
+        return None if waves.full else waves.active
+    return inside if waves.full else waves.active & inside
+
+
+def lanes_of(usable: Array | None) -> Array | None:
+    """Numbers of the lanes in all waves; None for all. A tenth of what a boolean index costs."""
+    return None if usable is None else np.flatnonzero(usable)
+
+
+def picked(values: Array, lanes: Array | None) -> Array:
+    """[wave, lane] -> [lane] of those lanes."""
+    flat = values.reshape(-1)
+    return flat if lanes is None else flat.take(lanes)
+
+
+def stored(waves: Waves, first: int, size: int, half: int, lanes: Array | None) -> Array:
+    """What lanes store from registers, as `Words.scatter` takes it."""
+    count = max(size // 4, 1)
+    block = waves.u32[first : first + count].reshape(count, -1)
+    if lanes is not None:
+        chosen = np.empty((count, len(lanes)), U32)
+        for row in range(count):
+            block[row].take(lanes, out=chosen[row])
+        block = chosen
+    if size >= 4:
+        return block
+    return (block[0] >> U32(16 * half)).astype(np.uint8 if size == 1 else np.uint16)
+
+
+# ---------------------------------------------------------------------- places
+
+
+def lds_places(
+    waves: Waves, context: Context, inner: Array, size: int
+) -> tuple[Array, Array | None]:
+    """Byte offsets in the memory of all workgroups, int64 [wave, lane], and which are inside.
+
+    What lies past the workgroup's LDS reads 0 and is not written.
+
+    Args:
+        waves: those that access it.
+        context: names the instruction.
+        inner: addresses in the workgroup's LDS, uint32 [wave, lane].
+        size: bytes of each.
+    """
+    local = waves.machine.local
+    base = (waves.workgroup.astype(I64) * local.stride)[:, None]
+    where = inner.astype(I64)
+    last = local.size - size
+    if int(inner.max()) <= last:
+        where += base
+        return where, None
+    inside = where <= last
+    where += base
+    bad = waves.active & ~inside
+    if bad.any():
+        waves.machine.outside_lds(context.index, waves, inner, bad, size)
+    return where, inside
+
+
+def private_places(
+    waves: Waves, context: Context, inner: Array, size: int
+) -> tuple[Array, Array | None]:
+    """The same for the lanes' private bytes; `inner` int64."""
+    private = waves.machine.private
+    inside = (inner >= 0) & (inner <= private.size - size)
+    bad = waves.active & ~inside
+    if bad.any():
+        waves.machine.outside_scratch(context.index, inner[bad])
+    resident = waves.workgroup.astype(I64) * private.waves_each + waves.wave
+    lane = resident[:, None] * waves.lanes + np.arange(waves.lanes)
+    return lane * private.stride + inner, None if inside.all() else inside
+
+
+def _both(one: Array | None, other: Array | None) -> Array | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def read_global(
+    waves: Waves, context: Context, where: Array, usable: Array | None, size: int
+) -> Array:
+    """From addresses."""
+    machine = waves.machine
+    machine.touched(context.index, waves, where, usable, size)
+    values: Array = machine.memory.read(where, size, machine.outside(context.index), usable)
+    return values
+
+
+def read_lds(
+    waves: Waves, context: Context, inner: Array, usable: Array | None, size: int
+) -> Array:
+    """From LDS addresses."""
+    where, inside = lds_places(waves, context, inner, size)
+    usable = _both(usable, inside)
+    waves.machine.before_lds(context.index, waves, where, usable, size, None)
+    words = waves.machine.local.words
+    return cleared(words.gather(masked(where, usable), size), usable)
+
+
+def read_private(
+    waves: Waves, context: Context, inner: Array, usable: Array | None, size: int
+) -> Array:
+    """From private addresses."""
+    where, inside = private_places(waves, context, inner, size)
+    usable = _both(usable, inside)
+    words = waves.machine.private.words
+    return cleared(words.gather(masked(where, usable), size), usable)
+
+
+def read_flat(
+    waves: Waves, context: Context, where: Array, usable: Array | None, size: int
+) -> Array:
+    """From flat addresses."""
+    parts = flat_parts(where, usable)
+    if parts is None:
+        return read_global(waves, context, where, usable, size)
+    values: Array | None = None
+    for name, places, lanes in parts:
+        part = READS[name](waves, context, places, lanes, size)
+        values = part if values is None else values | part
+    assert values is not None
+    return values
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def write_global(
+    waves: Waves, context: Context, where: Array, usable: Array | None, size: int, first: int,
+    half: int,
+) -> None:  # fmt: skip
+    """Stores registers to addresses."""
+    machine = waves.machine
+    machine.touched(context.index, waves, where, usable, size)
+    lanes = lanes_of(usable)
+    values = stored(waves, first, size, half, lanes)
+    machine.memory.write(picked(where, lanes), values, size, machine.outside(context.index))
+
+
+def write_lds(
+    waves: Waves,
+    context: Context,
+    inner: Array,
+    usable: Array | None,
+    size: int,
+    first: int,
+    half: int,
+) -> tuple[Array, Array]:
+    """Stores registers to LDS; returns the places and lanes (`delivery.issue`)."""
+    where, inside = lds_places(waves, context, inner, size)
+    usable = _both(usable, inside)
+    lanes = lanes_of(usable)
+    put_lds(waves, context, where, usable, size, stored(waves, first, size, half, lanes), lanes)
+    return where, waves.active if usable is None else usable
+
+
+def put_lds(
+    waves: Waves,
+    context: Context,
+    where: Array,
+    usable: Array | None,
+    size: int,
+    values: Array,
+    lanes: Array | None,
+) -> None:
+    """Writes values of some lanes to offsets in all workgroups' LDS."""
+    machine = waves.machine
+    machine.before_lds(context.index, waves, where, usable, size, values)
+    machine.local.words.scatter(picked(where, lanes), values, size)
+    machine.after_lds(context.index, waves, where, usable, size, values)
+
+
+def write_private(
+    waves: Waves, context: Context, inner: Array, usable: Array | None, size: int, first: int,
+    half: int,
+) -> None:  # fmt: skip
+    """Stores registers to private memory."""
+    where, inside = private_places(waves, context, inner, size)
+    lanes = lanes_of(_both(usable, inside))
+    waves.machine.private.words.scatter(
+        picked(where, lanes), stored(waves, first, size, half, lanes), size
+    )
+
+
+def write_flat(
+    waves: Waves, context: Context, where: Array, usable: Array | None, size: int, first: int,
+    half: int,
+) -> None:  # fmt: skip
+    """Stores registers to flat addresses."""
+    parts = flat_parts(where, usable)
+    if parts is None:
+        write_global(waves, context, where, usable, size, first, half)
+        return
+    for name, places, lanes in parts:
+        WRITES[name](waves, context, places, lanes, size, first, half)
+
+
+def flat_parts(where: Array, usable: Array | None) -> list[tuple[str, Array, Array]] | None:
+    """The memories that flat addresses lead to: name, places in it, lanes; None for global alone.
+
+    Upper halves that are the apertures' lead to LDS and private memory (AMDGPUUsage, "Flat").
+    """
+    upper = where >> 32
+    in_lds, in_private = upper == SHARED_APERTURE >> 32, upper == PRIVATE_APERTURE >> 32
+    if usable is not None:
+        in_lds, in_private = in_lds & usable, in_private & usable
+    if not (in_lds.any() or in_private.any()):
+        return None
+    rest = ~(in_lds | in_private)
+    if usable is not None:
+        rest &= usable
+    parts = [
+        ("global", where, rest),
+        ("lds", where.astype(U32), in_lds),
+        ("scratch", where & I64(0xFFFFFFFF), in_private),
+    ]
+    return [part for part in parts if part[2].any()]
+
+
+READS: Final[dict[str, Read]] = {
+    "global": read_global,
+    "buffer": read_global,
+    "flat": read_flat,
+    "scratch": read_private,
+    "lds": read_lds,
+}
+WRITES: Final[dict[str, Callable[..., object]]] = {
+    "global": write_global,
+    "buffer": write_global,
+    "flat": write_flat,
+    "scratch": write_private,
+    "lds": write_lds,
+}
