@@ -3,6 +3,9 @@
 from . import (
     atomics,
     control,
+    convert,
+    dot,
+    double,
     global_memory,
     half,
     hardware,
@@ -23,6 +26,9 @@ from . import (
 __all__ = [
     "atomics",
     "control",
+    "convert",
+    "dot",
+    "double",
     "global_memory",
     "half",
     "hardware",

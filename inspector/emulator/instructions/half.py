@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from .. import numbers
 from ..access import (
     Assignment,
     Compute,
@@ -24,8 +25,19 @@ from ..access import (
 from ..operands import Decoded, Operand
 from ..registry import Builder, Context, Step, builds
 from ..waves import F32, U32, Array, Waves
+from .integer import middle
 from .packed import packed_halves
-from .real import fused, larger, smaller, to_integer
+from .real import (
+    exponent_of,
+    fixed_division,
+    fused,
+    larger,
+    mantissa_of,
+    register_orders,
+    smaller,
+    to_integer,
+    turns,
+)
 
 F64 = np.float64
 U16 = np.uint16
@@ -51,10 +63,21 @@ _define("v_add_f16", "f16", "f16 f16", np.add)
 _define("v_sub_f16", "f16", "f16 f16", np.subtract)
 _define("v_subrev_f16", "f16", "f16 f16", lambda a, b: np.subtract(b, a))
 _define("v_mul_f16", "f16", "f16 f16", np.multiply)
-_define("v_min_f16 v_min_num_f16", "f16", "f16 f16", smaller)
-_define("v_max_f16 v_max_num_f16", "f16", "f16 f16", larger)
+register_orders("f16")
 _define("v_fma_f16", "f16", "f16 f16 f16", fused_half)
 _define("v_fmac_f16", "f16", "f16 f16 f16", fused_half, accumulates=True)
+_define("v_fmamk_f16 v_fmaak_f16 v_fma_legacy_f16", "f16", "f16 f16 f16", fused_half)
+_define("v_mad_f16 v_mad_legacy_f16 v_madmk_f16 v_madak_f16", "f16", "f16 f16 f16",
+        lambda a, b, c: numbers.from_f16(numbers.to_f16(a * b)) + c)  # fmt: skip
+_define("v_mac_f16", "f16", "f16 f16 f16",
+        lambda a, b, c: numbers.from_f16(numbers.to_f16(a * b)) + c, accumulates=True)  # fmt: skip
+_define("v_fract_f16", "f16", "f16", lambda a: np.minimum(a - np.floor(a), F32(1 - 2.0**-11)))
+_define("v_frexp_exp_i16_f16", "i16", "f16", lambda a: exponent_of(a).astype(I16))
+_define("v_frexp_mant_f16", "f16", "f16", mantissa_of)
+_define("v_sin_f16", "f16", "f16", turns(np.sin))
+_define("v_cos_f16", "f16", "f16", turns(np.cos))
+_define("v_div_fixup_f16 v_div_fixup_legacy_f16", "f16", "f16 f16 f16",
+        lambda a, b, c: fixed_division(a.astype(F64), b.astype(F64), c.astype(F64)))  # fmt: skip
 _define("v_rcp_f16", "f16", "f16", lambda a: F32(1) / a)
 _define("v_sqrt_f16", "f16", "f16", np.sqrt)
 _define("v_rsq_f16", "f16", "f16", lambda a: F32(1) / np.sqrt(a))
@@ -77,8 +100,12 @@ _define("v_sub_u16 v_sub_nc_u16", "u16", "u16 u16", np.subtract)
 _define("v_sub_i16 v_sub_nc_i16", "i16", "i16 i16", np.subtract)
 _define("v_subrev_u16", "u16", "u16 u16", lambda a, b: np.subtract(b, a))
 _define("v_mul_lo_u16", "u16", "u16 u16", np.multiply)
-_define("v_mad_u16", "u16", "u16 u16 u16", lambda a, b, c: a * b + c)
-_define("v_mad_i16", "i16", "i16 i16 i16", lambda a, b, c: a * b + c)
+for _kind, _saturated in (("u16", 65535), ("i16", 32767)):
+    _three = f"{_kind} {_kind} {_kind}"
+    _define(f"v_mad_{_kind} v_mad_legacy_{_kind}", _kind, _three, lambda a, b, c: a * b + c)
+    _define(f"v_min3_{_kind}", _kind, _three, lambda a, b, c: np.minimum(np.minimum(a, b), c))
+    _define(f"v_max3_{_kind}", _kind, _three, lambda a, b, c: np.maximum(np.maximum(a, b), c))
+    _define(f"v_med3_{_kind}", _kind, _three, middle)
 _define("v_min_u16", "u16", "u16 u16", np.minimum)
 _define("v_max_u16", "u16", "u16 u16", np.maximum)
 _define("v_min_i16", "i16", "i16 i16", np.minimum)

@@ -25,7 +25,7 @@ def _second_register(operand: Operand) -> Operand:
     return Operand(operand.kind, operand.text, operand.first + 1, 1)
 
 
-def _half_source(operand: Operand, kind: str, half: int, *, negate: bool) -> Read:
+def half_source(operand: Operand, kind: str, half: int, *, negate: bool) -> Read:
     if operand.kind == "constant":
         # An inline constant stands in bits 0 to 15 alone for floats (CDNA3 ISA, 6.6).
         half = 0 if operand.real is not None or kind in ("f16", "bf16") else half
@@ -44,7 +44,7 @@ def packed_halves(kind: str, count: int, compute: Compute) -> Builder:
             signs = _bits(decoded, negate, 0, count)
             results.append(
                 [
-                    _half_source(operand, kind, half, negate=bool(sign))
+                    half_source(operand, kind, half, negate=bool(sign))
                     for operand, half, sign in zip(sources, halves, signs, strict=True)
                 ]
             )

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 
 from ..access import destination, elementwise, source
+from ..minmax import (
+    is_signalling,
+    larger_number,
+    largest,
+    quieted,
+    smaller_number,
+    smallest,
+)
 from ..operands import VCC, Decoded
-from ..registry import Builder, Context, Step, builds
+from ..registry import Builder, Context, Step, Target, builds
 from ..waves import F32, I32, U32, Array, Waves
 
 F64 = np.float64
@@ -21,39 +31,229 @@ def _define(
     builds(*names.split())(elementwise(result, kinds, compute, reads_result=accumulates))
 
 
-def fused(a: Array, b: Array, c: Array) -> Array:
-    """A * b + c of float32 with one rounding: the product is exact in float64.
+def by_target(result: str, kinds: str, choose: Callable[[Target], Compute]) -> Builder:
+    """A builder for an operation that depends on the target's mode."""
 
-    The sum is rounded to float64 and then to float32, which differs from one rounding in about one
-    case of 2**29.
+    def build(decoded: Decoded, context: Context) -> Step:
+        return elementwise(result, kinds, choose(context.target))(decoded, context)
+
+    return build
+
+
+def fused(a: Array, b: Array, c: Array) -> Array:
+    """A * b + c of float32 with one rounding.
+
+    The product is exact in float64. The sum is not always: where it lies halfway between two
+    float32 (1 of 2**29), what was rounded away decides. Of denormal results that is not looked at.
     """
-    return (np.multiply(a, b, dtype=F64) + c).astype(F32)
+    product = np.multiply(a, b, dtype=F64)
+    total = product + c
+    halfway = (total.view(np.uint64) & _LOW_BITS) == _HALF
+    if halfway.any():
+        total = np.where(halfway, odd_sum(product, np.asarray(c).astype(F64)), total)
+    return np.asarray(total).astype(F32)
+
+
+_LOW_BITS = np.uint64((1 << 29) - 1)
+_HALF = np.uint64(1 << 28)
+"""The bits of a float64 that a float32 does not have, and the highest of them."""
+
+
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded sum and what was rounded away (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def odd_sum(a: Array, b: Array) -> Array:
+    """A + b of float64, rounded to odd: a later rounding to fewer bits gives the exact sum's."""
+    total, rest = two_sum(a, b)
+    even = (total.view(np.uint64) & np.uint64(1)) == 0
+    nudged = np.nextafter(total, np.where(rest > 0, np.inf, -np.inf))
+    return np.where(even & np.isfinite(total) & np.isfinite(rest) & (rest != 0), nudged, total)
 
 
 def fused_double(a: Array, b: Array, c: Array) -> Array:
-    """A * b + c of float64, rounded twice."""
-    return np.asarray(a * b + c)
+    """A * b + c of float64 with one rounding.
+
+    Dekker's product, then sums of which the last but one is rounded to odd (Boldo and Melquiond,
+    "Emulation of a FMA and correctly rounded sums", 2008); exact fractions where that could over-
+    or underflow.
+    """
+    a, b, c = np.broadcast_arrays(np.asarray(a, F64), np.asarray(b, F64), np.asarray(c, F64))
+    product = a * b
+    total = product + c
+    plain = (a == 0) | (b == 0) | ~np.isfinite(a) | ~np.isfinite(b) | ~np.isfinite(c)
+    size_a, size_b, size, size_c = np.abs(a), np.abs(b), np.abs(product), np.abs(c)
+    easy = (size_a < 2.0**480) & (size_b < 2.0**480) & (size > 2.0**-900)
+    easy &= (size_c < 2.0**900) & ((size_c > 2.0**-900) | (c == 0))
+    exact = two_product(a, b, product)
+    high, low = two_sum(c, exact)
+    upper, middle = two_sum(product, high)
+    result = np.where(easy & ~plain, upper + odd_sum(middle, low), total)
+    infinite_addend = np.isinf(c) & np.isfinite(a) & np.isfinite(b)
+    result = np.where(infinite_addend, c, result)
+    for at in np.argwhere(~easy & ~plain):
+        place = tuple(at)
+        result[place] = _exactly(float(a[place]), float(b[place]), float(c[place]))
+    return np.asarray(result)
+
+
+def two_product(a: Array, b: Array, product: Array) -> Array:
+    """What rounding took from a product of float64 (Dekker, Veltkamp)."""
+    splitter = F64(2**27 + 1)
+    big_a, big_b = a * splitter, b * splitter
+    high_a, high_b = big_a - (big_a - a), big_b - (big_b - b)
+    low_a, low_b = a - high_a, b - high_b
+    return np.asarray(
+        low_a * low_b - (((product - high_a * high_b) - low_a * high_b) - high_a * low_b)
+    )
+
+
+def _exactly(a: float, b: float, c: float) -> float:
+    total = Fraction(a) * Fraction(b) + Fraction(c)
+    if total == 0:
+        return 0.0
+    try:
+        return float(total)
+    except OverflowError:
+        return math.inf if total > 0 else -math.inf
 
 
 def smaller(a: Array, b: Array) -> Array:
-    """IEEE minNum: a number wins over NaN; -0 is less than +0."""
-    return np.fmin(a, b)
+    """The smaller one: a number before a NaN, -0 before +0."""
+    result = np.minimum(a, b)
+    return result if (np.abs(result) > 0).all() else smaller_number(*np.broadcast_arrays(a, b))
 
 
 def larger(a: Array, b: Array) -> Array:
-    """IEEE maxNum."""
-    return np.fmax(a, b)
+    """The larger one: a number before a NaN, +0 before -0."""
+    result = np.maximum(a, b)
+    return result if (np.abs(result) > 0).all() else larger_number(*np.broadcast_arrays(a, b))
+
+
+def _signals(choose: Compute, target: Target) -> Compute:
+    """With IEEE rules, up to gfx11, a signalling NaN is the result, quiet; else NaNs yield.
+
+    CDNA3 ISA, V_MIN_F32; RDNA4 ISA, V_MIN_NUM_F32.
+    """
+    if target.generation >= 12 or not target.ieee:
+        return choose
+
+    def compute(a: Array, b: Array) -> Array:
+        result = choose(a, b)
+        if not (np.isnan(a).any() or np.isnan(b).any()):
+            return result
+        a, b = np.broadcast_arrays(a, b)
+        result = np.where(is_signalling(b), quieted(b), result)
+        return np.where(is_signalling(a), quieted(a), result)
+
+    return compute
+
+
+def least(target: Target) -> Compute:
+    """V_MIN of a target."""
+    return _signals(smaller, target)
+
+
+def greatest(target: Target) -> Compute:
+    """V_MAX of a target."""
+    return _signals(larger, target)
+
+
+def minimum(a: Array, b: Array) -> Array:
+    """IEEE 754-2019's minimum: a NaN where either is one."""
+    return quieted(smallest(*np.broadcast_arrays(a, b)))
+
+
+def maximum(a: Array, b: Array) -> Array:
+    """IEEE 754-2019's maximum."""
+    return quieted(largest(*np.broadcast_arrays(a, b)))
+
+
+def middle_of(target: Target) -> Compute:
+    """V_MED3: the middle one; where one is a NaN, the smallest of the numbers (CDNA3 ISA)."""
+    low, high = least(target), greatest(target)
+
+    def compute(a: Array, b: Array, c: Array) -> Array:
+        most = larger(larger(a, b), c)
+        picked = np.where(
+            most == a, larger(b, c), np.where(most == b, larger(a, c), larger(a, b))
+        )
+        nans = np.isnan(a) | np.isnan(b) | np.isnan(c)
+        return np.where(nans, low(low(a, b), c), picked) if nans.any() else picked
+
+    del high
+    return compute
+
+
+def three(choose: Callable[[Target], Compute]) -> Callable[[Target], Compute]:
+    """The same of three operands."""
+
+    def chosen(target: Target) -> Compute:
+        pick = choose(target)
+        return lambda a, b, c: pick(pick(a, b), c)
+
+    return chosen
+
+
+def then(
+    first: Callable[[Target], Compute], second: Callable[[Target], Compute]
+) -> Callable[[Target], Compute]:
+    """V_MAXMIN and its like: one of two, then another with the third."""
+
+    def chosen(target: Target) -> Compute:
+        one, other = first(target), second(target)
+        return lambda a, b, c: other(one(a, b), c)
+
+    return chosen
+
+
+def register_orders(kind: str) -> None:
+    """Minimum, maximum and what is made of them, for a kind of float."""
+    two, triple = f"{kind} {kind}", f"{kind} {kind} {kind}"
+    numbers: dict[str, Callable[[Target], Compute]] = {"min": least, "max": greatest}
+    strict: dict[str, Callable[[Target], Compute]] = {
+        "minimum": lambda target: minimum, "maximum": lambda target: maximum,
+    }  # fmt: skip
+    for name, choose in numbers.items():
+        builds(f"v_{name}_{kind}", f"v_{name}_num_{kind}")(by_target(kind, two, choose))
+        builds(f"v_{name}3_{kind}", f"v_{name}3_num_{kind}")(
+            by_target(kind, triple, three(choose))
+        )
+    builds(f"v_med3_{kind}", f"v_med3_num_{kind}")(by_target(kind, triple, middle_of))
+    for name, choose in strict.items():
+        builds(f"v_{name}_{kind}")(by_target(kind, two, choose))
+        builds(f"v_{name}3_{kind}")(by_target(kind, triple, three(choose)))
+    for first, second in (("min", "max"), ("max", "min")):
+        both = then(numbers[first], numbers[second])
+        names = (f"v_{first}{second}_{kind}", f"v_{first}{second}_num_{kind}")
+        builds(*names)(by_target(kind, triple, both))
+        pair = f"{first}imum", f"{second}imum"
+        builds(f"v_{pair[0]}{pair[1]}_{kind}")(
+            by_target(kind, triple, then(strict[pair[0]], strict[pair[1]]))
+        )
 
 
 def fixed_division(quotient: Array, divisor: Array, dividend: Array) -> Array:
-    """V_DIV_FIXUP: the special cases of a division whose quotient is worked out in steps."""
+    """V_DIV_FIXUP: the sign and the special cases of a division worked out in steps."""
+    quotient, divisor, dividend = np.broadcast_arrays(quotient, divisor, dividend)
+    signed = np.copysign(quotient, 1) * _sign(divisor) * _sign(dividend)
     special = (
-        (divisor == 0) | (dividend == 0) | np.isinf(divisor) | np.isinf(dividend)
-        | np.isnan(divisor) | np.isnan(dividend)
+        (divisor == 0) | (dividend == 0) | ~np.isfinite(divisor) | ~np.isfinite(dividend)
     )  # fmt: skip
+    if quotient.dtype == F32:
+        # So small that it rounds to 0 ("UNDERFLOW").
+        lost = np.frexp(dividend)[1] - np.frexp(divisor)[1] < -150
+        signed = np.where(lost & ~special, signed * F32(0), signed)
     if not special.any():
-        return quotient
-    return np.where(special, np.divide(dividend, divisor), quotient)
+        return signed
+    return np.where(special, np.divide(quieted(dividend), quieted(divisor)), signed)
+
+
+def _sign(value: Array) -> Array:
+    return np.copysign(value.dtype.type(1), value)
 
 
 def to_integer(value: Array, kind: type, low: float, high: float) -> Array:
@@ -62,32 +262,79 @@ def to_integer(value: Array, kind: type, low: float, high: float) -> Array:
     return bounded.astype(np.int64).astype(kind)
 
 
+def fraction(a: Array) -> Array:
+    """A - floor(a), below 1 (LLVM, ConstantFolding.cpp, amdgcn_fract)."""
+    below_one = np.nextafter(a.dtype.type(1), a.dtype.type(0))
+    return np.minimum(a - np.floor(a), below_one)
+
+
+def turns(function: Callable[[Array], Array]) -> Compute:
+    """V_SIN, V_COS: the angle is given in turns of 2 pi."""
+
+    def compute(a: Array) -> Array:
+        whole = np.asarray(a).astype(F64)
+        return function((whole - np.rint(whole)) * (2 * np.pi)).astype(a.dtype)
+
+    return compute
+
+
+def exponent_of(a: Array) -> Array:
+    """V_FREXP_EXP: the power of 2 of a mantissa in [0.5, 1); 0 for what is not finite."""
+    return np.where(np.isfinite(a), np.frexp(a)[1], 0)
+
+
+def mantissa_of(a: Array) -> Array:
+    """V_FREXP_MANT: in [0.5, 1); what is not finite stays."""
+    return np.where(np.isfinite(a), np.frexp(a)[0], a)
+
+
+def without_denormals(compute: Compute) -> Compute:
+    """Denormals of float32 are 0 on the way in and out, whatever the mode.
+
+    "Denormals are flushed" (CDNA3 ISA, V_RCP_F32, V_EXP_F32, V_LOG_F32, V_RSQ_F32, V_SQRT_F32;
+    LLVM, SITargetLowering::lowerFastUnsafeFDIV).
+    """
+    smallest_normal = F32(2.0**-126)
+
+    def flushed(a: Array) -> Array:
+        a = a * (np.abs(a) >= smallest_normal)
+        value = compute(a)
+        return np.asarray(value * (np.abs(value) >= smallest_normal))
+
+    return flushed
+
+
+def zero_wins(a: Array, b: Array) -> Array:
+    """DX9's product: 0 times anything is +0."""
+    return np.where((a == 0) | (b == 0), F32(0), a * b)
+
+
+def fused_zero_wins(a: Array, b: Array, c: Array) -> Array:
+    """The same, added to."""
+    return np.where((a == 0) | (b == 0), c, fused(a, b, c))
+
+
+def _lit(a: Array, b: Array, c: Array) -> Array:
+    """V_MULLIT_F32: the product; -MAX where the exponent or the base does not allow it."""
+    largest_float = np.finfo(F32).max
+    none = (b <= -largest_float) | np.isnan(b) | (c <= 0) | np.isnan(c)
+    return np.where(none, -largest_float, zero_wins(a, b))
+
+
 _define("v_add_f32", "f32", "f32 f32", np.add)
 _define("v_sub_f32", "f32", "f32 f32", np.subtract)
 _define("v_subrev_f32", "f32", "f32 f32", lambda a, b: np.subtract(b, a))
 _define("v_mul_f32", "f32", "f32 f32", np.multiply)
-_define("v_min_f32 v_min_num_f32", "f32", "f32 f32", smaller)
-_define("v_max_f32 v_max_num_f32", "f32", "f32 f32", larger)
-_define(
-    "v_min3_f32 v_min3_num_f32", "f32", "f32 f32 f32", lambda a, b, c: smaller(smaller(a, b), c)
-)
-_define("v_max3_f32 v_max3_num_f32", "f32", "f32 f32 f32", lambda a, b, c: larger(larger(a, b), c))
+register_orders("f32")
 _define("v_fma_f32", "f32", "f32 f32 f32", fused)
 _define("v_fmac_f32", "f32", "f32 f32 f32", fused, accumulates=True)
 _define("v_fmamk_f32", "f32", "f32 f32 f32", fused)
 _define("v_fmaak_f32", "f32", "f32 f32 f32", fused)
-_define("v_med3_f32 v_med3_num_f32", "f32", "f32 f32 f32",
-        lambda a, b, c: smaller(larger(smaller(a, b), c), larger(a, b)))  # fmt: skip
 _define("v_floor_f32", "f32", "f32", np.floor)
 _define("v_ceil_f32", "f32", "f32", np.ceil)
 _define("v_trunc_f32", "f32", "f32", np.trunc)
 _define("v_rndne_f32", "f32", "f32", np.rint)
-_define("v_fract_f32", "f32", "f32", lambda a: np.minimum(a - np.floor(a), F32(1 - 2.0**-24)))
-_define("v_exp_f32", "f32", "f32", np.exp2)
-_define("v_log_f32", "f32", "f32", np.log2)
-_define("v_rcp_f32 v_rcp_iflag_f32", "f32", "f32", lambda a: F32(1) / a)
-_define("v_rsq_f32", "f32", "f32", lambda a: F32(1) / np.sqrt(a))
-_define("v_sqrt_f32", "f32", "f32", np.sqrt)
+_define("v_fract_f32", "f32", "f32", lambda a: fraction(a))
 _define("v_div_fixup_f32", "f32", "f32 f32 f32", fixed_division)
 _define("v_ldexp_f32", "f32", "f32 i32", lambda a, b: np.ldexp(a, b).astype(F32))
 _define("v_cvt_f32_i32", "f32", "i32", lambda a: np.asarray(a).astype(F32))
