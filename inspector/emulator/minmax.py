@@ -14,7 +14,8 @@ Array = np.ndarray[Any, Any]
 
 def quieted(values: Array) -> Array:
     """Signalling NaNs made quiet."""
-    return np.asarray(values + values.dtype.type(0)) if np.isnan(values).any() else values
+    nans = np.isnan(values)
+    return np.where(nans, values + values.dtype.type(0), values) if nans.any() else values
 
 
 def is_signalling(values: Array) -> Array:

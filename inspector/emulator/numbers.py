@@ -136,5 +136,6 @@ def to_small(values: Array, kind: str) -> Array:
         result = np.where(bits == 0, 0, result)
         result = np.where(np.isnan(values), half, result)
     elif kind in ("fp8", "bf8"):
-        result = np.where(np.isnan(values), half - 1, result)
+        signed = np.where(np.signbit(values), 2 * half - 1, half - 1)
+        result = np.where(np.isnan(values), signed, result)
     return result.astype(np.uint8)

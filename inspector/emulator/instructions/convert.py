@@ -110,13 +110,27 @@ def _signed_halves(word: Array) -> tuple[Array, Array]:
     return (wide << I32(16)) >> I32(16), wide >> I32(16)
 
 
-for _name, _low, _high in (("i8", -128, 127), ("u8", 0, 255)):
-    _define(
-        f"v_ashr_pk_{_name}_i32", "u16", "i32 i32 u32",
-        lambda a, b, c, low=_low, high=_high: _two_bytes(
-            *(np.clip(x >> (c & U32(31)).astype(I32), low, high) for x in (a, b))
-        ),
-    )  # fmt: skip
+def _shifted_bytes(low: int, high: int) -> Builder:
+    """V_ASHR_PK: two values shifted right and saturated, in one half; the other stays."""
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        first, second = (source(operand, "i32") for operand in decoded.operands[1:3])
+        distance = source(decoded.operands[3], "u32")
+        half = (*decoded.numbers("op_sel", ()), 0, 0, 0, 0)[3]
+        write = destination(decoded.operands[0], "u16", context.target, half=half, keep_half=True)
+
+        def value(waves: Waves) -> Array:
+            by = (np.asarray(distance(waves)) & U32(31)).astype(I32)
+            held = (np.clip(read(waves) >> by, low, high) for read in (first, second))
+            return _two_bytes(*held)
+
+        return Assignment(value, write)
+
+    return build
+
+
+builds("v_ashr_pk_i8_i32")(_shifted_bytes(-128, 127))
+builds("v_ashr_pk_u8_i32")(_shifted_bytes(0, 255))
 
 # ---------------------------------------------------------------------- bf16, f16
 

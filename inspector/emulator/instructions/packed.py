@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..access import Assignment, Compute, Read, clamped, half_bits, source
-from ..operands import Decoded, Operand
+from ..operands import Decoded, Operand, constant_bits
 from ..registry import Builder, Context, Step, builds
 from ..waves import U32, Array, Waves
 from .real import fused, larger, smaller
@@ -26,10 +26,20 @@ def _second_register(operand: Operand) -> Operand:
 
 
 def half_source(operand: Operand, kind: str, half: int, *, negate: bool) -> Read:
+    """A half of a register or of a constant's 32 bits.
+
+    A float stands in bits 0 to 15 in an operation on f16 (its upper half is 0), with all its 32
+    bits in one on integers; an integer is sign-extended (LLVM, getInlineEncodingV2F16, -V2I16).
+    """
     if operand.kind == "constant":
-        # An inline constant stands in bits 0 to 15 alone for floats (CDNA3 ISA, 6.6).
-        half = 0 if operand.real is not None or kind in ("f16", "bf16") else half
-        half = half if operand.integer is not None and operand.integer >> 16 > 0 else 0
+        narrow = operand.real is not None and kind in ("f16", "bf16")
+        bits = constant_bits(operand, kind if narrow else "u32")
+        value = np.array(bits >> (16 * half) & 0xFFFF, np.uint16)
+        operand = Operand(
+            "constant", operand.text, negate=operand.negate, absolute=operand.absolute,
+            integer=int(value),
+        )  # fmt: skip
+        half = 0
     return source(operand, kind, half=half, negate=negate)
 
 

@@ -352,7 +352,9 @@ def _scaled_division(kind: str) -> Builder:
     """V_DIV_SCALE: prepares a division so that no step over- or underflows.
 
     D = S0, scaled; VCC (or the SGPRs named) tells V_DIV_FMAS to scale back. S0 is the divisor (S1)
-    or the dividend (S2). CDNA3 ISA, V_DIV_SCALE_F32.
+    or the dividend (S2). CDNA3 ISA, V_DIV_SCALE_F32, but for two things without which the steps
+    would not give the quotient: the reciprocal's range is that of the kind (the document compares
+    in f64), and a divisor whose reciprocal is denormal is scaled down in all cases.
     """
     digits, power, lowest, reach = (23, 64, -126, 96) if kind == "f32" else (52, 128, -1022, 768)
     dtype = F32 if kind == "f32" else F64
@@ -368,39 +370,26 @@ def _scaled_division(kind: str) -> Builder:
             value, below, above = (
                 np.broadcast_to(read(waves), (waves.count, waves.lanes)) for read in reads
             )
-            nothing = (below == 0) | (above == 0)
-            gap = np.frexp(above)[1] - np.frexp(below)[1]
+            exponents = np.frexp(above)[1], np.frexp(below)[1]
             inverse_small = np.abs(dtype(1) / below.astype(dtype)) < tiny
             quotient_small = np.abs(above / below) < tiny
-            is_divisor = value == below
-            scale = np.ones(value.shape, dtype)
-            flag = np.zeros(value.shape, bool)
-            remaining = ~nothing
-            # The cases in the document's order; the first that holds decides.
-            far = remaining & (gap >= reach)
-            scale = np.where(far & is_divisor, up, scale)
-            flag |= far
-            remaining &= ~far
-            denormal = remaining & (np.abs(below) < tiny)
-            scale = np.where(denormal, up, scale)
-            remaining &= ~denormal
-            both = remaining & inverse_small & quotient_small
-            scale = np.where(both & is_divisor, up, scale)
-            flag |= both
-            remaining &= ~both
-            inverse = remaining & inverse_small
-            scale = np.where(inverse, down, scale)
-            remaining &= ~inverse
-            quotient = remaining & quotient_small
-            scale = np.where(quotient & (value == above), up, scale)
-            flag |= quotient
-            remaining &= ~quotient
-            low = remaining & (np.frexp(above)[1] - 1 <= lowest + digits)
-            scale = np.where(low, up, scale)
-            result = np.where(nothing, dtype(np.nan), value * scale)
+            is_divisor, is_dividend = value == below, value == above
+            # Condition, what S0 is times, VCC; the first that holds decides.
+            cases = (
+                ((below == 0) | (above == 0), dtype(np.nan), False),
+                (exponents[0] - exponents[1] >= reach, np.where(is_divisor, up, dtype(1)), True),
+                (np.abs(below) < tiny, up, False),
+                (inverse_small & quotient_small, np.where(is_divisor, down, dtype(1)), True),
+                (inverse_small, down, False),
+                (quotient_small, np.where(is_dividend, up, dtype(1)), True),
+                (exponents[0] - 1 <= lowest + digits, up, False),
+            )
+            conditions = [condition for condition, _, _ in cases]
+            scale = np.select(conditions, [factor for _, factor, _ in cases], dtype(1))
             if not mask.is_null:
-                waves.set_mask(mask.first, flag & waves.active)
-            write(waves, result.astype(dtype))
+                flag = np.select(conditions, [np.array(vcc) for _, _, vcc in cases], False)
+                waves.set_mask(mask.first, flag.astype(bool) & waves.active)
+            write(waves, (value * scale).astype(dtype))
 
         return step
 
@@ -408,18 +397,26 @@ def _scaled_division(kind: str) -> Builder:
 
 
 def _fused_and_scaled_back(kind: str) -> Builder:
-    """V_DIV_FMAS: a fused multiply-add, times 2**32 (2**64 for f64) where VCC is set."""
+    """V_DIV_FMAS: a fused multiply-add; where VCC is set, scaled back.
+
+    Up where S2, the quotient so far, is 2 or more, otherwise down: by what V_DIV_SCALE has scaled
+    by (2**64, for f64 2**128). The documents name half of it and no direction, with which no
+    quotient would come out; hardware does this (tinygrad, test/amd/hw/test_vop3.py, on RDNA3).
+    """
 
     def build(decoded: Decoded, context: Context) -> Step:
         reads = [source(operand, kind) for operand in decoded.operands[1:]]
         write = destination(decoded.operands[0], kind, context.target)
         compute = fused if kind == "f32" else fused_double
-        factor = F32(2.0**32) if kind == "f32" else F64(2.0**64)
+        dtype, power = (F32, 64) if kind == "f32" else (F64, 128)
+        up, down = dtype(2.0**power), dtype(2.0**-power)
 
         def step(waves: Waves) -> None:
-            value = compute(*(read(waves) for read in reads))
+            first, second, third = (read(waves) for read in reads)
+            value = compute(first, second, third)
             scaled = waves.mask(VCC)
             if scaled.any():
+                factor = np.where(np.abs(third) >= 2, up, down)
                 value = np.where(scaled, value * factor, value)
             write(waves, value)
 
