@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from .. import numbers
 from ..access import (
@@ -16,25 +17,24 @@ from ..access import (
     NotCoveredError,
     Read,
     assemble,
-    clamped,
+    after_result,
     destination,
     elementwise,
+    flushing,
     half_bits,
     source,
 )
 from ..operands import Decoded, Operand
-from ..registry import Builder, Context, Step, builds
+from ..registry import Builder, Context, Step, Target, builds
 from ..waves import F32, U32, Array, Waves
 from .integer import middle
-from .packed import packed_halves
+from .packed import packed_halves, saturated
 from .real import (
     exponent_of,
     fixed_division,
     fused,
-    larger,
     mantissa_of,
     register_orders,
-    smaller,
     to_integer,
     turns,
 )
@@ -47,7 +47,23 @@ I16 = np.int16
 def _define(
     names: str, result: str, kinds: str, compute: Compute, *, accumulates: bool = False
 ) -> None:
-    builds(*names.split())(elementwise(result, kinds, compute, reads_result=accumulates))
+    plain = elementwise(result, kinds, compute, reads_result=accumulates)
+    if result not in ("u16", "i16"):
+        builds(*names.split())(plain)
+        return
+    held = elementwise(result, kinds, saturated(compute, result), reads_result=accumulates)
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        if "clamp" not in decoded.modifiers or not decoded.name.startswith(_SATURATES):
+            return plain(decoded, context)
+        bare = {name: text for name, text in decoded.modifiers.items() if name != "clamp"}
+        return held(replace(decoded, modifiers=bare), context)
+
+    builds(*names.split())(build)
+
+
+_SATURATES = ("v_add_", "v_sub_", "v_subrev_", "v_mad_")
+"""16-bit operations on integers that clamp holds within their range."""
 
 
 def fused_half(a: Array, b: Array, c: Array) -> Array:
@@ -171,7 +187,7 @@ def _bits(decoded: Decoded, name: str) -> tuple[int, ...]:
     return (*given, *(0,) * (3 - len(given)))
 
 
-def _mixed_sources(decoded: Decoded) -> Sequence[Read]:
+def _mixed_sources(decoded: Decoded, target: Target) -> Sequence[Read]:
     """V_FMA_MIX: op_sel_hi says which sources are f16, op_sel which half of these."""
     reads = []
     for operand, narrow, half, sign in zip(
@@ -182,10 +198,14 @@ def _mixed_sources(decoded: Decoded) -> Sequence[Read]:
         strict=True,
     ):
         plain, negate = _unsigned(operand)
-        reads.append(
-            source(plain, "f16" if narrow else "f32", half=half, negate=bool(sign) != negate)
-        )
+        kind = "f16" if narrow else "f32"
+        read = source(plain, kind, half=half, negate=bool(sign) != negate)
+        reads.append(read if (flush := flushing(kind, target)) is None else _flushed(read, flush))
     return reads
+
+
+def _flushed(read: Read, flush: Callable[[Array], Array]) -> Read:
+    return lambda waves: flush(read(waves))
 
 
 def _unsigned(operand: Operand) -> tuple[Operand, bool]:
@@ -200,16 +220,18 @@ def _unsigned(operand: Operand) -> tuple[Operand, bool]:
 
 def _mixed(half: int | None) -> Builder:
     def build(decoded: Decoded, context: Context) -> Step:
-        first, second, third = _mixed_sources(decoded)
+        first, second, third = _mixed_sources(decoded, context.target)
         kind = "f32" if half is None else "f16"
         write = destination(
             decoded.operands[0], kind, context.target, half=half or 0, keep_half=half is not None
         )
-        clamp = decoded.flag("clamp")
+        changes = after_result(decoded, kind, context.target)
 
         def value(waves: Waves) -> Array:
             result = fused(first(waves), second(waves), third(waves))
-            return clamped(result, context.target) if clamp else result
+            for change in changes:
+                result = change(result)
+            return result
 
         return Assignment(value, write)
 
@@ -242,9 +264,8 @@ _PACKED: dict[str, tuple[str, int, Callable[..., Array]]] = {
     "v_pk_add_bf16": ("bf16", 2, np.add),
     "v_pk_mul_bf16": ("bf16", 2, np.multiply),
     "v_pk_fma_bf16": ("bf16", 3, fused),
-    "v_pk_min_num_f16": ("f16", 2, smaller),
-    "v_pk_max_num_f16": ("f16", 2, larger),
 }
+builds("v_pk_fmac_f16")(packed_halves("f16", 2, fused_half, accumulates=True))
 for _name, (_kind, _count, _compute) in _PACKED.items():
     builds(_name)(packed_halves(_kind, _count, _compute))
 

@@ -238,18 +238,29 @@ def register_orders(kind: str) -> None:
 
 def fixed_division(quotient: Array, divisor: Array, dividend: Array) -> Array:
     """V_DIV_FIXUP: the sign and the special cases of a division worked out in steps."""
-    quotient, divisor, dividend = np.broadcast_arrays(quotient, divisor, dividend)
+    quotient, divisor, dividend = (
+        np.ascontiguousarray(array)
+        for array in np.broadcast_arrays(quotient, divisor, dividend)
+    )
     signed = np.copysign(quotient, 1) * _sign(divisor) * _sign(dividend)
     special = (
         (divisor == 0) | (dividend == 0) | ~np.isfinite(divisor) | ~np.isfinite(dividend)
-    )  # fmt: skip
-    if quotient.dtype == F32:
-        # So small that it rounds to 0 ("UNDERFLOW").
-        lost = np.frexp(dividend)[1] - np.frexp(divisor)[1] < -150
-        signed = np.where(lost & ~special, signed * F32(0), signed)
+    )
+    # So small that it rounds to 0 ("UNDERFLOW").
+    lost = biased_exponent(dividend) - biased_exponent(divisor) < (
+        -150 if quotient.dtype == F32 else -1075
+    )
+    signed = np.where(lost & ~special, signed * quotient.dtype.type(0), signed)
     if not special.any():
         return signed
     return np.where(special, np.divide(quieted(dividend), quieted(divisor)), signed)
+
+
+def biased_exponent(value: Array) -> Array:
+    """The exponent's bits of a float32 or float64, int64."""
+    if value.dtype == F32:
+        return (value.view(U32) >> U32(23) & U32(0xFF)).astype(np.int64)
+    return (value.view(np.uint64) >> np.uint64(52) & np.uint64(0x7FF)).astype(np.int64)
 
 
 def _sign(value: Array) -> Array:
