@@ -118,7 +118,8 @@ def with_modifiers(arch: str) -> list[str]:
             f"{name}_e64 v10, {operands}"
             for operands in (
                 "-v2, v4", "|v2|, -v4", "-|v2|, |v4|", "v2, v4 clamp", "v2, v4 mul:2",
-                "v2, v4 mul:4", "v2, v4 div:2", "-v2, |v4| clamp mul:4", "s2, 0.5", "v2, 0.15915494",
+                "v2, v4 mul:4", "v2, v4 div:2", "-v2, |v4| clamp mul:4", "s2, 0.5",
+                "v2, 0.15915494",
                 "v2, -4.0", "v2, 64", "v2, -16",
             )
         ]  # fmt: skip
@@ -133,7 +134,6 @@ def with_modifiers(arch: str) -> list[str]:
         for name in ("v_rcp_f32", "v_sqrt_f32", "v_floor_f32", "v_cvt_f32_i32", "v_exp_f32"):
             if name != "v_cvt_f32_i32" or operands.endswith("p") or ":" in operands:
                 lines.append(f"{name}_e64 v10, {operands}")
-    kept = "" if arch.startswith("gfx9") else ".l"
     for name in ("v_cmp_lt_f32_e64", "v_cmp_class_f32_e64"):
         mask = "s[20:21]" if arch.startswith("gfx9") else "s20"
         lines += [f"{name} {mask}, -v2, v4", f"{name} {mask}, |v2|, v4"]
@@ -156,7 +156,7 @@ def with_modifiers(arch: str) -> list[str]:
             lines.append(f"v_cmp_lt_u32_sdwa s[20:21], v2, v4 {pairs}")
             lines.append(f"v_cmp_gt_i32_sdwa vcc, sext(v2), sext(v4) {pairs}")
         for bits in ("0,0,1", "1,0,0", "0,1,1", "1,1,0"):
-            lines.append(f"v_add_u16_e64 v10, v2, v4 clamp")
+            lines.append("v_add_u16_e64 v10, v2, v4 clamp")
             lines.append(f"v_mad_u16 v10, v2, v4, v6 op_sel:[{bits},1]")
             lines.append(f"v_fma_f16 v10, v2, v4, v6 op_sel:[{bits},0]")
             lines.append(f"v_med3_i16 v10, v2, v4, v6 op_sel:[{bits},1]")
@@ -164,14 +164,18 @@ def with_modifiers(arch: str) -> list[str]:
             lines.append(f"{name}{'' if name.endswith('i32') else '_e64'} v10, v2, v4 clamp")
         for name in ("v_add_co_u32_e64", "v_sub_co_u32_e64"):
             lines.append(f"{name} v10, s[20:21], v2, v4 clamp")
-        lines += [f"v_add_i16 v10, v2, v4 clamp", "v_sub_i16 v10, v2, v4 clamp",
+        lines += ["v_add_i16 v10, v2, v4 clamp", "v_sub_i16 v10, v2, v4 clamp",
                   "v_sub_u16_e64 v10, v2, v4 clamp"]  # fmt: skip
     else:
         for name in ("v_add_nc_u32", "v_sub_nc_u32", "v_add_nc_i32", "v_sub_nc_i32"):
             lines.append(f"{name}{'' if name.endswith('i32') else '_e64'} v10, v2, v4 clamp")
         lines += [f"v_add_nc_{kind} v10.l, v2.h, v4.l clamp" for kind in ("i16", "u16")]
         lines += [f"v_sub_nc_{kind} v10.h, v2.h, v4.l clamp" for kind in ("i16", "u16")]
-        for name in ("v_add_f16", "v_mul_f16", "v_max_num_f16" if arch == "gfx1201" else "v_max_f16"):
+        for name in (
+            "v_add_f16",
+            "v_mul_f16",
+            "v_max_num_f16" if arch == "gfx1201" else "v_max_f16",
+        ):
             lines += [f"{name}_e64 v10.{a}, v2.{b}, -|v4.{c}|" for a, b, c in ("lhl", "hlh", "hhl")]
         lines += [
             "v_dual_add_f32 v10, v2, v5 :: v_dual_mul_f32 v7, v10, v4",
@@ -181,20 +185,24 @@ def with_modifiers(arch: str) -> list[str]:
             "v_dual_max_num_f32 v10, v2, v5 :: v_dual_min_num_f32 v7, v3, v4"
             if arch == "gfx1201"
             else "v_dual_max_f32 v10, v2, v5 :: v_dual_min_f32 v7, v3, v4",
-            "v_dual_lshlrev_b32 v10, v2, v5 :: v_dual_and_b32 v7, v3, v4"
-            if False
-            else "v_dual_mul_f32 v10, v2, v5 :: v_dual_lshlrev_b32 v7, v3, v4",
+            "v_dual_mul_f32 v10, v2, v5 :: v_dual_lshlrev_b32 v7, v3, v4",
             "v_dual_subrev_f32 v10, v2, v5 :: v_dual_add_nc_u32 v7, v3, v4",
             "v_dual_fmaak_f32 v10, v2, v5, 0x40490fdb :: v_dual_and_b32 v7, v3, v4",
             "v_dual_fmamk_f32 v10, v2, 0x40490fdb, v5 :: v_dual_mov_b32 v7, 1.0",
             "v_dual_dot2acc_f32_f16 v10, v2, v5 :: v_dual_mul_dx9_zero_f32 v7, v3, v4",
         ]
     for low, high in (("1,0", "0,1"), ("1,1", "0,0"), ("0,0", "1,0")):
-        lines += [f"v_pk_{name} v10, v2, v4 op_sel:[{low}] op_sel_hi:[{high}]" for name in (
-            "add_f16", "mul_f16", "add_u16", "sub_i16", "lshlrev_b16", "max_i16", "mul_lo_u16")]  # fmt: skip
-        lines.append(f"v_pk_add_f16 v10, v2, v4 op_sel:[{low}] neg_lo:[{high}] neg_hi:[{low}] clamp")
+        lines += [
+            f"v_pk_{name} v10, v2, v4 op_sel:[{low}] op_sel_hi:[{high}]"
+            for name in (
+                "add_f16", "mul_f16", "add_u16", "sub_i16", "lshlrev_b16", "max_i16", "mul_lo_u16",
+            )
+        ]  # fmt: skip
+        lines.append(
+            f"v_pk_add_f16 v10, v2, v4 op_sel:[{low}] neg_lo:[{high}] neg_hi:[{low}] clamp"
+        )
         lines.append(f"v_pk_add_u16 v10, v2, v4 op_sel:[{low}] clamp")
-        lines.append(f"v_pk_sub_i16 v10, v2, v4 clamp")
+        lines.append("v_pk_sub_i16 v10, v2, v4 clamp")
         if arch in ("gfx90a", "gfx942", "gfx950"):
             lines += [
                 f"v_pk_{name}_f32 v[10:11], v[2:3], v[4:5] op_sel:[{low}] op_sel_hi:[{high}] "
@@ -204,7 +212,6 @@ def with_modifiers(arch: str) -> list[str]:
         for hi in ("1,1,1", "0,1,0", "1,0,1"):
             for form in ("_f32 v10", "lo_f16 v10", "hi_f16 v10"):
                 lines.append(f"v_fma_mix{form}, v2, -v4, |v6| op_sel:[{bits}] op_sel_hi:[{hi}]")
-    del kept
     return lines
 
 
@@ -219,7 +226,9 @@ def forms(shapes: Path | None) -> list[tuple[str, str]]:
     for arch in ARCHS:
         count: dict[str, int] = {}
         for line in disassembled(arch, encodings(arch)):
-            if _NOT_COMPARED.match(line) or re.search(r"\bnull\b|ttmp|src_|shared|xnack|flat_", line):
+            if _NOT_COMPARED.match(line) or re.search(
+                r"\bnull\b|ttmp|src_|shared|xnack|flat_", line
+            ):
                 continue
             owner = taken.setdefault((arch.startswith("gfx9"), _name(line)), arch)
             word = line.split()[0]
@@ -242,4 +251,4 @@ def forms(shapes: Path | None) -> list[tuple[str, str]]:
 if __name__ == "__main__":
     given = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     for arch, line in sorted(forms(given)):
-        print(arch, line)
+        sys.stdout.write(f"{arch} {line}\n")

@@ -201,9 +201,7 @@ def test_sdwa_selects_extends_and_keeps() -> None:
 
 
 def test_halves_of_vopd_read_before_either_writes() -> None:
-    state = run_lines(
-        "gfx1100", "v_dual_mov_b32 v10, v7 :: v_dual_mov_b32 v7, v10", {10: 1, 7: 2}
-    )
+    state = run_lines("gfx1100", "v_dual_mov_b32 v10, v7 :: v_dual_mov_b32 v7, v10", {10: 1, 7: 2})
     assert [int(state.u32[row, 0, 0]) for row in (10, 7)] == [2, 1]
 
 
@@ -328,7 +326,9 @@ def test_division_in_steps_is_correctly_rounded() -> None:
     with np.errstate(all="ignore"):
         expected = above / below
     made = state.f32[0]
-    same = (made.view(np.uint32) == expected.view(np.uint32)) | (np.isnan(made) & np.isnan(expected))
+    same = (made.view(np.uint32) == expected.view(np.uint32)) | (
+        np.isnan(made) & np.isnan(expected)
+    )
     assert same.all(), [(above[at], below[at], made[at], expected[at]) for at in
                         map(tuple, np.argwhere(~same)[:5])]  # fmt: skip
 
@@ -459,7 +459,8 @@ def test_halves_are_rounded_toward_zero_by_pkrtz() -> None:
         ("gfx950", "fp8", 2.0**-9, 0x01), ("gfx950", "fp8", 1.0, 0x38),
         ("gfx950", "bf8", 1.0, 0x3C), ("gfx950", "bf8", 1e6, 0x7C), ("gfx950", "bf8", -1.5, 0xBE),
         ("gfx942", "fp8", 1.0, 0x40), ("gfx942", "fp8", 240.0, 0x7F), ("gfx942", "fp8", 1e3, 0x80),
-        ("gfx942", "fp8", -0.0, 0x00), ("gfx942", "bf8", 1.0, 0x40), ("gfx942", "bf8", 57344.0, 0x7F),
+        ("gfx942", "fp8", -0.0, 0x00), ("gfx942", "bf8", 1.0, 0x40),
+        ("gfx942", "bf8", 57344.0, 0x7F),
         ("gfx1201", "fp8", 1.0, 0x38), ("gfx1201", "bf8", math.inf, 0x7C),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Runs single instructions in tinygrad's emulator: JSON requests in, JSON answers out, line by line.
+"""Runs single instructions in tinygrad's emulator: JSON requests in, JSON answers out, by lines.
 
     python tests/witness_worker.py CHECKOUT < requests > answers
 
@@ -110,7 +110,6 @@ def main() -> None:
     sys.path.insert(0, sys.argv[1])
     os.environ.setdefault("CC", "clang-22")
     from test.mockgpu.amd import emu  # type: ignore[import-not-found]
-
     from tinygrad.renderer.amd.dsl import SCC  # type: ignore[import-not-found]
 
     waves = {lanes: Wave(emu, lanes) for lanes in (32, 64)}

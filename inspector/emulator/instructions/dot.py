@@ -79,13 +79,16 @@ for _bits in (16, 8, 4):
         builds(f"v_dot{32 // _bits}_i32_iu{_bits}")(_integer_dot(_bits, "i32", None))
 
 
-def _half_products(decoded: Decoded, kind: str) -> list[tuple[Operand, Operand, int, int]]:
+def _half_products(decoded: Decoded) -> list[tuple[Operand, Operand, int, int]]:
     """For the low and the high product: the operands and their halves."""
     first, second = decoded.operands[1:3]
-    low = (*decoded.numbers("op_sel", ()), 0, 0)[:2]
-    high = (*decoded.numbers("op_sel_hi", ()), 1, 1)[:2] if "op_sel_hi" in decoded.modifiers else (
-        1, 1)  # fmt: skip
-    return [(first, second, *low), (first, second, *high)]
+    low = (*decoded.numbers("op_sel", ()), 0, 0)
+    high = (*decoded.numbers("op_sel_hi", (1, 1)), 1, 1)
+    return [(first, second, low[0], low[1]), (first, second, high[0], high[1])]
+
+
+def _same(values: Array) -> Array:
+    return values
 
 
 def _real_dot(kind: str, result: str) -> Builder:
@@ -95,7 +98,7 @@ def _real_dot(kind: str, result: str) -> Builder:
         target, _, _, *rest = decoded.operands
         products = []
         for (first, second, one, other), name in zip(
-            _half_products(decoded, kind), ("neg_lo", "neg_hi"), strict=True
+            _half_products(decoded), ("neg_lo", "neg_hi"), strict=True
         ):
             signs = (*decoded.numbers(name, ()), 0, 0)
             products.append(
@@ -106,17 +109,15 @@ def _real_dot(kind: str, result: str) -> Builder:
             )
         add_sign = (*decoded.numbers("neg_lo", ()), 0, 0, 0)[2] if rest else 0
         own = (*decoded.numbers("op_sel", ()), 0, 0, 0)[2] if result in ("f16", "bf16") else 0
-        addend = source(
-            rest[0] if rest else target, result, half=own, negate=bool(add_sign)
-        )
+        addend = source(rest[0] if rest else target, result, half=own, negate=bool(add_sign))
         halves = decoded.numbers("op_sel", ())
         write = destination(
             target, result, context.target, half=halves[3] if len(halves) > 3 else 0
         )
         changes = after_result(decoded, result, context.target)
-        flush = flushing(kind, context.target) or (lambda value: value)
-        narrow = {
-            "f32": lambda value: value,
+        flush = flushing(kind, context.target) or _same
+        narrow: Callable[[Array], Array] = {
+            "f32": _same,
             "f16": lambda value: numbers.from_f16(numbers.to_f16(value)),
             "bf16": lambda value: numbers.from_bf16(numbers.to_bf16(value)),
         }[result]

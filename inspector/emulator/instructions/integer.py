@@ -207,8 +207,8 @@ def _distance(a: Array, b: Array) -> Array:
 
 
 def byte_distances(a: Array, b: Array, *, masked: bool = False) -> Array:
-    """V_SAD_U8 without its addend: the sum of bytes' distances; V_MSAD skips those where S1 is 0."""
-    total = U32(0)
+    """V_SAD_U8 without its addend: the sum of bytes' distances; V_MSAD: where S1's is not 0."""
+    total = np.asarray(U32(0))
     for left, right in zip(_bytes_of(a), _bytes_of(b), strict=True):
         part = _distance(left, right)
         total = total + (np.where(right == 0, U32(0), part) if masked else part)
@@ -217,7 +217,7 @@ def byte_distances(a: Array, b: Array, *, masked: bool = False) -> Array:
 
 def byte_means(a: Array, b: Array, rounding: Array) -> Array:
     """V_LERP_U8: each byte's mean, rounded up where the lowest bit of S2's byte is set."""
-    total = U32(0)
+    total = np.asarray(U32(0))
     parts = zip(_bytes_of(a), _bytes_of(b), _bytes_of(rounding), strict=True)
     for at, (left, right, up) in enumerate(parts):
         total = total | ((left + right + (up & U32(1))) >> U32(1)) << U32(8 * at)

@@ -174,18 +174,20 @@ def maximum(a: Array, b: Array) -> Array:
 
 def middle_of(target: Target) -> Compute:
     """V_MED3: the middle one; where one is a NaN, the smallest of the numbers (CDNA3 ISA)."""
-    low, high = least(target), greatest(target)
+    low = least(target)
 
     def compute(a: Array, b: Array, c: Array) -> Array:
         most = larger(larger(a, b), c)
-        picked = np.where(
-            most == a, larger(b, c), np.where(most == b, larger(a, c), larger(a, b))
-        )
+        picked = np.where(most == a, larger(b, c), np.where(most == b, larger(a, c), larger(a, b)))
         nans = np.isnan(a) | np.isnan(b) | np.isnan(c)
         return np.where(nans, low(low(a, b), c), picked) if nans.any() else picked
 
-    del high
     return compute
+
+
+def always(compute: Compute) -> Callable[[Target], Compute]:
+    """The same on every target."""
+    return lambda target: compute
 
 
 def three(choose: Callable[[Target], Compute]) -> Callable[[Target], Compute]:
@@ -214,14 +216,10 @@ def register_orders(kind: str) -> None:
     """Minimum, maximum and what is made of them, for a kind of float."""
     two, triple = f"{kind} {kind}", f"{kind} {kind} {kind}"
     numbers: dict[str, Callable[[Target], Compute]] = {"min": least, "max": greatest}
-    strict: dict[str, Callable[[Target], Compute]] = {
-        "minimum": lambda target: minimum, "maximum": lambda target: maximum,
-    }  # fmt: skip
+    strict = {"minimum": always(minimum), "maximum": always(maximum)}
     for name, choose in numbers.items():
         builds(f"v_{name}_{kind}", f"v_{name}_num_{kind}")(by_target(kind, two, choose))
-        builds(f"v_{name}3_{kind}", f"v_{name}3_num_{kind}")(
-            by_target(kind, triple, three(choose))
-        )
+        builds(f"v_{name}3_{kind}", f"v_{name}3_num_{kind}")(by_target(kind, triple, three(choose)))
     builds(f"v_med3_{kind}", f"v_med3_num_{kind}")(by_target(kind, triple, middle_of))
     for name, choose in strict.items():
         builds(f"v_{name}_{kind}")(by_target(kind, two, choose))
@@ -239,13 +237,10 @@ def register_orders(kind: str) -> None:
 def fixed_division(quotient: Array, divisor: Array, dividend: Array) -> Array:
     """V_DIV_FIXUP: the sign and the special cases of a division worked out in steps."""
     quotient, divisor, dividend = (
-        np.ascontiguousarray(array)
-        for array in np.broadcast_arrays(quotient, divisor, dividend)
+        np.ascontiguousarray(array) for array in np.broadcast_arrays(quotient, divisor, dividend)
     )
     signed = np.copysign(quotient, 1) * _sign(divisor) * _sign(dividend)
-    special = (
-        (divisor == 0) | (dividend == 0) | ~np.isfinite(divisor) | ~np.isfinite(dividend)
-    )
+    special = (divisor == 0) | (dividend == 0) | ~np.isfinite(divisor) | ~np.isfinite(dividend)
     # So small that it rounds to 0 ("UNDERFLOW").
     lost = biased_exponent(dividend) - biased_exponent(divisor) < (
         -150 if quotient.dtype == F32 else -1075
