@@ -24,9 +24,9 @@ import numpy as np
 from msgspec import to_builtins
 
 from ..emulator.access import NotCoveredError
-from ..emulator.launch import PRIVATE_APERTURE, SHARED_APERTURE, Emulator, Launch
+from ..emulator.launch import Emulator, Launch
 from ..emulator.lockstep import EmulationLimitError
-from ..emulator.memory import Buffer
+from ..emulator.memory import PRIVATE_APERTURE, SHARED_APERTURE, Buffer
 from ..errors import KinspectError
 from ..isa.text import parse_text
 from ..machines.loader import load as load_machine
