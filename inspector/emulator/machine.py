@@ -51,11 +51,13 @@ class Machine:
         self._granule = granule
         self._shadow: LocalShadow | None = None
         self._watched = np.zeros(1, bool)
+        self._reads: dict[int, tuple[Array, Array, Array, int]] = {}
 
     def move_in(self, local: LocalMemory, private: PrivateMemory, slots: int) -> None:
         """The next workgroups, with memories of their own."""
         self.local = local
         self.private = private
+        self._reads = {}
         watched = self._granule is not None and local.size > 0
         self._shadow = LocalShadow(local, slots, self._granule or 4) if watched else None
         self._watched = np.zeros(slots, bool)
@@ -135,6 +137,7 @@ class Machine:
             return
         offsets, slots, numbers, values = lanes
         if values is None:
+            self._reads[site] = (offsets, slots, numbers, size)
             racing, unwritten = self._shadow.read(offsets, slots, numbers, size)
             if unwritten:
                 self.note("lds_uninitialised", site, f"{size} bytes that nobody has written")
@@ -165,6 +168,16 @@ class Machine:
             lanes = self._watched_lanes(waves, where, usable, None)
             if lanes is not None:
                 self._shadow.delayed(*lanes[:3], size)
+
+    def delayed_reads(self, site: int, waves: Waves) -> None:
+        """The last reads of an instruction, which no wait has covered yet, cross a barrier."""
+        if self._shadow is None or site not in self._reads:
+            return
+        offsets, slots, numbers, size = self._reads[site]
+        arriving = np.zeros((len(self._watched), 64), bool)
+        arriving[waves.workgroup, waves.wave] = True
+        concerned = arriving[slots, numbers]
+        self._shadow.delayed_read(offsets[concerned], slots[concerned], numbers[concerned], size)
 
     def _watched_lanes(
         self, waves: Waves, where: Array, usable: Array | None, values: Array | None

@@ -117,6 +117,14 @@ class LocalShadow:
         granules, slots, waves = self._spread(where, slots, waves, size)
         self._writers[granules] = (self._epochs[slots] + 1) * _EPOCH + waves + 1
 
+    def delayed_read(self, where: Array, slots: Array, waves: Array, size: int) -> None:
+        """Reads that no wait has covered when their wave arrives at a barrier: the same."""
+        granules, slots, waves = self._spread(where, slots, waves, size)
+        following = (self._epochs[slots] + 1) * _EPOCH
+        readers = self._readers[granules]
+        others = (readers > following) & (readers != following + waves + 1)
+        self._readers[granules] = np.where(others, following + SEVERAL + 1, following + waves + 1)
+
     def _spread(
         self, where: Array, slots: Array, waves: Array, size: int
     ) -> tuple[Array, Array, Array]:
