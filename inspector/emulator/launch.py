@@ -130,9 +130,10 @@ class Emulator:
                 private = PrivateMemory(
                     self.scratch_bytes, len(ids) * waves_each, waves_each, self.target.lanes
                 )
-                machine.move_in(local, private, len(ids))
+                scheduler = Scheduler(self.code, machine, limits, len(ids))
+                machine.move_in(local, private, len(ids), scheduler.generations)
                 waves = self._begin(launch, ids, waves_each, machine)
-                Scheduler(self.code, machine, limits, len(ids)).run(waves)
+                scheduler.run(waves)
         troubles = tuple(machine.troubles.values())
         return Outcome(len(numbers), len(numbers) * waves_each, troubles)
 

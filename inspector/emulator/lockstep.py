@@ -98,6 +98,11 @@ class Scheduler:
         # Split barriers (gfx12): the generation that a wave's signal belongs to.
         self._signalled: dict[tuple[int, int], int] = {}
 
+    @property
+    def generations(self) -> Array:
+        """How many barriers each workgroup has passed."""
+        return self._barriers.generation
+
     def run(self, waves: Waves) -> None:
         """Runs waves from block 0 on."""
         np.add.at(self._barriers.alive, waves.workgroup, 1)
@@ -199,7 +204,6 @@ class Scheduler:
             since = self._barriers.generation[slots]
             self._barriers.arrive(slots)
         if (self._barriers.generation[slots] > since).all():
-            self._machine.passed(np.unique(slots))
             return True
         self._waiting.append(_Waiting(following, waves, since, site))
         return False
@@ -212,7 +216,6 @@ class Scheduler:
                 still.append(waiting)
                 continue
             group = waiting.waves if free.all() else waiting.waves.select(free)
-            self._machine.passed(np.unique(group.workgroup))
             self._ready.setdefault(waiting.block, []).append(group)
             if not free.all():
                 rest = waiting.waves.select(~free)

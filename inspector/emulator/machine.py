@@ -53,13 +53,22 @@ class Machine:
         self._watched = np.zeros(1, bool)
         self._reads: dict[int, tuple[Array, Array, Array, int]] = {}
 
-    def move_in(self, local: LocalMemory, private: PrivateMemory, slots: int) -> None:
-        """The next workgroups, with memories of their own."""
+    def move_in(
+        self, local: LocalMemory, private: PrivateMemory, slots: int, barriers: Array
+    ) -> None:
+        """The next workgroups, with memories of their own.
+
+        Args:
+            local: their LDS.
+            private: their scratch memory.
+            slots: how many workgroups.
+            barriers: how many barriers each has passed, int64 [slot]; the scheduler counts.
+        """
         self.local = local
         self.private = private
         self._reads = {}
         watched = self._granule is not None and local.size > 0
-        self._shadow = LocalShadow(local, slots, self._granule or 4) if watched else None
+        self._shadow = LocalShadow(local, slots, self._granule or 4, barriers) if watched else None
         self._watched = np.zeros(slots, bool)
         self._watched[np.linspace(0, slots - 1, min(slots, WATCHED_WORKGROUPS)).astype(int)] = True
 
@@ -211,11 +220,6 @@ class Machine:
             else "reads LDS that another wave writes with no barrier between"
         )
         self.note("lds_race", site, text)
-
-    def passed(self, slots: Array) -> None:
-        """Workgroups have passed their barrier."""
-        if self._shadow is not None:
-            self._shadow.passed(slots)
 
     # ------------------------------------------------------------------ for counts
 

@@ -28,17 +28,14 @@ class LocalShadow:
         local: the memory.
         slots: resident workgroups.
         granule: bytes: 1, 2, 4, 8 or 16.
+        barriers: how many barriers each workgroup has passed, int64 [slot]; others count.
     """
 
-    def __init__(self, local: LocalMemory, slots: int, granule: int) -> None:
+    def __init__(self, local: LocalMemory, slots: int, granule: int, barriers: Array) -> None:
         self._granule = granule
-        self._writers = np.zeros(local.stride * slots // granule + 16, np.int32)
-        self._readers = np.zeros(local.stride * slots // granule + 16, np.int32)
-        self._epochs = np.zeros(slots, np.int32)
-
-    def passed(self, slots: Array) -> None:
-        """Workgroups have passed a barrier."""
-        self._epochs[slots] += 1
+        self._writers = np.zeros(local.stride * slots // granule + 16, np.int64)
+        self._readers = np.zeros(local.stride * slots // granule + 16, np.int64)
+        self._epochs = barriers
 
     def read(self, where: Array, slots: Array, waves: Array, size: int) -> tuple[int, int]:
         """Notes a read.
