@@ -80,18 +80,20 @@ class Emulator:
         """
         resources = function.resources
         start = resources.wave_start
-        if start is None or resources.wave_size is None:
+        if start is None:
             raise KinspectError(
                 f"{function.name}: the file does not say in which registers a wave starts",
                 "it needs the kernel descriptor (.amdhsa_kernel, or a code object)",
             )
         digits = arch.removeprefix("gfx")[:-2]
+        generation = int(digits) if digits.isdigit() else 9
         self.start: WaveStart = start
         self.scratch_bytes = resources.scratch_bytes or 0
         self.target = Target(
             arch,
-            int(digits) if digits.isdigit() else 9,
-            resources.wave_size,
+            generation,
+            # The assembler's default (.amdhsa_wavefront_size32).
+            resources.wave_size or (32 if generation >= 10 else 64),
             resources.accum_offset or 512,
             flush32=not start.denorm_f32,
             flush16=not start.denorm_f16_f64,

@@ -196,7 +196,7 @@ class Scheduler:
         if self._code.decoded[site].name == "s_barrier_wait":
             since = np.array(
                 [
-                    self._signalled.pop((slot, wave), -1)
+                    self._signalled.pop((slot, wave), int(self._barriers.generation[slot]))
                     for slot, wave in zip(slots.tolist(), waves.wave.tolist(), strict=True)
                 ]
             )
