@@ -7,9 +7,9 @@ from typing import TextIO
 
 import msgspec
 
+from ..explain.table import Column, rows_of
 from ..pipeline.emulation import EmulationResult
 from ..pipeline.emulation_profile import Finding, KernelProfile, LineCount
-from .table import Column, rows_of
 
 SCHEMA_VERSION = 1
 MOST_LINES = 12
