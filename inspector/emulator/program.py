@@ -64,6 +64,7 @@ class CodeBlock(Struct):
         steps: (registers, step, index of the instruction).
         leave: how it is left.
         runs: how many waves went through it, in all.
+        taken: how many of them took the branch at its end.
     """
 
     first: int
@@ -71,6 +72,7 @@ class CodeBlock(Struct):
     steps: list[tuple[int, Step, int]]
     leave: Transfer
     runs: int = 0
+    taken: int = 0
 
 
 class Code(Struct):

@@ -123,9 +123,11 @@ class Service:
     def _load(self, key: str, text: str, arch: str) -> dict[str, Any]:
         machine = load_machine(arch)
         kernel = parse_text(text, key).kernels[0]
-        emulator = Emulator(kernel, arch, machine.counters, machine.waitcnt_fields)
+        emulator = Emulator(
+            kernel, arch, machine.counters, machine.waitcnt_fields, machine.cache_line_bytes
+        )
         self._emulators[key] = emulator
-        self._tallies[key] = Tally(arch, emulator.code)
+        self._tallies[key] = Tally(arch, emulator)
         return {"loaded": key}
 
     def _launch(self, message: Mapping[str, Any]) -> dict[str, Any]:
