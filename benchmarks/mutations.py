@@ -12,7 +12,7 @@ one instruction of its assembly is changed at a time:
     overlap  all LDS accesses of one offset are moved onto another one's
 
 A fault is noticed if the emulator tells of anything, if it gives up, or if the result differs.
-Waits that protect nothing (another one follows at once, or only stores are waited for) are needless:
+    swizzle  a constant of an exclusive or, which places elements in LDS, gets another bit
 they are left out.
 """
 

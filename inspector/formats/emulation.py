@@ -9,6 +9,7 @@ from typing import TextIO
 import msgspec
 
 from ..explain.table import Column, rows_of
+from ..pipeline.emulated_code import CodeResult
 from ..pipeline.emulation import EmulationResult
 from ..pipeline.emulation_profile import AccessProfile, Finding, KernelProfile, LineCount
 
@@ -44,6 +45,31 @@ def write_text(result: EmulationResult, stream: TextIO) -> None:
         f"{len(result.kernels)} kernels, {result.launches} launches executed, "
         f"{findings or 'no'} findings{ending}\n"
     )
+
+
+def write_code_json(result: CodeResult, stream: TextIO) -> None:
+    """One launch of a kernel that was given as code."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "origin": "emulated",
+        "kernels": [result.profile],
+        "buffers": result.buffers,
+    }
+    stream.write(msgspec.json.format(msgspec.json.encode(document), indent=1).decode())
+    stream.write("\n")
+
+
+def write_code_text(result: CodeResult, stream: TextIO) -> None:
+    """The same as text: the profile, and what the buffers hold."""
+    _write_kernel(result.profile, stream)
+    for buffer in result.buffers:
+        held = (
+            "no numbers"
+            if buffer.smallest is None
+            else (f"{buffer.smallest:g} to {buffer.largest:g}")
+        )
+        nan = f", {buffer.nan:,} NaN" if buffer.nan else ""
+        stream.write(f"{buffer.name}   {buffer.changed:,} elements changed; {held}{nan}\n")
 
 
 def _write_kernel(kernel: KernelProfile, stream: TextIO) -> None:
