@@ -221,12 +221,16 @@ class Machine:
         return chosen[active], slots[active], numbers[active], values
 
     def _note_race(self, site: int, *, writes: bool) -> None:
-        text = (
-            "writes LDS that another wave reads or writes with no barrier between"
+        mine = (
+            "writes LDS that another wave reads or writes"
             if writes
-            else "reads LDS that another wave writes with no barrier between"
+            else ("reads LDS that another wave writes")
         )
-        self.note("lds_race", site, text)
+        assert self._shadow is not None
+        why = "with no barrier between"
+        if self._shadow.met_late:
+            why = "and had not waited for when it came to the barrier between"
+        self.note("lds_race", site, f"{mine} {why}")
 
     # ------------------------------------------------------------------ for counts
 
