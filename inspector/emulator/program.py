@@ -19,6 +19,7 @@ from . import instructions as _instructions  # fills the registry
 from .access import Assignment, NotCoveredError
 from .operands import Decoded, Operand, decode
 from .outstanding import scalar_bits, vector_bits
+from .products import link
 from .registry import Context, Step, Target, builder_of
 from .waves import Array, Waves
 
@@ -154,7 +155,7 @@ def prepare(
             if raised and context.in_order and events[0].writes:
                 results[at] = (raised[0], _result_bits(parts))
             steps.append((_registers(parts), _step(parts, context), at))
-        blocks.append(CodeBlock(start, stop, steps, leave))
+        blocks.append(CodeBlock(start, stop, link(steps), leave))
     rows = [row.stop for parts in decoded for row in _vector_rows(parts)]
     return Code(function, target, blocks, max([4, *rows]), _lds_granule(function), decoded, results)
 

@@ -10,12 +10,14 @@ from . import (
     lds,
     lds_direct,
     masks,
-    matrix,
+    mfma,
     packed,
     real,
     scalar,
     scalar_memory,
     scratch,
+    sparse,
+    wmma,
 )
 
 __all__ = [
@@ -28,10 +30,12 @@ __all__ = [
     "lds",
     "lds_direct",
     "masks",
-    "matrix",
+    "mfma",
     "packed",
     "real",
     "scalar",
     "scalar_memory",
     "scratch",
+    "sparse",
+    "wmma",
 ]
