@@ -290,7 +290,7 @@ def assemble(
         raise NotCoveredError(f"{decoded.text}: DPP on 64 bits")
     else:
         write = destination(decoded.operands[0], result, context.target, half=half, lanes=lanes)
-        if lanes is None and (dynamic := crosslane.written_now(decoded, context.target)):
+        if dynamic := crosslane.written_now(decoded, context.target):
             write = crosslane.masked(write, decoded.operands[0], dynamic)
     scale = output_scale(decoded)
     clamp = decoded.flag("clamp")

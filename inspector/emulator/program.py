@@ -196,9 +196,11 @@ def _transfer(
     """How an instruction ends its block; None where control goes on."""
     if parts.name in _ENDS:
         return Transfer(Kind.END, site=at)
+    if _is_named_barrier(parts):
+        return None  # no builder: it is refused when it is reached
     if parts.name in _BARRIERS:
         return Transfer(Kind.BARRIER, following=number + 1, site=at)
-    if parts.name.startswith("s_barrier_signal"):
+    if parts.name == "s_barrier_signal":
         return Transfer(Kind.SIGNAL, following=number + 1, site=at)
     if parts.name == "s_branch":
         return Transfer(Kind.JUMP, _aim(parts, labels, place), site=at)
@@ -208,6 +210,14 @@ def _transfer(
     if parts.name in _INDIRECT:
         return Transfer(Kind.INDIRECT, site=at)
     return None
+
+
+def _is_named_barrier(parts: Decoded) -> bool:
+    """Whether it is a barrier other than the workgroup's own, which is number -1."""
+    if parts.name not in ("s_barrier_signal", "s_barrier_wait"):
+        return False
+    number = parts.operands[0].integer
+    return number is None or number & 0xFFFF != 0xFFFF
 
 
 def _aim(parts: Decoded, labels: Mapping[str, int], place: Mapping[int, int]) -> int:
