@@ -5,6 +5,7 @@ from . import (
     control,
     global_memory,
     half,
+    hardware,
     integer,
     lanes,
     lds,
@@ -15,6 +16,7 @@ from . import (
     real,
     scalar,
     scalar_memory,
+    scalar_real,
     scratch,
 )
 
@@ -23,6 +25,7 @@ __all__ = [
     "control",
     "global_memory",
     "half",
+    "hardware",
     "integer",
     "lanes",
     "lds",
@@ -33,5 +36,6 @@ __all__ = [
     "real",
     "scalar",
     "scalar_memory",
+    "scalar_real",
     "scratch",
 ]
