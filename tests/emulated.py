@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-
 from kinspect.inspector.emulator.lockstep import Limits, Scheduler
 from kinspect.inspector.emulator.machine import Machine
 from kinspect.inspector.emulator.memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory

@@ -156,7 +156,7 @@ def with_modifiers(arch: str) -> list[str]:
             lines.append(f"v_cmp_lt_u32_sdwa s[20:21], v2, v4 {pairs}")
             lines.append(f"v_cmp_gt_i32_sdwa vcc, sext(v2), sext(v4) {pairs}")
         for bits in ("0,0,1", "1,0,0", "0,1,1", "1,1,0"):
-            lines.append(f"v_add_u16_e64 v10, v2, v4 clamp")
+            lines.append("v_add_u16_e64 v10, v2, v4 clamp")
             lines.append(f"v_mad_u16 v10, v2, v4, v6 op_sel:[{bits},1]")
             lines.append(f"v_fma_f16 v10, v2, v4, v6 op_sel:[{bits},0]")
             lines.append(f"v_med3_i16 v10, v2, v4, v6 op_sel:[{bits},1]")
@@ -164,7 +164,7 @@ def with_modifiers(arch: str) -> list[str]:
             lines.append(f"{name}{'' if name.endswith('i32') else '_e64'} v10, v2, v4 clamp")
         for name in ("v_add_co_u32_e64", "v_sub_co_u32_e64"):
             lines.append(f"{name} v10, s[20:21], v2, v4 clamp")
-        lines += [f"v_add_i16 v10, v2, v4 clamp", "v_sub_i16 v10, v2, v4 clamp",
+        lines += ["v_add_i16 v10, v2, v4 clamp", "v_sub_i16 v10, v2, v4 clamp",
                   "v_sub_u16_e64 v10, v2, v4 clamp"]  # fmt: skip
     else:
         for name in ("v_add_nc_u32", "v_sub_nc_u32", "v_add_nc_i32", "v_sub_nc_i32"):
@@ -194,7 +194,7 @@ def with_modifiers(arch: str) -> list[str]:
             "add_f16", "mul_f16", "add_u16", "sub_i16", "lshlrev_b16", "max_i16", "mul_lo_u16")]  # fmt: skip
         lines.append(f"v_pk_add_f16 v10, v2, v4 op_sel:[{low}] neg_lo:[{high}] neg_hi:[{low}] clamp")
         lines.append(f"v_pk_add_u16 v10, v2, v4 op_sel:[{low}] clamp")
-        lines.append(f"v_pk_sub_i16 v10, v2, v4 clamp")
+        lines.append("v_pk_sub_i16 v10, v2, v4 clamp")
         if arch in ("gfx90a", "gfx942", "gfx950"):
             lines += [
                 f"v_pk_{name}_f32 v[10:11], v[2:3], v[4:5] op_sel:[{low}] op_sel_hi:[{high}] "

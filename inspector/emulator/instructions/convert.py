@@ -292,7 +292,7 @@ def _rounded(values: Array, kind: str) -> Array:
 def _unpacked(words: list[Array], width: int) -> list[Array]:
     """All parts of some registers that lie side by side."""
     codes = []
-    for first in range(0, 32 * len(words) // width):
+    for first in range(32 * len(words) // width):
         at, shift = divmod(first * width, 32)
         code = words[at] >> U32(shift)
         if shift + width > 32:
@@ -330,7 +330,8 @@ def scaled_to_small(decoded: Decoded, context: Context) -> Step:
     elif form == "pk32" or origin != "f32":
         (values,) = data
         reads = [
-            source(_register(values, at // 2), origin, half=at % 2) for at in range(2 * values.count)
+            source(_register(values, at // 2), origin, half=at % 2)
+            for at in range(2 * values.count)
         ]
     else:
         reads = [source(operand, "f32") for operand in data]

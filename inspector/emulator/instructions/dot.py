@@ -106,9 +106,7 @@ def _real_dot(kind: str, result: str) -> Builder:
             )
         add_sign = (*decoded.numbers("neg_lo", ()), 0, 0, 0)[2] if rest else 0
         own = (*decoded.numbers("op_sel", ()), 0, 0, 0)[2] if result in ("f16", "bf16") else 0
-        addend = source(
-            rest[0] if rest else target, result, half=own, negate=bool(add_sign)
-        )
+        addend = source(rest[0] if rest else target, result, half=own, negate=bool(add_sign))
         halves = decoded.numbers("op_sel", ())
         write = destination(
             target, result, context.target, half=halves[3] if len(halves) > 3 else 0
