@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from .. import machines
-from ..formats.table import Column, rows_of
+from ..explain.table import Column, rows_of
 from ..model import Machine
 from .options import format_option, output_option, result_stream
 

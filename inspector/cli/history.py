@@ -12,8 +12,8 @@ import click
 from ..bench.history.analyses import AnalysisRun, Sighting, value_of
 from ..bench.history.store import History, Kept, Run
 from ..errors import KinspectError
+from ..explain.table import Column, rows_of
 from ..formats.bench import micro
-from ..formats.table import Column, rows_of
 from .options import format_option, output_option, result_stream
 
 MOST = 50

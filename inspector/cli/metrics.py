@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ..formats.table import Column, rows_of
+from ..explain.table import Column, rows_of
 from ..lint.names import ENGINE_VALUES
 from ..metrics.catalogue import specs
 from ..model import MetricSpec

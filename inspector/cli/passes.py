@@ -14,7 +14,7 @@ from ..capture.resolving import resolve
 from ..compile.passes import Pass, PassDump, diff, read_passes
 from ..compile.pool import Compiler
 from ..errors import KinspectError
-from ..formats.table import Column, rows_of
+from ..explain.table import Column, rows_of
 from ..model import Variant
 from ..pipeline.capturing import variants_of
 from ..pipeline.collecting import asked_for, load_saved

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ..errors import KinspectError
 from ..model import Function, WaveStart
+from .counts import Counts
 from .lockstep import Limits, Scheduler
 from .machine import Machine, Trouble
 from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory, buffer_of
@@ -66,6 +67,7 @@ class Emulator:
         arch: str,
         maxima: Mapping[str, int],
         fields: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
+        line_bytes: int | None = None,
     ) -> None:
         """Makes a kernel ready.
 
@@ -74,24 +76,27 @@ class Emulator:
             arch: gfx name.
             maxima: the wait counters -> largest value.
             fields: bit fields of a bare `s_waitcnt` number.
+            line_bytes: of a cache line; None: accesses are not counted.
 
         Raises:
             KinspectError: the file does not say in which state a wave starts.
         """
         resources = function.resources
         start = resources.wave_start
-        if start is None or resources.wave_size is None:
+        if start is None:
             raise KinspectError(
                 f"{function.name}: the file does not say in which registers a wave starts",
                 "it needs the kernel descriptor (.amdhsa_kernel, or a code object)",
             )
         digits = arch.removeprefix("gfx")[:-2]
+        generation = int(digits) if digits.isdigit() else 9
         self.start: WaveStart = start
         self.scratch_bytes = resources.scratch_bytes or 0
         self.target = Target(
             arch,
-            int(digits) if digits.isdigit() else 9,
-            resources.wave_size,
+            generation,
+            # The assembler's default (.amdhsa_wavefront_size32).
+            resources.wave_size or (32 if generation >= 10 else 64),
             resources.accum_offset or 512,
             flush32=not start.denorm_f32,
             flush16=not start.denorm_f16_f64,
@@ -99,6 +104,7 @@ class Emulator:
             ieee=bool(start.ieee_mode),
         )
         self.code: Code = prepare(function, self.target, maxima, fields)
+        self.counts = None if line_bytes is None else Counts(arch, line_bytes)
 
     def run(self, launch: Launch, buffers: list[Buffer], machine: Machine | None = None) -> Outcome:
         """Executes a launch; buffers are changed in place.
@@ -112,7 +118,9 @@ class Emulator:
         memory.add(buffer_of(padded, KERNARG_ADDRESS, "kernel arguments"))
         packet = np.frombuffer(_dispatch_packet(launch), np.uint8)
         memory.add(buffer_of(packet, DISPATCH_ADDRESS, "dispatch packet"))
-        machine = machine or Machine(memory, self.code.lds_granule if launch.checks else None)
+        machine = machine or Machine(
+            memory, self.code.lds_granule if launch.checks else None, self.counts
+        )
         machine.memory = memory
         limits = Limits(launch.seconds, launch.blocks)
         grid_x, grid_y, grid_z = launch.grid
@@ -130,9 +138,10 @@ class Emulator:
                 private = PrivateMemory(
                     self.scratch_bytes, len(ids) * waves_each, waves_each, self.target.lanes
                 )
-                machine.move_in(local, private, len(ids))
+                scheduler = Scheduler(self.code, machine, limits, len(ids))
+                machine.move_in(local, private, len(ids), scheduler.generations)
                 waves = self._begin(launch, ids, waves_each, machine)
-                Scheduler(self.code, machine, limits, len(ids)).run(waves)
+                scheduler.run(waves)
         troubles = tuple(machine.troubles.values())
         return Outcome(len(numbers), len(numbers) * waves_each, troubles)
 

@@ -98,6 +98,11 @@ class Scheduler:
         # Split barriers (gfx12): the generation that a wave's signal belongs to.
         self._signalled: dict[tuple[int, int], int] = {}
 
+    @property
+    def generations(self) -> Array:
+        """How many barriers each workgroup has passed."""
+        return self._barriers.generation
+
     def run(self, waves: Waves) -> None:
         """Runs waves from block 0 on."""
         np.add.at(self._barriers.alive, waves.workgroup, 1)
@@ -144,10 +149,12 @@ class Scheduler:
                 assert leave.taken is not None
                 taken = leave.taken(waves)
                 if taken.all():
+                    block.taken += waves.count
                     following = leave.target
                 elif not taken.any():
                     following = leave.following
                 else:
+                    block.taken += int(np.count_nonzero(taken))
                     for where, which in ((leave.target, taken), (leave.following, ~taken)):
                         part = waves.select(which)
                         part.turns += where <= number
@@ -191,7 +198,7 @@ class Scheduler:
         if self._code.decoded[site].name == "s_barrier_wait":
             since = np.array(
                 [
-                    self._signalled.pop((slot, wave), -1)
+                    self._signalled.pop((slot, wave), int(self._barriers.generation[slot]))
                     for slot, wave in zip(slots.tolist(), waves.wave.tolist(), strict=True)
                 ]
             )
@@ -199,7 +206,6 @@ class Scheduler:
             since = self._barriers.generation[slots]
             self._barriers.arrive(slots)
         if (self._barriers.generation[slots] > since).all():
-            self._machine.passed(np.unique(slots))
             return True
         self._waiting.append(_Waiting(following, waves, since, site))
         return False
@@ -212,7 +218,6 @@ class Scheduler:
                 still.append(waiting)
                 continue
             group = waiting.waves if free.all() else waiting.waves.select(free)
-            self._machine.passed(np.unique(group.workgroup))
             self._ready.setdefault(waiting.block, []).append(group)
             if not free.all():
                 rest = waiting.waves.select(~free)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from .counts import Counts
 from .memory import GlobalMemory, LocalMemory, PrivateMemory
 from .races import LocalShadow
 from .waves import Waves
@@ -40,24 +41,39 @@ class Machine:
     Args:
         memory: the buffers.
         granule: bytes of the kernel's narrowest access of LDS; None: accesses are not watched.
+        counts: takes every access; None: they are not counted.
     """
 
-    def __init__(self, memory: GlobalMemory, granule: int | None = None) -> None:
+    def __init__(
+        self, memory: GlobalMemory, granule: int | None = None, counts: Counts | None = None
+    ) -> None:
         self.memory = memory
         self.local = LocalMemory(0, 1)
         self.private = PrivateMemory(0, 1, 1, 64)
         self.ticks = 0
+        self._counts = counts
         self.troubles: dict[tuple[str, int], Trouble] = {}
         self._granule = granule
         self._shadow: LocalShadow | None = None
         self._watched = np.zeros(1, bool)
+        self._reads: dict[int, tuple[Array, Array, Array, int]] = {}
 
-    def move_in(self, local: LocalMemory, private: PrivateMemory, slots: int) -> None:
-        """The next workgroups, with memories of their own."""
+    def move_in(
+        self, local: LocalMemory, private: PrivateMemory, slots: int, barriers: Array
+    ) -> None:
+        """The next workgroups, with memories of their own.
+
+        Args:
+            local: their LDS.
+            private: their scratch memory.
+            slots: how many workgroups.
+            barriers: how many barriers each has passed, int64 [slot]; the scheduler counts.
+        """
         self.local = local
         self.private = private
+        self._reads = {}
         watched = self._granule is not None and local.size > 0
-        self._shadow = LocalShadow(local, slots, self._granule or 4) if watched else None
+        self._shadow = LocalShadow(local, slots, self._granule or 4, barriers) if watched else None
         self._watched = np.zeros(slots, bool)
         self._watched[np.linspace(0, slots - 1, min(slots, WATCHED_WORKGROUPS)).astype(int)] = True
 
@@ -128,6 +144,8 @@ class Machine:
             size: bytes of each lane.
             values: what a write writes, as `Words.scatter` takes it; None for a read.
         """
+        if self._counts is not None:
+            self._counts.access(site, "lds", waves, where, usable, size, writes=values is not None)
         if self._shadow is None:
             return
         lanes = self._watched_lanes(waves, where, usable, values)
@@ -135,6 +153,7 @@ class Machine:
             return
         offsets, slots, numbers, values = lanes
         if values is None:
+            self._reads[site] = (offsets, slots, numbers, size)
             racing, unwritten = self._shadow.read(offsets, slots, numbers, size)
             if unwritten:
                 self.note("lds_uninitialised", site, f"{size} bytes that nobody has written")
@@ -166,6 +185,16 @@ class Machine:
             if lanes is not None:
                 self._shadow.delayed(*lanes[:3], size)
 
+    def delayed_reads(self, site: int, waves: Waves) -> None:
+        """The last reads of an instruction, which no wait has covered yet, cross a barrier."""
+        if self._shadow is None or site not in self._reads:
+            return
+        offsets, slots, numbers, size = self._reads[site]
+        arriving = np.zeros((len(self._watched), 64), bool)
+        arriving[waves.workgroup, waves.wave] = True
+        concerned = arriving[slots, numbers]
+        self._shadow.delayed_read(offsets[concerned], slots[concerned], numbers[concerned], size)
+
     def _watched_lanes(
         self, waves: Waves, where: Array, usable: Array | None, values: Array | None
     ) -> tuple[Array, Array, Array, Array | None] | None:
@@ -192,17 +221,16 @@ class Machine:
         return chosen[active], slots[active], numbers[active], values
 
     def _note_race(self, site: int, *, writes: bool) -> None:
-        text = (
-            "writes LDS that another wave reads or writes with no barrier between"
+        mine = (
+            "writes LDS that another wave reads or writes"
             if writes
-            else "reads LDS that another wave writes with no barrier between"
+            else ("reads LDS that another wave writes")
         )
-        self.note("lds_race", site, text)
-
-    def passed(self, slots: Array) -> None:
-        """Workgroups have passed their barrier."""
-        if self._shadow is not None:
-            self._shadow.passed(slots)
+        assert self._shadow is not None
+        why = "with no barrier between"
+        if self._shadow.met_late:
+            why = "and had not waited for when it came to the barrier between"
+        self.note("lds_race", site, f"{mine} {why}")
 
     # ------------------------------------------------------------------ for counts
 
@@ -210,6 +238,8 @@ class Machine:
         self, site: int, waves: Waves, where: Array, usable: Array | None, size: int
     ) -> None:
         """A vector access of global memory: addresses [wave, lane]."""
+        if self._counts is not None:
+            self._counts.access(site, "global", waves, where, usable, size, writes=False)
 
     def touched_scalar(
         self, site: int, waves: Waves, where: Array, inside: Array, size: int

@@ -88,9 +88,11 @@ class Outstanding:
         self._count()
 
     def cross_barrier(self, waves: Waves) -> None:
-        """Waves arrive at a barrier: writes of LDS that no wait has covered may come behind it."""
+        """Waves arrive at a barrier: LDS accesses that no wait has covered may come behind it."""
         for queue in self.queues.values():
             for entry in queue:
+                if entry.registers:
+                    waves.machine.delayed_reads(entry.site, waves)
                 for at in range(0, len(entry.arrays) if entry.lds_bytes else 0, 2):
                     where, usable = entry.arrays[at : at + 2]
                     waves.machine.delayed_lds(waves, where, usable, entry.lds_bytes)

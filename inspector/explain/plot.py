@@ -46,9 +46,9 @@ class Series(Struct, frozen=True):
     @property
     def change(self) -> float:
         """How far its values lie apart, as a share of the largest."""
-        known = self.known
-        most = max(map(abs, known), default=0.0)
-        return (max(known) - min(known)) / most if most else 0.0
+        values = self.known
+        most = max(map(abs, values), default=0.0)
+        return (max(values) - min(values)) / most if most else 0.0
 
 
 class Chart(Struct, frozen=True):
@@ -104,10 +104,10 @@ def write_svg(chart: Chart, stream: TextIO) -> None:
 
 def _drawn(chart: Chart) -> tuple[list[Series], int]:
     """The series that have a mark, those that changed most, in their order; how many have none."""
-    known = [series for series in chart.series if series.known]
-    ranked = sorted(known, key=lambda series: -series.change)
+    measured = [series for series in chart.series if series.known]
+    ranked = sorted(measured, key=lambda series: -series.change)
     chosen = set(map(id, ranked[: len(MARKS)]))
-    return [series for series in known if id(series) in chosen], len(known) - len(chosen)
+    return [series for series in measured if id(series) in chosen], len(measured) - len(chosen)
 
 
 def _title(chart: Chart) -> str:
@@ -117,8 +117,8 @@ def _title(chart: Chart) -> str:
 
 def _course(series: Series, unit: str) -> str:
     """`96 → 128 registers`: from its first value to its last."""
-    known = series.known
-    first, last = known[0], known[-1]
+    values = series.known
+    first, last = values[0], values[-1]
     text = _figure(last) if first == last else f"{_figure(first)} → {_figure(last)}"
     if first and first != last:
         text += f" {unit} ({(last - first) / abs(first):+.1%})"
@@ -237,17 +237,17 @@ def _svg(chart: Chart) -> Iterator[str]:
     for index, series in enumerate(drawn):
         colour = _COLOURS[index]
         points = [(n, at(n, v), v) for n, v in enumerate(series.values) if v is not None]
-        before = None
+        previous = None
         path = ""
         for n, (x, y), _ in points:
-            path += f"{'L' if before == n - 1 else 'M'}{x:.1f} {y:.1f}"
-            before = n
+            path += f"{'L' if previous == n - 1 else 'M'}{x:.1f} {y:.1f}"
+            previous = n
         yield f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
         for n, (x, y), value in points:
-            told = escape(one_line(f"{chart.runs[n].label}: {_figure(value)} {chart.unit}"))
+            tooltip = escape(one_line(f"{chart.runs[n].label}: {_figure(value)} {chart.unit}"))
             yield (
                 f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}">'
-                f"<title>{told}</title></circle>"
+                f"<title>{tooltip}</title></circle>"
             )
         name = escape(one_line(f"{series.name}  {_course(series, chart.unit)}"))
         y = y0 + 42 + 16 * index

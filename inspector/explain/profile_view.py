@@ -81,15 +81,15 @@ def _digits(number: float) -> str:
     return f"{number:.3g}"
 
 
-def spread(found: Spread | None) -> str:
+def spread(times: Spread | None) -> str:
     """Least to most of a time."""
-    if found is None:
+    if times is None:
         return UNKNOWN
-    if found.count == 1:
+    if times.count == 1:
         return "once"
-    if found.least == found.most:
-        return f"{duration(found.least)} each"
-    return f"{duration(found.least)} … {duration(found.most)}"
+    if times.least == times.most:
+        return f"{duration(times.least)} each"
+    return f"{duration(times.least)} … {duration(times.most)}"
 
 
 def share(kernel: KernelProfile, profile: Profile) -> float | None:
@@ -137,17 +137,17 @@ def short_name(name: str, most: int | None) -> str:
 
 def tool(profile: Profile) -> str:
     """The profiler with its version."""
-    found = profile.recording.tool
-    return " ".join(filter(None, (found.get("name", ""), found.get("version", ""))))
+    profiler = profile.recording.tool
+    return " ".join(filter(None, (profiler.get("name", ""), profiler.get("version", ""))))
 
 
-def agent(found: Agent) -> str:
+def agent(device: Agent) -> str:
     """A device in a line: `gfx942 AMD Instinct MI300X, 304 CUs, 8 XCCs, 2100 MHz`."""
-    name = " ".join(filter(None, (found.arch, found.product))) or f"agent {found.key}"
+    name = " ".join(filter(None, (device.arch, device.product))) or f"agent {device.key}"
     facts = [
-        f"{found.cus} CUs" if found.cus else "",
-        f"{found.xccs} XCCs" if found.xccs and found.xccs > 1 else "",
-        f"{found.clock_mhz} MHz" if found.clock_mhz else "",
+        f"{device.cus} CUs" if device.cus else "",
+        f"{device.xccs} XCCs" if device.xccs and device.xccs > 1 else "",
+        f"{device.clock_mhz} MHz" if device.clock_mhz else "",
     ]
     return ", ".join([name, *filter(None, facts)])
 
@@ -157,14 +157,14 @@ def devices(profile: Profile) -> dict[str, str]:
     used = dict.fromkeys(k.shape.agent for k in profile.kernels if k.shape.agent is not None)
     if len(used) < 2:
         return {}
-    known = {one.key: one for one in profile.recording.agents}
-    archs = {known[key].arch for key in used if key in known}
-    found = {}
+    by_key = {device.key: device for device in profile.recording.agents}
+    archs = {by_key[key].arch for key in used if key in by_key}
+    labels = {}
     for key in used:
-        arch = known[key].arch if key in known else None
+        arch = by_key[key].arch if key in by_key else None
         name = key if key.startswith("device") else f"device {key}"
-        found[key] = f"{name} ({arch})" if arch and len(archs) > 1 else name
-    return found
+        labels[key] = f"{name} ({arch})" if arch and len(archs) > 1 else name
+    return labels
 
 
 def agents(profile: Profile) -> list[str]:
@@ -173,21 +173,21 @@ def agents(profile: Profile) -> list[str]:
     gpus = [a for a in profile.recording.agents if a.kind == "gpu"]
     named = [a for a in gpus if a.key in used] or gpus
     lines: dict[str, int] = {}
-    for one in named:
-        lines[agent(one)] = lines.get(agent(one), 0) + 1
+    for device in named:
+        lines[agent(device)] = lines.get(agent(device), 0) + 1
     return [f"{n} × {line}" if n > 1 else line for line, n in lines.items()]
 
 
-def part(one: Part) -> str:
+def part(recorded: Part) -> str:
     """A pass, trace or file of the recording, with what became of it."""
-    words = [one.name or one.format]
-    if one.name and one.format:
-        words.append(f"({one.format})")
-    if one.counters:
-        words.append(f"{view.plural(len(one.counters), 'counter')}")
-    if one.status not in ("complete", "imported"):
-        code = f", exit code {one.exit_code}" if one.exit_code else ""
-        words.append(f"{one.status}{code}")
+    words = [recorded.name or recorded.format]
+    if recorded.name and recorded.format:
+        words.append(f"({recorded.format})")
+    if recorded.counters:
+        words.append(f"{view.plural(len(recorded.counters), 'counter')}")
+    if recorded.status not in ("complete", "imported"):
+        code = f", exit code {recorded.exit_code}" if recorded.exit_code else ""
+        words.append(f"{recorded.status}{code}")
     return " ".join(words)
 
 
@@ -195,10 +195,10 @@ def triple(size: tuple[int, int, int] | None, whole: int | None) -> str:
     """A grid or workgroup without trailing ones: `1024×1024`."""
     if size is None:
         return f"{whole:,}" if whole is not None else UNKNOWN
-    kept = list(size)
-    while len(kept) > 1 and kept[-1] == 1:
-        kept.pop()
-    return "×".join(f"{n:,}" for n in kept)
+    sizes = list(size)
+    while len(sizes) > 1 and sizes[-1] == 1:
+        sizes.pop()
+    return "×".join(f"{n:,}" for n in sizes)
 
 
 def workgroups(shape: KernelShape) -> int | None:
@@ -238,22 +238,22 @@ def dispatches(kernel: KernelProfile) -> str:
     """How often it ran, and how long that took: `4 dispatches, 1 warm-up left out: 51 us, …`."""
     if not kernel.dispatches:
         return "no dispatch recorded"
-    count, found = launches(kernel), kernel.duration
+    count, times = launches(kernel), kernel.duration
     metric = kernel.metrics.get("measured.dispatches")
     apart = metric.note if metric is not None and kernel.passes > 1 else ""
     words = [f"{count:,} dispatch{'es' if count != 1 else ''}" + (f" ({apart})" if apart else "")]
     warm = kernel.warmups
     if count != kernel.dispatches:  # how many of all warm-ups these are, only times tell
-        warm = min(warm, count - found.count) if found is not None else 0
+        warm = min(warm, count - times.count) if times is not None else 0
     if warm:
         words.append(f"{view.plural(warm, 'warm-up')} left out")
-    if found is None:
+    if times is None:
         mean = timed(kernel, "mean")
         return ", ".join(words) + (f": {duration(mean)} at the mean" if mean is not None else "")
-    times = f"{duration(found.median)} at the median"
-    if found.count > 1:
-        times += f", {duration(found.least)} to {duration(found.most)}"
-    return f"{', '.join(words)}: {times}"
+    summary = f"{duration(times.median)} at the median"
+    if times.count > 1:
+        summary += f", {duration(times.least)} to {duration(times.most)}"
+    return f"{', '.join(words)}: {summary}"
 
 
 def short(note: str) -> str:
@@ -261,16 +261,16 @@ def short(note: str) -> str:
     return note if len(note) <= MOST_NOTE else f"{note[: MOST_NOTE - 1]}…"
 
 
-def trace(found: ThreadTrace) -> str:
+def trace(recorded: ThreadTrace) -> str:
     """A thread trace in a line."""
     words = [
-        f"of dispatch {found.dispatch}" if found.dispatch is not None else "",
-        found.kernel or "",
-        f"{len(found.waves):,} waves" if found.waves else "",
-        f"at most {view.plural(found.peak_waves_per_cu, 'wave')} in a CU at a time"
-        if found.peak_waves_per_cu is not None
+        f"of dispatch {recorded.dispatch}" if recorded.dispatch is not None else "",
+        recorded.kernel or "",
+        f"{len(recorded.waves):,} waves" if recorded.waves else "",
+        f"at most {view.plural(recorded.peak_waves_per_cu, 'wave')} in a CU at a time"
+        if recorded.peak_waves_per_cu is not None
         else "",
-        f"{found.clock_mhz:,.0f} MHz" if found.clock_mhz is not None else "",
+        f"{recorded.clock_mhz:,.0f} MHz" if recorded.clock_mhz is not None else "",
     ]
     return ", ".join(["thread trace", *filter(None, words)])
 
@@ -279,21 +279,21 @@ def sampled(profile: Profile, most: int) -> list[Sampled]:
     """Samples that stand on no line of an analysed kernel, by instruction, most first."""
     landed = {number for kernel in profile.kernels if kernel.lines for number in kernel.shapes}
     shapes = profile.recording.shapes
-    found: dict[tuple[str, str, str], Counter[str]] = {}
+    reasons: dict[tuple[str, str, str], Counter[str]] = {}
     counts: Counter[tuple[str, str, str]] = Counter()
     total = 0
-    for one in profile.recording.samples:
-        place = one.place
+    for sample in profile.recording.samples:
+        place = sample.place
         if place.shape is not None and place.shape in landed:
             continue
-        total += one.count
+        total += sample.count
         kernel = shapes[place.shape].name if place.shape is not None else ""
         where = place.text or (f"address {place.offset:#x}" if place.offset is not None else "")
         key = (kernel, where, place.comment or "")
-        counts[key] += one.count
-        found.setdefault(key, Counter()).update(one.reasons)
+        counts[key] += sample.count
+        reasons.setdefault(key, Counter()).update(sample.reasons)
     return [
-        Sampled(*key, count, 100 * count / total, tuple(found[key].most_common(2)))
+        Sampled(*key, count, 100 * count / total, tuple(reasons[key].most_common(2)))
         for key, count in counts.most_common(most)
     ]
 
@@ -306,9 +306,9 @@ def matched(kernel: KernelProfile, profile: Profile) -> str:
         how = "the same code object" if match.verdict == "exact" else "agrees in all that is known"
         return f"{names.get(match.kernels[0], match.kernels[0])} ({how})"
     if match.verdict == "ambiguous":
-        found = ", ".join(names.get(one, one) for one in match.kernels[:4])
-        more = f" and {len(match.kernels) - 4} more" if len(match.kernels) > 4 else ""
-        return f"ambiguous, none is chosen: {found}{more}"
+        candidates = ", ".join(names.get(kernel_id, kernel_id) for kernel_id in match.kernels[:4])
+        omitted = f" and {len(match.kernels) - 4} more" if len(match.kernels) > 4 else ""
+        return f"ambiguous, none is chosen: {candidates}{omitted}"
     return "; ".join(match.reasons[:2]) if profile.reports else ""
 
 
@@ -325,8 +325,8 @@ def report_of(kernel: KernelProfile, profile: Profile) -> KernelReport | None:
     """The analysed kernel, where the match is certain or likely."""
     if kernel.match.verdict not in ("exact", "likely"):
         return None
-    wanted = kernel.match.kernels[0]
-    return next((report for report in profile.reports if report.id == wanted), None)
+    report_id = kernel.match.kernels[0]
+    return next((report for report in profile.reports if report.id == report_id), None)
 
 
 def rows(metrics: Mapping[str, Metric], static: Mapping[str, Metric] | None) -> Iterator[Row]:
@@ -336,11 +336,11 @@ def rows(metrics: Mapping[str, Metric], static: Mapping[str, Metric] | None) -> 
         if metric.origin != "measured" or name.startswith((_COUNTER, *_ELSEWHERE)):
             continue
         value, unit = _with_unit(metric)
-        other = static.get(beside[name]) if static is not None and name in beside else None
-        said = ""
-        if other is not None and other.value is not None:
-            said = f"static: {view.show(other.value)} {other.unit}".rstrip()
-        yield Row(name.removeprefix("measured."), value, unit, said, metric.note)
+        counterpart = static.get(beside[name]) if static is not None and name in beside else None
+        static_text = ""
+        if counterpart is not None and counterpart.value is not None:
+            static_text = f"static: {view.show(counterpart.value)} {counterpart.unit}".rstrip()
+        yield Row(name.removeprefix("measured."), value, unit, static_text, metric.note)
 
 
 def _with_unit(metric: Metric) -> tuple[str, str]:
@@ -358,11 +358,11 @@ def _with_unit(metric: Metric) -> tuple[str, str]:
 
 def counters(kernel: KernelProfile) -> Iterator[tuple[str, str, str]]:
     """Counters per dispatch: name, mean, least to most where they differ."""
-    for name, found in kernel.counters.items():
-        both = ""
-        if found.count > 1 and found.least != found.most:
-            both = f"{scaled(found.least)} … {scaled(found.most)}"
-        yield name, scaled(found.mean), both
+    for name, counter in kernel.counters.items():
+        extent = ""
+        if counter.count > 1 and counter.least != counter.most:
+            extent = f"{scaled(counter.least)} … {scaled(counter.most)}"
+        yield name, scaled(counter.mean), extent
 
 
 def main_kernels(profile: Profile) -> list[KernelProfile]:
@@ -372,15 +372,15 @@ def main_kernels(profile: Profile) -> list[KernelProfile]:
 
 def autotuned(profile: Profile) -> str:
     """How much an autotuner tried, in a sentence; empty if nothing."""
-    tried = [k for k in profile.kernels if k.role == "autotune"]
-    if not tried:
+    trials = [k for k in profile.kernels if k.role == "autotune"]
+    if not trials:
         return ""
-    names = {k.name for k in tried}
-    parts = [share(k, profile) for k in tried]
+    names = {k.name for k in trials}
+    parts = [share(k, profile) for k in trials]
     time = ""
-    if all(one is not None for one in parts):
-        time = f", {sum(one for one in parts if one is not None):.1f} % of the time"
+    if all(percent is not None for percent in parts):
+        time = f", {sum(percent for percent in parts if percent is not None):.1f} % of the time"
     return (
-        f"{view.plural(len(tried), 'specialisation')} of {view.plural(len(names), 'kernel')} "
+        f"{view.plural(len(trials), 'specialisation')} of {view.plural(len(names), 'kernel')} "
         f"tried and not kept, as an autotuner does{time}"
     )

@@ -100,30 +100,31 @@ def configuration(kernel: KernelReport) -> str:
 
 def assumed(kernel: KernelReport) -> str:
     """What a kernel's specialisation rests on and nobody knows, in one line; "" for nothing."""
-    first, more = _first_assumption(kernel)
+    first, further = _first_assumption(kernel)
     if first is None:
         return ""
     at = f" ({place(first.source)})" if first.source is not None else ""
-    rest = f", and {more} more" if more else ""
+    omitted = f", and {further} more" if further else ""
     how = "explored" if first.explored else "assumed"
-    return f"{how}: {first.what} is {first.assumed}{at}{rest}"
+    return f"{how}: {first.what} is {first.assumed}{at}{omitted}"
 
 
 def assumption_mark(kernel: KernelReport) -> str:
     """The same for a cell of a table: where the script asked and what it was told."""
-    first, more = _first_assumption(kernel)
+    first, further = _first_assumption(kernel)
     if first is None:
         return ""
     at = f"{place(first.source)}: " if first.source is not None else ""
-    return f"{at}{first.assumed}{f' +{more}' if more else ''}"
+    return f"{at}{first.assumed}{f' +{further}' if further else ''}"
 
 
 def _first_assumption(kernel: KernelReport) -> tuple[Assumption | None, int]:
     """The one to name, explored ones before others, and the number of the rest."""
-    made = kernel.variant.assumptions if kernel.variant is not None else ()
-    if not made:
+    assumptions = kernel.variant.assumptions if kernel.variant is not None else ()
+    if not assumptions:
         return None, 0
-    return next((its for its in made if its.explored), made[0]), len(made) - 1
+    explored = (assumption for assumption in assumptions if assumption.explored)
+    return next(explored, assumptions[0]), len(assumptions) - 1
 
 
 # --------------------------------------------------------------------------- occupancy
@@ -160,9 +161,9 @@ def occupancy_words(kernel: KernelReport) -> OccupancyWords:
     groups = int_of(m, "occupancy.workgroups_per_cu")
     limiter = value_of(m, "occupancy.limiter")
     if not isinstance(resident, int | float):
-        known = int_of(m, "occupancy.by_vgpr")
+        waves = int_of(m, "occupancy.by_vgpr")
         note = m["occupancy.waves_per_eu"].note if "occupancy.waves_per_eu" in m else ""
-        bound = f"at most {plural(known, 'wave')}/EU by VGPRs" if known is not None else "unknown"
+        bound = f"at most {plural(waves, 'wave')}/EU by VGPRs" if waves is not None else "unknown"
         return OccupancyWords(f"{bound}   ({note})" if note else bound)
     if groups == 0:
         why = m["occupancy.waves_per_eu"].note or "a resource is over its limit"
@@ -197,25 +198,27 @@ def _unit(kernel: KernelReport) -> str:
 
 def _limiter(kernel: KernelReport, limiter: str) -> str:
     m = kernel.metrics
-    what = _RESOURCES.get(limiter, limiter)
+    resource = _RESOURCES.get(limiter, limiter)
     waves = int_of(m, "waves_per_workgroup")
     with_waves = f" with {plural(waves, 'wave')}/workgroup" if waves is not None else ""
     if limiter == "vgpr":
         allocated, pool = int_of(m, "vgpr_allocated"), int_of(m, "vgpr_pool")
         if allocated is not None and pool is not None:
-            return f"{what} ({allocated} of {pool} per SIMD{with_waves})"
+            return f"{resource} ({allocated} of {pool} per SIMD{with_waves})"
     if limiter == "waves_per_eu":
-        asked, used = int_of(m, "vgpr_allocated"), int_of(m, "vgpr_count")
-        if asked is not None and used is not None:
-            return f"the option {what}: {asked} VGPRs are asked for, {used} used{with_waves}"
+        allocated, used = int_of(m, "vgpr_allocated"), int_of(m, "vgpr_count")
+        if allocated is not None and used is not None:
+            return (
+                f"the option {resource}: {allocated} VGPRs are asked for, {used} used{with_waves}"
+            )
     if limiter == "vgpr_request":
-        asked, used = int_of(m, "vgpr_allocated"), int_of(m, "vgpr_count")
-        if asked is not None and used is not None:
-            return f"{what}: {asked}, of which {used} are used{with_waves}"
+        allocated, used = int_of(m, "vgpr_allocated"), int_of(m, "vgpr_count")
+        if allocated is not None and used is not None:
+            return f"{resource}: {allocated}, of which {used} are used{with_waves}"
     if limiter == "lds":
         used, pool = int_of(m, "lds_bytes"), int_of(m, "lds_pool")
-        return f"{what} ({kib(used)} of {kib(pool)} per {_unit(kernel)}{with_waves})"
-    return f"{what}{with_waves}"
+        return f"{resource} ({kib(used)} of {kib(pool)} per {_unit(kernel)}{with_waves})"
+    return f"{resource}{with_waves}"
 
 
 def _why_llvm_differs(kernel: KernelReport) -> str:
@@ -228,8 +231,8 @@ def _step(step: Mapping[str, object]) -> str:
     # Where two resources limit alike, reducing one alone changes nothing: both are named.
     cuts = [(str(step.get("resource")), step.get("reduce_by"))]
     cuts += [(k.removeprefix("also_"), v) for k, v in step.items() if k.startswith("also_")]
-    what = " and ".join(cut(name, by) for name, by in cuts)
-    return f"{what} would give {step.get('gives')} waves/EU"
+    reductions = " and ".join(cut(name, by) for name, by in cuts)
+    return f"{reductions} would give {step.get('gives')} waves/EU"
 
 
 def cut(resource: str, by: object) -> str:
@@ -357,8 +360,8 @@ def memory_rows(ops: Iterable[MemoryOp], loop: str | None) -> list[MemoryRow]:
         ),
     )
     return [
-        MemoryRow(len(found), mnemonic, bits, _places(found), _memory_note(cls))
-        for (cls, mnemonic, bits), found in ordered
+        MemoryRow(len(accesses), mnemonic, bits, _places(accesses), _memory_note(cls))
+        for (cls, mnemonic, bits), accesses in ordered
     ]
 
 
@@ -370,9 +373,9 @@ def _places(ops: Sequence[MemoryOp], most: int = 4) -> str:
             by_file.setdefault(file_name(at.file), set()).add(at.line)
     texts = []
     for name, lines in sorted(by_file.items()):
-        shown = [str(n) for n in sorted(lines)]
-        more = ",…" if len(shown) > most else ""
-        texts.append(f"{name}:{','.join(shown[:most])}{more}")
+        numbers = [str(n) for n in sorted(lines)]
+        ellipsis = ",…" if len(numbers) > most else ""
+        texts.append(f"{name}:{','.join(numbers[:most])}{ellipsis}")
     return " ".join(texts)
 
 
@@ -386,19 +389,19 @@ def narrow_accesses(kernel: KernelReport, most: int = 3) -> list[str]:
     if cannot_launch(kernel):
         return []
     hot = {loop.id for loop in kernel.loops if loop.hot}
-    said = [finding.message for finding in kernel.findings]
+    messages = [finding.message for finding in kernel.findings]
     lines: dict[str, int] = {}
     for access in kernel.accesses:
         if access.limited_by is None or access.bits is None or access.loop not in hot:
             continue
         if access.widest is not None and access.bits >= access.widest:
             continue  # as wide as so small a tile can be
-        if not any(access.reason in message for message in said):
+        if not any(access.reason in message for message in messages):
             lines.setdefault(_narrow(access), access.bits)
     texts = sorted(lines, key=lambda text: lines[text])
     if len(texts) > most:
-        rest = len(texts) - most + 1
-        texts = [*texts[: most - 1], f"and {rest} more (--format json)"]
+        omitted = len(texts) - most + 1
+        texts = [*texts[: most - 1], f"and {omitted} more (--format json)"]
     return texts
 
 
@@ -440,12 +443,14 @@ def unread(kernel: KernelReport) -> str:
     if not kernel.unread:
         return ""
     counts: dict[str, int] = {}
-    for one in kernel.unread:
-        counts[one.kind] = counts.get(one.kind, 0) + one.count
-    what = ", ".join(f"{n:,} {_UNREAD[kind][n != 1]}" for kind, n in counts.items())
+    for gap in kernel.unread:
+        counts[gap.kind] = counts.get(gap.kind, 0) + gap.count
+    summary = ", ".join(f"{n:,} {_UNREAD[kind][n != 1]}" for kind, n in counts.items())
     if kernel.all_read:
-        return f"{what}: there may be loops that are not listed"
-    return f"not all of the code was read ({what}): counts are lower bounds, loops may be missing"
+        return f"{summary}: there may be loops that are not listed"
+    return (
+        f"not all of the code was read ({summary}): counts are lower bounds, loops may be missing"
+    )
 
 
 def no_loop(kernel: KernelReport) -> str:

@@ -8,8 +8,8 @@ from typing import TextIO
 
 from ..bench.suite.results import OK, SKIPPED, Bench, Timed, ratio
 from ..explain import view
+from ..explain.table import Column, rows_of
 from .paper import Line, Paper, paper_for, wrapped
-from .table import Column, rows_of
 
 MOST_CONFIG = 100
 

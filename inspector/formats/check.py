@@ -19,7 +19,7 @@ from ..bench.suite.checks import (
     Device,
     KernelCheck,
 )
-from .table import Column, rows_of
+from ..explain.table import Column, rows_of
 
 SCHEMA_VERSION = 1
 UPCAST = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TextIO
 
+from ..compare.diff import words
 from ..compare.diff.results import Alone, DiffReport, KernelDiff, label_of
 from ..explain import view
-from . import diff_words as words
+from ..explain.table import Column, rows_of
 from .paper import Line, Paper, paper_for, wrapped
-from .table import Column, rows_of
 
 IN_FULL = ("regression", "mixed", "unknown")
 MOST_IN_FULL = 5

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import TextIO
 
+from ..compare.diff import words
 from ..compare.diff.results import DiffReport, KernelDiff, label_of
 from ..printable import printable, printable_line
 from ..streams import no_commands
-from . import diff_words as words
 from .markdown import cell, code, inline
 
 MOST_ROWS = 50

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, TextIO
 
+from ..explain.table import Column, rows_of
 from ..host.env.changing import Step
 from ..host.env.facts import Fact, Report, Verdict
 from ..host.env.knobs import GROUP
 from ..host.env.settings import Change, command
-from .table import Column, rows_of
 
 SCHEMA = 1
 UNKNOWN = "–"

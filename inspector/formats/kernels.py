@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ..bench.suite.catalogue import KernelFile
 from ..bench.suite.checks import Description
-from .table import Column, rows_of
+from ..explain.table import Column, rows_of
 
 FIGURES = ("name", "atol", "rtol", "slow", "needs")
 """Keys of a case that are no part of its shape."""

@@ -11,9 +11,9 @@ from msgspec import to_builtins
 from ..compare.profiles import Change, KernelChange, ProfileDiff
 from ..explain import profile_view as words
 from ..explain import view
+from ..explain.table import Column, rows_of
 from ..recording import KernelProfile, Profile
 from .paper import Line, Paper, paper_for, wrapped
-from .table import Column, rows_of
 
 SCHEMA_VERSION = 1
 MOST_IN_FULL = 5

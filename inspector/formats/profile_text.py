@@ -6,10 +6,10 @@ from typing import TextIO
 
 from ..explain import profile_view as words
 from ..explain import view
+from ..explain.table import Column, rows_of
+from ..profile.placing.stalls import Stall, stalls
 from ..recording import KernelProfile, Profile
 from .paper import Line, Paper, paper_for, wrapped
-from .stalls import Stall, stalls
-from .table import Column, rows_of
 
 DETAILS_UP_TO = 3
 """So many kernels are shown in full unless all are asked for."""

@@ -10,11 +10,11 @@ from typing import Any, TextIO
 
 from msgspec import Struct, to_builtins
 
+from ..explain.table import Column, rows_of
 from ..explain.view import plural
 from ..lint.catalogue import Catalogue
 from ..lint.document import Fault
 from ..lint.rule import Pack, Rule, RuleText
-from .table import Column, rows_of
 
 WIDTH = 96
 SUMMARY_WIDTH = 80

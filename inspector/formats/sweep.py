@@ -9,9 +9,9 @@ from ..compare.sweep.figures import COLUMNS, Work
 from ..compare.sweep.pareto import Objective
 from ..compare.sweep.table import Line, Sweep, Table
 from ..explain import view
+from ..explain.table import Column, rows_of
 from .paper import Line as Text
 from .paper import Paper, paper_for, wrapped
-from .table import Column, rows_of
 
 FIGURES = (
     "vgprs",

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from ..explain import view
+from ..explain.table import Column, rows_of
 from ..model import Finding, KernelReport, MemoryOp, Report, SpillSlot, int_of, value_of
 from .paper import Line, Paper, paper_for, wrapped
-from .table import Column, rows_of
 
 BAR_WIDTH = 20
 DETAILS_UP_TO = 3
@@ -270,8 +270,8 @@ def _slot_places(
 def _measured(paper: Paper, kernel: KernelReport) -> None:
     """What a profiler measured by line; only reports that were joined with a recording have it."""
     if kernel.measured_lines:
+        from ..profile.placing.stalls import stalls
         from .profile_text import stall_table
-        from .stalls import stalls
 
         stall_table(paper, stalls(kernel))
 

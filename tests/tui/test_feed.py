@@ -23,11 +23,13 @@ DATA = Path(__file__).parent.parent / "data"
 PATIENCE = 60.0
 
 
-def until(true: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
-    """Waits until something holds."""
+def until(
+    true: Callable[[], object], message: str | Callable[[], str], seconds: float = PATIENCE
+) -> None:
+    """Waits until something holds; a message that is called says what holds at the end."""
     end = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < end, what
+        assert time.monotonic() < end, message if isinstance(message, str) else message()
         time.sleep(0.02)
 
 
@@ -99,7 +101,7 @@ def test_stopping_ends_all_that_read(tmp_path: Path) -> None:
     feed.stop()
     took = time.monotonic() - begun
     assert took < 3, f"stopping took {took:.1f} s"
-    until(lambda: not alive(started), f"still there: {alive(started)}", 10)
+    until(lambda: not alive(started), lambda: f"still there: {alive(started)}", 10)
 
 
 def test_stopping_before_it_has_begun() -> None:
@@ -140,7 +142,7 @@ def test_stopping_ends_a_script_that_is_captured(sleeper: Request, tmp_path: Pat
     feed.stop()
     took = time.monotonic() - begun
     assert took < 6, f"stopping took {took:.1f} s"
-    until(lambda: not alive(started), f"still there: {alive(started)}", 10)
+    until(lambda: not alive(started), lambda: f"still there: {alive(started)}", 10)
 
 
 @pytest.mark.slow
@@ -158,7 +160,7 @@ def test_nothing_is_left_of_a_ui_that_is_killed(sleeper: Request, tmp_path: Path
     assert len(started) > 3
     ui.kill()
     ui.wait()
-    until(lambda: not alive(started), f"still there: {alive(started)}", 15)
+    until(lambda: not alive(started), lambda: f"still there: {alive(started)}", 15)
 
 
 LONG = """
@@ -207,4 +209,4 @@ def test_stopping_ends_a_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     feed.stop()
     took = time.monotonic() - begun
     assert took < 6, f"stopping took {took:.1f} s"
-    until(lambda: not alive(started), f"still there: {alive(started)}", 10)
+    until(lambda: not alive(started), lambda: f"still there: {alive(started)}", 10)

@@ -78,7 +78,7 @@ async def kernel_page(pilot: Pilot[Any]) -> KernelPage:
 
 
 def pane(page: KernelPage, kind: str) -> Pane:
-    found = page.pane_of(kind)
+    found = page.panes.pane_of(kind)
     assert found is not None
     return found
 
@@ -177,7 +177,7 @@ async def test_missing_texts_say_why(opened: Open, report: Report) -> None:
 async def test_moving_in_one_moves_and_marks_the_others(page_of: Open) -> None:
     async with page_of() as (pilot, page):
         source, code = pane(page, "source"), pane(page, "amdgcn")
-        lines = Path(page._loaded.texts.files["amdgcn"]).read_text("utf-8").split("\n")
+        lines = Path(page.texts.loaded.texts.files["amdgcn"]).read_text("utf-8").split("\n")
         lead = dict(stated(lines))
         seen = set()
         for number in sorted(lead)[:: len(lead) // 12]:
@@ -205,14 +205,14 @@ async def test_llir_takes_the_place_of_a_text(page_of: Open) -> None:
         assert pane(page, "ttgir").code.has_focus
         await pilot.press("L")
         llir = pane(page, "llir")
-        assert page.pane_of("ttgir") is None
+        assert page.panes.pane_of("ttgir") is None
         assert "LLVM IR" in text_of(pilot.app)
         assert "!dbg" in llir.code.shown.lines[llir.code.cursor]  # where the others are
         await pilot.press("tab", "tab", "L")  # there is one of it: the other is itself again
         assert pane(page, "llir") is not llir
         assert pane(page, "ttgir") is llir
         await pilot.press("L")
-        assert page.pane_of("llir") is None
+        assert page.panes.pane_of("llir") is None
 
 
 async def test_tab_shows_pane_after_pane(page_of: Open) -> None:
@@ -312,7 +312,7 @@ async def test_uses_of_a_register(page_of: Open) -> None:
         await pilot.press("u")
         assert re.search(r"v\[\d+:\d+\]: \d+ lines write it, \d+ read it", text_of(pilot.app))
         first, last = map(int, re.findall(r"v\[(\d+):(\d+)\]", lines[at])[0])
-        found = page._found
+        found = page.marks.found
         assert found is not None
         for number in found.lines:
             named = {
@@ -323,15 +323,15 @@ async def test_uses_of_a_register(page_of: Open) -> None:
             assert named & set(range(first, last + 1)), lines[number]
             assert found.hits(number)
         await pilot.press("u")
-        assert page._found is not None
-        assert page._found.what != found.what  # the next register of the line
+        assert page.marks.found is not None
+        assert page.marks.found.what != found.what  # the next register of the line
         await pilot.press("N")
-        assert code.cursor in page._found.lines
+        assert code.cursor in page.marks.found.lines
         assert code.cursor != at
         await pilot.press("P")
         assert code.cursor == at
         await pilot.press("escape")
-        assert page._found is None
+        assert page.marks.found is None
         assert pilot.app.screen is page
 
 
@@ -420,7 +420,7 @@ async def test_editor(page_of: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     async with page_of((80, 24), line=338) as (pilot, page):
         lead = pane(page, "source").code.cursor + 1
         await pilot.press("e")
-        assert asked == [(page._loaded.texts.files["source"], lead)]
+        assert asked == [(page.texts.loaded.texts.files["source"], lead)]
         assert lead == 38
 
 

@@ -53,14 +53,14 @@ async def test_a_file_becomes_a_kernel(opened: Any, report: Report, tmp_path: Pa
     async with opened(size=(120, 40)) as pilot:
         pilot.app.open_page(KernelPage.of_file(path))
         page = await kernel_page(pilot)
-        await until(pilot, lambda: page.pane_of("amdgcn") is not None)
+        await until(pilot, lambda: page.panes.pane_of("amdgcn") is not None)
         text = text_of(pilot.app)
         assert "mine.s  not analysed yet" in text.split("\n")[0]
         assert "v_mfma_f32_32x32x8_f16" in text
         assert "✗" not in text
         await pilot.press("n")
         assert "still being analysed" in text_of(pilot.app)
-        page.pane_of("amdgcn").code.move_to(23)
+        page.panes.pane_of("amdgcn").code.move_to(23)
         mine = replace(kernel, id=f"{path}::small@gfx942")
         pilot.app.session.take(Reported((9, 0), mine))
         await until(pilot, lambda: page.settled)
@@ -68,9 +68,9 @@ async def test_a_file_becomes_a_kernel(opened: Any, report: Report, tmp_path: Pa
         assert "small  gfx942" in text.split("\n")[0]
         assert "✗" in text
         assert "Main loop L0" in text
-        assert page.pane_of("amdgcn").code.cursor == 23  # where one was reading
+        assert page.panes.pane_of("amdgcn").code.cursor == 23  # where one was reading
         await pilot.press("n")
-        assert page.pane_of("amdgcn").code.cursor == 24
+        assert page.panes.pane_of("amdgcn").code.cursor == 24
 
 
 async def test_a_big_file_is_read_behind(opened: Any, tmp_path: Path) -> None:
@@ -81,9 +81,9 @@ async def test_a_big_file_is_read_behind(opened: Any, tmp_path: Path) -> None:
     async with opened(size=(80, 24)) as pilot:
         pilot.app.open_page(KernelPage.of_file(path))
         page = await kernel_page(pilot)
-        await until(pilot, lambda: page.pane_of("amdgcn") is not None)
+        await until(pilot, lambda: page.panes.pane_of("amdgcn") is not None)
         # Folds of what is seen first are there at once, the others soon.
-        await until(pilot, lambda: len(page.pane_of("amdgcn").code.folded) > 4990)
+        await until(pilot, lambda: len(page.panes.pane_of("amdgcn").code.folded) > 4990)
         assert ".loc" not in text_of(pilot.app)
         await until(pilot, lambda: "1/600" in text_of(pilot.app))
         await pilot.press("G")
@@ -105,7 +105,7 @@ async def test_another_report_of_the_kernel_is_shown(opened: Any, report: Report
         )
         pilot.app.session.revision += 1
         await until(pilot, lambda: "✗" not in text_of(pilot.app) and page.settled)
-        assert page.pane_of("amdgcn").code.cursor == 23
+        assert page.panes.pane_of("amdgcn").code.cursor == 23
 
 
 async def test_an_unknown_kernel_is_a_sentence(opened: Any) -> None:
@@ -176,7 +176,7 @@ async def test_the_mouse_moves_the_cursor(opened: Any, report: Report) -> None:
         pilot.app.open_kernel(kernel.id)
         page = await kernel_page(pilot)
         await until(pilot, lambda: page.settled)
-        code = page.pane_of("amdgcn").code
+        code = page.panes.pane_of("amdgcn").code
         row = next(n for n, line in enumerate(text_of(pilot.app).split("\n")) if "v_mfma" in line)
         await pilot.click(code, offset=(30, row - code.region.y))
         assert "v_mfma" in code.shown.lines[code.cursor]

@@ -91,7 +91,7 @@ async def page_of(
 
 def gutter(page: KernelPage, kind: str, line: int) -> str:
     """What stands left of a line, counted from 1."""
-    pane = page.pane_of(kind)
+    pane = page.panes.pane_of(kind)
     assert pane is not None
     made = pane.code.shown.gutter
     assert made is not None
@@ -126,7 +126,7 @@ async def test_source_and_ttgir_have_the_sums_of_source_lines(
 ) -> None:
     costs = {one.line: one.share for one in source_costs(stalled) if one.share}
     async with page_of(opened, stalled, (200, 60)) as (_, page):
-        source = page.pane_of("source")
+        source = page.panes.pane_of("source")
         assert source is not None
         for number in range(1, len(source.code.shown.lines) + 1):
             said = gutter(page, "source", number)
@@ -134,22 +134,22 @@ async def test_source_and_ttgir_have_the_sums_of_source_lines(
                 assert f"{costs[number]:.1f} " in said, number
             else:
                 assert "." not in said, number
-        ttgir = page.pane_of("ttgir")
+        ttgir = page.panes.pane_of("ttgir")
         assert ttgir is not None
-        known = page._costs
+        known = page.texts.costs
         assert known is not None
         assert set(known.shares["ttgir"].values()) <= set(costs.values())
         # A line of the TTGIR has what the source line cost that it stems from.
-        assert page._reading is not None
+        assert page.texts.reading is not None
         for line, share in known.shares["ttgir"].items():
-            at = page._reading.links.related("ttgir", line, "source")[0]
+            at = page.texts.reading.links.related("ttgir", line, "source")[0]
             assert costs[at + 1] == share
 
 
 async def test_t_steps_through_stalls_the_dearest_first(opened: Any, stalled: KernelReport) -> None:
     order = [line.line for line in reversed(stalled.measured_lines) if line.stall_cycles]
     async with page_of(opened, stalled) as (pilot, page):
-        code = page.pane_of("amdgcn").code  # type: ignore[union-attr]
+        code = page.panes.pane_of("amdgcn").code  # type: ignore[union-attr]
         await pilot.press("g")
         for line in order[:3]:
             await pilot.press("t")
@@ -166,7 +166,7 @@ async def test_t_steps_in_the_source_as_well(opened: Any, stalled: KernelReport)
     (dearest, *_) = source_costs(stalled)
     async with page_of(opened, stalled, text="source", line=1) as (pilot, page):
         await pilot.press("t")
-        assert page.pane_of("source").code.cursor == dearest.line - 1  # type: ignore[union-attr]
+        assert page.panes.pane_of("source").code.cursor == dearest.line - 1  # type: ignore[union-attr]
         await pilot.press("question_mark")
         await pilot.pause()
         assert isinstance(pilot.app.screen, ExplainScreen)
@@ -183,7 +183,7 @@ async def test_the_card_says_what_loop_and_line_cost(opened: Any, stalled: Kerne
         text = text_of(pilot.app)
         assert f"{worst.stall_cycles:,} stall cycles" in text
         loop = next(one for one in stalled.loops if one.metrics["measured.stall_share"].value)
-        page.jump(page.pane_of("amdgcn"), loop.header_line - 1)  # type: ignore[arg-type]
+        page.marks.jump(page.panes.pane_of("amdgcn"), loop.header_line - 1)  # type: ignore[arg-type]
         await pilot.pause()
         share = loop.metrics["measured.stall_share"].value
         assert f"{share:.1f} % of the kernel's" in text_of(pilot.app)
@@ -277,5 +277,5 @@ async def test_a_recording_from_its_folder_to_the_line_that_stalls(tmp_path: Pat
         await until(pilot, lambda: isinstance(app.screen, KernelPage) and app.screen.settled)
         page = app.screen
         assert isinstance(page, KernelPage)
-        assert page.pane_of("amdgcn").code.cursor == wanted - 1  # type: ignore[union-attr]
+        assert page.panes.pane_of("amdgcn").code.cursor == wanted - 1  # type: ignore[union-attr]
         assert "100.0 ▎" in text_of(app)

@@ -14,13 +14,15 @@ from . import (
     lds,
     lds_direct,
     masks,
-    matrix,
+    mfma,
     packed,
     real,
     scalar,
     scalar_memory,
     scalar_real,
     scratch,
+    sparse,
+    wmma,
 )
 
 __all__ = [
@@ -37,11 +39,13 @@ __all__ = [
     "lds",
     "lds_direct",
     "masks",
-    "matrix",
+    "mfma",
     "packed",
     "real",
     "scalar",
     "scalar_memory",
     "scalar_real",
     "scratch",
+    "sparse",
+    "wmma",
 ]

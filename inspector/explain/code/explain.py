@@ -58,14 +58,18 @@ def explain_instruction(
     inst = _read(instruction) if isinstance(instruction, str) else instruction
     if inst is None:
         return ""
-    known = report.arch if report is not None else arch
-    machine = machines.load(known) if known in machines.names() and known is not None else None
-    told = meaning(inst.op, inst.operands)
-    lines = [inst.mnemonic, *([told] if told else [])]
+    arch_name = report.arch if report is not None else arch
+    machine = (
+        machines.load(arch_name)
+        if arch_name in machines.names() and arch_name is not None
+        else None
+    )
+    sentence = meaning(inst.op, inst.operands)
+    lines = [inst.mnemonic, *([sentence] if sentence else [])]
     lines += _class_lines(inst)
     lines += _cycles(inst, machine)
     if report is not None and inst.line:
-        lines += _said(inst, report)
+        lines += _in_kernel(inst, report)
     return "\n".join(lines)
 
 
@@ -93,9 +97,11 @@ def explain_finding(
     if finding.fix:
         parts.append("What to change\n" + " ".join(finding.advice.split()))
     if finding.evidence:
-        shown = evidence(finding, unit_of)
-        width = max(map(len, (name for name, _ in shown)))
-        parts.append("Evidence\n" + "\n".join(f"{name:<{width}}  {said}" for name, said in shown))
+        figures = evidence(finding, unit_of)
+        width = max(map(len, (name for name, _ in figures)))
+        parts.append(
+            "Evidence\n" + "\n".join(f"{name:<{width}}  {value}" for name, value in figures)
+        )
     places = [text for text in map(_place, finding.locations) if text]
     if places:
         parts.append("Where\n" + "\n".join(places))
@@ -128,13 +134,13 @@ def _class_lines(inst: Instruction) -> list[str]:
     if bits is not None:
         per = "wave" if inst.op.name.startswith("s_") else "lane"
         lines.append(f"moves {bits} bits per {per}")
-    traits = sorted(t.replace("_", " ") for t in inst.op.traits & _TOLD)
+    traits = sorted(t.replace("_", " ") for t in inst.op.traits & _TRAITS)
     if traits:
         lines.append("it is " + ", ".join(traits))
     return lines
 
 
-_TOLD = frozenset({"transcendental", "packed", "sparse", "scaled", "dual", "transpose"})
+_TRAITS = frozenset({"transcendental", "packed", "sparse", "scaled", "dual", "transpose"})
 
 
 def _cycles(inst: Instruction, machine: Machine | None) -> list[str]:
@@ -154,61 +160,61 @@ def _cycles(inst: Instruction, machine: Machine | None) -> list[str]:
     return []
 
 
-def _said(inst: Instruction, report: KernelReport) -> list[str]:
+def _in_kernel(inst: Instruction, report: KernelReport) -> list[str]:
     """What the report says of the very line."""
     line = inst.line
-    told: list[str] = []
+    lines: list[str] = []
     loops = {loop.id: loop for loop in report.loops}
     for wait in report.waits:
         if wait.line == line:
-            told += _wait(wait)
+            lines += _wait(wait)
     for op in report.memory_ops:
         if op.line == line and op.loop is not None:
             loop = loops.get(op.loop)
             if loop is not None and loop.hot:
-                told.append(f"runs in the hot loop {op.loop}")
+                lines.append(f"runs in the hot loop {op.loop}")
     for access in report.accesses:
         if line in access.lines:
-            told.append(f"stems from {access.op} (TTGIR {access.line}), {access.layout}")
+            lines.append(f"stems from {access.op} (TTGIR {access.line}), {access.layout}")
             if access.limited_by is not None:
-                told.append(
+                lines.append(
                     f"{figure(access.bits)} of {figure(access.widest)} bits per lane:"
                     f" {access.reason}"
                 )
                 if access.fix:
-                    told.append(f"fix: {access.fix}")
+                    lines.append(f"fix: {access.fix}")
     for slot in report.spills:
         if line in slot.stores or line in slot.reloads:
-            what = "spills a register to" if line in slot.stores else "reloads a spill from"
+            action = "spills a register to" if line in slot.stores else "reloads a spill from"
             at = f" at offset {slot.offset}" if slot.offset is not None else ""
-            told.append(
-                f"{what} scratch memory{at}: {slot.size} bytes,"
+            lines.append(
+                f"{action} scratch memory{at}: {slot.size} bytes,"
                 f" {_plural(len(slot.stores), 'store')} and {_plural(len(slot.reloads), 'reload')}"
             )
     for finding in report.findings:
         if any(at.kind == "amdgcn" and at.line == line for at in finding.locations):
-            told.append(f"{finding.rule} ({finding.severity}): {finding.message}")
-    return ["", "In this kernel:", *told] if told else []
+            lines.append(f"{finding.rule} ({finding.severity}): {finding.message}")
+    return ["", "In this kernel:", *lines] if lines else []
 
 
 def _wait(wait: WaitOp) -> list[str]:
     verdict = _VERDICTS.get(wait.verdict or "", "")
-    told = [f"{wait.counter} ≤ {wait.n}: {verdict}" if verdict else f"{wait.counter} ≤ {wait.n}"]
+    lines = [f"{wait.counter} ≤ {wait.n}: {verdict}" if verdict else f"{wait.counter} ≤ {wait.n}"]
     if wait.verdict == "over-strict":
-        told.append(
+        lines.append(
             f"{wait.counter}({wait.could_be}) would do"
             if wait.could_be is not None
             else f"no wait for {wait.counter} is needed here"
         )
     if wait.waits_for:
-        shown = ", ".join(str(at) for at in wait.waits_for[:6])
-        more = ", …" if len(wait.waits_for) > 6 else ""
-        told.append(f"waits for ISA line {shown}{more}")
+        numbers = ", ".join(str(at) for at in wait.waits_for[:6])
+        ellipsis = ", …" if len(wait.waits_for) > 6 else ""
+        lines.append(f"waits for ISA line {numbers}{ellipsis}")
     if wait.slack is not None:
         count = _plural(wait.slack, "instruction")
         cycles = f" and {wait.slack_cycles} matrix cycles" if wait.slack_cycles else ""
-        told.append(f"{count}{cycles} lie between the youngest of these and the wait")
-    return told
+        lines.append(f"{count}{cycles} lie between the youngest of these and the wait")
+    return lines
 
 
 def _place(at: Location) -> str:
@@ -229,14 +235,14 @@ def evidence(
     finding: Finding, unit_of: Callable[[str], str] | None = None
 ) -> list[tuple[str, str]]:
     """The figures that a finding rests on, in words: (name, value with its unit)."""
-    found = []
+    figures = []
     for name, value in finding.evidence.items():
         unit = unit_of(name) if unit_of is not None else ""
         unit = "" if unit in _NO_UNITS else unit
         if value == 1 and unit.endswith("s"):
             unit = unit[:-1]
-        found.append((name, f"{figure(value)} {unit}".rstrip()))
-    return found
+        figures.append((name, f"{figure(value)} {unit}".rstrip()))
+    return figures
 
 
 def figure(value: MetricValue) -> str:
@@ -248,5 +254,5 @@ def figure(value: MetricValue) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {figure(one)}" for name, one in value.items()) or "none"
+        return ", ".join(f"{name} {figure(member)}" for name, member in value.items()) or "none"
     return str(value)

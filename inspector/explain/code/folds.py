@@ -71,10 +71,10 @@ def all_folds(
 ) -> tuple[Fold, ...]:
     """What can be folded, by its first line; one for each line at most."""
     make = {"amdgcn": _assembly, "ttgir": _mlir, "llir": _llvm}.get(kind, _python)
-    found = list(make(lines))
+    all_of_kind = list(make(lines))
     if kind == "amdgcn" and function is not None:
-        found.extend(_prologue(function))
-    return tuple(_nested(found))
+        all_of_kind.extend(_prologue(function))
+    return tuple(_nested(all_of_kind))
 
 
 def _nested(folds_found: Iterable[Fold]) -> list[Fold]:
@@ -83,19 +83,19 @@ def _nested(folds_found: Iterable[Fold]) -> list[Fold]:
     Where one does, the outer takes in what the inner hides.
     """
     ordered = sorted(folds_found, key=lambda fold: (fold.start, -fold.last))
-    kept: list[Fold] = []
+    nested: list[Fold] = []
     for fold in ordered:
-        if not kept or kept[-1].start != fold.start:
-            kept.append(fold)
-    around: list[int] = []  # places in `kept` of the folds that a line stands in
-    for place, fold in enumerate(kept):
-        while around and kept[around[-1]].last < fold.start:
+        if not nested or nested[-1].start != fold.start:
+            nested.append(fold)
+    around: list[int] = []  # places in `nested` of the folds that a line stands in
+    for place, fold in enumerate(nested):
+        while around and nested[around[-1]].last < fold.start:
             around.pop()
         for outer in around:
-            if kept[outer].last < fold.last:
-                kept[outer] = replace(kept[outer], last=fold.last)
+            if nested[outer].last < fold.last:
+                nested[outer] = replace(nested[outer], last=fold.last)
         around.append(place)
-    return kept
+    return nested
 
 
 def _assembly(lines: Sequence[str]) -> Iterator[Fold]:
@@ -179,10 +179,10 @@ def _prologue(function: Function) -> Iterator[Fold]:
     if not headers:
         return
     first = min(instructions[index].line for index in headers)
-    before = [inst.line for inst in instructions if inst.line < first]
+    leading = [inst.line for inst in instructions if inst.line < first]
     start = function.line_first - 1
-    if before and max(before) - 1 > start >= 0:
-        yield Fold(start, max(before) - 1, "prologue")
+    if leading and max(leading) - 1 > start >= 0:
+        yield Fold(start, max(leading) - 1, "prologue")
 
 
 def _mlir(lines: Sequence[str]) -> Iterator[Fold]:
@@ -246,13 +246,13 @@ def _python(lines: Sequence[str]) -> Iterator[Fold]:
             continue
         indent = len(line) - len(line.lstrip())
         last = number
-        for other in range(number + 1, len(lines)):
-            body = lines[other].strip()
+        for following in range(number + 1, len(lines)):
+            body = lines[following].strip()
             if not body:
                 continue
-            depth = len(lines[other]) - len(lines[other].lstrip())
+            depth = len(lines[following]) - len(lines[following].lstrip())
             if depth <= indent and body[0] not in ")]}":
                 break
-            last = other
+            last = following
         if last > number:
             yield Fold(number, last, "region")

@@ -46,15 +46,15 @@ class Links:
         self._exact: dict[str, dict[tuple[_Place, int], list[int]]] = {}
         self._lines: dict[str, dict[_Place, list[int]]] = {}
         self._all: dict[str, dict[_Place, list[int]]] = {}
-        self._known: dict[str, list[int]] = {}
-        for kind, found in positions.items():
+        self._placed_lines: dict[str, list[int]] = {}
+        for kind, by_line in positions.items():
             frames = self._frames[kind] = {}
             columns = self._columns[kind] = {}
             exact = self._exact[kind] = {}
             own = self._lines[kind] = {}
             every = self._all[kind] = {}
-            for line in sorted(found):
-                at = found[line]
+            for line in sorted(by_line):
+                at = by_line[line]
                 chain = places.get(id(at))
                 if chain is None:
                     chain = places[id(at)] = files.frames(at)
@@ -65,9 +65,9 @@ class Links:
                     exact.setdefault((chain[0], column), []).append(line)
                 for place in chain:
                     every.setdefault(place, []).append(line)
-            self._known[kind] = sorted(found)
+            self._placed_lines[kind] = sorted(by_line)
 
-    def related(self, kind: str, line: int, other: str) -> tuple[int, ...]:
+    def related(self, kind: str, line: int, target: str) -> tuple[int, ...]:
         """The lines of another text that stem from the same source as a line of this one.
 
         Between the source and another text these are all that have its line among their frames, in
@@ -77,30 +77,30 @@ class Links:
         Args:
             kind: which text the line is in.
             line: the line, from 0.
-            other: which text to look in.
+            target: which text to look in.
 
         Returns:
             Its lines; none where the line has no position, or the other text nothing of it.
         """
-        if kind == other:
+        if kind == target:
             return ()
         if kind == "source":
-            found: Iterable[int] = self._all.get(other, {}).get((self._source, line + 1), ())
-            return tuple(found)
+            stemming: Iterable[int] = self._all.get(target, {}).get((self._source, line + 1), ())
+            return tuple(stemming)
         chain = self._frames.get(kind, {}).get(line)
         if chain is None:
             return ()
-        if other == "source":
+        if target == "source":
             lines = (place[1] - 1 for place in chain if place[0] == self._source)
             return tuple(dict.fromkeys(at for at in lines if 0 <= at < self._length))
         column = self._columns[kind][line]
         if column is not None:
-            same = self._exact.get(other, {}).get((chain[0], column))
-            if same:
-                return tuple(same)
-        return tuple(self._lines.get(other, {}).get(chain[0], ()))
+            same_expression = self._exact.get(target, {}).get((chain[0], column))
+            if same_expression:
+                return tuple(same_expression)
+        return tuple(self._lines.get(target, {}).get(chain[0], ()))
 
-    def nearest(self, kind: str, line: int, other: str) -> int | None:
+    def nearest(self, kind: str, line: int, target: str) -> int | None:
         """The line of another text that a reader of this line wants to see.
 
         Where a statement has become many lines it is the first of where most of them stand. A line
@@ -110,38 +110,38 @@ class Links:
         Args:
             kind: which text the line is in.
             line: the line, from 0.
-            other: which text to look in.
+            target: which text to look in.
         """
-        if kind == other:
+        if kind == target:
             return line
         for candidate in self._around(kind, line):
-            found = self.related(kind, candidate, other)
-            if found:
-                if other == "source":
-                    return found[0]
-                own = self._of_its_own(kind, candidate, other)
-                return _thickest(own or found)
+            related_lines = self.related(kind, candidate, target)
+            if related_lines:
+                if target == "source":
+                    return related_lines[0]
+                own = self._of_its_own(kind, candidate, target)
+                return _thickest(own or related_lines)
         return None
 
     def place(self, kind: str, line: int) -> bool:
         """Whether a line has a position of its own."""
         return kind == "source" or line in self._frames.get(kind, {})
 
-    def _of_its_own(self, kind: str, line: int, other: str) -> Sequence[int]:
+    def _of_its_own(self, kind: str, line: int, target: str) -> Sequence[int]:
         """From the source: what stems from the line itself rather than from what it calls."""
         if kind != "source":
             return ()
-        return self._lines.get(other, {}).get((self._source, line + 1), ())
+        return self._lines.get(target, {}).get((self._source, line + 1), ())
 
     def _around(self, kind: str, line: int) -> list[int]:
         """The line, then others near it that have a position, the nearest first."""
         if kind == "source":
             near = range(max(0, line - REACH), line + REACH + 1)
         else:
-            known = self._known.get(kind, [])
-            first = bisect_left(known, line - REACH)
-            near_known = known[first : bisect_left(known, line + REACH + 1)]
-            return sorted(near_known, key=lambda at: (abs(at - line), at < line))
+            placed_lines = self._placed_lines.get(kind, [])
+            first = bisect_left(placed_lines, line - REACH)
+            nearby_lines = placed_lines[first : bisect_left(placed_lines, line + REACH + 1)]
+            return sorted(nearby_lines, key=lambda at: (abs(at - line), at < line))
         return sorted(near, key=lambda at: (abs(at - line), at < line))
 
 
@@ -166,20 +166,24 @@ class _Files:
         self, positions: Mapping[str, Mapping[int, SourceLoc]], source: str | None
     ) -> None:
         names: dict[str, None] = {} if source is None else {source: None}
-        seen: set[int] = set()
-        for found in positions.values():
-            for at in found.values():
-                here: SourceLoc | None = at
-                while here is not None and id(here) not in seen:
-                    seen.add(id(here))
-                    names[here.file] = None
-                    here = here.inlined_at
+        visited: set[int] = set()
+        for by_line in positions.values():
+            for at in by_line.values():
+                frame: SourceLoc | None = at
+                while frame is not None and id(frame) not in visited:
+                    visited.add(id(frame))
+                    names[frame.file] = None
+                    frame = frame.inlined_at
         self._numbers: dict[str, int] = {}
         by_base: dict[str, list[PurePath]] = {}
         for name in sorted(names, key=lambda n: -len(PurePath(n).parts)):  # the fullest first
             path = PurePath(name)
             alike = by_base.setdefault(path.name, [])
-            longer = [other for other in alike if other.parts[-len(path.parts) :] == path.parts]
+            longer = [
+                candidate
+                for candidate in alike
+                if candidate.parts[-len(path.parts) :] == path.parts
+            ]
             if len(longer) == 1:
                 self._numbers[name] = self._numbers[str(longer[0])]
                 continue
@@ -192,10 +196,10 @@ class _Files:
 
     def frames(self, at: SourceLoc) -> tuple[_Place, ...]:
         """The lines by the user that a position goes through, the innermost first."""
-        here: SourceLoc | None = at.in_user_code
-        found: dict[_Place, None] = {}
-        while here is not None:
-            if not here.in_library or not found:
-                found[self._numbers[here.file], here.line] = None
-            here = here.inlined_at
-        return tuple(found)
+        frame: SourceLoc | None = at.in_user_code
+        places: dict[_Place, None] = {}
+        while frame is not None:
+            if not frame.in_library or not places:
+                places[self._numbers[frame.file], frame.line] = None
+            frame = frame.inlined_at
+        return tuple(places)

@@ -33,7 +33,7 @@ def positions(lines: Sequence[str]) -> dict[int, SourceLoc]:
     if not nodes:
         return {}
     table = _Table(nodes)
-    found: dict[int, SourceLoc] = {}
+    positions_by_line: dict[int, SourceLoc] = {}
     for number, line in enumerate(lines):
         match = _USE.search(line) if "!dbg" in line else None
         if match is None and "#dbg_" in line:
@@ -41,32 +41,32 @@ def positions(lines: Sequence[str]) -> dict[int, SourceLoc]:
         if match is not None and not line.startswith("!"):
             at = table.at(match[1])
             if at is not None:
-                found[number] = at
-    return found
+                positions_by_line[number] = at
+    return positions_by_line
 
 
 def _nodes(lines: Iterable[str]) -> dict[str, _Node]:
-    found: dict[str, _Node] = {}
+    nodes: dict[str, _Node] = {}
     for line in lines:
         if line.startswith("!") and "!DI" in line:
             match = _NODE.match(line)
             if match is not None:
                 fields = {name: text or number for name, number, text in _FIELD.findall(match[3])}
-                found[match[1]] = (match[2], fields)
-    return found
+                nodes[match[1]] = (match[2], fields)
+    return nodes
 
 
 class _Table:
     def __init__(self, nodes: Mapping[str, _Node]) -> None:
         self._nodes = nodes
         self._files: dict[str, str | None] = {}
-        self._made: dict[str, SourceLoc | None] = {}
+        self._locations: dict[str, SourceLoc | None] = {}
 
     def at(self, number: str) -> SourceLoc | None:
         """The position that a node states; of a function, where it is defined."""
-        if number not in self._made:
-            self._made[number] = self._location(number)
-        return self._made[number]
+        if number not in self._locations:
+            self._locations[number] = self._location(number)
+        return self._locations[number]
 
     def _location(self, number: str) -> SourceLoc | None:
         kind, fields = self._nodes.get(number, ("", {}))
@@ -74,9 +74,9 @@ class _Table:
             file, line = self._file(number), int(fields.get("line", 0))
             return SourceLoc(file, line) if file is not None and line else None
         frames: list[tuple[str, int, int | None]] = []
-        here: str | None = number
-        while here is not None and len(frames) < _MOST_FRAMES:
-            kind, fields = self._nodes.get(here, ("", {}))
+        node: str | None = number
+        while node is not None and len(frames) < _MOST_FRAMES:
+            kind, fields = self._nodes.get(node, ("", {}))
             if kind != "DILocation":
                 break
             file, line = self._file(fields.get("scope", "")), int(fields.get("line", 0))
@@ -84,11 +84,11 @@ class _Table:
                 frames.append((file, line, int(fields.get("column", 0)) or None))
             elif not frames:
                 return None  # line 0: made by the compiler
-            here = fields.get("inlinedAt")
-        made: SourceLoc | None = None
+            node = fields.get("inlinedAt")
+        position: SourceLoc | None = None
         for file, line, column in reversed(frames):
-            made = SourceLoc(file, line, column, made)
-        return made
+            position = SourceLoc(file, line, column, position)
+        return position
 
     def _file(self, scope: str) -> str | None:
         """The file that a scope lies in."""
@@ -98,8 +98,8 @@ class _Table:
         kind, fields = self._nodes.get(scope, ("", {}))
         if kind == "DIFile":
             name, folder = fields.get("filename", ""), fields.get("directory", "")
-            found = name if name.startswith("/") or not folder else f"{folder}/{name}"
-            self._files[scope] = found or None
+            path = name if name.startswith("/") or not folder else f"{folder}/{name}"
+            self._files[scope] = path or None
         else:
             inner = fields.get("file") or fields.get("scope")
             self._files[scope] = self._file(inner) if inner is not None else None

@@ -35,15 +35,15 @@ class Marks:
         report: KernelReport | None = None,
         function: Function | None = None,
         machine: Machine | None = None,
-        others: Iterable[Function] = (),
+        other_functions: Iterable[Function] = (),
         source: str | None = None,
     ) -> None:
         self._instructions: dict[int, Instruction] = {}
         self._loops = _Loops()
-        for one in (*others, *((function,) if function is not None else ())):
-            for inst in one.instructions:
+        for code in (*other_functions, *((function,) if function is not None else ())):
+            for inst in code.instructions:
                 self._instructions.setdefault(inst.line - 1, inst)
-            self._loops.add(one)
+            self._loops.add(code)
         self._starts = tuple(
             sorted(self._header(function, loop.header) for loop in function.loops)
             if function is not None
@@ -94,9 +94,9 @@ class Marks:
         not, or control never comes there. A line without an instruction has what the last one
         before it leaves; lines outside of the kernel have nothing.
         """
-        found = self._counts.get(line)
-        if found is not None:
-            return found
+        counts = self._counts.get(line)
+        if counts is not None:
+            return counts
         at = bisect_right(self._lines_counted, line) - 1
         if at < 0 or line > self._lines_counted[-1]:
             return _NOTHING
@@ -144,10 +144,10 @@ class Marks:
         else:
             waits_of = partial(_waits_of, machine=machine)
             counted = outstanding_counts(function, machine.counters, waits_of)
-            names = next((found for found in counted if found is not None), {})
+            names = next((counts for counts in counted if counts is not None), {})
             never = MappingProxyType(dict.fromkeys(names))
-            for inst, found in zip(function.instructions, counted, strict=True):
-                self._counts[inst.line - 1] = found if found is not None else never
+            for inst, counts in zip(function.instructions, counted, strict=True):
+                self._counts[inst.line - 1] = counts if counts is not None else never
             self._link_waits(function, machine)
         self._lines_counted = sorted(self._counts)
 
@@ -167,20 +167,20 @@ class Marks:
 
     def _take_verdicts(self, waits: Sequence[WaitOp]) -> None:
         """What the report says a wait has to wait for counts more than what it may end."""
-        pairs = {line: set(found) for line, found in self._producers.items()}
-        said: dict[int, set[int]] = {}
+        pairs = {line: set(producers) for line, producers in self._producers.items()}
+        by_verdict: dict[int, set[int]] = {}
         for wait in waits:
             if wait.waits_for and wait.verdict != "missing":
-                said.setdefault(wait.line - 1, set()).update(at - 1 for at in wait.waits_for)
-        self._link(pairs | said)
+                by_verdict.setdefault(wait.line - 1, set()).update(at - 1 for at in wait.waits_for)
+        self._link(pairs | by_verdict)
 
     def _link(self, pairs: Mapping[int, set[int]]) -> None:
         waiters: dict[int, set[int]] = {}
         for wait, producers in pairs.items():
             for producer in producers:
                 waiters.setdefault(producer, set()).add(wait)
-        self._producers = {wait: tuple(sorted(found)) for wait, found in pairs.items()}
-        self._waiters = {line: tuple(sorted(found)) for line, found in waiters.items()}
+        self._producers = {wait: tuple(sorted(producers)) for wait, producers in pairs.items()}
+        self._waiters = {line: tuple(sorted(waits)) for line, waits in waiters.items()}
 
     def _place(self, findings: Iterable[Finding], source: str | None) -> None:
         for finding in findings:
@@ -190,9 +190,9 @@ class Marks:
                 if at.kind == "source" and (source is None or not _same_file(at.file, source)):
                     continue
                 by_line = self._findings.setdefault(at.kind, {})
-                here = by_line.get(at.line - 1, ())
-                if finding not in here:
-                    by_line[at.line - 1] = (*here, finding)
+                placed = by_line.get(at.line - 1, ())
+                if finding not in placed:
+                    by_line[at.line - 1] = (*placed, finding)
 
 
 class _Loops:
@@ -200,12 +200,12 @@ class _Loops:
 
     def __init__(self) -> None:
         self._starts: list[int] = []
-        self._found: list[tuple[int, str | None]] = []
+        self._loop_of_stretch: list[tuple[int, str | None]] = []
 
     def add(self, function: Function) -> None:
         """Takes in a function's loops."""
         innermost: dict[int, tuple[int, str]] = {}
-        for loop in sorted(function.loops, key=lambda one: one.depth):
+        for loop in sorted(function.loops, key=lambda loop: loop.depth):
             innermost.update(dict.fromkeys(loop.blocks, (loop.depth, loop.id)))
         stretches: list[tuple[int, int, tuple[int, str | None]]] = []
         for block in function.blocks:
@@ -213,28 +213,29 @@ class _Loops:
                 first = function.instructions[block.start].line - 1
                 last = function.instructions[block.stop - 1].line - 1
                 stretches.append((first, last, innermost.get(block.index, (0, None))))
-        stretches.sort(key=lambda one: one[0])
+        stretches.sort(key=lambda stretch: stretch[0])
         merged: list[tuple[int, int, tuple[int, str | None]]] = []
-        for first, last, what in stretches:
+        for first, last, depth_and_id in stretches:
             # Directives between two blocks of one loop are in it as well.
-            if merged and merged[-1][2] == what:
-                merged[-1] = (merged[-1][0], max(last, merged[-1][1]), what)
+            if merged and merged[-1][2] == depth_and_id:
+                merged[-1] = (merged[-1][0], max(last, merged[-1][1]), depth_and_id)
             else:
-                merged.append((first, last, what))
-        places = list(zip(self._starts, self._found, strict=True))
+                merged.append((first, last, depth_and_id))
+        places = list(zip(self._starts, self._loop_of_stretch, strict=True))
         begin = merged[0][0] if merged else 0
-        for _, last, what in merged:
-            places.append((begin, what))  # labels and directives belong to what follows them
+        for _, last, depth_and_id in merged:
+            # Labels and directives belong to what follows them.
+            places.append((begin, depth_and_id))
             begin = last + 1
         places.append((begin, (0, None)))
         # Where one stretch ends and the next begins, the beginning holds.
-        ordered = dict(sorted(places, key=lambda one: (one[0], one[1][0])))
-        self._starts, self._found = list(ordered), list(ordered.values())
+        ordered = dict(sorted(places, key=lambda place: (place[0], place[1][0])))
+        self._starts, self._loop_of_stretch = list(ordered), list(ordered.values())
 
     def at(self, line: int) -> tuple[int, str | None]:
         """Depth and id of the loop at a line."""
         place = bisect_right(self._starts, line) - 1
-        return self._found[place] if place >= 0 else (0, None)
+        return self._loop_of_stretch[place] if place >= 0 else (0, None)
 
 
 def _waits_of(inst: Instruction, machine: Machine | None) -> dict[str, int]:
@@ -243,8 +244,8 @@ def _waits_of(inst: Instruction, machine: Machine | None) -> dict[str, int]:
     return decode(inst.op.name, inst.operands, fields, maxima) if inst.cls == "wait" else {}
 
 
-def _same_file(one: str | None, other: str) -> bool:
-    if one is None:
+def _same_file(path: str | None, source: str) -> bool:
+    if path is None:
         return False
-    short, long = sorted((one, other), key=len)
+    short, long = sorted((path, source), key=len)
     return long == short or long.endswith("/" + short.removeprefix("./"))

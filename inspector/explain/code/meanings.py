@@ -284,11 +284,11 @@ def _words(name: str) -> str:
     for pattern, words in _compiled():
         if pattern.match(name):
             kinds = [_TYPES[kind] for kind in _TYPE.findall(name)]
-            told = kinds[-1] if kinds else "any type"
+            type_words = kinds[-1] if kinds else "any type"
             if name.startswith("v_"):
-                told += ", in each lane"
+                type_words += ", in each lane"
             between = f"{kinds[1]} to {kinds[0]}" if len(kinds) == 2 else "from one type to another"
-            return words.format_map({"t": told, "carry": _carry(name), "from": between})
+            return words.format_map({"t": type_words, "carry": _carry(name), "from": between})
     return ""
 
 
@@ -302,9 +302,11 @@ def _matrix(match: re.Match[str]) -> str:
     m, n, k, blocks = match["m"], match["n"], match["k"], match["blocks"]
     sparse = ", A half zeros" if match["op"] in ("smfmac", "swmmac") else ""
     several = f", {blocks} blocks at once" if blocks else ""
-    of = match["of"].removesuffix("_1k").removesuffix("1k")
+    input_types = match["of"].removesuffix("_1k").removesuffix("1k")
     parts = [
-        _MIXED if part == "f8f6f4" else _TYPES.get(part, part) for part in of.split("_") if part
+        _MIXED if part == "f8f6f4" else _TYPES.get(part, part)
+        for part in input_types.split("_")
+        if part
     ]
     inputs = " and ".join(dict.fromkeys(parts))
     return (
@@ -315,10 +317,10 @@ def _matrix(match: re.Match[str]) -> str:
 
 
 def _compare(name: str, match: re.Match[str]) -> str:
-    kind, told = _TYPES.get(match[3], match[3]), _COMPARISONS[match["how"]]
+    kind, relation = _TYPES.get(match[3], match[3]), _COMPARISONS[match["how"]]
     if match["how"] == "lg" and "float" not in kind:
-        told = "not equal to"
+        relation = "not equal to"
     if name.startswith("s_"):
-        return f"Whether a is {told} b ({kind}): the scalar condition."
+        return f"Whether a is {relation} b ({kind}): the scalar condition."
     where = "EXEC: lanes where it does not hold stop" if match["x"] else "one bit per lane"
-    return f"Whether a is {told} b in each lane ({kind}), into {where}."
+    return f"Whether a is {relation} b in each lane ({kind}), into {where}."

@@ -75,8 +75,8 @@ def reading_of(report: KernelReport | None, texts: Texts) -> Reading:
     arch = report.arch if report is not None else None
     if arch is None and program is not None:
         arch = program.program.arch
-    others = [one for one in parsed.functions if one is not function]
-    marks = Marks(report, function, _machine(arch), others, source)
+    other_functions = [code for code in parsed.functions if code is not function]
+    marks = Marks(report, function, _machine(arch), other_functions, source)
     return Reading(texts, links, marks, function, tuple(parsed.notes))
 
 
@@ -85,12 +85,12 @@ def kernel_of(functions: Sequence[Function], report: KernelReport | None) -> Fun
     kernels = [f for f in functions if f.is_kernel] or [f for f in functions if f.instructions]
     if report is not None and len(kernels) > 1:
         named = report.id.partition("::")[2].rpartition("@")[0]
-        wanted = {report.name, named}
-        same = [f for f in kernels if f.name in wanted or f.symbol in wanted]
+        names = {report.name, named}
+        candidates = [f for f in kernels if f.name in names or f.symbol in names]
         starts = {line for loop in report.loops for span in loop.lines for line in span}
         # Names made readable may be equal: then the loops' lines tell.
-        same.sort(key=lambda f: -sum(f.line_first <= line <= f.line_last for line in starts))
-        return same[0] if same else None
+        candidates.sort(key=lambda f: -sum(f.line_first <= line <= f.line_last for line in starts))
+        return candidates[0] if candidates else None
     return kernels[0] if kernels else None
 
 
@@ -150,11 +150,11 @@ def _ttgir(lines: Sequence[str], parsed: _Parsed) -> dict[int, SourceLoc]:
     except KinspectError as error:
         parsed.notes.append(error.message)
         return {}
-    found: dict[int, SourceLoc] = {}
+    positions: dict[int, SourceLoc] = {}
     for op in module.ops:
         if op.loc is not None:
-            found.setdefault(op.line - 1, op.loc)
-    return found
+            positions.setdefault(op.line - 1, op.loc)
+    return positions
 
 
 def _machine(arch: str | None) -> Machine | None:

@@ -144,7 +144,7 @@ def spans(kind: str, text: str, cls: str | None = None) -> list[Span]:
     if kind == "llir" and text.lstrip().startswith("#dbg_"):
         return [(len(text) - len(text.lstrip()), len(text), "dim")]
     cut, style = (_MLIR, _mlir) if kind == "ttgir" else (_LLVM, _llvm)
-    found: list[Span] = []
+    styled: list[Span] = []
     pieces = cut.split(text)  # what stands between the pieces, and the pieces, by turns
     stop = 0
     for between, piece in zip(pieces[::2], pieces[1::2], strict=False):
@@ -152,8 +152,8 @@ def spans(kind: str, text: str, cls: str | None = None) -> list[Span]:
         stop = start + len(piece)
         name = style(piece)
         if name:
-            found.append((start, stop, name))
-    return found
+            styled.append((start, stop, name))
+    return styled
 
 
 def style_of(cls: str) -> str:
@@ -162,7 +162,7 @@ def style_of(cls: str) -> str:
 
 
 def _assembly(text: str, cls: str | None) -> list[Span]:
-    found: list[Span] = []
+    styled: list[Span] = []
     pieces = _ASM.split(text)
     stop = 0
     first = True  # the mnemonic is the first word behind labels
@@ -173,7 +173,7 @@ def _assembly(text: str, cls: str | None) -> list[Span]:
         name = _asm(piece)
         if first and name != "comment":
             if name == "label":
-                found.append((start, stop, name))
+                styled.append((start, stop, name))
                 continue
             first = False
             if name == "directive":
@@ -183,8 +183,8 @@ def _assembly(text: str, cls: str | None) -> list[Span]:
         elif name in ("label", "keyword"):  # `offset:` may have a blank behind it
             name = word
         if name:
-            found.append((start, stop, name))
-    return found
+            styled.append((start, stop, name))
+    return styled
 
 
 @functools.lru_cache(maxsize=16384)
@@ -205,8 +205,8 @@ def _asm(piece: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _mnemonic(word: str) -> str:
-    known = _INSTRUCTION.match(word)
-    return known.lastgroup or "" if known is not None else ""
+    match = _INSTRUCTION.match(word)
+    return match.lastgroup or "" if match is not None else ""
 
 
 @functools.lru_cache(maxsize=16384)
@@ -269,14 +269,14 @@ def _intrinsic(name: str) -> str:
 
 
 def _python(text: str, within: bool) -> list[Span]:
-    found: list[Span] = []
+    styled: list[Span] = []
     stop = 0
     if within:
         ends = [at for at in (text.find('"""'), text.find("'''")) if at >= 0]
         if not ends:
             return [(0, len(text), "string")] if text else []
         stop = min(ends) + 3
-        found.append((0, stop, "string"))
+        styled.append((0, stop, "string"))
     pieces = _PYTHON.split(text[stop:])
     for between, piece in zip(pieces[::2], pieces[1::2], strict=False):
         start = stop + len(between)
@@ -284,11 +284,11 @@ def _python(text: str, within: bool) -> list[Span]:
         name = _of_python(piece)
         if name == "label":  # `def name`, `class name`
             word = piece.split(None, 1)[0]
-            found.append((start, start + len(word), "keyword"))
+            styled.append((start, start + len(word), "keyword"))
             start = stop - len(piece[len(word) :].lstrip())
         if name:
-            found.append((start, stop, name))
-    return found
+            styled.append((start, stop, name))
+    return styled
 
 
 @functools.lru_cache(maxsize=16384)
@@ -313,12 +313,12 @@ _QUOTES = re.compile(r"#.*|\"\"\"|'''|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
 
 def within_strings(lines: Sequence[str]) -> frozenset[int]:
     """The lines of Python that begin within a string: what `cls` is `STRING` for."""
-    found: list[int] = []
+    inside: list[int] = []
     ending = ""
     for number, line in enumerate(lines):
         at = 0
         if ending:
-            found.append(number)
+            inside.append(number)
             stop = line.find(ending)
             if stop < 0:
                 continue
@@ -331,4 +331,4 @@ def within_strings(lines: Sequence[str]) -> frozenset[int]:
                     ending = match[0]
                     break
                 at = stop + 3
-    return frozenset(found)
+    return frozenset(inside)

@@ -176,20 +176,20 @@ class _Gathered:
         for suffix, kind in _SUFFIXES.items():
             if kind == "amdgcn" and path.suffix in _OBJECTS:
                 continue  # lines of a code object are those of its disassembly
-            other = path.with_suffix(suffix)
-            if kind not in self._raw and kind != own and other != path and other.is_file():
-                self.take(kind, other)
+            sibling = path.with_suffix(suffix)
+            if kind not in self._raw and kind != own and sibling != path and sibling.is_file():
+                self.take(kind, sibling)
 
     def stated_source(self) -> list[Path]:
         """The source files that the texts name first."""
-        found: list[Path] = []
+        candidates: list[Path] = []
         if (match := _MLIR_FILE.search(self._raw.get("ttgir", ""))) is not None:
-            found.append(Path(match[1]))
+            candidates.append(Path(match[1]))
         if (match := _FILE.search(self._raw.get("amdgcn", ""))) is not None:
-            found.append(Path(match[1]) / match[2] if match[2] is not None else Path(match[1]))
+            candidates.append(Path(match[1]) / match[2] if match[2] is not None else Path(match[1]))
         if (match := _IR_FILE.search(self._raw.get("llir", ""))) is not None:
-            found.append(Path(match[2]) / match[1])
-        return found
+            candidates.append(Path(match[2]) / match[1])
+        return candidates
 
     def source(self, named: Sequence[Path], folder: Path) -> None:
         """Reads the first of these files that is there."""

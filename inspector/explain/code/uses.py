@@ -118,10 +118,10 @@ def register_at(text: str, column: int) -> str | None:
 
 def numbers_of(text: str) -> tuple[int, ...]:
     """Numbers of the registers that an operand text names, EXEC, SCC and M0 among them."""
-    found = named(text)
+    numbers = named(text)
     if "exec" in text or "scc" in text or "m0" in text:
-        found += tuple(n for name in _SPECIAL.findall(text) for n in _NUMBERS[name])
-    return found
+        numbers += tuple(n for name in _SPECIAL.findall(text) for n in _NUMBERS[name])
+    return numbers
 
 
 def uses(function: Function, line: int, register: str | None = None) -> Uses:
@@ -133,28 +133,31 @@ def uses(function: Function, line: int, register: str | None = None) -> Uses:
         register: `v12`, `s[4:7]`, `vcc`; any of a range counts. None: what the line writes, else
             the first that it reads.
     """
-    here = [inst for inst in function.instructions if inst.line - 1 == line]
+    current = [inst for inst in function.instructions if inst.line - 1 == line]
     if register is None:
-        register = next((name for inst in here for name in _chosen(inst)), "")
-    wanted = frozenset(numbers_of(register))
-    if not wanted:
+        register = next((name for inst in current for name in _chosen(inst)), "")
+    numbers = frozenset(numbers_of(register))
+    if not numbers:
         return Uses(register)
     writes: list[int] = []
     reads: list[int] = []
     touching: dict[int, tuple[bool, bool]] = {}
     for inst in function.instructions:
-        if wanted.isdisjoint(_touched(inst.op.name, inst.operands)):
+        if numbers.isdisjoint(_touched(inst.op.name, inst.operands)):
             continue
-        written, read = effects(inst)
-        writing, reading = not wanted.isdisjoint(written), not wanted.isdisjoint(read)
+        written_numbers, read_numbers = effects(inst)
+        writing, reading = (
+            not numbers.isdisjoint(written_numbers),
+            not numbers.isdisjoint(read_numbers),
+        )
         if writing:
             writes.append(inst.line - 1)
         if reading:
             reads.append(inst.line - 1)
         if writing or reading:
-            kills = writing and wanted.issubset(written) and not reading
+            kills = writing and numbers.issubset(written_numbers) and not reading
             touching[inst.index] = (reading, kills)
-    value = _of_value(function, {inst.index for inst in here}, touching, set(writes))
+    value = _of_value(function, {inst.index for inst in current}, touching, set(writes))
     return Uses(
         register, tuple(dict.fromkeys(writes)), tuple(dict.fromkeys(reads)), frozenset(value)
     )
@@ -165,9 +168,9 @@ def effects(inst: Instruction) -> tuple[frozenset[int], frozenset[int]]:
     if _PAIRED in inst.operands:
         first, _, second = inst.operands.partition(_PAIRED)
         name, _, operands = second.strip().partition(" ")
-        one = _effects(inst.op.name, inst.cls, first, _may_return(inst))
-        other = _effects(name, inst.cls, operands, False)
-        return one[0] | other[0], one[1] | other[1]
+        first_effects = _effects(inst.op.name, inst.cls, first, _may_return(inst))
+        second_effects = _effects(name, inst.cls, operands, False)
+        return first_effects[0] | second_effects[0], first_effects[1] | second_effects[1]
     return _effects(inst.op.name, inst.cls, inst.operands, _may_return(inst))
 
 
@@ -178,12 +181,12 @@ def _may_return(inst: Instruction) -> bool:
 @functools.lru_cache(maxsize=32768)
 def _touched(name: str, operands: str) -> frozenset[int]:
     """Registers that an instruction may touch: a quick first look."""
-    found = {*numbers_of(operands), *unnamed_of(name)}
+    numbers = {*numbers_of(operands), *unnamed_of(name)}
     if name.startswith("s_"):
-        found.add(_SCC)
+        numbers.add(_SCC)
     if "exec" in name or name.startswith("v_cmpx"):
-        found.update(_EXEC)
-    return frozenset(found)
+        numbers.update(_EXEC)
+    return frozenset(numbers)
 
 
 @functools.lru_cache(maxsize=32768)
@@ -192,25 +195,25 @@ def _effects(
 ) -> tuple[frozenset[int], frozenset[int]]:
     parts = operands.split(",")
     count = _written_operands(name, cls, parts, returns)
-    written = set(numbers_of(",".join(parts[:count])))
-    read = set(numbers_of(",".join(parts[count:])))
-    if written and (_KEEPS.match(name) or _keeps_lanes(name, operands)):
-        read |= written
+    written_numbers = set(numbers_of(",".join(parts[:count])))
+    read_numbers = set(numbers_of(",".join(parts[count:])))
+    if written_numbers and (_KEEPS.match(name) or _keeps_lanes(name, operands)):
+        read_numbers |= written_numbers
     if cls == "atomic" and count and name.startswith(("buffer_", "image_")):
-        read |= written  # one register is the operand and the old value
-    read.update(unnamed_of(name))
+        read_numbers |= written_numbers  # one register is the operand and the old value
+    read_numbers.update(unnamed_of(name))
     if _IMPLICIT_EXEC.match(name):
-        written.update(_EXEC)
-        read.update(_EXEC)
+        written_numbers.update(_EXEC)
+        read_numbers.update(_EXEC)
     if _MASKED_BY_EXEC.match(name):
-        written.update(_EXEC)
+        written_numbers.update(_EXEC)
     if name.startswith("s_cbranch_exec"):
-        read.update(_EXEC)
+        read_numbers.update(_EXEC)
     if _READS_SCC.match(name):
-        read.add(_SCC)
+        read_numbers.add(_SCC)
     if _WRITES_SCC.match(name):
-        written.add(_SCC)
-    return frozenset(written), frozenset(read)
+        written_numbers.add(_SCC)
+    return frozenset(written_numbers), frozenset(read_numbers)
 
 
 def _written_operands(name: str, cls: str, parts: Sequence[str], returns: bool) -> int:
@@ -247,14 +250,14 @@ def _keeps_lanes(name: str, operands: str) -> bool:
 
 def _chosen(inst: Instruction) -> Iterable[str]:
     """The registers of an instruction, what it writes first."""
-    written, _ = effects(inst)
-    found = [m[0] for m in _TEXT.finditer(inst.operands)]
-    return sorted(found, key=lambda name: written.isdisjoint(numbers_of(name)))
+    written_numbers, _ = effects(inst)
+    names = [m[0] for m in _TEXT.finditer(inst.operands)]
+    return sorted(names, key=lambda name: written_numbers.isdisjoint(numbers_of(name)))
 
 
 def _of_value(
     function: Function,
-    here: set[int],
+    current: set[int],
     touching: dict[int, tuple[bool, bool]],
     writing_lines: set[int],
 ) -> set[int]:
@@ -262,22 +265,22 @@ def _of_value(
 
     Args:
         function: the code.
-        here: the instructions' indices.
+        current: the instructions' indices.
         touching: index -> whether it reads, and whether it writes the whole register anew.
         writing_lines: lines that write any of it.
     """
     instructions = function.instructions
     makers: set[int] = set()
-    for index in here:
+    for index in current:
         if index in touching and instructions[index].line - 1 in writing_lines:
             makers.add(index)
     if not makers:  # it reads, or only passes by
-        for index in here:
+        for index in current:
             makers |= _backwards(function, index, touching, writing_lines)
-    found = {instructions[index].line - 1 for index in makers}
+    lines = {instructions[index].line - 1 for index in makers}
     for index in makers:
-        found |= {instructions[at].line - 1 for at in _forwards(function, index, touching)}
-    return found
+        lines |= {instructions[at].line - 1 for at in _forwards(function, index, touching)}
+    return lines
 
 
 def _block_of(function: Function, index: int) -> int:
@@ -291,30 +294,30 @@ def _backwards(
     writing_lines: set[int],
 ) -> set[int]:
     """The instructions that may have written what the register holds before one."""
-    found: set[int] = set()
+    writers: set[int] = set()
     first = _block_of(function, index)
-    seen: set[int] = set()
+    visited: set[int] = set()
     work = [(first, index)]
     while work:
         number, stop = work.pop()
         block = function.blocks[number]
         for at in range(stop - 1, block.start - 1, -1):
             if at in touching and function.instructions[at].line - 1 in writing_lines:
-                found.add(at)
+                writers.add(at)
                 if touching[at][1]:
                     break
         else:
-            for before in block.predecessors:
-                if before not in seen:
-                    seen.add(before)
-                    work.append((before, function.blocks[before].stop))
-    return found
+            for predecessor in block.predecessors:
+                if predecessor not in visited:
+                    visited.add(predecessor)
+                    work.append((predecessor, function.blocks[predecessor].stop))
+    return writers
 
 
 def _forwards(function: Function, index: int, touching: dict[int, tuple[bool, bool]]) -> set[int]:
     """The instructions that may read what one has written."""
-    found: set[int] = set()
-    seen: set[int] = set()
+    readers: set[int] = set()
+    visited: set[int] = set()
     work = [(_block_of(function, index), index + 1)]
     while work:
         number, start = work.pop()
@@ -322,15 +325,15 @@ def _forwards(function: Function, index: int, touching: dict[int, tuple[bool, bo
         for at in range(start, block.stop):
             reads, kills = touching.get(at, (False, False))
             if reads:
-                found.add(at)
+                readers.add(at)
             if kills:
                 break
         else:
-            for after in block.successors:
-                if after not in seen:
-                    seen.add(after)
-                    work.append((after, function.blocks[after].start))
-    return found
+            for successor in block.successors:
+                if successor not in visited:
+                    visited.add(successor)
+                    work.append((successor, function.blocks[successor].start))
+    return readers
 
 
 def _code(text: str) -> str:

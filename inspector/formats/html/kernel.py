@@ -9,7 +9,7 @@ from typing import Any
 from ...explain import profile_view, view
 from ...isa.mnemonics import CLASSES
 from ...model import KernelReport, LoopReport, MemoryOp, Metric, WaitOp, int_of, number_of, value_of
-from ..stalls import stalls
+from ...profile.placing.stalls import stalls
 from . import svg
 from .data import DrawnKernel
 

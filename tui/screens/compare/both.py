@@ -14,7 +14,7 @@ from ....inspector.explain import view
 from ....inspector.model import KernelReport
 from ....inspector.pipeline.analysis import source_reader
 from ....inspector.pipeline.jobs import read_text
-from . import words as words
+from . import words
 from .align import Aligned, aligned
 
 

@@ -8,9 +8,9 @@ from itertools import zip_longest
 
 from textual.content import Content
 
+from ....inspector.compare.diff import words
 from ....inspector.compare.diff.results import Change, KernelDiff, Verdict, label_of
 from ....inspector.explain import view
-from ....inspector.formats import diff_words as words
 from ....inspector.model import KernelReport
 
 Part = tuple[str, str]

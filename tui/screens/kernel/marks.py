@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 from textual.widgets import Input
 
+from ...pages import Page
 from ...widgets.code import Hit
 from ...widgets.scorecard import Fact
 from .card import lines_said
-from .find import Occurrences, Search, place, step
+from .find import Occurrences, Search, place
+from .find import step as next_line
 from .load import behind
 from .pane import Pane
-from .view import LinkedPage
+from .panes import Panes
+from .view import LinkedTexts
 
 if TYPE_CHECKING:
     from ....inspector.explain.code.uses import Uses
@@ -22,12 +25,20 @@ ANALYSING = "the kernel is still being analysed"
 _AT_ONCE = 10_000  # instructions that are looked through within a frame
 
 
-class MarkedPage(LinkedPage):
-    """The linked panes with jumps from line to line, and marks in them."""
+class PaneMarks:
+    """Jumps from line to line in the panes, and marks in them.
 
-    def __init__(self, key: str, *, line: int | None = None, text: str = "amdgcn") -> None:
-        super().__init__(key, line=line, text=text)
-        self._found: Occurrences | None = None
+    Args:
+        page: the page that the panes stand on.
+        panes: where lines are marked.
+        texts: what the panes show; it follows.
+    """
+
+    def __init__(self, page: Page, panes: Panes, texts: LinkedTexts) -> None:
+        self._page = page
+        self._panes = panes
+        self._texts = texts
+        self.found: Occurrences | None = None
         self._asked = ("", -1)  # whose uses are wanted, and from which line
         self._uses: Uses | None = None  # where what was found is a register
         self._found_in = ""  # the kind of text that it was found in
@@ -43,45 +54,45 @@ class MarkedPage(LinkedPage):
         """Goes to a line of a pane; one can come back from there."""
         self._jumps.append((pane.kind, pane.code.cursor))
         del self._jumps[:-100]
-        self.focus_on(pane)
+        self._panes.focus_on(pane)
         pane.code.deselect()
         self._land(pane, line)
-        self.say(message)
+        self._panes.say(message)
 
     def _land(self, pane: Pane, line: int) -> None:
         pane.code.move_to(line, quiet=True, centre=True)
         pane.tell()
-        self.follow(pane)
+        self._texts.follow(pane)
 
-    def action_jump_back(self) -> None:
+    def jump_back(self) -> None:
         """To where the last jump began."""
         while self._jumps:
             kind, line = self._jumps.pop()
-            pane = self.pane_of(kind)
+            pane = self._panes.pane_of(kind)
             if pane is not None:
-                self.focus_on(pane)
+                self._panes.focus_on(pane)
                 self._land(pane, line)
-                self.say(f"back at {line + 1}")
+                self._panes.say(f"back at {line + 1}")
                 return
-        self.say("there was no jump")
+        self._panes.say("there was no jump")
 
     # ------------------------------------------------------------------ marks
 
-    def action_uses(self) -> None:
+    def mark_uses(self) -> None:
         """Marks the uses of a register of the line; again: of the next one."""
         from ....inspector.explain.code.uses import registers_of, uses
 
-        pane = self.pane_of("amdgcn")
-        function = self._reading.function if self._reading is not None else None
+        pane = self._panes.pane_of("amdgcn")
+        function = self._texts.reading.function if self._texts.reading is not None else None
         if pane is None or function is None:
-            self.say(ANALYSING if self._report is not None else "there is no assembly")
+            self._panes.say(ANALYSING if self._texts.report is not None else "there is no assembly")
             return
-        self.focus_on(pane)
+        self._panes.focus_on(pane)
         line = pane.code.cursor
         names = [name for _, _, name in registers_of(pane.code.shown.lines[line])]
         names = list(dict.fromkeys(names))
         if not names:
-            self.say("the line names no register")
+            self._panes.say("the line names no register")
             return
         nth = self._register[1] + 1 if self._register[0] == line else 0
         self._register = (line, nth)
@@ -90,9 +101,9 @@ class MarkedPage(LinkedPage):
         if len(function.instructions) < _AT_ONCE:
             self._show_uses(pane, uses(function, line, name), (name, line), len(names))
             return
-        self.say(f"looking for {name} …")
+        self._panes.say(f"looking for {name} …")
         behind(
-            self.app,
+            self._page.app,
             lambda: uses(function, line, name),
             lambda result: self._show_uses(pane, result, (name, line), len(names)),
         )
@@ -100,26 +111,26 @@ class MarkedPage(LinkedPage):
     def _show_uses(
         self, pane: Pane, result: Uses | str, target: tuple[str, int], names: int
     ) -> None:
-        if target != self._asked or not self.is_attached or pane.kind != "amdgcn":
+        if target != self._asked or not self._page.is_attached or pane.kind != "amdgcn":
             return  # something else has been asked for meanwhile
         if isinstance(result, str):
-            self.say(result, bad=True)
+            self._panes.say(result, bad=True)
             return
         lines = tuple(sorted({*result.writes, *result.reads}))
         named = _registers(result, pane.code.shown.lines)
         self._mark(pane, Occurrences(result.register, lines, named))
         self._uses = result
-        self.refresh_card()
+        self._texts.refresh_card()
         hint = f"   u: the next of {names} registers" if names > 1 else ""
-        self.say(
+        self._panes.say(
             f"{result.register}: {len(result.writes)} lines write it, {len(result.reads)} read it"
             f"   N P step{hint}"
         )
 
-    def more_facts(self) -> tuple[Fact, ...]:
+    def facts(self) -> tuple[Fact, ...]:
         """Where the register is written and read whose uses are marked."""
         register_uses = self._uses
-        if register_uses is None or self._found is None:
+        if register_uses is None or self.found is None:
             return ()
         return (
             Fact(
@@ -129,92 +140,111 @@ class MarkedPage(LinkedPage):
         )
 
     def _mark(self, pane: Pane, occurrences: Occurrences) -> None:
-        self._found, self._found_in, self._uses = occurrences, pane.kind, None
-        for slot in self._slots:
+        self.found, self._found_in, self._uses = occurrences, pane.kind, None
+        for slot in self._panes.slots:
             slot.code.mark(occurrences.hits if slot is pane else {})
 
-    def _unmark(self) -> bool:
-        marked, self._found, self._uses = self._found is not None, None, None
-        for pane in self._slots:
+    def unmark(self) -> bool:
+        """Takes the marks away; whether there were any."""
+        marked, self.found, self._uses = self.found is not None, None, None
+        for pane in self._panes.slots:
             pane.code.mark({})
         return marked
 
-    def action_found(self, by: int) -> None:
+    def step(self, by: int) -> None:
         """To the next match, or use of the register."""
-        pane = self._current
+        pane = self._panes.current
         if self._words and self._found_in != pane.kind and not pane.is_missing:
             self._mark(pane, self._search(pane).find(self._words))
-        if self._found is None or self._found_in != pane.kind:
-            self.say("nothing is searched for: / searches, u marks a register")
+        if self.found is None or self._found_in != pane.kind:
+            self._panes.say("nothing is searched for: / searches, u marks a register")
             return
-        to = step(self._found.lines, pane.code.cursor, by)
+        to = next_line(self.found.lines, pane.code.cursor, by)
         if to is None:
-            self.say(f"{self._found.what} is not in the {pane.title.title}")
+            self._panes.say(f"{self.found.what} is not in the {pane.title.title}")
             return
-        self.jump(pane, to, f"{self._found.what}: {place(self._found.lines, to)}")
+        self.jump(pane, to, f"{self.found.what}: {place(self.found.lines, to)}")
 
     # ------------------------------------------------------------------ prompt
 
-    def action_search(self) -> None:
+    def ask_words(self) -> None:
         """Asks for words to look for in this text."""
         self._ask("/")
 
-    def action_line(self) -> None:
+    def ask_line(self) -> None:
         """Asks for a line to go to."""
         self._ask(":")
 
     def _ask(self, prefix: str) -> None:
-        if self._current.is_missing:
+        if self._panes.current.is_missing:
             return
-        prompt = self.prompt
-        self._asked_from = self._current.code.cursor
+        prompt = self._panes.prompt
+        self._asked_from = self._panes.current.code.cursor
         if prefix == "/":  # ready before the first letter
-            self.call_after_refresh(self._search, self._current)
+            self._page.call_after_refresh(self._search, self._panes.current)
         prompt.placeholder = "search" if prefix == "/" else "line"
-        self.ask(True)
+        self._panes.ask(True)
         prompt.value = ""
         prompt.focus()
 
-    def on_input_changed(self, event: Input.Changed) -> None:
+    def search_for(self, prompt: Input) -> None:
         """Shows the first match while the words are typed."""
-        if not self.has_class("-asking") or event.input.placeholder != "search":
+        if not self._page.has_class("-asking") or prompt.placeholder != "search":
             return
-        pane = self._current
-        self._words = event.value
-        if not event.value:
-            self._unmark()
+        pane = self._panes.current
+        self._words = prompt.value
+        if not prompt.value:
+            self.unmark()
             self._land(pane, self._asked_from)
             return
         search = self._search(pane)
-        self._mark(pane, search.find(event.value))
-        to = search.first(event.value, self._asked_from)
+        self._mark(pane, search.find(prompt.value))
+        to = search.first(prompt.value, self._asked_from)
         self._land(pane, self._asked_from if to is None else to)
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
+    def submit(self, prompt: Input) -> None:
         """Stays at the match, or goes to the line."""
-        pane = self._current
+        pane = self._panes.current
         self._close_prompt()
-        if event.input.placeholder == "search":
-            if self._found is None:
+        if prompt.placeholder == "search":
+            if self.found is None:
                 return
-            count = len(self._found.lines)
-            at = place(self._found.lines, pane.code.cursor) if count else "in no line"
+            count = len(self.found.lines)
+            at = place(self.found.lines, pane.code.cursor) if count else "in no line"
             self._jumps.append((pane.kind, self._asked_from))
-            self.say(f"{self._found.what}: {at}   N next, P previous")
-        elif event.value.strip().isdecimal():
-            self.jump(pane, max(0, int(event.value) - 1))
+            self._panes.say(f"{self.found.what}: {at}   N next, P previous")
+        elif prompt.value.strip().isdecimal():
+            self.jump(pane, max(0, int(prompt.value) - 1))
         else:
-            self.say(f"{event.value!r} is no line number", bad=True)
+            self._panes.say(f"{prompt.value!r} is no line number", bad=True)
 
     def _search(self, pane: Pane) -> Search:
         if self._searched is None or self._searched.lines is not pane.code.shown.lines:
             self._searched = Search(pane.code.shown.lines)
         return self._searched
 
+    def leave(self) -> bool:
+        """Gives up the prompt, else the selection, else the marks; whether any was there."""
+        code = self._panes.current.code
+        if self._page.has_class("-asking"):
+            self._close_prompt()
+            self._words = ""
+            self.unmark()
+            self._land(self._panes.current, self._asked_from)
+        elif code.selecting:
+            code.deselect()
+            self._panes.current.tell()
+        elif self.unmark():
+            self._words = ""
+            self._panes.say("")
+        else:
+            return False
+        return True
+
     def _close_prompt(self) -> None:
-        self.ask(False)
+        self._panes.ask(False)
         self._searched = None
-        self._current.target.focus()
+        self._panes.current.target.focus()
 
 
 def _registers(register_uses: Uses, lines: Sequence[str]) -> Callable[[int], Sequence[Hit]]:

@@ -13,9 +13,9 @@ from ....inspector.explain import profile_view as words
 from ....inspector.explain import view
 from ....inspector.explain.code.links import Links
 from ....inspector.explain.view import HOT, WARM
-from ....inspector.formats.stalls import Stall, stalls
 from ....inspector.model import KernelReport, LoopReport, MeasuredLine
 from ....inspector.profile.placing.loop_costs import SourceCost, measure_of, source_costs
+from ....inspector.profile.placing.stalls import Stall, stalls
 from ...widgets.scorecard import Fact
 
 

@@ -6,13 +6,19 @@ import re
 from pathlib import Path
 from typing import ClassVar
 
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.events import DescendantFocus, Resize
+from textual.widgets import Input
 
 from ...editor import open_editor
+from ...pages import Page
 from .explain import ExplainScreen
 from .find import Trail, place, step
-from .marks import ANALYSING, MarkedPage
+from .marks import ANALYSING, PaneMarks
 from .pane import Pane
+from .panes import Panes
+from .view import LinkedTexts
 
 NOT_MEASURED = "no profiler measured lines of this kernel: kinspect profile --att records them"
 _LOOP = {
@@ -21,16 +27,20 @@ _LOOP = {
 }
 
 
-class KernelPage(MarkedPage):
+class KernelPage(Page):
     """The page of one kernel: keys that lead from line to line.
+
+    Its parts: `panes` stand on it, `texts` fill them and link them, `marks` jump and mark in them.
 
     Args:
         key: the kernel's key in the session.
         line: where to put the cursor, counted from 1; None: at the main loop.
         text: in which text: source, ttgir, llir or amdgcn.
+        path: of a file that may not be analysed yet, in place of a key.
     """
 
     NAME = "kernel"
+    AUTO_FOCUS: ClassVar[str | None] = ""  # not what happens to stand first
     HELP = (
         "The kernel's Python source, TTGIR and assembly. Moving in one moves the others to what "
         "stems from the same source line, and marks it. L shows the LLVM IR in place of a text.\n"
@@ -69,66 +79,137 @@ class KernelPage(MarkedPage):
         Binding("escape", "leave", "Back", show=False),
     ]
 
-    def __init__(self, key: str, *, line: int | None = None, text: str = "amdgcn") -> None:
-        super().__init__(key, line=line, text=text)
+    DEFAULT_CSS = """
+    KernelPage #kernel-body { height: 1fr; layout: vertical; }
+    KernelPage #kernel-panes { height: 1fr; width: 1fr; }
+    KernelPage #kernel-left { height: 1fr; width: 1fr; layout: horizontal; }
+    KernelPage ScoreCard { height: 4; width: 1fr; }
+    KernelPage .-divided { border-left: solid $panel; }
+    KernelPage.-wide #kernel-body { layout: horizontal; }
+    KernelPage.-wide #kernel-left { layout: vertical; }
+    KernelPage.-wide #kernel-left.-empty { width: 34; }
+    KernelPage.-wide #kernel-card { width: 44; height: 1fr; }
+    KernelPage.-wide #kernel-left Pane.missing { height: 8; }
+    KernelPage.-wide #kernel-left.-empty Pane.missing { height: 1fr; }
+    KernelPage #kernel-status { height: 1; padding: 0 1; color: $foreground 70%; }
+    KernelPage #kernel-status.-bad { color: $warning; }
+    KernelPage #kernel-prompt {
+        height: 1; border: none; padding: 0 1; background: $panel;
+    }
+    """
+
+    def __init__(
+        self, key: str, *, line: int | None = None, text: str = "amdgcn", path: Path | None = None
+    ) -> None:
+        super().__init__()
         self._trail = Trail()
+        self.panes = Panes(self, lambda pane: self.texts.follow(pane))
+        self.texts = LinkedTexts(
+            self,
+            self.panes,
+            key,
+            path=path,
+            line=line,
+            text=text,
+            own_lines=self._own_lines,
+            more_facts=lambda: self.marks.facts(),
+        )
+        self.marks = PaneMarks(self, self.panes, self.texts)
 
     @classmethod
     def of_file(cls, path: Path) -> KernelPage:
         """A page on a file that may not be analysed yet; it becomes that of its first kernel."""
-        page = cls("")
-        page._path = path
-        return page
+        return cls("", path=path)
+
+    def compose(self) -> ComposeResult:
+        """Panes, card, a line for messages."""
+        yield from self.panes.compose()
+
+    def crumb(self) -> str:
+        """Kernel, target and configuration."""
+        return self.texts.crumb()
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more is awaited: the kernel is read and analysed."""
+        return self.texts.settled
+
+    # ------------------------------------------------------------------ events
+
+    def on_mount(self) -> None:
+        """The parts may show what they have."""
+        self.texts.open()
+
+    def session_changed(self) -> None:
+        """The kernel's report may be there, or another."""
+        self.texts.session_changed()
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """The pane with the focus is the one that keys act on."""
+        self.panes.take_focus(event.widget)
+
+    def on_resize(self, event: Resize) -> None:
+        """More or fewer panes."""
+        if self.texts.opened:
+            self.panes.lay_out()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """The first match is shown while the words are typed."""
+        self.marks.search_for(event.input)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """The prompt is answered."""
+        self.marks.submit(event.input)
 
     # ------------------------------------------------------------------ panes
 
     def action_pane(self, by: int) -> None:
         """To the next pane."""
-        at = self._slots.index(self._current) + by
-        self.focus_on(self._slots[at % len(self._slots)])
+        at = self.panes.slots.index(self.panes.current) + by
+        self.panes.focus_on(self.panes.slots[at % len(self.panes.slots)])
 
     def action_llir(self) -> None:
         """The LLVM IR in place of this text, or this text again."""
-        pane = self._current
+        pane = self.panes.current
         kind = pane.own if pane.kind == "llir" else "llir"
-        for slot in self._slots:
+        for slot in self.panes.slots:
             if slot.kind == "llir" and slot is not pane:
-                self.show_in(slot, slot.own)
-        self.show_in(pane, kind)
-        self._unmark()
-        self.focus_on(pane)
-        lead = next((p for p in self._slots if p is not pane and not p.is_missing), None)
+                self.texts.show_in(slot, slot.own)
+        self.texts.show_in(pane, kind)
+        self.marks.unmark()
+        self.panes.focus_on(pane)
+        lead = next((p for p in self.panes.slots if p is not pane and not p.is_missing), None)
         if lead is not None and not pane.is_missing:
-            self.follow(lead)  # brings the new text to where the others are
-        self.follow(pane)
-        self.lay_out()
+            self.texts.follow(lead)  # brings the new text to where the others are
+        self.texts.follow(pane)
+        self.panes.lay_out()
 
     def action_alone(self) -> None:
         """Shows one pane alone, or the others again."""
-        self._alone = not self._alone
-        self.lay_out()
+        self.panes.alone = not self.panes.alone
+        self.panes.lay_out()
 
     # ------------------------------------------------------------------ jumps
 
     def action_finding(self, by: int) -> None:
         """To the next line that a finding points at."""
-        pane, reading = self._current, self._reading
+        pane, reading = self.panes.current, self.texts.reading
         if reading is None:
-            self.say(ANALYSING)
+            self.panes.say(ANALYSING)
             return
         lines = reading.marks.finding_lines(pane.kind)
         to = step(lines, pane.code.cursor, by)
         if to is None:
-            self.say(f"no finding points at a line of the {pane.title.title}")
+            self.panes.say(f"no finding points at a line of the {pane.title.title}")
             return
-        self.jump(pane, to, f"line with findings {place(lines, to)}")
+        self.marks.jump(pane, to, f"line with findings {place(lines, to)}")
 
     def action_loop(self, by: int) -> None:
         """To the next loop's beginning."""
-        pane, reading = self._current, self._reading
+        pane, reading = self.panes.current, self.texts.reading
         if pane.kind == "amdgcn":
             if reading is None:
-                self.say(ANALYSING)
+                self.panes.say(ANALYSING)
                 return
             lines = reading.marks.loop_starts
         else:
@@ -137,72 +218,82 @@ class KernelPage(MarkedPage):
             lines = tuple(n for n, line in enumerate(text) if pattern and pattern.match(line))
         to = step(lines, pane.code.cursor, by)
         if to is None:
-            self.say(f"no loop is to be seen in the {pane.title.title}")
+            self.panes.say(f"no loop is to be seen in the {pane.title.title}")
             return
-        self.jump(pane, to, f"loop {place(lines, to)}")
+        self.marks.jump(pane, to, f"loop {place(lines, to)}")
 
     def action_stall(self, by: int) -> None:
         """To the line that stalls most by measurement, from there to the next."""
-        pane, costs = self._current, self._costs
+        pane, costs = self.panes.current, self.texts.costs
         if costs is None:
-            self.say(ANALYSING if self._reading is None else NOT_MEASURED)
+            self.panes.say(ANALYSING if self.texts.reading is None else NOT_MEASURED)
             return
         lines = costs.dearest.get(pane.kind, ())
         if not lines:
-            self.say(f"nothing was measured of lines of the {pane.title.title}")
+            self.panes.say(f"nothing was measured of lines of the {pane.title.title}")
             return
         cursor = pane.code.cursor
         at = (lines.index(cursor) + by) % len(lines) if cursor in lines else 0
         share = costs.share(pane.kind, lines[at])
-        self.jump(pane, lines[at], f"{at + 1} of {len(lines)}: {share:.1f} % of the {costs.what}")
+        self.marks.jump(
+            pane, lines[at], f"{at + 1} of {len(lines)}: {share:.1f} % of the {costs.what}"
+        )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Stalls are offered where some were measured."""
-        report = self._report
+        report = self.texts.report
         return action != "stall" or (report is not None and bool(report.measured_lines))
 
     def action_wait(self) -> None:
         """From a wait to what it waits for, one after the other, and back."""
-        pane, reading = self.pane_of("amdgcn"), self._reading
+        pane, reading = self.panes.pane_of("amdgcn"), self.texts.reading
         if pane is None or reading is None:
-            self.say(ANALYSING if self._report is not None else "there is no assembly")
+            self.panes.say(ANALYSING if self.texts.report is not None else "there is no assembly")
             return
         line, marks = pane.code.cursor, reading.marks
         partners = marks.producers(line) or marks.waiters(line)
         to = self._trail.next(line, partners)
         if to is None:
-            self.say("neither a wait nor something that a wait waits for")
+            self.panes.say("neither a wait nor something that a wait waits for")
             return
         first = self._trail.stops[0]
         relation = "of what the wait waits for" if marks.producers(first) else "wait that covers it"
-        self.jump(pane, to, f"ISA {first + 1}: {self._trail.place} {relation}   w goes on")
+        self.marks.jump(pane, to, f"ISA {first + 1}: {self._trail.place} {relation}   w goes on")
 
     # ------------------------------------------------------------------ marks
 
-    def marked_in(self, pane: Pane) -> tuple[int, ...]:
+    def _own_lines(self, pane: Pane) -> tuple[int, ...]:
         """Lines of the moved pane itself that belong to the cursor's: a wait and its loads."""
-        if pane.kind != "amdgcn" or self._reading is None:
+        if pane.kind != "amdgcn" or self.texts.reading is None:
             return ()
-        marks, line = self._reading.marks, pane.code.cursor
+        marks, line = self.texts.reading.marks, pane.code.cursor
         if line in self._trail.stops:
             return self._trail.stops
         return (*marks.producers(line), *marks.waiters(line))
 
+    def action_jump_back(self) -> None:
+        """To where the last jump began."""
+        self.marks.jump_back()
+
+    def action_uses(self) -> None:
+        """Marks the uses of a register of the line; again: of the next one."""
+        self.marks.mark_uses()
+
+    def action_found(self, by: int) -> None:
+        """To the next match, or use of the register."""
+        self.marks.step(by)
+
+    def action_search(self) -> None:
+        """Asks for words to look for in this text."""
+        self.marks.ask_words()
+
+    def action_line(self) -> None:
+        """Asks for a line to go to."""
+        self.marks.ask_line()
+
     def action_leave(self) -> None:
         """Gives up the prompt, else the selection, else the marks, else the page."""
-        code = self._current.code
-        if self.has_class("-asking"):
-            self._close_prompt()
-            self._words = ""
-            self._unmark()
-            self._land(self._current, self._asked_from)
-        elif code.selecting:
-            code.deselect()
-            self._current.tell()
-        elif self._unmark():
-            self._words = ""
-            self.say("")
-        else:
+        if not self.marks.leave():
             self.kinspect.action_back()
 
     # ------------------------------------------------------------------ the line
@@ -213,7 +304,7 @@ class KernelPage(MarkedPage):
         from ....inspector.explain.code.explain import explain_finding, explain_instruction
         from ..findings.detail import rules, unit_of
 
-        pane, reading = self._current, self._reading
+        pane, reading = self.panes.current, self.texts.reading
         if pane.is_missing:
             return
         line = pane.code.cursor
@@ -222,42 +313,42 @@ class KernelPage(MarkedPage):
             rule_texts = {name: rule.text for name, rule in rules().items()}
             findings = reading.marks.findings(line, pane.kind)
             parts += [explain_finding(finding, rule_texts, unit_of) for finding in findings]
-        if self._costs is not None:
+        if self.texts.costs is not None:
             from .measured import explained
 
-            parts.insert(0, explained(self._costs, pane.kind, line))
+            parts.insert(0, explained(self.texts.costs, pane.kind, line))
         if pane.kind == "amdgcn":
             inst = reading.marks.instruction(line) if reading is not None else None
             text = pane.code.shown.lines[line]
-            parts.append(explain_instruction(inst if inst is not None else text, self._report))
+            parts.append(explain_instruction(inst if inst is not None else text, self.texts.report))
         parts = [part for part in parts if part]
         if not parts:
-            self.say("no finding and no instruction on this line to explain")
+            self.panes.say("no finding and no instruction on this line to explain")
             return
         title = f"{pane.title.title} {line + 1}"
         self.app.push_screen(ExplainScreen(title, "\n\n────\n\n".join(parts)))
 
     def action_copy(self) -> None:
         """Copies the line, or the lines selected."""
-        pane, loaded = self._current, self._loaded
+        pane, loaded = self.panes.current, self.texts.loaded
         if pane.is_missing or loaded is None:
             return
         first, last = pane.code.selection
         lines = loaded.texts.lines[pane.kind][first : last + 1]
         self.app.copy_to_clipboard("\n".join(lines))
-        self.say(f"copied {len(lines)} line{'s' if len(lines) != 1 else ''}")
+        self.panes.say(f"copied {len(lines)} line{'s' if len(lines) != 1 else ''}")
 
     def action_edit(self) -> None:
         """Opens the source line in $EDITOR."""
-        pane, loaded = self._current, self._loaded
+        pane, loaded = self.panes.current, self.texts.loaded
         if loaded is None:
             return
         files, line = loaded.texts.files, pane.code.cursor
         if "source" not in files:
-            self.say(loaded.texts.missing.get("source", "there is no source"), bad=True)
+            self.panes.say(loaded.texts.missing.get("source", "there is no source"), bad=True)
             return
         if pane.kind != "source":
-            reading = self._reading
+            reading = self.texts.reading
             near = reading.links.nearest(pane.kind, line, "source") if reading else None
             line = near if near is not None else 0
         open_editor(self.app, files["source"], line + 1)

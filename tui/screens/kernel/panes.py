@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
 
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal
-from textual.events import DescendantFocus, Resize
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
@@ -19,50 +18,34 @@ from .pane import Pane
 _WIDE, _MIDDLE = 160, 100  # columns from which on three panes, or two, stand side by side
 
 
-class PanesPage(Page):
-    """Three panes with texts, a card beside them, a line for messages and one for questions."""
+class Panes:
+    """Three panes with texts, a card beside them, a line for messages and one for questions.
 
-    AUTO_FOCUS: ClassVar[str | None] = ""  # not what happens to stand first
-
-    DEFAULT_CSS = """
-    PanesPage #kernel-body { height: 1fr; layout: vertical; }
-    PanesPage #kernel-panes { height: 1fr; width: 1fr; }
-    PanesPage #kernel-left { height: 1fr; width: 1fr; layout: horizontal; }
-    PanesPage ScoreCard { height: 4; width: 1fr; }
-    PanesPage .-divided { border-left: solid $panel; }
-    PanesPage.-wide #kernel-body { layout: horizontal; }
-    PanesPage.-wide #kernel-left { layout: vertical; }
-    PanesPage.-wide #kernel-left.-empty { width: 34; }
-    PanesPage.-wide #kernel-card { width: 44; height: 1fr; }
-    PanesPage.-wide #kernel-left Pane.missing { height: 8; }
-    PanesPage.-wide #kernel-left.-empty Pane.missing { height: 1fr; }
-    PanesPage #kernel-status { height: 1; padding: 0 1; color: $foreground 70%; }
-    PanesPage #kernel-status.-bad { color: $warning; }
-    PanesPage #kernel-prompt {
-        height: 1; border: none; padding: 0 1; background: $panel;
-    }
+    Args:
+        page: the page that they stand on.
+        follow: called with the pane whose line the others are to follow.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, page: Page, follow: Callable[[Pane], None]) -> None:
+        self._page = page
+        self._follow = follow
         source, ttgir, amdgcn = (Pane(k, self.moved) for k in ("source", "ttgir", "amdgcn"))
-        self._slots = (source, ttgir, amdgcn)
-        self._left = Container(*self._slots[:2], id="kernel-left")
+        self.slots = (source, ttgir, amdgcn)
+        self._left = Container(*self.slots[:2], id="kernel-left")
         self.card = ScoreCard(id="kernel-card")
         self.status = Static(id="kernel-status", markup=False)
         self.prompt = Input(id="kernel-prompt", select_on_focus=False)
         self.prompt.display = False
-        self._current = amdgcn
+        self.current = amdgcn
         self._partner = source
-        self._alone = False
-        self._mounted = False  # whether the panes are there
+        self.alone = False
 
     def compose(self) -> ComposeResult:
         """Panes, card, a line for messages."""
         self._place_all()  # before Textual works out the styles of all that is in it
         yield Heading()
         with Container(id="kernel-body"):
-            yield Horizontal(self._left, self._slots[2], id="kernel-panes")
+            yield Horizontal(self._left, self.slots[2], id="kernel-panes")
             yield self.card
         yield self.status
         yield self.prompt
@@ -72,28 +55,27 @@ class PanesPage(Page):
 
     def show_first(self, kind: str) -> None:
         """Which text the keys act on when the page opens."""
-        self._current = next(pane for pane in self._slots if pane.own == kind)
-        if self._current is self._partner:
-            self._partner = self._slots[2]
+        self.current = next(pane for pane in self.slots if pane.own == kind)
+        if self.current is self._partner:
+            self._partner = self.slots[2]
 
     def pane_of(self, kind: str) -> Pane | None:
         """The pane that shows a text."""
-        return next((p for p in self._slots if p.kind == kind and not p.is_missing), None)
+        return next((p for p in self.slots if p.kind == kind and not p.is_missing), None)
 
     def focus_on(self, pane: Pane) -> None:
         """Makes a pane the one that keys act on."""
-        if pane is not self._current:
-            self._partner, self._current = self._current, pane
+        if pane is not self.current:
+            self._partner, self.current = self.current, pane
             self.lay_out()
-            self.follow(pane)
+            self._follow(pane)
         if not pane.target.has_focus:
             pane.target.focus()
 
     def moved(self, pane: Pane) -> None:
-        """The cursor of a pane stands on another line."""
-
-    def follow(self, pane: Pane) -> None:
-        """Brings the other panes to what belongs to the line of this one's cursor."""
+        """The cursor of a pane stands on another line: the others follow."""
+        pane.tell()
+        self._follow(pane)
 
     def say(self, text: str, *, bad: bool = False) -> None:
         """Tells something in the line above the keys."""
@@ -102,64 +84,59 @@ class PanesPage(Page):
 
     # ------------------------------------------------------------------ layout
 
-    def on_descendant_focus(self, event: DescendantFocus) -> None:
+    def take_focus(self, widget: Widget | None) -> None:
         """The pane with the focus is the one that keys act on."""
-        for pane in self._slots:
-            if event.widget in (pane.code, pane.missing):
+        for pane in self.slots:
+            if widget in (pane.code, pane.missing):
                 self.focus_on(pane)
-
-    def on_resize(self, event: Resize) -> None:
-        """More or fewer panes."""
-        if self._mounted:
-            self.lay_out()
 
     def ask(self, asking: bool) -> None:
         """Shows the line for questions in place of the one for messages, or that one again."""
         # By no rule of the style sheet: all widgets of the page would be looked at.
-        self.set_class(asking, "-asking", update=False)
+        self._page.set_class(asking, "-asking", update=False)
         _display(self.prompt, asking)
-        _display(self.status, not asking and not self.has_class("-low"))
+        _display(self.status, not asking and not self._page.has_class("-low"))
 
     def lay_out(self) -> None:
         """Shows as many panes as there is room for."""
         page, panes = self._place_all()
         if page:
-            self.update_node_styles(animate=False)
+            self._page.update_node_styles(animate=False)
         elif panes:
             # These classes say nothing about what is within: all of it is not looked at again.
-            self.app.stylesheet.update_nodes((self._left, *self._slots), animate=False)
+            self._page.app.stylesheet.update_nodes((self._left, *self.slots), animate=False)
 
     def _place_all(self) -> tuple[bool, bool]:
         """Sets what the style sheet goes by; whether the page's own classes changed, or others."""
-        width, height = self.app.size
+        width, height = self._page.app.size
         wide, middle = width >= _WIDE, _MIDDLE <= width < _WIDE
-        visible = {self._current}
-        if wide and not self._alone:
-            visible = set(self._slots)
-        elif middle and not self._alone:
+        visible = {self.current}
+        if wide and not self.alone:
+            visible = set(self.slots)
+        elif middle and not self.alone:
             visible.add(self._beside())
-        for pane in self._slots:
+        for pane in self.slots:
             _display(pane, pane in visible)
-        source, ttgir, amdgcn = self._slots
+        source, ttgir, amdgcn = self.slots
         _display(self._left, bool(visible & {source, ttgir}))
         _display(self.card, height >= 18 or wide)
         self.card.styles.height = None if wide else (12 if height >= 36 else 7) if middle else 5
-        page = [_class(self, "-wide", wide), _class(self, "-low", height < 12)]
-        _display(self.status, height >= 12 and not self.has_class("-asking"))
+        page = [_class(self._page, "-wide", wide), _class(self._page, "-low", height < 12)]
+        _display(self.status, height >= 12 and not self._page.has_class("-asking"))
         panes = [
             _class(self._left, "-empty", source.is_missing and ttgir.is_missing),
             _class(ttgir, "-divided", middle and source in visible),
             _class(amdgcn, "-divided", bool(visible & {source, ttgir})),
-            *(_class(pane, "missing", pane.is_missing) for pane in self._slots),
+            *(_class(pane, "missing", pane.is_missing) for pane in self.slots),
         ]
         return any(page), any(panes)
 
     def _beside(self) -> Pane:
         """The pane that is shown with the present one where there is room for two."""
-        other_panes = [pane for pane in self._slots if pane is not self._current]
+        other_panes = [pane for pane in self.slots if pane is not self.current]
         available = [pane for pane in other_panes if not pane.is_missing]
         if self._partner in available or not available:
-            return self._partner if available else self._current
+            return self._partner if available else self.current
         return available[-1]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from ....inspector.explain import profile_view as words
 from ....inspector.explain import view
-from ....inspector.formats.stalls import Stall, stalls
 from ....inspector.model import KernelReport, LoopReport, Metric
+from ....inspector.profile.placing.stalls import Stall, stalls
 from ....inspector.recording import KernelProfile, Profile
 from ...widgets.bars import Piece, bar
 from .lines import SIGNS, Line, measured, show

@@ -12,8 +12,8 @@ from textual.widgets import Input, Static
 
 from ....inspector.explain import profile_view as words
 from ....inspector.explain.view import plural
-from ....inspector.formats.stalls import stalls
 from ....inspector.model import KernelReport
+from ....inspector.profile.placing.stalls import stalls
 from ....inspector.recording import Profile
 from ...pages import Page
 from ...widgets.filtering import FilterLine

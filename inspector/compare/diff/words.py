@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
-from ..compare.diff.results import (
+from ...explain import view
+from ...model import LoopReport, value_of
+from .results import (
     Alone,
     Change,
     DiffReport,
@@ -14,8 +16,6 @@ from ..compare.diff.results import (
     LoopPair,
     label_of,
 )
-from ..explain import view
-from ..model import LoopReport, value_of
 
 VERDICT_WORDS = {
     "regression": "regressed",

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ..explain import view
-from ..model import KernelReport, MeasuredLine, SourceLoc, WaitOp
-from ..profile.placing.loop_costs import Beside, amount, beside, measure_of
+from ...explain import view
+from ...model import KernelReport, MeasuredLine, SourceLoc, WaitOp
+from .loop_costs import Beside, amount, beside, measure_of
 
 MOST_LOADS = 3
 

@@ -1,0 +1,114 @@
+"""LDS bank conflicts of one wave's instruction, from its lanes' addresses.
+
+A wave's instruction is served in phases: groups of lanes that meet in the banks together. In each
+phase a bank gives one dword a cycle, to any number of lanes; every further dword of the same bank
+costs a cycle. Sources of the phases: triton-lang PR 11365, HipKittens' pairwise measurements
+(gfx942), rocRoller's `LDSBankModel`, whose cycles a hardware test asserts (gfx950); where they are
+silent or disagree the result is `estimated`.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Final, Literal
+
+import numpy as np
+from msgspec import Struct
+
+Array = np.ndarray[Any, Any]
+Origin = Literal["derived", "estimated"]
+
+DWORD: Final = 4
+_READ_B128_CDNA3: Final = (
+    (*range(4), *range(20, 24)),
+    (*range(4, 8), *range(16, 20)),
+    (*range(8, 12), *range(28, 32)),
+    (*range(12, 16), *range(24, 28)),
+)
+_READ_B128_GFX950: Final = (
+    (*range(4), *range(12, 16), *range(20, 28)),
+    (*range(4, 12), *range(16, 20), *range(28, 32)),
+)
+
+
+class Phases(Struct, frozen=True):
+    """How an access is served.
+
+    Args:
+        groups: lanes of each phase.
+        banks: of 4 bytes each.
+        origin: `derived` where the phases were measured on the target.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    banks: int
+    origin: Origin
+
+
+def _contiguous(lanes: int, each: int) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(range(start, start + each)) for start in range(0, lanes, each))
+
+
+def _both_halves(groups: tuple[tuple[int, ...], ...], lanes: int) -> tuple[tuple[int, ...], ...]:
+    return tuple(
+        tuple(lane + base for lane in group) for base in range(0, lanes, 32) for group in groups
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def phases_of(arch: str, size: int, lanes: int, *, writes: bool) -> Phases:
+    """The phases of a read or write of `size` bytes a lane.
+
+    Args:
+        arch: gfx name.
+        size: bytes of each lane: 1 to 16.
+        lanes: of a wave.
+        writes: whether it is a write.
+    """
+    width = 4 if size <= 4 else 8 if size <= 8 else 16
+    rdna = lanes == 32
+    if arch == "gfx950":
+        if width == 16 and not writes and size == 16:
+            return Phases(_both_halves(_READ_B128_GFX950, lanes), 64, "derived")
+        if width == 16 and not writes:  # 96 bits
+            return Phases(_both_halves(_READ_B128_CDNA3, lanes), 32, "derived")
+        if width == 8 and not writes:
+            return Phases(_contiguous(lanes, 32), 64, "derived")
+        each = {4: 32, 8: 16, 16: 8}[width]
+        return Phases(_contiguous(lanes, each), 32, "derived" if width > 4 else "estimated")
+    banks = 64 if arch == "gfx1250" else 32
+    if rdna:
+        each = {4: 32, 8: 16, 16: 8}[width]
+        contiguous = width < 16 or writes or arch.startswith("gfx12")
+        groups = _contiguous(lanes, each) if contiguous else _READ_B128_CDNA3
+        return Phases(groups, banks, "derived" if contiguous and banks == 32 else "estimated")
+    if width == 16 and not writes:
+        known = arch in ("gfx940", "gfx941", "gfx942")
+        groups = _both_halves(_READ_B128_CDNA3, lanes)
+        return Phases(groups, banks, "derived" if known and size == 16 else "estimated")
+    each = {4: 32, 8: 16, 16: 8}[width]
+    return Phases(_contiguous(lanes, each), banks, "derived")
+
+
+def conflict_cycles(phases: Phases, addresses: Array, active: Array, size: int) -> int:
+    """Cycles that bank conflicts add to one wave's instruction.
+
+    Args:
+        phases: of the access.
+        addresses: of each lane, in bytes, int64 [lane].
+        active: which lanes take part, bool [lane].
+        size: bytes of each.
+    """
+    extra = 0
+    dwords = max(size // DWORD, 1)
+    for group in phases.groups:
+        members = np.array(group)
+        members = members[active[members]]
+        if not len(members):
+            continue
+        first = addresses[members] // DWORD
+        touched = np.unique((first[:, None] + np.arange(dwords)).reshape(-1))
+        fullest = np.bincount(touched % phases.banks).max()
+        # What even the best placement needs: the phase's dwords over all banks.
+        extra += int(fullest) - -(-len(touched) // phases.banks)
+    return extra

@@ -1,0 +1,198 @@
+"""`kinspect emulate`: scripts run on an emulated GPU; their values, output and status are real."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+pytestmark = pytest.mark.xdist_group(name="emulate")
+
+Tool = Callable[..., Any]
+
+SCRIPT = """
+import sys
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scan_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n, other=0)
+    tl.store(out_ptr + offsets, tl.cumsum(x, 0), mask=offsets < n)
+
+
+@triton.jit
+def gemm_kernel(a_ptr, b_ptr, c_ptr, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
+    rows, cols, ks = tl.arange(0, BLOCK), tl.arange(0, BLOCK), tl.arange(0, BLOCK_K)
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for k in range(0, K, BLOCK_K):
+        a = tl.load(a_ptr + rows[:, None] * K + k + ks[None, :])
+        b = tl.load(b_ptr + (k + ks)[:, None] * BLOCK + cols[None, :])
+        acc = tl.dot(a, b, acc)
+    tl.store(c_ptr + rows[:, None] * BLOCK + cols[None, :], acc)
+
+
+x = torch.arange(1000, device="cuda", dtype=torch.int32)
+out = torch.empty_like(x)
+scan_kernel[(1,)](x, out, x.numel(), BLOCK=1024)
+# What a kernel wrote decides: only a real value takes this branch.
+assert out[-1].item() == 499500
+assert torch.equal(out, torch.cumsum(x, 0).to(torch.int32))
+
+torch.manual_seed(0)
+a = torch.randn(64, 256, device="cuda", dtype=torch.float16)
+b = torch.randn(256, 64, device="cuda", dtype=torch.float16)
+c = torch.empty(64, 64, device="cuda")
+gemm_kernel[(1,)](a, b, c, 256, BLOCK=64, BLOCK_K=32, num_warps=4)
+torch.testing.assert_close(c, a.float() @ b.float(), atol=1e-3, rtol=1e-3)
+print("last", int(out[-1]), torch.cuda.get_device_name())
+if len(sys.argv) > 1:
+    out.fill_(0)
+    scan_kernel[(1,)](x[:10], out[995:], 10, BLOCK=16)
+sys.exit(3)
+"""
+
+CODE = """
+.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+.text
+.globl add_five
+.type add_five,@function
+add_five:
+  s_load_dwordx4 s[4:7], s[0:1], 0x0
+  s_load_dword s8, s[0:1], 0x10
+  s_lshl_b32 s9, s2, 6
+  v_add_u32_e32 v0, s9, v0
+  v_lshlrev_b32_e32 v1, 2, v0
+  s_waitcnt lgkmcnt(0)
+  v_cmp_gt_i32_e32 vcc, s8, v0
+  s_and_saveexec_b64 s[10:11], vcc
+  s_cbranch_execz .LBB0_2
+  global_load_dword v2, v1, s[4:5]
+  s_waitcnt vmcnt(0)
+  v_add_u32_e32 v3, 5, v2
+  global_store_dword v1, v3, s[6:7]
+.LBB0_2:
+  s_endpgm
+.Lend:
+  .size add_five, .Lend-add_five
+.rodata
+.amdhsa_kernel add_five
+  .amdhsa_next_free_vgpr 8
+  .amdhsa_next_free_sgpr 32
+  .amdhsa_accum_offset 8
+  .amdhsa_user_sgpr_count 2
+  .amdhsa_user_sgpr_kernarg_segment_ptr 1
+.end_amdhsa_kernel
+"""
+
+TESTS = """
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def negate(x_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offsets, -tl.load(x_ptr + offsets, offsets < n), offsets < n)
+
+
+@pytest.mark.parametrize("n", [1, 100])
+def test_right(n):
+    x = torch.ones(n, device="cuda")
+    negate[(1,)](x, n, BLOCK=128)
+    assert (x == -1).all()
+
+
+def test_wrong():
+    x = torch.ones(4, device="cuda")
+    negate[(1,)](x, 3, BLOCK=128)
+    assert (x == -1).all()
+"""
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1201"])
+def test_a_script_meets_real_values(tool: Tool, tmp_path: Path, arch: str) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = tool("emulate", "script.py", "--arch", arch, "--format", "json", "-o", "profile.json")
+    assert done.returncode == 3, done.stderr
+    assert done.stdout.startswith("last 499500 AMD")
+    profile = json.loads((tmp_path / "profile.json").read_text())
+    assert profile["origin"] == "emulated"
+    assert profile["complete"] is True
+    assert profile["launches"] == 2
+    kernels = {kernel["name"]: kernel for kernel in profile["kernels"]}
+    gemm = kernels["gemm_kernel"]
+    assert (gemm["workgroups"], gemm["waves"]) == (1, 4)
+    assert gemm["findings"] == []
+    # 64 * 64 * 256 multiply-accumulates, by instructions of 32x32x8 (gfx942) or 16x16x16.
+    matrix, each = ("mfma", 32 * 32 * 8) if arch == "gfx942" else ("wmma", 16 * 16 * 16)
+    assert gemm["executed"][matrix] == 64 * 64 * 256 // each
+    assert gemm["executed"]["instructions"] == sum(
+        count for name, count in gemm["executed"].items() if name != "instructions"
+    )
+    by_line = {line["line"]: line["classes"] for line in gemm["lines"]}
+    dot = 1 + SCRIPT.splitlines().index("        acc = tl.dot(a, b, acc)")
+    assert by_line[dot][matrix] == gemm["executed"][matrix]
+
+
+def test_what_must_not_happen_is_told(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = tool("emulate", "script.py", "--", "past the end")
+    assert done.returncode == 3
+    # out[995:] has 5 elements of 4 bytes to the end, and 10 are stored.
+    assert "outside: writes 4 bytes" in done.stdout
+    assert "0 bytes past the end of out_ptr" in done.stdout
+
+
+def test_tests_run_in_pytest(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "test_negate.py").write_text(TESTS)
+    done = tool("emulate", "test_negate.py", "--", "-q")
+    assert done.returncode == 1
+    assert "1 failed, 2 passed" in done.stdout
+
+
+def test_a_sample_is_no_result(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        SCRIPT.split("# What a kernel")[0].replace("(1,)", "(100,)")
+    )
+    done = tool("emulate", "script.py", "--sample", "3")
+    assert done.returncode == 0, done.stderr
+    assert "3 workgroups of 100 (a sample: results are not real)" in done.stdout
+
+
+def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:
+    """Assembly whose every value is known: v3 = argument's element + 5, for 100 of 128 lanes."""
+    (tmp_path / "add.s").write_text(CODE)
+    arguments = "i32[128]=arange, i32[128]=zeros, i32 100"
+    done = tool("emulate", "add.s", "--grid", "2", "--block", "64", "--args", arguments)
+    assert done.returncode == 0, done.stderr
+    assert "add_five on gfx942   1 launches, 2 workgroups, 2 waves" in done.stdout
+    assert "argument 1: i32[128]   100 elements changed; 0 to 104" in done.stdout
+    short = tool("emulate", "add.s", "--grid", "2", "--block", "64", "--args",
+                 "i32[90], i32[128]=zeros, i32 100")  # fmt: skip
+    assert short.returncode == 1
+    assert "past the end of argument 0: i32[90], 10 lanes" in short.stdout
+    wrong = tool("emulate", "add.s", "--block", "64", "--args", "i33[9]")
+    assert wrong.returncode == 125
+    assert "argument 0, 'i33[9]', is not understood" in wrong.stderr
+
+
+def test_own_failures_have_a_status_of_their_own(tool: Tool, tmp_path: Path) -> None:
+    missing = tool("emulate", "nothing.py")
+    assert missing.returncode == 125
+    assert "there is no such file" in missing.stderr
+    unknown = tool("emulate", "nothing.py", "--arch", "gfx9999")
+    assert unknown.returncode == 125
+    assert "unknown target" in unknown.stderr

@@ -1,0 +1,193 @@
+"""What the emulator notices: races in LDS, missing waits, accesses that miss, waves that hang."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kinspect.inspector.emulator.launch import Emulator, Launch
+from kinspect.inspector.emulator.lockstep import EmulationLimitError
+from kinspect.inspector.emulator.memory import Buffer, buffer_of
+from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.machines.loader import load
+
+DATA = Path(__file__).parent / "data" / "emulator"
+OUT = 0x7F00_0000_0000
+
+KERNEL = """
+.amdgcn_target "amdgcn-amd-amdhsa--{arch}"
+.text
+.globl k
+.type k,@function
+k:
+{code}
+  s_endpgm
+.Lend:
+  .size k, .Lend-k
+.rodata
+.amdhsa_kernel k
+  .amdhsa_next_free_vgpr 32
+  .amdhsa_next_free_sgpr 32
+  .amdhsa_accum_offset 32
+  .amdhsa_user_sgpr_count 2
+  .amdhsa_user_sgpr_kernarg_segment_ptr 1
+  .amdhsa_system_vgpr_workitem_id 0
+.end_amdhsa_kernel
+"""
+
+
+def emulator(code: str, arch: str = "gfx942") -> Emulator:
+    machine = load(arch)
+    text = KERNEL.format(arch=arch, code=code)
+    kernel = parse_text(text, "k.s").kernels[0]
+    return Emulator(kernel, arch, machine.counters, machine.waitcnt_fields)
+
+
+def troubles(code: str, lds: int = 4096, groups: int = 1, arch: str = "gfx942") -> set[str]:
+    """Kinds of what two waves of each workgroup do wrong."""
+    out = buffer_of(np.zeros(4096, np.uint32), OUT, "out")
+    launch = Launch((groups, 1, 1), (128, 1, 1), lds, struct.pack("<Q", OUT))
+    outcome = emulator(code, arch).run(launch, [out])
+    return {trouble.kind for trouble in outcome.troubles}
+
+
+# v1: a place of its own for each of 128 lanes; v2: that of the other wave's lane.
+PLACES = "v_lshlrev_b32_e32 v1, 2, v0\nv_xor_b32_e32 v2, 0x100, v1\n"
+WRITE = "ds_write_b32 v1, v0\n"
+WAIT = "s_waitcnt lgkmcnt(0)\n"
+BARRIER = "s_barrier\n"
+READ = "ds_read_b32 v3, v2\n"
+
+
+def test_a_barrier_keeps_waves_apart() -> None:
+    assert troubles(PLACES + WRITE + WAIT + BARRIER + READ + WAIT) == set()
+
+
+def test_a_read_without_a_barrier_races() -> None:
+    assert troubles(PLACES + WRITE + WAIT + READ + WAIT) == {"lds_race"}
+
+
+def test_a_write_over_what_is_read_races() -> None:
+    code = PLACES + WRITE + WAIT + BARRIER + READ + WAIT + "v_add_u32_e32 v0, 7, v0\n" + WRITE
+    assert troubles(code + WAIT) == {"lds_race"}
+
+
+def test_a_write_that_is_not_waited_for_crosses_the_barrier() -> None:
+    assert troubles(PLACES + WRITE + BARRIER + READ + WAIT) == {"lds_race"}
+
+
+def test_a_wave_may_read_its_own() -> None:
+    assert troubles(PLACES + WRITE + WAIT + "ds_read_b32 v3, v1\n" + WAIT) == set()
+
+
+def test_the_same_value_may_be_written_twice() -> None:
+    same = "v_mov_b32_e32 v1, 0\nv_mov_b32_e32 v5, 9\nds_write_b32 v1, v5\n" + WAIT
+    assert troubles(same) == set()
+    different = "v_mov_b32_e32 v1, 0\nds_write_b32 v1, v0\n" + WAIT
+    assert troubles(different) == {"lds_race"}
+
+
+@pytest.mark.parametrize(("size", "step"), [("b8", 0), ("b16", 1)])
+def test_neighbouring_bytes_do_not_race(size: str, step: int) -> None:
+    code = f"v_lshlrev_b32_e32 v1, {step}, v0\nds_write_{size} v1, v0\n" + WAIT
+    assert troubles(code) == set()
+
+
+def test_a_result_is_used_before_its_wait() -> None:
+    unwaited = PLACES + WRITE + WAIT + BARRIER + READ + "v_add_u32_e32 v4, v3, v3\n" + WAIT
+    assert troubles(unwaited) == {"unwaited"}
+    code = "s_load_dwordx2 s[2:3], s[0:1], 0x0\nv_mov_b32_e32 v5, s2\ns_waitcnt lgkmcnt(0)\n"
+    assert troubles(code) == {"unwaited"}
+
+
+def test_a_result_that_is_not_waited_for_is_stale() -> None:
+    code = """
+s_load_dwordx2 s[2:3], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 2, v0
+s_waitcnt lgkmcnt(0)
+v_mov_b32_e32 v2, 77
+global_load_dword v2, v1, s[2:3]
+global_store_dword v1, v2, s[2:3] offset:2048
+"""
+    out = buffer_of(np.arange(1024, dtype=np.uint32), OUT, "out")
+    launch = Launch((1, 1, 1), (64, 1, 1), 0, struct.pack("<Q", OUT))
+    outcome = emulator(code).run(launch, [out])
+    assert [t.kind for t in outcome.troubles] == ["unwaited"]
+    assert (out.data[2048 : 2048 + 256].view(np.uint32) == 77).all()
+
+
+def test_accesses_that_miss() -> None:
+    assert troubles(PLACES + "ds_write_b32 v1, v0 offset:4000\n" + WAIT) == {"outside_lds"}
+    assert troubles(PLACES + "ds_read_b32 v3, v1\n" + WAIT) == {"lds_uninitialised"}
+    far = "v_mov_b32_e32 v1, 0\nv_mov_b32_e32 v2, 64\nglobal_load_dword v3, v[1:2], off\n"
+    assert troubles(far + "s_waitcnt vmcnt(0)\n") == {"outside"}
+
+
+def test_a_barrier_that_not_all_waves_reach() -> None:
+    """Of gfx12's four waves one signals and waits; the others wait for something else."""
+    code = """
+v_readfirstlane_b32 s4, v0
+s_cmp_lt_u32 s4, 32
+s_cbranch_scc0 .LBB0_2
+s_barrier_signal -1
+.LBB0_2:
+s_barrier_wait -1
+"""
+    place = "of workgroup 0 at s_barrier_wait -1 .line 13."
+    with pytest.raises(EmulationLimitError, match="not all waves of a workgroup.*" + place):
+        troubles(code, arch="gfx1201")
+
+
+def test_a_lock_between_workgroups_is_fair() -> None:
+    """Workgroup 0 spins until workgroup 1, which comes later, sets the flag."""
+    code = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_mov_b32_e32 v1, 0
+v_mov_b32_e32 v2, 1
+s_cmp_eq_u32 s2, 0
+s_waitcnt lgkmcnt(0)
+s_cbranch_scc0 .LBB0_3
+.LBB0_1:
+global_load_dword v3, v1, s[4:5] sc1
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v3
+s_cbranch_vccnz .LBB0_1
+s_branch .LBB0_4
+.LBB0_3:
+global_atomic_or v1, v2, s[4:5]
+.LBB0_4:
+"""
+    assert troubles(code, groups=2) == set()
+
+
+def ieee_dot(version: str) -> tuple[set[str], float]:
+    """Findings and largest error of the kernel of triton-lang #11696."""
+    text = (DATA / f"ieee_dot.triton-{version}.gfx942.s").read_text()
+    machine = load("gfx942")
+    kernel = parse_text(text, "k.s").kernels[0]
+    size = (128, 128, 256)
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((size[0], size[2]), np.float32)
+    b = rng.standard_normal((size[2], size[1]), np.float32)
+    starts = (OUT, OUT + (1 << 30), OUT + (2 << 30))
+    buffers: list[Buffer] = [
+        buffer_of(values, start)
+        for values, start in zip((a, b, np.zeros(size[:2], np.float32)), starts, strict=True)
+    ]
+    arguments = struct.pack("<QQQiii", *starts, *size)
+    launch = Launch((1, 1, 1), (512, 1, 1), 65536, arguments)
+    emulated = Emulator(kernel, "gfx942", machine.counters, machine.waitcnt_fields)
+    outcome = emulated.run(launch, buffers)
+    result = buffers[2].data[: a.shape[0] * b.shape[1] * 4].view(np.float32)
+    error = float(np.abs(result.reshape(size[:2]) - a @ b).max())
+    return {trouble.kind for trouble in outcome.troubles}, error
+
+
+def test_the_race_of_triton_3_8() -> None:
+    """Wrong in 200 of 200 runs on an MI300X (triton-lang #11696); mended in 3.9.0."""
+    assert ieee_dot("3.8")[0] == {"lds_race"}
+    findings, error = ieee_dot("3.9")
+    assert findings == set()
+    assert error < 1e-4
