@@ -45,10 +45,11 @@ def _integer_dot(bits: int, result: str, signs: tuple[bool, bool] | None) -> Bui
 
     def build(decoded: Decoded, context: Context) -> Step:
         target, first, second, *rest = decoded.operands
-        for name in ("op_sel", "op_sel_hi", "neg_hi"):
-            if name == "op_sel" and any(decoded.numbers(name, ())):
-                raise NotCoveredError(decoded.text)
-        given = decoded.numbers("neg_lo", (0, 0, 0))
+        given = (*decoded.numbers("neg_lo", ()), 0, 0, 0)
+        unused = (*decoded.numbers("neg_hi", ()), *decoded.numbers("op_sel", ()))
+        halves = decoded.numbers("op_sel_hi", ()) if bits == 16 else ()
+        if not all(halves) or any(unused) or any(given[2:] if signs is None else given):
+            raise NotCoveredError(f"{decoded.text}: modifiers that mean nothing here")
         one, other = signs or (bool(given[0]), bool(given[1]))
         reads = [source(operand, "u32") for operand in (first, second)]
         addend = source(rest[0] if rest else target, result)
