@@ -220,7 +220,7 @@ def _name(line: str) -> str:
 
 
 def forms(shapes: Path | None) -> list[tuple[str, str]]:
-    """(gfx name, instruction); at most three a mnemonic from the disassembler."""
+    """(gfx name, instruction); few of each mnemonic."""
     chosen: dict[tuple[str, str], None] = {}
     taken: dict[tuple[bool, str], str] = {}
     for arch in ARCHS:
@@ -233,22 +233,24 @@ def forms(shapes: Path | None) -> list[tuple[str, str]]:
             owner = taken.setdefault((arch.startswith("gfx9"), _name(line)), arch)
             word = line.split()[0]
             count[word] = count.get(word, 0) + 1
-            if owner == arch and count[word] <= (3 if "cmp" not in word else 1):
+            if owner == arch and count[word] <= (2 if "cmp" not in word else 1):
                 chosen[arch, line] = None
         for line in with_modifiers(arch):
             if arch in ("gfx942", "gfx1201"):
                 chosen[arch, line] = None
+    of_kernels: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
     for entry in json.loads(shapes.read_text()) if shapes else []:
         arch, line = entry["arch"], entry["example"]
         if arch in ARCHS and entry["class"] in _CLASSES and not _NOT_COMPARED.match(line):
-            bare = re.sub(r"\d+", "", line)
-            if (arch.startswith("gfx9"), bare) not in taken:
-                taken[arch.startswith("gfx9"), bare] = arch
-                chosen[arch, line] = None
+            word, bare = (arch[:4], line.split()[0]), re.sub(r"\d+", "", line)
+            of_kernels.setdefault(word, {}).setdefault(bare, (arch, line))
+    for shapes_of_word in of_kernels.values():
+        chosen.update(dict.fromkeys(list(shapes_of_word.values())[:4]))
     return list(chosen)
 
 
 if __name__ == "__main__":
+    sys.stdout.write("# Made by tests/emulator_forms.py, which says from what.\n")
     given = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     for arch, line in sorted(forms(given)):
         sys.stdout.write(f"{arch} {line}\n")

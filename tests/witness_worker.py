@@ -2,10 +2,11 @@
 
     python tests/witness_worker.py CHECKOUT < requests > answers
 
-A request: arch, asm, vgprs (row -> one number per lane), sgprs, vcc, exec, scc, read (vgprs), reads
-(sgprs). The registers are put straight into the emulator's register files, so that nothing but
-the instruction under test is relied upon. Needs llvm-mc-22 and clang; internals of tinygrad as of
-August 2026 (test/mockgpu/amd/emu.py).
+The first line: {arch: [instruction, ...]}, all that will be asked for. A request: arch, asm, vgprs
+(row -> one number per lane), sgprs, vcc, exec, scc, read (vgprs), reads (sgprs). The registers are
+put straight into the emulator's register files, so that nothing but the instruction under test is
+relied upon. Needs llvm-mc-22 and clang; internals of tinygrad as of August 2026
+(test/mockgpu/amd/emu.py).
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import subprocess
 import sys
-import tempfile
 from typing import Any
 
 import numpy as np
@@ -26,24 +27,21 @@ FAMILY = {
 VCC, EXEC = 106, 126
 
 
-def assembled(arch: str, line: str) -> bytes | None:
-    """The instruction's bytes; None where LLVM does not take it."""
+def assembled(arch: str, lines: list[str]) -> dict[str, bytes]:
+    """The bytes of each instruction that LLVM takes, with one way or the other to name halves."""
+    codes: dict[str, bytes] = {}
     for attributes in ([], ["-mattr=+real-true16"], ["-mattr=-real-true16"]):
-        with tempfile.TemporaryDirectory() as folder:
-            file = os.path.join(folder, "code")
-            tool = ["llvm-mc-22", "-triple=amdgcn-amd-amdhsa", f"-mcpu={arch}", *attributes]
-            made = subprocess.run(
-                [*tool, "-filetype=obj", "-o", file, "-"],
-                input=f"{line}\n", capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            if made.returncode == 0:
-                raw = os.path.join(folder, "raw")
-                subprocess.run(
-                    ["llvm-objcopy-22", "-O", "binary", "-j", ".text", file, raw], check=True
-                )
-                with open(raw, "rb") as text:
-                    return text.read()
-    return None
+        missing = [line for line in lines if line not in codes]
+        text = "".join(f"FORM{number}:\n{line}\n" for number, line in enumerate(missing))
+        tool = ["llvm-mc-22", "-triple=amdgcn-amd-amdhsa", f"-mcpu={arch}", *attributes]
+        answer = subprocess.run(
+            [*tool, "-show-encoding"], input=text, capture_output=True, text=True, check=False
+        )
+        for part in re.split(r"^FORM", answer.stdout, flags=re.MULTILINE)[1:]:
+            number = int(part.partition(":")[0])
+            if match := re.search(r"encoding: \[([^\]]*)\]", part):
+                codes[missing[number]] = bytes(int(byte, 16) for byte in match[1].split(","))
+    return codes
 
 
 class Wave:
@@ -113,19 +111,20 @@ def main() -> None:
     from tinygrad.renderer.amd.dsl import SCC  # type: ignore[import-not-found]
 
     waves = {lanes: Wave(emu, lanes) for lanes in (32, 64)}
-    codes: dict[tuple[str, str], bytes | None] = {}
+    codes = {
+        (arch, line): code
+        for arch, lines in json.loads(sys.stdin.readline()).items()
+        for line, code in assembled(arch, lines).items()
+    }
     for line in sys.stdin:
         request = json.loads(line)
         key = request["arch"], request["asm"]
         if key not in codes:
-            codes[key] = assembled(*key)
-        code = codes[key]
-        if code is None:
             out.write(json.dumps({"error": "not assembled"}) + "\n")
             continue
         try:
             wave = waves[64 if FAMILY[key[0]] == "cdna" else 32]
-            answer = execute(emu, SCC.offset, wave, code, request)
+            answer = execute(emu, SCC.offset, wave, codes[key], request)
         except Exception as error:
             answer = {"error": " ".join(str(error).split())[:200]}
         out.write(json.dumps(answer) + "\n")
