@@ -23,7 +23,7 @@ _NOT_COMPARED = re.compile(
     r"v_mfma|v_smfmac|v_wmma|v_swmmac|v_interp|v_nop|v_clrexcp|v_pipeflush|v_cube|v_movrel"
     r"|v_swaprel|s_(set|get)|s_swappc|s_call|s_rfe|s_cbranch|s_mov(rel|_fed)|s_wait|s_version"
     r"|s_sleep|s_barrier|s_sub?vector|s_alloc|s_sendmsg|s_branch|v_s?creen|s_trap|v_readfirst"
-    r"|s_subvector|s_atomic|v_illegal"
+    r"|s_subvector|s_atomic|v_illegal|ds_"
 )
 _CLASSES = ("valu int", "valu float", "16-bit/packed", "compare", "convert", "cross-lane", "salu")
 
