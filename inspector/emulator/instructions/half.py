@@ -30,13 +30,14 @@ from ..waves import F32, U32, Array, Waves
 from .integer import middle
 from .packed import packed_halves, saturated
 from .real import (
+    cosine,
     exponent_of,
     fixed_division,
     fused,
     mantissa_of,
     register_orders,
+    sine,
     to_integer,
-    turns,
     without_denormals,
 )
 
@@ -91,8 +92,8 @@ _define("v_mac_f16", "f16", "f16 f16 f16",
 _define("v_fract_f16", "f16", "f16", lambda a: np.minimum(a - np.floor(a), F32(1 - 2.0**-11)))
 _define("v_frexp_exp_i16_f16", "i16", "f16", lambda a: exponent_of(a).astype(I16))
 _define("v_frexp_mant_f16", "f16", "f16", mantissa_of)
-_define("v_sin_f16", "f16", "f16", turns(np.sin))
-_define("v_cos_f16", "f16", "f16", turns(np.cos))
+_define("v_sin_f16", "f16", "f16", sine)
+_define("v_cos_f16", "f16", "f16", cosine)
 _define("v_div_fixup_f16 v_div_fixup_legacy_f16", "f16", "f16 f16 f16",
         lambda a, b, c: fixed_division(a.astype(F64), b.astype(F64), c.astype(F64)))  # fmt: skip
 _define("v_rcp_f16", "f16", "f16", lambda a: F32(1) / a)
@@ -109,7 +110,7 @@ _define("v_ldexp_f16", "f16", "f16 i16",
 # gfx1250: the same of bf16, rounded from float32; denormals of bf16 are those of float32.
 for _name, _compute in (
     ("exp", np.exp2), ("log", np.log2), ("sqrt", np.sqrt), ("rcp", lambda a: F32(1) / a),
-    ("rsq", lambda a: F32(1) / np.sqrt(a)), ("sin", turns(np.sin)), ("cos", turns(np.cos)),
+    ("rsq", lambda a: F32(1) / np.sqrt(a)), ("sin", sine), ("cos", cosine),
     ("tanh", np.tanh),
 ):  # fmt: skip
     _define(f"v_{_name}_bf16", "bf16", "bf16", without_denormals(_compute))

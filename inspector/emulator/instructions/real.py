@@ -279,14 +279,18 @@ def fraction(a: Array) -> Array:
     return np.minimum(a - np.floor(a), below_one)
 
 
-def turns(function: Callable[[Array], Array]) -> Compute:
-    """V_SIN, V_COS: the angle is given in turns of 2 pi."""
+def sine(a: Array) -> Array:
+    """V_SIN: of an angle in turns of 2 pi; exact at quarters of a turn."""
+    whole = np.asarray(a).astype(F64)
+    part = whole - np.rint(whole)
+    folded = np.where(np.abs(part) > 0.25, np.copysign(0.5, part) - part, part)
+    return np.sin(folded * (2 * np.pi)).astype(a.dtype)
 
-    def compute(a: Array) -> Array:
-        whole = np.asarray(a).astype(F64)
-        return function((whole - np.rint(whole)) * (2 * np.pi)).astype(a.dtype)
 
-    return compute
+def cosine(a: Array) -> Array:
+    """V_COS: the same a quarter ahead."""
+    whole = np.asarray(a).astype(F64)
+    return np.sin((0.25 - np.abs(whole - np.rint(whole))) * (2 * np.pi)).astype(a.dtype)
 
 
 def exponent_of(a: Array) -> Array:
@@ -329,7 +333,7 @@ def _lit(a: Array, b: Array, c: Array) -> Array:
     """V_MULLIT_F32: the product; -MAX where the exponent or the base does not allow it."""
     largest_float = np.finfo(F32).max
     none = (b <= -largest_float) | np.isnan(b) | (c <= 0) | np.isnan(c)
-    return np.where(none, -largest_float, zero_wins(a, b))
+    return np.where(none, -largest_float, a * b)
 
 
 _define("v_add_f32", "f32", "f32 f32", np.add)
@@ -352,8 +356,8 @@ _define("v_rcp_f32 v_rcp_iflag_f32", "f32", "f32", without_denormals(lambda a: F
 _define("v_rsq_f32", "f32", "f32",
         without_denormals(lambda a: (1 / np.sqrt(a.astype(F64))).astype(F32)))  # fmt: skip
 _define("v_sqrt_f32", "f32", "f32", without_denormals(np.sqrt))
-_define("v_sin_f32", "f32", "f32", without_denormals(turns(np.sin)))
-_define("v_cos_f32", "f32", "f32", without_denormals(turns(np.cos)))
+_define("v_sin_f32", "f32", "f32", sine)
+_define("v_cos_f32", "f32", "f32", cosine)
 _define("v_frexp_exp_i32_f32", "i32", "f32", lambda a: exponent_of(a).astype(I32))
 _define("v_frexp_mant_f32", "f32", "f32", mantissa_of)
 _define("v_mul_legacy_f32 v_mul_dx9_zero_f32", "f32", "f32 f32", zero_wins)
