@@ -337,9 +337,7 @@ def flushing(kind: str, target: Target) -> Callable[[Array], Array] | None:
     return lambda value: np.asarray(value * (np.abs(value) >= smallest))
 
 
-def after_result(
-    decoded: Decoded, kind: str, target: Target
-) -> list[Callable[[Array], Array]]:
+def after_result(decoded: Decoded, kind: str, target: Target) -> list[Callable[[Array], Array]]:
     """What happens to a result before it is written: output scale, flushing, clamp.
 
     The output scale is ignored where the mode keeps denormals of the kind or has IEEE rules
