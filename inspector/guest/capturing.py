@@ -92,31 +92,37 @@ class Capturing:
         self._explore(request, suffix)
         late = max(request["deadline"], time.monotonic() + GENERATED_SECONDS)
         for number, (path, origin) in enumerate(self._generated.items()):
-            one = {**request, "path": path, "origin": origin, "finished": [], "deadline": late}
-            self._repeat(MODES["inductor"], one, f"{suffix}-generated{number}")
+            generated_request = {
+                **request,
+                "path": path,
+                "origin": origin,
+                "finished": [],
+                "deadline": late,
+            }
+            self._repeat(MODES["inductor"], generated_request, f"{suffix}-generated{number}")
 
     def _explore(self, request: dict[str, Any], suffix: str) -> None:
         """Runs the script again with other answers to what nobody knows, one more at a time."""
         most = int(request.get("explore") or 0)
         left = [[question] for question in self._asked]
-        seen = {tuple(question) for question in self._asked}
+        questions = {tuple(question) for question in self._asked}
         for number in range(most):
             if not left:
                 break
-            tried = left.pop(0)
+            answers = left.pop(0)
             until = time.monotonic() + float(self._request["time_limit"])
-            self._asked, self._tried = [], tried
-            one = {**request, "reversed": tried, "deadline": until}
-            self._repeat(MODES["script"], one, f"{suffix}-other{number}")
+            self._asked, self._tried = [], answers
+            rerun_request = {**request, "reversed": answers, "deadline": until}
+            self._repeat(MODES["script"], rerun_request, f"{suffix}-other{number}")
             for question in self._asked:
-                if tuple(question) not in seen:
-                    seen.add(tuple(question))
-                    left.append([*tried, question])
+                if tuple(question) not in questions:
+                    questions.add(tuple(question))
+                    left.append([*answers, question])
         self._tried = []
-        if most and seen:
-            said = f"{len(seen) - len(left)} of {len(seen)} other answers were tried"
-            more = " (--explore N: more of them)" if left else ""
-            self._send({"note": f"{request['path']}: {said}{more}"})
+        if most and questions:
+            summary = f"{len(questions) - len(left)} of {len(questions)} other answers were tried"
+            hint = " (--explore N: more of them)" if left else ""
+            self._send({"note": f"{request['path']}: {summary}{hint}"})
 
     def _repeat(self, mode: str, request: dict[str, Any], suffix: str) -> None:
         """Runs until it came to its end, or there is no use in going on."""
@@ -192,9 +198,9 @@ class Capturing:
     def _send(self, record: dict[str, Any]) -> None:
         if self._tried and ("error" in record or "lost" in record):
             # With an answer that was only tried the script may well fail.
-            what, file, line = self._tried[-1]
+            question, file, line = self._tried[-1]
             failed = record["error"]["message"] if "error" in record else record["lost"]
-            record = {"note": f"{file}:{line}: with the other answer to {what}: {failed}"}
+            record = {"note": f"{file}:{line}: with the other answer to {question}: {failed}"}
         self._channel.send({"record": record})
 
 

@@ -81,7 +81,7 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         request.get("first"),
         request.get("axes") or {},
         bool(request.get("all_configs")),
-        names.wanted,
+        names.selects,
     )
     layers.install()
     recorder = Recorder(
@@ -89,14 +89,14 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         emit,
         world.suspended,
         layers.origin,
-        names.wanted,
+        names.selects,
         request.get("finished") or (),
         world.overwritten,
         (request["generated"],),
         only_new=bool(request.get("reversed")),
     )
     recorder.install()
-    graphs = Graphs(request["generated"], emit, names.wanted, recorder.expect)
+    graphs = Graphs(request["generated"], emit, names.selects, recorder.expect)
     world.generate(graphs.take, request.get("max_configs"), graphs.keep)
     calls = request.get("calls") or ()
     home = request.get("home") or os.getcwd()
@@ -158,12 +158,12 @@ def capture(request: dict[str, Any], write: Emit) -> None:
 
 
 def _is_enough(failure: BaseException) -> bool:
-    seen: list[BaseException] = []
+    chain: list[BaseException] = []
     cause: BaseException | None = failure
-    while cause is not None and cause not in seen:
-        seen.append(cause)
+    while cause is not None and cause not in chain:
+        chain.append(cause)
         cause = cause.__context__
-    return any(isinstance(one, EnoughError) for one in seen)
+    return any(isinstance(link, EnoughError) for link in chain)
 
 
 def _keep_caches_apart(folder: str) -> None:
@@ -186,7 +186,7 @@ class Names:
         self.others: dict[str, None] = {}
         self.muted = False
 
-    def wanted(self, name: str, qualname: str) -> bool:
+    def selects(self, name: str, qualname: str) -> bool:
         """Whether every pattern holds for the kernel; nothing is wanted while `muted`."""
         if self.muted:
             return False
@@ -208,10 +208,10 @@ class Clock:
     """
 
     def __init__(self, deadline: float, recorder: Recorder) -> None:
-        now = time.monotonic()
-        self._deadline = deadline - min(MARGIN_SECONDS, (deadline - now) / 4)
+        start = time.monotonic()
+        self._deadline = deadline - min(MARGIN_SECONDS, (deadline - start) / 4)
         self._recorder = recorder
-        self._seen, self._since = 0, time.process_time()
+        self._handled, self._since = 0, time.process_time()
         self._launches = 0
 
     def start(self) -> None:
@@ -225,9 +225,9 @@ class Clock:
 
     def _tick(self, number: int, frame: object) -> None:
         worked = time.process_time()
-        seen = self._recorder.captured + self._recorder.failed
-        if seen != self._seen:
-            self._seen, self._since = seen, worked
+        handled = self._recorder.captured + self._recorder.failed
+        if handled != self._handled:
+            self._handled, self._since = handled, worked
             self._launches = self._recorder.launched
         if self._recorder.busy:
             return
@@ -235,7 +235,7 @@ class Clock:
             raise OutOfTimeError
         repeats = self._recorder.launched - self._launches >= MANY_LAUNCHES
         idle = REPEATING_SECONDS if repeats else IDLE_SECONDS
-        if seen and worked - self._since > idle:
+        if handled and worked - self._since > idle:
             self._since = worked  # of several tests, only the one at work ends
             self._launches = self._recorder.launched
             raise IdleError(f"nothing new was launched for {idle:.0f} s")

@@ -34,12 +34,12 @@ class Graphs:
         self,
         folder: str,
         emit: Emit,
-        wanted: Callable[[str, str], bool],
+        is_selected: Callable[[str, str], bool],
         expect: Callable[[int], None],
     ) -> None:
         self._folder = folder
         self._emit = emit
-        self._wanted = wanted
+        self._is_selected = is_selected
         self._expect = expect
         self._taken: set[str] = set()
         self._without: dict[str, None] = {}
@@ -53,18 +53,18 @@ class Graphs:
             return
         self._taken.add(path)
         try:
-            found = list(kernels_of(generated.text, path))
+            kernels = list(kernels_of(generated.text, path))
         except SourceError:
             return
-        own = [k for k in found if isinstance(k, KernelSource) and k.heuristic != USERS]
+        own = [k for k in kernels if isinstance(k, KernelSource) and k.heuristic != USERS]
         if not own:
             self._without[generated.function] = None
             return
-        wanted = [k for k in own if self._wanted(k.name, k.function)]
-        if not wanted:
+        selected = [k for k in own if self._is_selected(k.name, k.function)]
+        if not selected:
             return
         _keep(path, generated.text)
-        self._expect(len(wanted))
+        self._expect(len(selected))
         origin = {
             "function": generated.function,
             "file": generated.file,

@@ -37,14 +37,14 @@ def watch(project: Project, note: Callable[[str], None]) -> None:
         project: which code is the user's: where it was started.
         note: takes the remark.
     """
-    said: set[str] = set()
+    places: set[str] = set()
 
-    def say(what: str) -> None:
+    def say(process_text: str) -> None:
         place = _place(project)
-        if place is None or place in said or len(said) >= MOST_SAID:
+        if place is None or place in places or len(places) >= MOST_SAID:
             return
-        said.add(place)
-        note(f"{place}: {what} {NOT_FOLLOWED}")
+        places.add(place)
+        note(f"{place}: {process_text} {NOT_FOLLOWED}")
 
     def hear(event: str, args: Sequence[Any]) -> None:
         command = _command(event, args)
@@ -69,12 +69,12 @@ def _command(event: str, args: Sequence[Any]) -> list[str]:
     if event == "os.system":
         return _words(args[0])
     if event in ("os.exec", "os.posix_spawn", "subprocess.Popen"):
-        given = args[1]
-        if isinstance(given, (str, bytes, os.PathLike)):
-            return _words(os.fspath(given))
-        words = [os.fsdecode(word) for word in given or ()]
-        told = words[1:2] == ["-c"] and len(words) > 2 and os.path.basename(words[0]) in SHELLS
-        return _words(words[2]) if told else words
+        argv = args[1]
+        if isinstance(argv, (str, bytes, os.PathLike)):
+            return _words(os.fspath(argv))
+        words = [os.fsdecode(word) for word in argv or ()]
+        is_shell = words[1:2] == ["-c"] and len(words) > 2 and os.path.basename(words[0]) in SHELLS
+        return _words(words[2]) if is_shell else words
     return []
 
 

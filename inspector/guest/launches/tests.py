@@ -77,8 +77,8 @@ def run_tests(path: str, emit: Emit, most: int | None) -> None:
         emit(error("capture", message, hint, place=path))
     elif plugin.skipped and not plugin.ran:
         many = len(plugin.skipped) > 1
-        said = f"all {len(plugin.skipped)} tests were" if many else "its only test was"
-        message = f"{path}: {said} skipped"
+        subject = f"all {len(plugin.skipped)} tests were" if many else "its only test was"
+        message = f"{path}: {subject} skipped"
         hint = "give it the target that it is for with --arch, or what it asks for"
         emit(error("capture", f"{message}, the first: {plugin.skipped[0]}", hint, place=path))
     elif not plugin.ran:
@@ -156,5 +156,5 @@ class Plugin:
             node.session.shouldstop = type(failure).__name__
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

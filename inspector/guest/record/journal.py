@@ -110,9 +110,9 @@ class Tally:
         with self._lock:
             self._count += 1
             self._tuning += tuning
-            known = self._grids.get(grid)
-            if known is not None:
-                self._grids[grid] = known + 1
+            count = self._grids.get(grid)
+            if count is not None:
+                self._grids[grid] = count + 1
                 if self._count < self._next:
                     return
             else:

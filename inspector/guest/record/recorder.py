@@ -193,10 +193,10 @@ class Recorder:
         frames = self._frames()
         run = frames["run"]
         resolved = vars(named["options"])
-        asked = storages = None
+        stated = storages = None
         if run is not None:
             # A parameter of the kernel may share its name with an option: then it is both.
-            asked = {
+            stated = {
                 name: encode(value)
                 for name, value in run["kwargs"].items()
                 if name in resolved and (value or name not in SET_BY_RUN)
@@ -211,7 +211,7 @@ class Recorder:
             named["constants"],
             (named["configs"] or [{}])[0],
             options={name: encode(value) for name, value in resolved.items()},
-            asked=asked,
+            stated=stated,
             target=target,
             via="warmup" if named.get("is_warmup") else "launch",
             storages=storages,
@@ -230,7 +230,7 @@ class Recorder:
             source.constants,
             source.attrs,
             options=options,
-            asked=options,
+            stated=options,
             target=target,
             via="compile",
             storages=None,
@@ -246,7 +246,7 @@ class Recorder:
         attrs: Mapping[Any, Any],
         *,
         options: dict[str, Any],
-        asked: dict[str, Any] | None,
+        stated: dict[str, Any] | None,
         target: Any,
         via: str,
         storages: list[list[Any]] | None,
@@ -258,7 +258,7 @@ class Recorder:
             "constexprs": [[_path(k), encode(v)] for k, v in constants.items()],
             "attrs": [[_path(k), list(map(list, v))] for k, v in (attrs or {}).items() if v],
             "options": options,
-            "asked": asked,
+            "asked": stated,
             "target": {
                 "backend": target.backend,
                 "arch": str(target.arch),
@@ -280,9 +280,9 @@ class Recorder:
     def _source(self, kernel: Any, constants: Mapping[Any, Any]) -> str | None:
         """Writes what a kernel is made of, once; its id. None where that cannot be described."""
         handle = (id(kernel), *(id(v) for v in constants.values() if hasattr(v, "fn")))
-        known = self._sources.get(handle)
-        if known is not None:
-            return known
+        name = self._sources.get(handle)
+        if name is not None:
+            return name
         try:
             functions = described(kernel, constants)
             name = content_hash(functions)
@@ -297,20 +297,20 @@ class Recorder:
 
     def _frames(self) -> dict[str, Any]:
         """What the stack knows of a specialisation: who asked for it, and with what."""
-        found: dict[str, Any] = {"run": None, "call_site": None, "tuning": None}
+        caller: dict[str, Any] = {"run": None, "call_site": None, "tuning": None}
         for frame in _stack():
             code = frame.f_code
-            if code is self._run_code and found["run"] is None:
+            if code is self._run_code and caller["run"] is None:
                 names = frame.f_locals
                 if "kwargs" in names and "bound_args" in names:
-                    found["run"] = {n: names[n] for n in ("kwargs", "bound_args")}
+                    caller["run"] = {n: names[n] for n in ("kwargs", "bound_args")}
             elif code in self._tuner_codes:
-                found["call_site"] = None  # so far these were frames of a benchmark
-                found["tuning"] = found["tuning"] or _tuning(frame.f_locals)
-            elif found["call_site"] is None and self._is_users(code.co_filename):
+                caller["call_site"] = None  # so far these were frames of a benchmark
+                caller["tuning"] = caller["tuning"] or _tuning(frame.f_locals)
+            elif caller["call_site"] is None and self._is_users(code.co_filename):
                 file = os.path.abspath(code.co_filename)
-                found["call_site"] = {"file": file, "line": frame.f_lineno}
-        return found
+                caller["call_site"] = {"file": file, "line": frame.f_lineno}
+        return caller
 
     def _is_users(self, file: str) -> bool:
         return not (file.startswith(("<", *self._not_user)) or _in_torch(file))
@@ -412,5 +412,5 @@ def _storage_bytes(value: Any) -> int | None:
 
 def _small_storages(kinds: list[Any], values: tuple[Any, ...]) -> list[list[Any]]:
     """Paths of the pointer arguments whose storages are small, as AMD's backend sees it."""
-    found = _storages(kinds, values)
-    return [path for path, size in found if size is not None and size <= SMALL_STORAGE]
+    sizes = _storages(kinds, values)
+    return [path for path, size in sizes if size is not None and size <= SMALL_STORAGE]

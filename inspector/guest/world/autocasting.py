@@ -15,10 +15,10 @@ def install() -> None:
     """Lets whatever switches autocast for the device switch it for the CPU too."""
     for name in ("set_autocast_enabled", "set_autocast_dtype"):
         if hasattr(torch, name):
-            setattr(torch, name, _both(getattr(torch, name)))
+            setattr(torch, name, _also_on_cpu(getattr(torch, name)))
 
 
-def _both(switch: Callable[..., Any]) -> Callable[..., Any]:
+def _also_on_cpu(switch: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(switch)
     def switched(*args: Any) -> Any:
         if len(args) == 2 and args[0] in DEVICE_TYPES:

@@ -145,6 +145,6 @@ def install(
             device, world.note
         )
     benchmarking.install(world.note, most_sets)
-    others = world._torch.arrivals() if world._torch is not None else {}
-    arrivals.install(world.note, others)
+    adjusters = world._torch.arrivals() if world._torch is not None else {}
+    arrivals.install(world.note, adjusters)
     return world

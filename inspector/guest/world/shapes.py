@@ -32,11 +32,11 @@ class Shapes:
             return shape(*args, **kwargs)
         key = None if plan.mutates else _key(func, args, kwargs)
         if key is not None:
-            known = self._known.get(key)
-            if known is not None:
-                return _made(known)
+            description = self._known.get(key)
+            if description is not None:
+                return _meta_tensors(description)
         try:
-            result = self._asked(func, plan, args, kwargs)
+            result = self._by_meta_kernel(func, plan, args, kwargs)
         except (NotImplementedError, RuntimeError):
             # Some meta kernels refuse types that the real ones take: `mask << shifts`.
             result = _of_one_element(func, plan, args, kwargs)
@@ -49,7 +49,7 @@ class Shapes:
         return result
 
     @staticmethod
-    def _asked(func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) -> Any:
+    def _by_meta_kernel(func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) -> Any:
         changed = {k: payloads.one(v, payloads.shape_alone) for k, v in kwargs.items()}
         operands = list(payloads.each(args, payloads.shape_alone))
         if plan.device_position is not None:
@@ -67,12 +67,12 @@ def _of_one_element(func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) ->
         return None
     shapes = []
 
-    def one(tensor: torch.Tensor) -> torch.Tensor:
+    def one_element(tensor: torch.Tensor) -> torch.Tensor:
         shapes.append(tensor.shape)
         return torch.ones([1] * tensor.dim(), dtype=tensor.dtype, device="cpu")
 
-    few = payloads.each(args, one)
-    named = {name: payloads.one(value, one) for name, value in kwargs.items()}
+    few = payloads.each(args, one_element)
+    named = {name: payloads.one(value, one_element) for name, value in kwargs.items()}
     try:
         result = func(*few, **named)
         extents = torch.broadcast_shapes(*shapes)
@@ -113,10 +113,10 @@ def _described(result: Any) -> Any:
     return payloads.one(result, lambda t: _Described((t.size(), t.stride(), t.dtype)))
 
 
-def _made(described: Any) -> Any:
+def _meta_tensors(described: Any) -> Any:
     if type(described) is _Described:
         size, stride, dtype = described
         return torch.empty_strided(size, stride, dtype=dtype, device=META)
     if isinstance(described, (list, tuple)):
-        return type(described)([_made(inner) for inner in described])
+        return type(described)([_meta_tensors(inner) for inner in described])
     return described

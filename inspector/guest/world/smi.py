@@ -134,5 +134,5 @@ def _names(device: Device) -> dict[str, Any]:
         "amdsmi_get_gpu_device_bdf": lambda handle: "0000:01:00.0",
         "amdsmi_topo_get_numa_node_number": lambda handle: 0,
         "amdsmi_get_rocm_version": lambda: (True, VERSION),
-        "amdsmi_topo_get_link_type": lambda one, other: {"hops": 0, "type": 0},
+        "amdsmi_topo_get_link_type": lambda source, target: {"hops": 0, "type": 0},
     }

@@ -23,13 +23,13 @@ def install() -> None:
     plain = torch.Tensor._make_wrapper_subclass
 
     @functools.wraps(plain)
-    def made(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    def make_wrapper_subclass(cls: Any, *args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
         if device is None or torch.device(device).type not in DEVICE_TYPES:
             return plain(cls, *args, **kwargs)
         return _claiming(plain(cls, *args, **{**kwargs, "device": CPU}), torch.device("cuda", 0))
 
-    torch.Tensor._make_wrapper_subclass = staticmethod(made)
+    torch.Tensor._make_wrapper_subclass = staticmethod(make_wrapper_subclass)
 
 
 def _claiming(wrapper: Any, device: torch.device) -> Any:
@@ -64,7 +64,7 @@ def follow(kind: Any, attribute: str) -> None:
 def _overrides(kind: type, name: str) -> bool:
     """Whether a class, or one between it and torch's, has an answer of its own."""
     below = kind.__mro__[: kind.__mro__.index(torch.Tensor)]
-    return any(name in vars(one) for one in below)
+    return any(name in vars(base) for base in below)
 
 
 def _device(wrapper: Any) -> Any:

@@ -72,9 +72,9 @@ class SymmetricMemory:
         alloc_id: int | None = None,
     ) -> torch.Tensor:
         """Memory that may be shared."""
-        made = torch.empty_strided(size, stride, dtype=dtype, device=device)
-        cls._shared.add(made.untyped_storage().data_ptr())
-        return made
+        tensor = torch.empty_strided(size, stride, dtype=dtype, device=device)
+        cls._shared.add(tensor.untyped_storage().data_ptr())
+        return tensor
 
     @classmethod
     def is_symm_mem_tensor(cls, tensor: Any) -> bool:
@@ -89,7 +89,7 @@ class SymmetricMemory:
         storage_offset: int | None = 0,
     ) -> torch.Tensor:
         """A process's buffer, as a tensor."""
-        return _seen(self._buffers[rank], sizes, dtype, storage_offset or 0)
+        return _reinterpreted(self._buffers[rank], sizes, dtype, storage_offset or 0)
 
     def get_remote_tensor(
         self, peer: int, sizes: Sequence[int], dtype: torch.dtype
@@ -107,7 +107,7 @@ class SymmetricMemory:
         """A process's pad of signals; all of it unless sizes are given."""
         kind = dtype or torch.int32
         whole = self.signal_pad_size // kind.itemsize
-        return _seen(self._pads[rank], tuple(sizes) or (whole,), kind, storage_offset or 0)
+        return _reinterpreted(self._pads[rank], tuple(sizes) or (whole,), kind, storage_offset or 0)
 
     def barrier(self, channel: int = 0, timeout_ms: int = 0) -> None:
         """Nobody to wait for."""
@@ -146,7 +146,7 @@ class SymmetricMemory:
         return Inert()
 
 
-def _seen(
+def _reinterpreted(
     buffer: torch.Tensor, sizes: Sequence[int], dtype: torch.dtype, first: int
 ) -> torch.Tensor:
     """Part of a flat buffer as another type."""

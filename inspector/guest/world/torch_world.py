@@ -142,11 +142,11 @@ class TorchWorld:
         extents = [int(extent) for extent in shape]
         with self.running():
             if strides is not None:
-                made = torch.empty_strided(extents, list(strides), dtype=kind, device="cuda")
+                tensor = torch.empty_strided(extents, list(strides), dtype=kind, device="cuda")
             else:
-                made = torch.empty(extents, dtype=kind, device="cuda")
+                tensor = torch.empty(extents, dtype=kind, device="cuda")
             if kind.is_floating_point and kind.itemsize > 1:
-                made.normal_()
+                tensor.normal_()
             else:
-                made.zero_()
-            return made.requires_grad_(grad) if grad else made
+                tensor.zero_()
+            return tensor.requires_grad_(grad) if grad else tensor
