@@ -88,7 +88,8 @@ def _words(command: str | bytes) -> list[str]:
 def _is_python(program: str) -> bool:
     """Whether a program is Python's interpreter, or a script for it such as torchrun."""
     path = shutil.which(program) or program
-    if PYTHON.fullmatch(os.path.basename(program)) or os.path.realpath(path) == _interpreter():
+    is_ours = os.path.realpath(path) == os.path.realpath(sys.executable)
+    if is_ours or PYTHON.fullmatch(os.path.basename(program)):
         return True
     try:
         with open(path, "rb") as stream:
@@ -96,10 +97,6 @@ def _is_python(program: str) -> bool:
     except OSError:
         return False
     return head.startswith(b"#!") and b"python" in head.partition(b"\n")[0]
-
-
-def _interpreter() -> str:
-    return os.path.realpath(sys.executable)
 
 
 def _shortened(command: Sequence[str]) -> str:

@@ -64,7 +64,7 @@ class _Reached:
             {
                 "module": str(function.__module__),
                 "qualname": str(function.__qualname__),
-                "file": _file(function),
+                "file": str(os.path.abspath(function.__code__.co_filename)),
                 "line": line,
                 "column": column,
                 "text": text,
@@ -163,10 +163,6 @@ def _holds(data: Any, kinds: tuple[str, ...]) -> bool:
     if isinstance(data, dict):
         return any(k in data for k in kinds) or any(_holds(v, kinds) for v in data.values())
     return isinstance(data, list) and any(_holds(part, kinds) for part in data)
-
-
-def _file(function: Any) -> str:
-    return str(os.path.abspath(function.__code__.co_filename))
 
 
 def _place(value: Any) -> str:

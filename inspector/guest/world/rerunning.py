@@ -164,20 +164,13 @@ class Rerunning:
     def _keep(self, call: Call, storages: list[Any]) -> None:
         """Keeps what was made, in the place of the oldest."""
         self._kept[call] = storages
-        while (
-            sum(
-                storage.size() for call_storages in self._kept.values() for storage in call_storages
-            )
-            > MOST_KEPT
-        ):
+        while sum(s.size() for held in self._kept.values() for s in held) > MOST_KEPT:
             del self._kept[next(iter(self._kept))]
 
 
 def _drop(held: dict[Call, Any], last: dict[Call, Call], call: Call) -> None:
     """Removes what nobody needs after a call."""
-    for done in [
-        held_call for held_call in held if last.get(held_call) is call and held_call is not call
-    ]:
+    for done in [c for c in held if last.get(c) is call and c is not call]:
         del held[done]
 
 
