@@ -80,7 +80,7 @@ def warm_front_end() -> None:
 
 
 def warm(arch: str) -> None:
-    """Computes in the parent, once, what every compiling child would compute again."""
+    """Computes once, in the parent, what every compiling child would otherwise compute again."""
     warm_front_end()
     compiler = importlib.import_module("triton.compiler.compiler")
     backend = compiler.make_backend(target(arch))

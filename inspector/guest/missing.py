@@ -123,7 +123,7 @@ def install_hint(failure: BaseException, module: str) -> str:
 
 
 def stood_in(names: Sequence[str]) -> str:
-    """What is said, once, of modules that a stand-in took the place of.
+    """The note on modules that were replaced by stand-ins.
 
     Args:
         names: in dots; those below a package are what its build would have made.

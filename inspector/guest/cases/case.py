@@ -34,7 +34,7 @@ INTEGER = re.compile(r"[iu]\d+")
 
 
 class CaseError(Exception):
-    """A case that cannot be compiled as it stands: one line, and what to do about it."""
+    """A case that cannot be compiled as it stands: a one-line message and a hint."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Which of a file's cases were asked for, and what to say when none was found."""
+"""Selects a file's cases by pattern; words the error where no case matches."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def identity(raw: Any) -> tuple[str | None, str | None]:
 
 
 def label(kernel: str | None, case: str | None) -> str | None:
-    """What a case goes by: `kernel[case]`, or the part of it that is known."""
+    """The label of a case: `kernel[case]`, or the part of it that is known."""
     return f"{kernel}[{case}]" if kernel and case else kernel or case
 
 

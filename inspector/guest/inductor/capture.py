@@ -227,7 +227,7 @@ class _Work:
         return notes
 
     def _call_site(self, kernel: KernelSource, launch: Launch | None) -> dict[str, Any] | None:
-        """Where the user asked for it: his own operation if that is known, else the wrapper's."""
+        """The user's operation that the kernel comes from, if known; else its launch in the wrapper."""
         origin = self._request.get("origin")
         if origin is None:
             return {"file": self._path, "line": launch.line} if launch is not None else None

@@ -1,4 +1,4 @@
-"""Makes a `@triton.jit` function of a kernel's source: nothing of it is run.
+"""Makes a `@triton.jit` function of a kernel's source without running any of it.
 
 Where that does not suffice and the user trusts the file, its inner module's imports, constants and
 jitted functions are run. Its imports from `torch._inductor` are answered here even then: the
@@ -89,7 +89,7 @@ class KernelFile:
         return getattr(_load(code, source, namespace, self.path), source.function)
 
     def refusal(self, source: KernelSource, failure: RefusedError) -> SourceError:
-        """What is said of a kernel that its source alone does not suffice for."""
+        """The error of a kernel that cannot be made from its source alone."""
         hint = "if you trust the file, --trust-trace runs the module that the kernel stands in"
         if failure.missing:
             hint = "install it there, or name an interpreter that has it with --python"
@@ -221,7 +221,7 @@ def _jitted(node: ast.stmt) -> bool:
 
 
 def _used(node: ast.stmt) -> set[str]:
-    """Names that a statement rests on; of a function those of its body, not of its decorators."""
+    """Names that a statement uses; for a function those of its body, not of its decorators."""
     parts: list[ast.AST] = [node]
     if isinstance(node, ast.FunctionDef) and _jitted(node):
         parts = [node.args, *node.body]

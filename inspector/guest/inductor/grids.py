@@ -20,11 +20,11 @@ Sizes = Mapping[str, Any]
 
 
 class UnknownSizeError(Exception):
-    """A size that only a run would tell."""
+    """A size that is known only at run time."""
 
 
 def grid_of(stated: Any, meta: Mapping[str, Any], sizes: Sizes, passed: tuple[Any, ...]) -> Grid:
-    """A launch's grid; None where it rests on what only a run would tell.
+    """A launch's grid; None where it depends on values known only at run time.
 
     Args:
         stated: the value of the launch's `grid=`; None without one.

@@ -41,7 +41,7 @@ MOST_COMMENT_LINES = 200
 
 
 class SourceError(Exception):
-    """A file, or a kernel in it, that cannot be read: one line, and what to do about it."""
+    """A file, or a kernel in it, that cannot be read: a one-line message and a hint."""
 
     def __init__(self, message: str, hint: str, line: int | None = None) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Which block sizes a generated kernel is compiled with, and who says so.
+"""Which block sizes a generated kernel is compiled with, and where they come from.
 
 In this order: what a real run chose (`*.best_config` beside the kernel), what the file states, what
 torch's own heuristics would try on the target. Those are called for real, with the target's
@@ -42,7 +42,7 @@ DIMENSIONS = ("x", "y", "z")
 
 
 class TuningError(Exception):
-    """Block sizes that nothing can tell: one line, and what to do about it."""
+    """Block sizes that cannot be determined: a one-line message and a hint."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)

@@ -154,7 +154,7 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         message = f"all {recorder.refused} configurations are refused by the kernel's static_assert"
         emit(error("capture", message, "see the notes", place=path))
     else:
-        emit(script.nothing_launched(names.others, names.patterns))
+        emit(script.nothing_launched(names.other_kernels, names.patterns))
 
 
 def _is_enough(failure: BaseException) -> bool:
@@ -167,14 +167,14 @@ def _is_enough(failure: BaseException) -> bool:
 
 
 def _keep_caches_apart(folder: str) -> None:
-    """Nothing of this run may be found by a real one: autotuners keep their winners on disk."""
+    """Hides this run's caches from real ones: autotuners keep their winners on disk."""
     for name in ("TRITON_CACHE_DIR", "TRITON_HOME", "TORCHINDUCTOR_CACHE_DIR"):
         os.environ[name] = os.path.join(folder, name.lower())
     os.environ.pop("TRITON_CACHE_AUTOTUNING", None)
 
 
 class Names:
-    """Which kernels were asked for, and which others were met.
+    """Selects kernels by pattern, and remembers the others that were launched.
 
     Args:
         patterns: over the kernel's name or qualified name; what stands in brackets chooses among
@@ -183,18 +183,18 @@ class Names:
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self.patterns = tuple(patterns)
-        self.others: dict[str, None] = {}
+        self.other_kernels: dict[str, None] = {}
         self.muted = False
 
     def selects(self, name: str, qualname: str) -> bool:
-        """Whether every pattern holds for the kernel; nothing is wanted while `muted`."""
+        """Whether every pattern matches the kernel; never while `muted`."""
         if self.muted:
             return False
         for pattern in self.patterns:
             bare = pattern.partition("[")[0]
             ways = {pattern, bare} if bare else {pattern, "*"}
             if not any(fnmatchcase(n, way) for n in (name, qualname) for way in ways):
-                self.others[name] = None
+                self.other_kernels[name] = None
                 return False
         return True
 
@@ -242,10 +242,10 @@ class Clock:
 
 
 def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> None:
-    """`os._exit` in the script ends this process without a word: it gets a last one."""
+    """Emits what is pending before `os._exit` in the script ends this process."""
     really_exit, owner = os._exit, os.getpid()
 
-    def exit_with_a_word(status: int) -> None:
+    def finish_and_exit(status: int) -> None:
         if os.getpid() == owner:
             finish()
             if status:
@@ -256,7 +256,7 @@ def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> No
             sys.stdout.flush()
         really_exit(status)
 
-    os._exit = exit_with_a_word  # type: ignore[assignment]
+    os._exit = finish_and_exit  # type: ignore[assignment]
 
 
 def _worthwhile(retry: Retry | None, request: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""How scripts end before their end, in one line each, and what to try."""
+"""Why a script stopped early: a one-line message for each cause, and a hint."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _lacking(failure: ImportError, project: Project) -> str | None:
 
 
 def _other_missing(failure: ImportError, project: Project) -> Iterator[str]:
-    """Other modules that are not there, of those that the user's files on the way import."""
+    """Other missing modules among the imports of the user's files in the traceback."""
     visited: set[str] = set()
     trace = failure.__traceback__
     while trace is not None:
@@ -178,7 +178,7 @@ def _other_missing(failure: ImportError, project: Project) -> Iterator[str]:
 
 
 def _imported(file: str) -> Iterator[str]:
-    """First names of what a file cannot do without: imports that stand under nothing else."""
+    """Top-level names of the modules that a file imports unconditionally."""
     try:
         with open(file, "rb") as stream:
             body = parse(stream.read(), file).body
@@ -202,7 +202,7 @@ def _is_own_package(name: str, project: Project) -> bool:
 
 
 def _is_there(path: str, name: str) -> bool:
-    """Whether a module of that name can be found: then something in it is missing, not it."""
+    """Whether a module of that name can be found; if so, something inside it is missing."""
     stem = os.path.join(os.path.dirname(path), *name.split("."))
     if os.path.isdir(stem) or os.path.exists(stem + ".py") or name in sys.modules:
         return True

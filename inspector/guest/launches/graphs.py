@@ -41,7 +41,7 @@ class Graphs:
         self._emit = emit
         self._is_selected = is_selected
         self._expect = expect
-        self._taken: set[str] = set()
+        self._paths: set[str] = set()
         self._without: dict[str, None] = {}
 
     def take(self, generated: Generated) -> None:
@@ -49,9 +49,9 @@ class Graphs:
         digest = hashlib.sha256(generated.text.encode()).hexdigest()[:DIGITS]
         stem = re.sub(r"\W", "_", os.path.basename(generated.file).removesuffix(".py"))
         path = os.path.join(self._folder, f"{stem}.{generated.function}.{digest}.py")
-        if path in self._taken:
+        if path in self._paths:
             return
-        self._taken.add(path)
+        self._paths.add(path)
         try:
             kernels = list(kernels_of(generated.text, path))
         except SourceError:
@@ -81,7 +81,7 @@ class Graphs:
         return path
 
     def finish(self) -> None:
-        """Says which functions came to nothing that Triton compiles."""
+        """Notes the functions for which no Triton kernels were generated."""
         for function in self._without:
             self._emit(note(f"torch.compile of {function} calls library kernels alone"))
 

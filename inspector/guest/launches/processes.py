@@ -1,4 +1,4 @@
-"""Says of the script's other Python processes that they are not followed.
+"""Notes that the script's other Python processes are not followed.
 
 What a script forks runs in the same world. A process that begins anew, as a command or by
 multiprocessing's `spawn`, knows nothing of it: its launches are not seen.
@@ -105,7 +105,7 @@ def _shortened(command: Sequence[str]) -> str:
 
 
 def _place(project: Project) -> str | None:
-    """File and line of the user's innermost frame; None where he has none."""
+    """File and line of the innermost frame in the user's code; None without one."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not project.owns_code(frame.f_code):
         frame = frame.f_back

@@ -119,7 +119,7 @@ class Recorder:
         self._overwritten = overwritten
         self._only_new = only_new
         self._sites = Sites(generated)
-        self._seen: dict[str, Specialisation] = {}
+        self._by_key: dict[str, Specialisation] = {}
         self._target = target(arch)
         compiler = importlib.import_module("triton.compiler.compiler")
         self._compile = compiler.compile
@@ -155,9 +155,9 @@ class Recorder:
         }
         with self._suspended():
             key = self._key(src, stated)
-            spec = self._seen.get(key)
+            spec = self._by_key.get(key)
             if spec is None:
-                spec = self._seen[key] = Specialisation(key)
+                spec = self._by_key[key] = Specialisation(key)
             if not spec.selected and self._is_selected(function.__name__, _qualname(function)):
                 spec.selected = True
                 self._record(spec, src, function, stated, by_launch=by_launch)
@@ -169,22 +169,22 @@ class Recorder:
 
     def flush(self) -> None:
         """Writes out the specialisations that were compiled and, so far, not launched."""
-        for spec in self._seen.values():
+        for spec in self._by_key.values():
             self._write(spec, None)
 
     def expect(self, count: int) -> None:
-        """So many specialisations come another way: from what torch.compile generated."""
+        """Adds specialisations to the count that come from torch.compile's generated code."""
         self.captured += count
 
     def finish(self) -> None:
-        """Writes out what is left to say once the script has ended."""
+        """Writes out what is still pending once the script has ended."""
         self.flush()
         launches = {
             spec.key: {
                 "count": spec.launches,
                 "grids": [[list(grid), count] for grid, count in spec.grids.items()],
             }
-            for spec in self._seen.values()
+            for spec in self._by_key.values()
             if spec.selected and not (self._only_new and spec.key in self._finished)
         }
         self._emit({"launches": launches, "arch": self.arch})
@@ -266,7 +266,7 @@ class Recorder:
         self._write(spec, grid)
 
     def _overwrite(self, spec: Specialisation, values: Sequence[Any]) -> None:
-        """What the kernel would have written nobody knows from here on."""
+        """Marks what the kernel would have written as unknown from here on."""
         if spec.written_places is not None and len(values) >= len(spec.types) > 0:
             # Triton's launcher gets every argument, its kernel those that are no constants.
             named = zip(spec.types, values[len(values) - len(spec.types) :])
@@ -344,7 +344,7 @@ class Sites:
             spec = importlib.util.find_spec(name)
             folders += list(spec.submodule_search_locations or ()) if spec is not None else []
         self._libraries = tuple(os.path.join(os.path.abspath(f), "") for f in folders)
-        self._known: dict[str, bool] = {}
+        self._users_files: dict[str, bool] = {}
 
     def current(self) -> dict[str, Any] | None:
         """`{"file", "line"}` of the code that is launching; None where there is none of the user's.
@@ -354,9 +354,9 @@ class Sites:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             name = frame.f_code.co_filename
-            users = self._known.get(name)
+            users = self._users_files.get(name)
             if users is None:
-                users = self._known[name] = self._is_users(name)
+                users = self._users_files[name] = self._is_users(name)
             if users:
                 return {"file": os.path.abspath(name), "line": frame.f_lineno}
             frame = frame.f_back

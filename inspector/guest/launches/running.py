@@ -222,7 +222,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _ignore_breakpoints() -> None:
-    """There is nobody at the keyboard: a debugger would read an empty stdin and give up."""
+    """Disables breakpoints: stdin is empty, so a debugger would read its end and quit."""
 
     def pass_by(*args: Any, **kwargs: Any) -> None:
         return None
@@ -261,7 +261,7 @@ def stated_calls(source: bytes) -> list[str]:
 def make_calls(
     calls: Sequence[str], module: ModuleType, tensor: Any, project: Project, emit: Emit
 ) -> None:
-    """Evaluates each call; one that fails does not keep the others.
+    """Evaluates each call; one that fails does not prevent the others.
 
     Args:
         calls: expressions or statements.

@@ -33,7 +33,7 @@ class Tuning:
         self._benched: dict[int, list[Any]] = {}
         self._sampled: dict[int, tuple[Any, ...]] = {}
         self._active: list[tuple[Any, Any]] = []  # tuner, configuration at work
-        self._said: set[str] = set()
+        self._notes: set[str] = set()
 
     def install(self) -> None:
         """Patches the class; subclasses (libraries have their own) share what they inherit."""
@@ -78,8 +78,8 @@ class Tuning:
 
     def say(self, text: str) -> None:
         """Notes something, once."""
-        if text not in self._said:
-            self._said.add(text)
+        if text not in self._notes:
+            self._notes.add(text)
             self._emit(note(text))
 
     def sample(self, tuner: Any, configs: Sequence[Any]) -> list[Any]:

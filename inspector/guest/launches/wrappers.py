@@ -270,7 +270,7 @@ def _is_pointer(kernel: ast.FunctionDef, name: str) -> bool:
 
 
 def _holds_places(kernel: ast.FunctionDef, name: str) -> bool:
-    """Whether what a kernel loads from there becomes part of an address, or bounds a loop."""
+    """Whether values loaded through a parameter become part of an address or bound a loop."""
     assigned = [
         (_last(node.targets[0]), node.value)
         for node in ast.walk(kernel)

@@ -146,7 +146,7 @@ class _Aliases:
 
     def __init__(self) -> None:
         self._above: dict[str, str] = {}
-        self._now: dict[str, str] = {}
+        self._current_names: dict[str, str] = {}
         self._count = 0
 
     def read(self, line: str) -> tuple[list[str], tuple[str, ...]]:
@@ -162,22 +162,22 @@ class _Aliases:
 
     def current_name(self, name: str) -> str:
         """The value that a name means here."""
-        return self._now.get(name, name)
+        return self._current_names.get(name, name)
 
     def define(self, name: str) -> str:
-        """A new value of this name."""
+        """Gives a name a new value, and returns that."""
         self._count += 1
-        self._now[name] = f"{name}@{self._count}"
-        return self._now[name]
+        self._current_names[name] = f"{name}@{self._count}"
+        return self._current_names[name]
 
     def root(self, value: str) -> str:
-        """One of the values that may be the same, always the same one."""
+        """The representative of the values that may be the same pointer as this one."""
         while value in self._above:
             value = self._above[value]
         return value
 
     def join(self, value: str, other_value: str) -> None:
-        """Both may be the same."""
+        """Notes that two values may be the same pointer."""
         value, other_value = self.root(value), self.root(other_value)
         if value != other_value:
             self._above[value] = other_value

@@ -40,7 +40,7 @@ PYTHON_BUILTINS = (
 
 
 def module_named(name: str) -> Any:
-    """A library's module; an `Unavailable` where this interpreter has none such."""
+    """A library's module; an `Unavailable` where this interpreter does not have it."""
     if not is_library(name):
         return Unavailable(f"the import of {name}")
     try:
@@ -50,7 +50,7 @@ def module_named(name: str) -> Any:
 
 
 def member(module: str, qualname: str) -> Any:
-    """What a library's module holds under a name; an `Unavailable` where it holds nothing such."""
+    """The member of a library's module by its name; an `Unavailable` where there is none."""
     value = module_named(module)
     if isinstance(value, Unavailable):
         return value
@@ -64,7 +64,7 @@ def member(module: str, qualname: str) -> Any:
 
 
 class Language:
-    """Tells values that the language is made of from all others.
+    """Tells values that belong to the language from all others.
 
     Args:
         own: values of the kernels' own that are harmless: jitted functions, modules made of data.

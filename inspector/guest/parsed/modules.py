@@ -263,20 +263,20 @@ class _Reached:
     """The jitted functions that a kernel reaches, numbered as they come."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[Module, ast.FunctionDef, dict[str, Any]]] = []
+        self._described: list[tuple[Module, ast.FunctionDef, dict[str, Any]]] = []
         self._within: list[Module] = []
 
     def functions(self) -> list[dict[str, Any]]:
-        return [function for _, _, function in self._found]
+        return [function for _, _, function in self._described]
 
     def number(self, module: Module, node: ast.FunctionDef, qualname: str) -> int:
         """The number of a function; on the first call for it, it is described."""
-        for number, (_, described_node, _) in enumerate(self._found):
+        for number, (_, described_node, _) in enumerate(self._described):
             if described_node is node:
                 return number
         function = module.function_source(node, qualname)
-        self._found.append((module, node, function))
-        number = len(self._found) - 1
+        self._described.append((module, node, function))
+        number = len(self._described) - 1
         used = used_names(node)
         for name in sorted(used):
             value = module.describe(name, self, used)

@@ -27,7 +27,7 @@ INSTALLED = (f"{os.sep}lib{os.sep}python", "site-packages", "dist-packages")
 
 
 class MissingKernelError(Exception):
-    """A kernel that cannot be found or is not what it was: one line, and what to do about it."""
+    """A kernel that is missing or has changed: a one-line message and a hint."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class MissingKernelError(Exception):
 
 
 class CompleteError(BaseException):
-    """All that is wanted of a file is defined. Not an Exception: no script may swallow it."""
+    """Everything needed from a file is defined. Not an Exception, so no script can swallow it."""
 
 
 class Definitions:
@@ -57,9 +57,9 @@ class Definitions:
         self._running = running
         self._folders = list(folders)
         self._scratch = scratch
-        self._made: dict[str, list[Any]] = {}
-        self._wanted: Mapping[tuple[str, str], str] = {}
-        self._tried: dict[str, Exception | None] = {}
+        self._kernels: dict[str, list[Any]] = {}
+        self._siblings: Mapping[tuple[str, str], str] = {}
+        self._failures: dict[str, Exception | None] = {}
 
     def install(self, driver: Any) -> None:
         """Watches `triton.jit`; from now on nothing is launched, and the driver stays."""
@@ -71,7 +71,7 @@ class Definitions:
             original_init(kernel, fn, *args, **kwargs)
             if fn.__code__.co_filename.startswith(MADE_OF_DATA):
                 return
-            self._made.setdefault(fn.__qualname__, []).append(kernel)
+            self._kernels.setdefault(fn.__qualname__, []).append(kernel)
 
         def not_launched(kernel: Any, *args: Any, **kwargs: Any) -> StandInKernel:
             self._stop_if_complete()
@@ -81,21 +81,21 @@ class Definitions:
         jit_function.run = not_launched
 
     def load(self, kernels: Iterable[Mapping[str, Any]]) -> None:
-        """Loads the files of some recorded kernels; what goes wrong is told by `find`."""
+        """Loads the files of some recorded kernels; `find` raises what went wrong."""
         kernels = list(kernels)
         for kernel in kernels:
             file = str(kernel["file"])
-            if file in self._tried:
+            if file in self._failures:
                 continue
             siblings = [k for k in kernels if k["file"] == file]
-            self._wanted = {(k["qualname"], k["sha256"]): k["module"] for k in siblings}
+            self._siblings = {(k["qualname"], k["sha256"]): k["module"] for k in siblings}
             try:
                 self._load(kernel)
-                self._tried[file] = None
+                self._failures[file] = None
             except Exception as failure:
-                self._tried[file] = failure
+                self._failures[file] = failure
             finally:
-                self._wanted = {}
+                self._siblings = {}
 
     def find(self, kernel: Mapping[str, Any]) -> Any:
         """The JITFunction of a recorded kernel.
@@ -107,7 +107,7 @@ class Definitions:
             MissingKernelError: it is not there, or its source is another.
         """
         qualname, file = str(kernel["qualname"]), str(kernel["file"])
-        candidates = self._made.get(qualname, [])
+        candidates = self._kernels.get(qualname, [])
         for function in reversed(candidates):
             if source_hash(function) == kernel["sha256"]:
                 return function
@@ -122,7 +122,7 @@ class Definitions:
                 "recorded",
                 "record it again, or go back to the version that was recorded",
             )
-        failure = self._tried.get(file)
+        failure = self._failures.get(file)
         if isinstance(failure, (LoadError, MissingKernelError)):
             raise MissingKernelError(f"kernel {qualname}: {failure.message}", failure.hint)
         if failure is not None:
@@ -147,7 +147,7 @@ class Definitions:
             MissingKernelError: it is not there.
         """
         module, qualname, file = path["module"], str(path["qualname"]), path.get("file")
-        kernels = self._made.get(qualname)
+        kernels = self._kernels.get(qualname)
         if kernels:
             located = self._located(file) if file else None
             in_file = [f for f in kernels if _same_file(f.fn.__code__.co_filename, located)]
@@ -212,9 +212,9 @@ class Definitions:
         return located(file, self._folders)
 
     def _stop_if_complete(self) -> None:
-        if self._wanted and all(
-            any(source_hash(f) == sha256 for f in self._made.get(qualname, ()))
-            for qualname, sha256 in self._wanted
+        if self._siblings and all(
+            any(source_hash(f) == sha256 for f in self._kernels.get(qualname, ()))
+            for qualname, sha256 in self._siblings
         ):
             raise CompleteError
 

@@ -49,7 +49,7 @@ class Kernels:
         self._guard.install()
         self._builder = Builder(self._guard, self._decoded)
         self._modules = Modules(_importable(processes))
-        self._made: dict[str, list[Any] | RefusedError | MissingKernelError] = {}
+        self._outcomes: dict[str, list[Any] | RefusedError | MissingKernelError] = {}
         self._classes: dict[str, Any] = {}
 
     def of(self, kernel: Mapping[str, Any]) -> list[Any]:
@@ -63,12 +63,12 @@ class Kernels:
             RefusedError: something would have to run to have it.
         """
         handle = json.dumps([kernel.get("source"), kernel["qualname"], kernel["sha256"]])
-        if handle not in self._made:
+        if handle not in self._outcomes:
             try:
-                self._made[handle] = self._make(kernel)
+                self._outcomes[handle] = self._make(kernel)
             except (RefusedError, MissingKernelError) as failure:
-                self._made[handle] = failure
-        outcome = self._made[handle]
+                self._outcomes[handle] = failure
+        outcome = self._outcomes[handle]
         if isinstance(outcome, list):
             return outcome
         raise outcome

@@ -66,12 +66,12 @@ class Recorder:
 
     def __init__(self, triton: Any, jit: Any, autotuner: Any, folder: str) -> None:
         self._journal = Journal(folder, self._describe)
-        self._ours = os.path.dirname(os.path.abspath(folder)) + os.sep
+        self._own_folder = os.path.dirname(os.path.abspath(folder)) + os.sep
         self._triton_version = str(getattr(triton, "__version__", "?"))
         self._lock = threading.RLock()
         self._tuning: set[int] = set()  # threads in which an autotuner is timing
         self._pending: dict[tuple[int, Any], dict[str, Any]] = {}
-        self._seen: set[str] = set()
+        self._recorded_ids: set[str] = set()
         self._sources: dict[tuple[int, ...], str] = {}
         self._kernels: list[Any] = []  # keeps the numbers in `_sources` from being given again
         self._tallies: list[Tally] = []
@@ -152,7 +152,7 @@ class Recorder:
         """In a forked child: its launches are its own, its lock is nobody's."""
         self._lock = threading.RLock()
         self._journal.forked()
-        self._seen.clear()
+        self._recorded_ids.clear()
         for tally in self._tallies:
             tally.reset()
 
@@ -272,8 +272,8 @@ class Recorder:
         record.update(
             via=via, storages=storages, call_site=frames["call_site"], tuning=frames["tuning"]
         )
-        if record["id"] not in self._seen:
-            self._seen.add(record["id"])
+        if record["id"] not in self._recorded_ids:
+            self._recorded_ids.add(record["id"])
             self._journal.write({"specialization": record})
         return record
 
@@ -334,7 +334,7 @@ class Recorder:
             "triton": self._triton_version,
             "torch": str(torch_version) if torch_version is not None else None,
             "device": _device() if _in_use() else None,
-            "sys_path": [path for path in _search_path() if not path.startswith(self._ours)],
+            "sys_path": [path for path in _search_path() if not path.startswith(self._own_folder)],
         }
 
 

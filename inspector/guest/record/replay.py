@@ -125,14 +125,14 @@ class Replay:
         compiler = importlib.import_module("triton.compiler.compiler")
         self._ast_source = compiler.ASTSource
         self._backend = compiler.make_backend(target(arch))
-        self._known = frozenset(vars(self._backend.parse_options({})))
+        self._option_names = frozenset(vars(self._backend.parse_options({})))
         self._buffer_ops = bool(importlib.import_module("triton.knobs").amd.use_buffer_ops)
         self._refused: set[str] = set()
-        self._asked: list[dict[str, Any]] = []
+        self._specializations: list[dict[str, Any]] = []
 
     def run(self, specializations: list[dict[str, Any]]) -> None:
         """Emits them all."""
-        self._asked = specializations
+        self._specializations = specializations
         launches: dict[str, dict[str, Any]] = {}
         emitted = set(self._finished)
         for spec in specializations:
@@ -235,7 +235,9 @@ class Replay:
     def _imported(self, recorded: Mapping[str, Any], failure: BaseException) -> Any:
         """The kernel as its module defines it, which is imported for that."""
         assert self._definitions is not None
-        kernels = (s["kernel"] for s in self._asked if s["kernel"]["file"] == recorded["file"])
+        kernels = (
+            s["kernel"] for s in self._specializations if s["kernel"]["file"] == recorded["file"]
+        )
         self._definitions.load(kernels)
         try:
             return self._definitions.find(recorded)
@@ -243,7 +245,7 @@ class Replay:
             raise missing from failure
 
     def _refuse(self, record: dict[str, Any]) -> None:
-        """Says something once that holds for all specialisations of a kernel."""
+        """Emits an error once that holds for all specialisations of a kernel."""
         message = record["error"]["message"]
         if message not in self._refused:
             self._refused.add(message)
@@ -269,7 +271,7 @@ class Replay:
         options: dict[str, Any] = {}
         left = []
         for name, value in stated.items():
-            if name in self._known and (from_hip or name not in BOUND_TO_TARGET):
+            if name in self._option_names and (from_hip or name not in BOUND_TO_TARGET):
                 if name in OF_FILES and self._definitions is None:
                     notes.append(f"{name} of the launch is not used: it names files to link")
                 else:
@@ -329,7 +331,7 @@ class Replay:
 
 
 def _untrusted(name: str, recorded: Mapping[str, Any], failure: RefusedError) -> dict[str, Any]:
-    """What would have to run for a kernel that the trace's data do not suffice for."""
+    """The error of a kernel that the trace's data alone cannot rebuild."""
     message = f"{recorded['file']}:{recorded['line']}: {message_of(failure, name)}"
     hint = (
         f"if you trust the trace, --trust-trace imports {recorded['module']} "

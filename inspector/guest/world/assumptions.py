@@ -36,9 +36,9 @@ class Assumptions:
     """Those of one run, in the order in which they were made."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[str, str, str | None, int | None], None] = {}
+        self._assumptions: dict[tuple[str, str, str | None, int | None], None] = {}
         self._owns: Callable[[CodeType], bool] = _is_outside
-        self._told: dict[str, dict[int, bool]] = {}
+        self._telling: dict[str, dict[int, bool]] = {}
         self._muted = 0
         self._two_sided: dict[Question, None] = {}
         self._reversed: dict[Question, int] = {}
@@ -76,8 +76,8 @@ class Assumptions:
                 self._reversed[question] = left - 1
                 assumed = not assumed
         record = (question_text, _short(assumed), *place)
-        if len(self._made) < MOST:
-            self._made[record] = None
+        if len(self._assumptions) < MOST:
+            self._assumptions[record] = None
         return assumed
 
     def two_sided(self) -> list[Question]:
@@ -98,7 +98,7 @@ class Assumptions:
                 "line": line,
                 "explored": (question_text, file, line) in self._reversed,
             }
-            for question_text, assumed, file, line in self._made
+            for question_text, assumed, file, line in self._assumptions
         ]
 
     def __enter__(self) -> None:
@@ -125,9 +125,9 @@ class Assumptions:
         return frame
 
     def _is_told(self, file: str, line: int) -> bool:
-        lines = self._told.get(file)
+        lines = self._telling.get(file)
         if lines is None:
-            lines = self._told[file] = _telling_lines(file)
+            lines = self._telling[file] = _telling_lines(file)
         return lines.get(line, False)
 
 

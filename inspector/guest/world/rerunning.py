@@ -76,7 +76,7 @@ class Step:
 
 @dataclass
 class Behind:
-    """What stands behind an operand that is made in pieces.
+    """What an operand that is made in pieces is computed from.
 
     Args:
         whole: operands of a single element, which are there before.
@@ -102,11 +102,11 @@ def _plain_torch() -> Iterator[None]:
 
 
 class Rerunning:
-    """Computes contents; what it may take is counted over its life."""
+    """Computes contents, within one budget of time over its whole life."""
 
     def __init__(self) -> None:
         self._spent = 0.0
-        self._kept: Storages = {}
+        self._cached: Storages = {}
 
     def contents(self, tensor: DeviceTensor) -> torch.Tensor | None:
         """A tensor's contents, to be read only.
@@ -137,7 +137,7 @@ class Rerunning:
         Raises:
             UnknownError: it cannot be had, or not within the budget.
         """
-        storages = dict(self._kept)
+        storages = dict(self._cached)
         steps = _steps(recipe, storages)
         last: dict[Call, Call] = {}
         for step in steps:
@@ -162,14 +162,14 @@ class Rerunning:
         return storages[recipe.call][recipe.nth]
 
     def _keep(self, call: Call, storages: list[Any]) -> None:
-        """Keeps what was made, in the place of the oldest."""
-        self._kept[call] = storages
-        while sum(s.size() for held in self._kept.values() for s in held) > MOST_KEPT:
-            del self._kept[next(iter(self._kept))]
+        """Caches a call's storages; drops the oldest beyond the limit."""
+        self._cached[call] = storages
+        while sum(s.size() for held in self._cached.values() for s in held) > MOST_KEPT:
+            del self._cached[next(iter(self._cached))]
 
 
 def _drop(held: dict[Call, Any], last: dict[Call, Call], call: Call) -> None:
-    """Removes what nobody needs after a call."""
+    """Removes what no later step needs after a call."""
     for done in [c for c in held if last.get(c) is call and c is not call]:
         del held[done]
 
@@ -235,7 +235,7 @@ def _applied(call: Call, change: Callable[[Any], torch.Tensor]) -> Any:
 
 
 def _as_expected(result: torch.Tensor, expected: Part) -> torch.Tensor:
-    """A result in the memory that its meta kernel told of."""
+    """A result in the memory layout that its meta kernel predicted."""
     is_alike = (
         tuple(result.stride()) == expected.stride and result.storage_offset() == expected.offset
     )
@@ -261,7 +261,7 @@ def _seed(call: Call, begin: int) -> int:
 
 
 def _reduced(call: Call) -> Part | None:
-    """What a call reduces to one element; None where it does something else."""
+    """The operand that a call reduces to one element; None for any other call."""
     if call.plan.name not in REDUCTIONS or call.targets or len(call.operands) != 1:
         return None
     if len(call.results) != 1 or call.results[0].count != 1:
@@ -293,7 +293,7 @@ def _over_pieces(call: Call, piece: Piece, storages: Storages) -> torch.Tensor:
 
 
 def _in_pieces(part: Part, behind: Behind) -> Piece | None:
-    """How to make an operand in pieces; None where it cannot be.
+    """How to compute an operand in pieces; None where that is impossible.
 
     Args:
         part: the operand.
@@ -343,7 +343,7 @@ def _operand_in_pieces(operand: Known | Part, like: Part, behind: Behind) -> Pie
 
 
 def _is_filled(call: Call) -> bool:
-    """Whether each element is made by itself."""
+    """Whether each element can be computed independently of the others."""
     if call.plan.name in FILLED:
         return len(call.results) == 1 and len(call.operands) <= 1
     targets = [
@@ -353,7 +353,7 @@ def _is_filled(call: Call) -> bool:
 
 
 def _fill(call: Call, part: Part, storages: Storages, begin: int, end: int) -> torch.Tensor:
-    """Elements of what `_is_filled`."""
+    """Some elements of the result of a call for which `_is_filled` holds."""
     torch.manual_seed(_seed(call, begin))
     few = torch.empty(end - begin, dtype=part.dtype)
     if call.plan.name in OVERWRITING or call.operands:

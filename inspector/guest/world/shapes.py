@@ -10,14 +10,14 @@ from . import payloads, unknowns
 from .plans import Plan
 
 META = torch.device("meta")
-MOST_KNOWN = 20_000
+MOST_DESCRIPTIONS = 20_000
 
 
 class Shapes:
     """Runs operators on meta tensors and remembers what came out."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, Any] = {}
+        self._descriptions: dict[Any, Any] = {}
 
     def of(self, func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) -> Any:
         """The result as meta tensors, however large the operands are.
@@ -32,7 +32,7 @@ class Shapes:
             return shape(*args, **kwargs)
         key = None if plan.mutates else _key(func, args, kwargs)
         if key is not None:
-            description = self._known.get(key)
+            description = self._descriptions.get(key)
             if description is not None:
                 return _meta_tensors(description)
         try:
@@ -43,9 +43,9 @@ class Shapes:
             if result is None:
                 raise
         if key is not None:
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            self._known[key] = _described(result)
+            if len(self._descriptions) >= MOST_DESCRIPTIONS:
+                self._descriptions.clear()
+            self._descriptions[key] = _described(result)
         return result
 
     @staticmethod
@@ -82,7 +82,7 @@ def _of_one_element(func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) ->
 
 
 def _key(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """What the shape depends on; None where that cannot be told."""
+    """A key of all that the shape depends on; None where there is no such key."""
     try:
         key = (func, *[_operand(v) for v in args], *[(k, _operand(v)) for k, v in kwargs.items()])
         hash(key)

@@ -63,7 +63,7 @@ def install(device: Device) -> None:
 
 
 class SmiModule(ModuleType):
-    """The library: of what it has nothing to say it says so when it is asked."""
+    """The library; what it does not imitate reports that it is not supported."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("amdsmi_"):

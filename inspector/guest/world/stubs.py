@@ -22,7 +22,7 @@ NOWHERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "not installe
 
 
 class NotInstalledError(TypeError):
-    """A value of a module that is not installed is wanted where only the real one will do.
+    """A value of a module that is not installed is used where only the real one will do.
 
     Args:
         origin: the value, in dots.

@@ -78,7 +78,7 @@ class SymmetricMemory:
 
     @classmethod
     def is_symm_mem_tensor(cls, tensor: Any) -> bool:
-        """Whether it was made for sharing."""
+        """Whether a tensor was allocated for sharing."""
         return isinstance(tensor, DeviceTensor) and tensor._memory.address in cls._shared
 
     def get_buffer(
@@ -110,7 +110,7 @@ class SymmetricMemory:
         return _reinterpreted(self._pads[rank], tuple(sizes) or (whole,), kind, storage_offset or 0)
 
     def barrier(self, channel: int = 0, timeout_ms: int = 0) -> None:
-        """Nobody to wait for."""
+        """Returns at once: there is no other process to wait for."""
 
     put_signal = wait_signal = lambda self, *args, **kwargs: None
 
@@ -129,11 +129,11 @@ class SymmetricMemory:
 
     @staticmethod
     def set_group_info(*args: Any) -> None:
-        """The groups know it themselves."""
+        """Does nothing: the process groups hold this already."""
 
     @staticmethod
     def set_backend(name: str) -> None:
-        """All are alike."""
+        """Does nothing: all backends are alike here."""
 
     @staticmethod
     def get_backend(device: Any) -> str:

@@ -16,13 +16,13 @@ class Originals:
     """What torch's namespaces held. Made before the world is installed; `settle` comes after."""
 
     def __init__(self) -> None:
-        self._before = [(owner, dict(vars(owner))) for owner in _owners()]
+        self._namespaces = [(owner, dict(vars(owner))) for owner in _owners()]
         self._changes: list[tuple[Any, str, Any, Any]] = []
         self._depth = 0
 
     def settle(self) -> None:
         """Remembers what has been changed since."""
-        for owner, names_before in self._before:
+        for owner, names_before in self._namespaces:
             for name, value in vars(owner).items():
                 original = names_before.get(name, _MISSING)
                 if original is value or (name.startswith("__") and owner is not _CONTEXT):
@@ -30,7 +30,7 @@ class Originals:
                 # What torch.cuda answers stays: only the classes of streams and the like go back.
                 if owner is not torch.cuda or isinstance(value, type):
                     self._changes.append((owner, name, original, value))
-        self._before = []
+        self._namespaces = []
 
     @contextlib.contextmanager
     def restored(self) -> Iterator[None]:
