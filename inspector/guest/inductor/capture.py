@@ -227,7 +227,7 @@ class _Work:
         return notes
 
     def _call_site(self, kernel: KernelSource, launch: Launch | None) -> dict[str, Any] | None:
-        """The user's operation that the kernel comes from, if known; else its launch in the wrapper."""
+        """The user's operation that the kernel comes from, or its launch in the wrapper."""
         origin = self._request.get("origin")
         if origin is None:
             return {"file": self._path, "line": launch.line} if launch is not None else None
