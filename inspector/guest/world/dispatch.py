@@ -397,7 +397,7 @@ class Dispatcher:
             LOG.answer(question, payloads.first_shape(results))
 
         if plan.mutates:
-            call = None  # `_written` made use of it
+            call = None  # `_follow_writes` made use of it
         places: dict[int, int] = {}
         if call is not None:
             places = {id(result): nth for nth, result in enumerate(payloads.tensors(results))}
