@@ -722,6 +722,7 @@ class Machine(Struct, frozen=True):
     icache_bytes: int | None  # instruction cache, shared by the CUs that the figure's source names
     lds_banks: int | None  # of 4 bytes each
     lds_bytes_per_clk: int | None  # per CU
+    cache_line_bytes: int | None  # of the vector cache next to the CU
     valu_cycles: Mapping[int, int]  # wave size -> clocks of a full-rate vector operation
     transcendental_cycles: Mapping[int, int]
     cus: int | None

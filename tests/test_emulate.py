@@ -62,6 +62,39 @@ if len(sys.argv) > 1:
 sys.exit(3)
 """
 
+CODE = """
+.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+.text
+.globl add_five
+.type add_five,@function
+add_five:
+  s_load_dwordx4 s[4:7], s[0:1], 0x0
+  s_load_dword s8, s[0:1], 0x10
+  s_lshl_b32 s9, s2, 6
+  v_add_u32_e32 v0, s9, v0
+  v_lshlrev_b32_e32 v1, 2, v0
+  s_waitcnt lgkmcnt(0)
+  v_cmp_gt_i32_e32 vcc, s8, v0
+  s_and_saveexec_b64 s[10:11], vcc
+  s_cbranch_execz .LBB0_2
+  global_load_dword v2, v1, s[4:5]
+  s_waitcnt vmcnt(0)
+  v_add_u32_e32 v3, 5, v2
+  global_store_dword v1, v3, s[6:7]
+.LBB0_2:
+  s_endpgm
+.Lend:
+  .size add_five, .Lend-add_five
+.rodata
+.amdhsa_kernel add_five
+  .amdhsa_next_free_vgpr 8
+  .amdhsa_next_free_sgpr 32
+  .amdhsa_accum_offset 8
+  .amdhsa_user_sgpr_count 2
+  .amdhsa_user_sgpr_kernarg_segment_ptr 1
+.end_amdhsa_kernel
+"""
+
 TESTS = """
 import pytest
 import torch
@@ -137,6 +170,23 @@ def test_a_sample_is_no_result(tool: Tool, tmp_path: Path) -> None:
     done = tool("emulate", "script.py", "--sample", "3")
     assert done.returncode == 0, done.stderr
     assert "3 workgroups of 100 (a sample: results are not real)" in done.stdout
+
+
+def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:
+    """Assembly whose every value is known: v3 = argument's element + 5, for 100 of 128 lanes."""
+    (tmp_path / "add.s").write_text(CODE)
+    arguments = "i32[128]=arange, i32[128]=zeros, i32 100"
+    done = tool("emulate", "add.s", "--grid", "2", "--block", "64", "--args", arguments)
+    assert done.returncode == 0, done.stderr
+    assert "add_five on gfx942   1 launches, 2 workgroups, 2 waves" in done.stdout
+    assert "argument 1: i32[128]   100 elements changed; 0 to 104" in done.stdout
+    short = tool("emulate", "add.s", "--grid", "2", "--block", "64", "--args",
+                 "i32[90], i32[128]=zeros, i32 100")  # fmt: skip
+    assert short.returncode == 1
+    assert "past the end of argument 0: i32[90], 10 lanes" in short.stdout
+    wrong = tool("emulate", "add.s", "--block", "64", "--args", "i33[9]")
+    assert wrong.returncode == 125
+    assert "argument 0, 'i33[9]', is not understood" in wrong.stderr
 
 
 def test_own_failures_have_a_status_of_their_own(tool: Tool, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +13,10 @@ from ..errors import KinspectError
 from .options import format_option, output_option, result_stream
 from .signals import signals_for
 
+if TYPE_CHECKING:
+    from ..pipeline.emulated_code import CodeLaunch
+
+CODE_SUFFIXES = frozenset({".s", ".asm", ".amdgcn", ".hsaco", ".co", ".o"})
 OWN_FAILURE = 125
 FINDINGS = 1
 
@@ -19,7 +24,17 @@ FINDINGS = 1
 @click.command(context_settings={"allow_interspersed_args": True})
 @click.argument("target", type=click.Path(path_type=Path))
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
-@click.option("--arch", default="gfx942", show_default=True, help="The GPU to emulate.")
+@click.option("--arch", help="The GPU to emulate.  [gfx942, or what code is for]")
+@click.option("--kernel", help="Of a file of code: the kernel.")
+@click.option("--grid", metavar="X[,Y[,Z]]", help="Of a file of code: workgroups.")
+@click.option("--block", metavar="X[,Y[,Z]]", help="Of a file of code: work-items of a workgroup.")
+@click.option(
+    "--args",
+    "arguments",
+    metavar="LIST",
+    help="Of a file of code: 'f32[4096], i32[9]=zeros, i32 7'.",
+)
+@click.option("--lds", type=click.IntRange(0), default=0, help="Of a file of code: bytes added.")
 @click.option("--python", metavar="PATH", help="Interpreter with PyTorch and Triton.")
 @click.option(
     "--sample",
@@ -54,7 +69,12 @@ FINDINGS = 1
 def emulate(
     target: Path,
     argv: tuple[str, ...],
-    arch: str,
+    arch: str | None,
+    kernel: str | None,
+    grid: str | None,
+    block: str | None,
+    arguments: str | None,
+    lds: int,
     python: str | None,
     sample: int | None,
     configs: str,
@@ -66,22 +86,37 @@ def emulate(
     """Run TARGET on an emulated AMD GPU: kernels are compiled for it and executed on the CPU.
 
     TARGET is a Python script, run with the arguments behind --, or a file of tests, which pytest
-    runs. Tensors hold what the compiled code computes. Accesses outside of tensors or LDS, and
-    results that are used before their wait, are told. There is no timing and there are no caches.
+    runs; or assembly or a code object, one kernel of which is launched as --grid, --block and
+    --args say. Tensors hold what the compiled code computes. Races in LDS, accesses outside of
+    tensors and results that are used before their wait are told. Nothing is timed.
 
     Exit status: that of TARGET; 1 where it succeeds and something was found; 125 where the
     emulation itself fails.
     """
     from ..formats import emulation as text
     from ..machines.loader import load as load_machine
+    from ..pipeline.emulated_code import CodeLaunch
     from ..pipeline.emulation import EmulationRequest
     from ..pipeline.emulation import emulate as run_emulation
 
     try:
+        if target.suffix.lower() in CODE_SUFFIXES:
+            code = CodeLaunch(
+                target,
+                kernel,
+                arch,
+                _extents(grid, "--grid") or (1, 1, 1),
+                _extents(block, "--block"),
+                arguments or "",
+                lds,
+                sample,
+                time_limit,
+            )
+            return _emulate_code(code, form, output)
         request = EmulationRequest(
             target,
             argv,
-            load_machine(arch).arch,
+            load_machine(arch or "gfx942").arch,
             python or sys.executable,
             sample,
             _count(configs, "--configs"),
@@ -102,6 +137,32 @@ def emulate(
     return result.status
 
 
+def _emulate_code(code: CodeLaunch, form: str, output: Path | None) -> int:
+    from ..formats import emulation as text
+    from ..pipeline.emulated_code import launch_code
+
+    result = launch_code(code)
+    with result_stream(output) as stream:
+        if form == "json":
+            text.write_code_json(result, stream)
+        else:
+            text.write_code_text(result, stream)
+    return FINDINGS if result.profile.findings else 0
+
+
+def _extents(value: str | None, option: str) -> tuple[int, int, int] | None:
+    if value is None:
+        return None
+    try:
+        numbers = [int(part) for part in value.split(",")]
+    except ValueError:
+        numbers = []
+    if not 1 <= len(numbers) <= 3 or min(numbers) < 1:
+        raise click.UsageError(f"{option} takes one to three numbers from 1 on, not {value!r}")
+    x, y, z = (*numbers, 1, 1)[:3]
+    return x, y, z
+
+
 def _count(value: str, option: str) -> int | None:
     if value == "all":
         return None
@@ -110,5 +171,5 @@ def _count(value: str, option: str) -> int | None:
     except ValueError:
         number = 0
     if number < 1:
-        raise click.BadParameter(f"{value!r} is neither a number from 1 on nor 'all'", None, None)
+        raise click.UsageError(f"{option} takes a number from 1 on or 'all', not {value!r}")
     return number

@@ -183,7 +183,7 @@ def destination(
     *,
     half: int = 0,
     keep_half: bool = False,
-    lanes: Array | None = None,
+    lanes: Read | None = None,
 ) -> Write:
     """A typed destination that writes the active lanes.
 
@@ -193,7 +193,8 @@ def destination(
         target: decides whether a 16-bit result clears the register's other half.
         half: which half a 16-bit result goes to.
         keep_half: the other half stays whatever the target does.
-        lanes: uint32 [lane], all ones where the instruction writes at all (DPP's masks).
+        lanes: gives uint32 [wave, lane], all ones where the result is written (DPP); None: to all
+            active lanes.
     """
     if operand.kind != "vgpr":
         raise NotCoveredError(f"destination {operand.text}")
@@ -201,6 +202,9 @@ def destination(
     if operand.half is not None:
         half, keep_half = operand.half, True
     if kind in WIDE:
+        if lanes is not None:
+            chosen = lanes
+            return lambda waves, value: _write_pair_where(waves, row, value, chosen(waves))
         return lambda waves, value: waves.write_pair(row, value)
     if kind in HALVES:
         # Up to gfx9 a 16-bit operation clears bits 16 to 31, from gfx10 on it keeps them
@@ -208,10 +212,17 @@ def destination(
         keep = keep_half or half or target.generation >= 10
         return _half_destination(row, kind, half, keep=bool(keep), lanes=lanes)
     if lanes is not None:
+        picked = lanes
         return lambda waves, value: waves.write_where(
-            row, np.broadcast_to(value, (waves.count, waves.lanes)), waves.bits & lanes
+            row, np.broadcast_to(value, (waves.count, waves.lanes)), picked(waves)
         )
     return lambda waves, value: waves.write(row, value)
+
+
+def _write_pair_where(waves: Waves, row: int, value: Array, bits: Array) -> None:
+    wide = np.broadcast_to(value, (waves.count, waves.lanes)).view(np.uint64)
+    waves.write_where(row, wide.astype(U32), bits)
+    waves.write_where(row + 1, (wide >> np.uint64(32)).astype(U32), bits)
 
 
 def half_bits(value: Array, kind: str) -> Array:
@@ -223,7 +234,7 @@ def half_bits(value: Array, kind: str) -> Array:
     return value.view(np.uint16).astype(U32)
 
 
-def _half_destination(row: int, kind: str, half: int, *, keep: bool, lanes: Array | None) -> Write:
+def _half_destination(row: int, kind: str, half: int, *, keep: bool, lanes: Read | None) -> Write:
     shift, mask = U32(16 * half), U32(0xFFFF << (16 * half))
 
     def write(waves: Waves, value: Array) -> None:
@@ -233,7 +244,7 @@ def _half_destination(row: int, kind: str, half: int, *, keep: bool, lanes: Arra
         if lanes is None:
             waves.write(row, bits)
         else:
-            waves.write_where(row, bits, waves.bits & lanes)
+            waves.write_where(row, bits, lanes(waves))
 
     return write
 
@@ -281,27 +292,23 @@ def assemble(
         before = crosslane.first_operand(decoded, context.target) if at == 0 else None
         if decoded.encoding == "sdwa" and at < 2:
             before = crosslane.byte_select(decoded, operand, f"src{at}_sel")
-        reads.append(source(operand, kind, half=half, before=before))
+        read = source(operand, kind, half=half, before=before)
+        reads.append(_then(read, flush) if (flush := flushing(kind, context.target)) else read)
     half = halves[len(operands)] if len(halves) > len(operands) else 0
-    lanes = crosslane.written_lanes(decoded, context.target)
+    lanes = crosslane.written(decoded, context.target)
     if decoded.encoding == "sdwa":
         write = crosslane.byte_destination(decoded, result)
-    elif lanes is not None and result in WIDE:
-        raise NotCoveredError(f"{decoded.text}: DPP on 64 bits")
     else:
         write = destination(decoded.operands[0], result, context.target, half=half, lanes=lanes)
-        if lanes is None and (dynamic := crosslane.written_now(decoded, context.target)):
-            write = crosslane.masked(write, decoded.operands[0], dynamic)
-    scale = output_scale(decoded)
-    clamp = decoded.flag("clamp")
-    if scale is None and not clamp:
+    changes = after_result(decoded, result, context.target)
+    if not changes:
         return _assignment(reads, compute, write)
 
     def finished(*arrays: Array) -> Array:
         value = compute(*arrays)
-        if scale is not None:
-            value = value * value.dtype.type(scale)
-        return clamped(value, context.target) if clamp else value
+        for change in changes:
+            value = change(value)
+        return value
 
     return _assignment(reads, finished, write)
 
@@ -317,6 +324,38 @@ def _assignment(reads: Sequence[Read], compute: Compute, write: Write) -> Step:
         first, second, third = reads
         return Assignment(lambda waves: compute(first(waves), second(waves), third(waves)), write)
     return Assignment(lambda waves: compute(*(read(waves) for read in reads)), write)
+
+
+_SMALLEST_NORMAL: Final = {"f16": F32(2.0**-14), "f32": F32(2.0**-126), "f64": 2.0**-1022}
+
+
+def flushing(kind: str, target: Target) -> Callable[[Array], Array] | None:
+    """What makes denormals zeros of their sign; None where the mode keeps them."""
+    if not (target.flush32 if kind == "f32" else target.flush16 and kind in ("f16", "f64")):
+        return None
+    smallest = _SMALLEST_NORMAL[kind]
+    return lambda value: np.asarray(value * (np.abs(value) >= smallest))
+
+
+def after_result(
+    decoded: Decoded, kind: str, target: Target
+) -> list[Callable[[Array], Array]]:
+    """What happens to a result before it is written: output scale, flushing, clamp.
+
+    The output scale is ignored where the mode keeps denormals of the kind or has IEEE rules
+    (CDNA3 ISA, 6.2.3 "Output Modifiers"; RDNA3 ISA, 7.2.3).
+    """
+    changes: list[Callable[[Array], Array]] = []
+    flush = flushing(kind, target)
+    scale = output_scale(decoded)
+    if scale is not None and flush is not None and not target.ieee:
+        # A result of -0 becomes +0.
+        changes.append(lambda value: value * value.dtype.type(scale) + value.dtype.type(0))
+    if flush is not None:
+        changes.append(flush)
+    if decoded.flag("clamp"):
+        changes.append(lambda value: clamped(value, target))
+    return changes
 
 
 def output_scale(decoded: Decoded) -> float | None:

@@ -20,13 +20,13 @@ Origin = Literal["derived", "estimated"]
 
 DWORD: Final = 4
 _READ_B128_CDNA3: Final = (
-    (*range(0, 4), *range(20, 24)),
+    (*range(4), *range(20, 24)),
     (*range(4, 8), *range(16, 20)),
     (*range(8, 12), *range(28, 32)),
     (*range(12, 16), *range(24, 28)),
 )
 _READ_B128_GFX950: Final = (
-    (*range(0, 4), *range(12, 16), *range(20, 28)),
+    (*range(4), *range(12, 16), *range(20, 28)),
     (*range(4, 12), *range(16, 20), *range(28, 32)),
 )
 

@@ -23,7 +23,6 @@ class AccessCount(Struct):
 
     Args:
         space: `global` or `lds`.
-        writes: whether it writes.
         size: bytes of each lane.
         waves: how often a wave executed it.
         lanes: active lanes, in all.
@@ -33,7 +32,6 @@ class AccessCount(Struct):
     """
 
     space: str
-    writes: bool
     size: int
     waves: int = 0
     lanes: int = 0
@@ -81,9 +79,9 @@ class Counts:
             where: addresses, int64 [wave, lane].
             usable: which lanes take part; None for all.
             size: bytes of each lane.
-            writes: whether it writes.
+            writes: whether it writes LDS, whose phases are others then.
         """
-        count = self.accesses.setdefault((site, space), AccessCount(space, writes, size))
+        count = self.accesses.setdefault((site, space), AccessCount(space, size))
         count.waves += waves.count
         active = None if usable is None or usable.all() else usable
         count.lanes += where.size if active is None else int(np.count_nonzero(active))

@@ -75,9 +75,16 @@ def _pattern(decoded: Decoded, lanes: int) -> _Pattern | None:
     return _Pattern((lane - 1) % lanes, every)
 
 
-def _zero_fill(decoded: Decoded) -> bool:
-    """Whether an invalid source reads 0. LLVM prints it as `bound_ctrl:1` (or `:0`, before 13)."""
-    return "bound_ctrl" in decoded.modifiers
+def _zero_fill(decoded: Decoded, target: Target) -> bool:
+    """Whether an invalid source reads 0; otherwise its lane is not written.
+
+    `bound_ctrl:1`; up to gfx10 also `:0`, as LLVM before 13 printed it. With dpp8, idle lanes
+    always read 0 (LLVM's AMDGPUModifierSyntax, "bound_ctrl" and "fi").
+    """
+    asked = decoded.modifiers.get("bound_ctrl")
+    if asked == "0" and target.generation >= 11:
+        return False
+    return asked is not None or "dpp8" in decoded.modifiers
 
 
 def first_operand(decoded: Decoded, target: Target) -> Change | None:
@@ -99,43 +106,32 @@ def first_operand(decoded: Decoded, target: Target) -> Change | None:
     return change
 
 
-def written_lanes(decoded: Decoded, target: Target) -> Array | None:
-    """Lanes that DPP lets the result into whatever EXEC is, uint32 [lane]; None for all."""
+def written(decoded: Decoded, target: Target) -> Callable[[Waves], Array] | None:
+    """The lanes that DPP lets the result into, uint32 [wave, lane]; None for all active ones.
+
+    row_mask and bank_mask leave lanes out; so does, without zero fill, a source lane that does not
+    exist or is idle (CDNA3 ISA, 6.6.3; RDNA3 ISA, 7.7.1: "BOUND_CTRL").
+    """
     pattern = _pattern(decoded, target.lanes)
     if pattern is None:
         return None
     lane = np.arange(target.lanes)
     rows = decoded.number("row_mask", 15) >> (lane // 16)
     banks = decoded.number("bank_mask", 15) >> ((lane % 16) // 4)
-    written = ((rows & banks) & 1).astype(bool)
-    if not _zero_fill(decoded):
-        written &= pattern.valid
-    return None if written.all() else np.negative(written.astype(U32))
+    chosen = ((rows & banks) & 1).astype(bool)
+    keeps = not _zero_fill(decoded, target)
+    if keeps:
+        chosen &= pattern.valid
+    fixed = np.negative(chosen.astype(U32))
+    if keeps and decoded.modifiers.get("fi") != "1":
+        origin = pattern.origin
 
+        def lanes(waves: Waves) -> Array:
+            allowed = waves.bits & fixed
+            return allowed if waves.full else allowed & waves.bits[:, origin]
 
-def written_now(decoded: Decoded, target: Target) -> Callable[[Waves], Array] | None:
-    """Without zero fill, a lane whose source is idle keeps its value: bits [wave, lane]."""
-    pattern = _pattern(decoded, target.lanes)
-    if pattern is None or _zero_fill(decoded) or decoded.modifiers.get("fi") == "1":
-        return None
-    origin = pattern.origin
-    return lambda waves: waves.bits & waves.bits[:, origin]
-
-
-def masked(
-    write: Callable[[Waves, Array], None], operand: Operand, lanes: Callable[[Waves], Array]
-) -> Callable[[Waves, Array], None]:
-    """The same destination, for some lanes alone."""
-    row = operand.first
-
-    def store(waves: Waves, value: Array) -> None:
-        if waves.full:
-            write(waves, value)
-        else:
-            whole = np.broadcast_to(value, (waves.count, waves.lanes))
-            waves.write_where(row, whole, lanes(waves))
-
-    return store
+        return lanes
+    return None if chosen.all() else lambda waves: waves.bits & fixed
 
 
 _SELECT: Final = {

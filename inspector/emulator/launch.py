@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ..errors import KinspectError
 from ..model import Function, WaveStart
+from .counts import Counts
 from .lockstep import Limits, Scheduler
 from .machine import Machine, Trouble
 from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory, buffer_of
@@ -66,6 +67,7 @@ class Emulator:
         arch: str,
         maxima: Mapping[str, int],
         fields: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
+        line_bytes: int | None = None,
     ) -> None:
         """Makes a kernel ready.
 
@@ -74,6 +76,7 @@ class Emulator:
             arch: gfx name.
             maxima: the wait counters -> largest value.
             fields: bit fields of a bare `s_waitcnt` number.
+            line_bytes: of a cache line; None: accesses are not counted.
 
         Raises:
             KinspectError: the file does not say in which state a wave starts.
@@ -101,6 +104,7 @@ class Emulator:
             ieee=bool(start.ieee_mode),
         )
         self.code: Code = prepare(function, self.target, maxima, fields)
+        self.counts = None if line_bytes is None else Counts(arch, line_bytes)
 
     def run(self, launch: Launch, buffers: list[Buffer], machine: Machine | None = None) -> Outcome:
         """Executes a launch; buffers are changed in place.
@@ -114,7 +118,9 @@ class Emulator:
         memory.add(buffer_of(padded, KERNARG_ADDRESS, "kernel arguments"))
         packet = np.frombuffer(_dispatch_packet(launch), np.uint8)
         memory.add(buffer_of(packet, DISPATCH_ADDRESS, "dispatch packet"))
-        machine = machine or Machine(memory, self.code.lds_granule if launch.checks else None)
+        machine = machine or Machine(
+            memory, self.code.lds_granule if launch.checks else None, self.counts
+        )
         machine.memory = memory
         limits = Limits(launch.seconds, launch.blocks)
         grid_x, grid_y, grid_z = launch.grid

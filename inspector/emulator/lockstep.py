@@ -149,10 +149,12 @@ class Scheduler:
                 assert leave.taken is not None
                 taken = leave.taken(waves)
                 if taken.all():
+                    block.taken += waves.count
                     following = leave.target
                 elif not taken.any():
                     following = leave.following
                 else:
+                    block.taken += int(np.count_nonzero(taken))
                     for where, which in ((leave.target, taken), (leave.following, ~taken)):
                         part = waves.select(which)
                         part.turns += where <= number

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from .counts import Counts
 from .memory import GlobalMemory, LocalMemory, PrivateMemory
 from .races import LocalShadow
 from .waves import Waves
@@ -40,13 +41,17 @@ class Machine:
     Args:
         memory: the buffers.
         granule: bytes of the kernel's narrowest access of LDS; None: accesses are not watched.
+        counts: takes every access; None: they are not counted.
     """
 
-    def __init__(self, memory: GlobalMemory, granule: int | None = None) -> None:
+    def __init__(
+        self, memory: GlobalMemory, granule: int | None = None, counts: Counts | None = None
+    ) -> None:
         self.memory = memory
         self.local = LocalMemory(0, 1)
         self.private = PrivateMemory(0, 1, 1, 64)
         self.ticks = 0
+        self._counts = counts
         self.troubles: dict[tuple[str, int], Trouble] = {}
         self._granule = granule
         self._shadow: LocalShadow | None = None
@@ -139,6 +144,8 @@ class Machine:
             size: bytes of each lane.
             values: what a write writes, as `Words.scatter` takes it; None for a read.
         """
+        if self._counts is not None:
+            self._counts.access(site, "lds", waves, where, usable, size, writes=values is not None)
         if self._shadow is None:
             return
         lanes = self._watched_lanes(waves, where, usable, values)
@@ -214,12 +221,16 @@ class Machine:
         return chosen[active], slots[active], numbers[active], values
 
     def _note_race(self, site: int, *, writes: bool) -> None:
-        text = (
-            "writes LDS that another wave reads or writes with no barrier between"
+        mine = (
+            "writes LDS that another wave reads or writes"
             if writes
-            else "reads LDS that another wave writes with no barrier between"
+            else ("reads LDS that another wave writes")
         )
-        self.note("lds_race", site, text)
+        assert self._shadow is not None
+        why = "with no barrier between"
+        if self._shadow.met_late:
+            why = "and had not waited for when it came to the barrier between"
+        self.note("lds_race", site, f"{mine} {why}")
 
     # ------------------------------------------------------------------ for counts
 
@@ -227,6 +238,8 @@ class Machine:
         self, site: int, waves: Waves, where: Array, usable: Array | None, size: int
     ) -> None:
         """A vector access of global memory: addresses [wave, lane]."""
+        if self._counts is not None:
+            self._counts.access(site, "global", waves, where, usable, size, writes=False)
 
     def touched_scalar(
         self, site: int, waves: Waves, where: Array, inside: Array, size: int

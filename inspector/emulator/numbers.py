@@ -90,6 +90,30 @@ def float8(kind: str, arch: str) -> str:
     return f"{kind}_fnuz" if arch in ("gfx940", "gfx941", "gfx942") else kind
 
 
+def to_float8(values: Array, kind: str) -> Array:
+    """float32 -> bits of fp8 or bf8 (or their FNUZ forms) as uint8, to nearest even.
+
+    What is too large becomes the format's infinity, or NaN where there is none: so does the
+    hardware unless MODE.FP16_OVFL is set (CDNA3 ISA, 2.6; OCP 8-bit Floating Point 1.0, 5.2).
+    """
+    table = SMALL[kind]
+    half = len(table) // 2
+    finite = np.flatnonzero(np.isfinite(table[:half]))
+    most = int(finite[-1])
+    top, below = float(table[most]), float(table[most - 1])
+    limit = top + (top - below) / 2  # a tie goes to the even pattern
+    size = np.abs(values)
+    beyond = size >= limit if most & 1 else size > limit
+    bits = to_small(values, kind)
+    if not beyond.any():
+        return bits
+    if kind.endswith("fnuz"):
+        return np.where(beyond, half, bits).astype(np.uint8)
+    infinite = half - 1 if kind == "fp8" else most + 1
+    signed = np.where(np.signbit(values), half, 0) + infinite
+    return np.where(beyond, signed, bits).astype(np.uint8)
+
+
 def to_small(values: Array, kind: str) -> Array:
     """float32 -> bits of a small float as uint8: to nearest even, too large saturates.
 
@@ -112,5 +136,6 @@ def to_small(values: Array, kind: str) -> Array:
         result = np.where(bits == 0, 0, result)
         result = np.where(np.isnan(values), half, result)
     elif kind in ("fp8", "bf8"):
-        result = np.where(np.isnan(values), half - 1, result)
+        signed = np.where(np.signbit(values), 2 * half - 1, half - 1)
+        result = np.where(np.isnan(values), signed, result)
     return result.astype(np.uint8)

@@ -19,6 +19,7 @@ from . import instructions as _instructions  # fills the registry
 from .access import Assignment, NotCoveredError
 from .operands import Decoded, Operand, decode
 from .outstanding import scalar_bits, vector_bits
+from .products import link
 from .registry import Context, Step, Target, builder_of
 from .waves import Array, Waves
 
@@ -64,6 +65,7 @@ class CodeBlock(Struct):
         steps: (registers, step, index of the instruction).
         leave: how it is left.
         runs: how many waves went through it, in all.
+        taken: how many of them took the branch at its end.
     """
 
     first: int
@@ -71,6 +73,7 @@ class CodeBlock(Struct):
     steps: list[tuple[int, Step, int]]
     leave: Transfer
     runs: int = 0
+    taken: int = 0
 
 
 class Code(Struct):
@@ -124,11 +127,7 @@ def prepare(
     labels = {label: block.start for block in function.blocks for label in block.labels}
     starts = _starts(function, decoded)
     place = {start: number for number, start in enumerate(starts)}
-    far_jumps = {
-        block.stop - 1: place[function.blocks[block.successors[0]].start]
-        for block in function.blocks
-        if len(block.successors) == 1 and decoded[block.stop - 1].name == "s_setpc_b64"
-    }
+    aims = _aims(function, place)
     blocks = []
     results: dict[int, tuple[str, int]] = {}
     for number, start in enumerate(starts):
@@ -137,9 +136,7 @@ def prepare(
         leave = Transfer(Kind.FALL, following=number + 1)
         for at in range(start, stop):
             inst, parts = function.instructions[at], decoded[at]
-            ending = _transfer(parts, at, labels, place, number)
-            if at in far_jumps:  # farther than a branch reaches: the reader knows where it leads
-                ending = Transfer(Kind.JUMP, far_jumps[at], site=at)
+            ending = _transfer(parts, at, aims, number)
             if ending is not None:
                 leave = ending
                 break
@@ -158,7 +155,7 @@ def prepare(
             if raised and context.in_order and events[0].writes:
                 results[at] = (raised[0], _result_bits(parts))
             steps.append((_registers(parts), _step(parts, context), at))
-        blocks.append(CodeBlock(start, stop, steps, leave))
+        blocks.append(CodeBlock(start, stop, link(steps), leave))
     rows = [row.stop for parts in decoded for row in _vector_rows(parts)]
     return Code(function, target, blocks, max([4, *rows]), _lds_granule(function), decoded, results)
 
@@ -188,31 +185,46 @@ def _starts(function: Function, decoded: list[Decoded]) -> list[int]:
     return sorted(start for start in starts if start < len(decoded))
 
 
-def _transfer(
-    parts: Decoded, at: int, labels: Mapping[str, int], place: Mapping[int, int], number: int
-) -> Transfer | None:
+def _aims(function: Function, place: Mapping[int, int]) -> dict[int, int]:
+    """Where each jump and branch leads, by the flow graph: index of it -> block.
+
+    The reader of assembly and code objects has worked that out, long jumps through a register
+    included; what it could not follow is missing.
+    """
+    aims = {}
+    for block in function.blocks:
+        starts = [function.blocks[successor].start for successor in block.successors]
+        elsewhere = [start for start in starts if start != block.stop]
+        if elsewhere or starts:
+            aims[block.stop - 1] = place[(elsewhere or starts)[0]]
+    return aims
+
+
+def _transfer(parts: Decoded, at: int, aims: Mapping[int, int], number: int) -> Transfer | None:
     """How an instruction ends its block; None where control goes on."""
     if parts.name in _ENDS:
         return Transfer(Kind.END, site=at)
+    if _is_named_barrier(parts):
+        return None  # no builder: it is refused when it is reached
     if parts.name in _BARRIERS:
         return Transfer(Kind.BARRIER, following=number + 1, site=at)
-    if parts.name.startswith("s_barrier_signal"):
+    if parts.name == "s_barrier_signal":
         return Transfer(Kind.SIGNAL, following=number + 1, site=at)
-    if parts.name == "s_branch":
-        return Transfer(Kind.JUMP, _aim(parts, labels, place), site=at)
-    if parts.name in _CONDITIONS:
-        aim = _aim(parts, labels, place)
-        return Transfer(Kind.BRANCH, aim, number + 1, _CONDITIONS[parts.name], at)
-    if parts.name in _INDIRECT:
+    if parts.name in ("s_branch", "s_setpc_b64") and at in aims:
+        return Transfer(Kind.JUMP, aims[at], site=at)
+    if parts.name in _CONDITIONS and at in aims:
+        return Transfer(Kind.BRANCH, aims[at], number + 1, _CONDITIONS[parts.name], at)
+    if parts.name in _INDIRECT or parts.name == "s_branch" or parts.name in _CONDITIONS:
         return Transfer(Kind.INDIRECT, site=at)
     return None
 
 
-def _aim(parts: Decoded, labels: Mapping[str, int], place: Mapping[int, int]) -> int:
-    label = parts.operands[0].name or ""
-    if label not in labels:
-        raise NotCoveredError(f"{parts.text}: a label that the file does not have")
-    return place[labels[label]]
+def _is_named_barrier(parts: Decoded) -> bool:
+    """Whether it is a barrier other than the workgroup's own, which is number -1."""
+    if parts.name not in ("s_barrier_signal", "s_barrier_wait"):
+        return False
+    number = parts.operands[0].integer
+    return number is None or number & 0xFFFF != 0xFFFF
 
 
 def _wait_of(

@@ -36,6 +36,10 @@ class LocalShadow:
         self._writers = np.zeros(local.stride * slots // granule + 16, np.int64)
         self._readers = np.zeros(local.stride * slots // granule + 16, np.int64)
         self._epochs = barriers
+        # Granules whose last access was still outstanding when its wave arrived at a barrier.
+        self._late = np.zeros(len(self._writers), bool)
+        self.met_late = False
+        """Whether the last race that was told is with such an access."""
 
     def read(self, where: Array, slots: Array, waves: Array, size: int) -> tuple[int, int]:
         """Notes a read.
@@ -55,6 +59,7 @@ class LocalShadow:
         stamps = first + waves + 1
         written = self._writers[granules]
         racing = (written > first) & (written != stamps)
+        self.met_late = bool(self._late[granules[racing]].any())
         readers = self._readers[granules]
         several = (readers > first) & (readers != stamps)
         self._readers[granules] = np.where(several, first + SEVERAL + 1, stamps)
@@ -86,7 +91,9 @@ class LocalShadow:
         racing = (written > first) & (written != stamps)
         racing |= (readers > first) & (readers != stamps)
         racing &= ~np.repeat(same, per_lane)
+        self.met_late = bool(self._late[granules[racing]].any())
         self._writers[granules] = stamps
+        self._late[granules] = False
         return int(np.count_nonzero(racing))
 
     def collided(self, where: Array, slots: Array, waves: Array, size: int, same: Array) -> int:
@@ -113,6 +120,7 @@ class LocalShadow:
         """
         granules, slots, waves = self._spread(where, slots, waves, size)
         self._writers[granules] = (self._epochs[slots] + 1) * _EPOCH + waves + 1
+        self._late[granules] = True
 
     def delayed_read(self, where: Array, slots: Array, waves: Array, size: int) -> None:
         """Reads that no wait has covered when their wave arrives at a barrier: the same."""
@@ -121,6 +129,7 @@ class LocalShadow:
         readers = self._readers[granules]
         others = (readers > following) & (readers != following + waves + 1)
         self._readers[granules] = np.where(others, following + SEVERAL + 1, following + waves + 1)
+        self._late[granules] = True
 
     def _spread(
         self, where: Array, slots: Array, waves: Array, size: int

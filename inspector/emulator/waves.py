@@ -35,11 +35,12 @@ class Waves:
         machine: what they share: memories, counts, findings.
         outstanding: memory results that have not been waited for.
         turns: how often these waves jumped backwards, for fair turns.
+        memo: what steps of one block leave for later ones of it (`products`).
     """
 
     __slots__ = (
-        "_active", "_bits", "f32", "full", "group_id", "i32", "lanes", "machine", "outstanding",
-        "scalar", "scc", "turns", "u32", "vector", "wave", "workgroup",
+        "_active", "_bits", "f32", "full", "group_id", "i32", "lanes", "machine", "memo",
+        "outstanding", "scalar", "scc", "turns", "u32", "vector", "wave", "workgroup",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +67,7 @@ class Waves:
         self.outstanding = outstanding or Outstanding()
         self.turns = turns
         self.lanes = vector.shape[2]
+        self.memo: dict[int, Array] = {}
         self.exec_changed()
 
     @classmethod

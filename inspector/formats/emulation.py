@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import linecache
+from collections.abc import Iterator
 from typing import TextIO
 
 import msgspec
 
 from ..explain.table import Column, rows_of
+from ..pipeline.emulated_code import CodeResult
 from ..pipeline.emulation import EmulationResult
-from ..pipeline.emulation_profile import Finding, KernelProfile, LineCount
+from ..pipeline.emulation_profile import AccessProfile, Finding, KernelProfile, LineCount
 
 SCHEMA_VERSION = 1
 MOST_LINES = 12
@@ -45,6 +47,31 @@ def write_text(result: EmulationResult, stream: TextIO) -> None:
     )
 
 
+def write_code_json(result: CodeResult, stream: TextIO) -> None:
+    """One launch of a kernel that was given as code."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "origin": "emulated",
+        "kernels": [result.profile],
+        "buffers": result.buffers,
+    }
+    stream.write(msgspec.json.format(msgspec.json.encode(document), indent=1).decode())
+    stream.write("\n")
+
+
+def write_code_text(result: CodeResult, stream: TextIO) -> None:
+    """The same as text: the profile, and what the buffers hold."""
+    _write_kernel(result.profile, stream)
+    for buffer in result.buffers:
+        held = (
+            "no numbers"
+            if buffer.smallest is None
+            else (f"{buffer.smallest:g} to {buffer.largest:g}")
+        )
+        nan = f", {buffer.nan:,} NaN" if buffer.nan else ""
+        stream.write(f"{buffer.name}   {buffer.changed:,} elements changed; {held}{nan}\n")
+
+
 def _write_kernel(kernel: KernelProfile, stream: TextIO) -> None:
     part = ""
     if kernel.workgroups < kernel.grid_workgroups:
@@ -67,9 +94,63 @@ def _write_kernel(kernel: KernelProfile, stream: TextIO) -> None:
         Column("source", lambda c: _source(c)),
     ]
     stream.writelines(f"  {line}\n" for line in rows_of(columns, lines))
+    for text in (*_memory(kernel), *_trips(kernel)):
+        stream.write(f"  {text}\n")
     for finding in kernel.findings:
         stream.write(f"  {_finding(finding)}\n")
     stream.write("\n")
+
+
+def _memory(kernel: KernelProfile) -> Iterator[str]:
+    """What the accesses cost: bytes and cache lines of global memory, bank conflicts of LDS."""
+    in_global = [access for access in kernel.accesses if access.cache_lines]
+    if in_global:
+        moved = {
+            op: sum(access.bytes for access in in_global if access.op == op)
+            for op in ("load", "store", "atomic")
+        }
+        lines = sum(access.cache_lines or 0 for access in in_global)
+        least = sum(access.least_cache_lines or 0 for access in in_global)
+        parts = [f"{op}s {_bytes(number)}" for op, number in moved.items() if number]
+        yield f"global memory: {', '.join(parts)}; {lines / least:.2f} x the least cache lines"
+        worst = max(in_global, key=_wasted_lines)
+        if _wasted_lines(worst) > 0:
+            yield (
+                f"  most wasted at {_where(worst)}: "
+                f"{(worst.cache_lines or 0) / worst.waves:.1f} lines for each wave, "
+                f"{(worst.least_cache_lines or 0) / worst.waves:.1f} would do"
+            )
+    conflicting = [access for access in kernel.accesses if access.conflict_cycles]
+    if conflicting:
+        total = sum(access.conflict_cycles or 0 for access in conflicting)
+        worst = max(conflicting, key=lambda access: access.conflict_cycles or 0)
+        yield f"LDS bank conflicts: {total:,} cycles"
+        yield (
+            f"  most at {_where(worst)}: {(worst.conflict_cycles or 0) / worst.waves:.1f} cycles "
+            "more for each wave"
+        )
+
+
+def _wasted_lines(access: AccessProfile) -> int:
+    return (access.cache_lines or 0) - (access.least_cache_lines or 0)
+
+
+def _where(access: AccessProfile) -> str:
+    place = f"line {access.source_line}: " if access.source_line else ""
+    return f"{place}{access.instruction}"
+
+
+def _bytes(number: int) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number} B"
+
+
+def _trips(kernel: KernelProfile) -> Iterator[str]:
+    if kernel.trips:
+        loops = ", ".join(f"{name} {count:g}" for name, count in kernel.trips.items())
+        yield f"iterations of each loop, for each time it is entered: {loops}"
 
 
 def _place(count: LineCount) -> str:

@@ -56,22 +56,26 @@ def pack_arguments(
     Raises:
         KinspectError: a type that is not known.
     """
+    return pack_scalars([*arguments, ("*", scratch), ("*", 0)]) + implicit
+
+
+def pack_scalars(arguments: Sequence[tuple[str, int | float]]) -> bytes:
+    """Explicit arguments, each aligned to its own size.
+
+    Raises:
+        KinspectError: a type that is not known.
+    """
     packed = bytearray()
-
-    def append(raw: bytes) -> None:
-        packed.extend(b"\0" * (-len(packed) % len(raw)))
-        packed.extend(raw)
-
     for kind, value in arguments:
         if kind.startswith("*"):
-            append(struct.pack("<Q", int(value) & (1 << 64) - 1))
-        elif kind in ("bf16", "f32", "fp32") or kind in _FORMATS:
-            append(_scalar(kind, value))
+            raw = struct.pack("<Q", int(value) & (1 << 64) - 1)
+        elif kind == "bf16" or kind in _FORMATS:
+            raw = _scalar(kind, value)
         else:
             raise KinspectError(f"an argument of type {kind} cannot be passed to a kernel")
-    append(struct.pack("<Q", scratch))
-    append(struct.pack("<Q", 0))
-    return bytes(packed) + implicit
+        packed.extend(b"\0" * (-len(packed) % len(raw)))
+        packed.extend(raw)
+    return bytes(packed)
 
 
 def implicit_arguments(
@@ -123,9 +127,11 @@ class Service:
     def _load(self, key: str, text: str, arch: str) -> dict[str, Any]:
         machine = load_machine(arch)
         kernel = parse_text(text, key).kernels[0]
-        emulator = Emulator(kernel, arch, machine.counters, machine.waitcnt_fields)
+        emulator = Emulator(
+            kernel, arch, machine.counters, machine.waitcnt_fields, machine.cache_line_bytes
+        )
         self._emulators[key] = emulator
-        self._tallies[key] = Tally(arch, emulator.code)
+        self._tallies[key] = Tally(arch, emulator)
         return {"loaded": key}
 
     def _launch(self, message: Mapping[str, Any]) -> dict[str, Any]:

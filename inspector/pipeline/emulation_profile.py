@@ -8,10 +8,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..emulator.launch import Outcome
+from ..emulator.launch import Emulator, Outcome
 from ..emulator.machine import Trouble
-from ..emulator.program import Code
-from ..model import Function
+from ..emulator.program import Code, CodeBlock, Kind
+from ..model import Function, Instruction
 
 CLASSES: Final[Mapping[str, str]] = {
     "valu": "valu", "acc_move": "valu", "cross_lane": "cross_lane", "salu": "salu",
@@ -53,6 +53,40 @@ class LineCount(Struct, frozen=True):
     classes: Mapping[str, int]
 
 
+class AccessProfile(Struct, frozen=True):
+    """One instruction's accesses of memory, over all waves that executed it.
+
+    Args:
+        space: `global` or `lds`.
+        op: `load`, `store` or `atomic`.
+        line: of the assembly.
+        instruction: its text.
+        file: of the source; None where the assembly has no locations.
+        source_line: in that file.
+        bytes_per_lane: of each active lane.
+        waves: executions.
+        active_lanes: mean share of the lanes that took part.
+        bytes: that active lanes read or wrote.
+        cache_lines: that were touched, summed over executions; None for LDS.
+        least_cache_lines: that as many distinct bytes need at least; None for LDS.
+        conflict_cycles: that LDS bank conflicts add, in all; None for global memory.
+    """
+
+    space: str
+    op: str
+    line: int
+    instruction: str
+    file: str | None
+    source_line: int | None
+    bytes_per_lane: int
+    waves: int
+    active_lanes: float
+    bytes: int
+    cache_lines: int | None
+    least_cache_lines: int | None
+    conflict_cycles: int | None
+
+
 class KernelProfile(Struct, frozen=True):
     """One kernel, over all launches of one specialisation.
 
@@ -66,6 +100,8 @@ class KernelProfile(Struct, frozen=True):
         executed: instructions executed, counted once for each wave: `instructions` and by class.
         lines: the same by source line, the most first.
         findings: what went wrong, one of a kind at each instruction.
+        accesses: of global memory and LDS, by instruction.
+        trips: loop -> how often its body ran for each wave that entered it, in the mean.
     """
 
     name: str
@@ -77,14 +113,17 @@ class KernelProfile(Struct, frozen=True):
     executed: Mapping[str, int]
     lines: tuple[LineCount, ...]
     findings: tuple[Finding, ...]
+    accesses: tuple[AccessProfile, ...] = ()
+    trips: Mapping[str, float] = {}
 
 
 class Tally:
     """What the launches of one kernel did so far."""
 
-    def __init__(self, arch: str, code: Code) -> None:
+    def __init__(self, arch: str, emulator: Emulator) -> None:
         self._arch = arch
-        self._code = code
+        self._emulator = emulator
+        self._code = emulator.code
         self._workgroups = 0
         self._grid_workgroups = 0
         self._waves = 0
@@ -128,7 +167,70 @@ class Tally:
             {"instructions": total.total(), **dict(total.most_common())},
             tuple(sorted(lines, key=lambda count: -count.instructions)),
             tuple(finding_of(trouble, function) for trouble in self._troubles.values()),
+            self._accesses(),
+            trip_counts(self._code),
         )
+
+    def _accesses(self) -> tuple[AccessProfile, ...]:
+        counts = self._emulator.counts
+        if counts is None:
+            return ()
+        lanes = self._emulator.target.lanes
+        profiles = []
+        for (site, space), count in sorted(counts.accesses.items()):
+            instruction = self._code.function.instructions[site]
+            loc = instruction.loc
+            in_global = space == "global"
+            profiles.append(
+                AccessProfile(
+                    space,
+                    _operation(instruction, space),
+                    instruction.line,
+                    f"{instruction.mnemonic} {instruction.operands}".strip(),
+                    loc.file if loc is not None else None,
+                    loc.line if loc is not None else None,
+                    count.size,
+                    count.waves,
+                    round(count.lanes / (count.waves * lanes), 4) if count.waves else 0.0,
+                    count.bytes,
+                    count.lines if in_global else None,
+                    count.least_lines if in_global else None,
+                    None if in_global else count.conflicts,
+                )
+            )
+        return tuple(profiles)
+
+
+def _operation(instruction: Instruction, space: str) -> str:
+    if "atomic" in instruction.cls:
+        return "atomic"
+    stores = {"global_store", "lds_write"} | ({"lds_direct"} if space == "lds" else set())
+    return "store" if instruction.cls in stores else "load"
+
+
+def trip_counts(code: Code) -> dict[str, float]:
+    """How often each loop's header ran for every time that the loop was entered, in the mean."""
+    function = code.function
+    starts = {block.first: block for block in code.blocks}
+    trips = {}
+    for loop in function.loops:
+        header = function.blocks[loop.header].start
+        runs = starts[header].runs
+        latches = {function.blocks[latch].stop for latch in loop.latches}
+        back = sum(_jumps(block, code, header) for block in code.blocks if block.stop in latches)
+        if runs > back:
+            trips[loop.id] = round(runs / (runs - back), 3)
+    return trips
+
+
+def _jumps(block: CodeBlock, code: Code, start: int) -> int:
+    """How many waves went from a block to the one that starts there."""
+    leave = block.leave
+    if leave.target >= 0 and code.blocks[leave.target].first == start:
+        return block.taken if leave.kind is Kind.BRANCH else block.runs
+    if block.stop == start and leave.kind is not Kind.JUMP:
+        return block.runs - block.taken
+    return 0
 
 
 def finding_of(trouble: Trouble, function: Function) -> Finding:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from .. import numbers
 from ..access import NotCoveredError
 from ..delivery import deliver, issue
+from ..minmax import is_signalling, larger_number, quieted, smaller_number
 from ..operands import M0, Decoded, Operand
 from ..registry import Context, Step, Target, builds, builds_matching
 from ..waves import U32, Array, Waves
@@ -72,36 +73,13 @@ def _packed(kind: str) -> Compute:
     return compute
 
 
-def quieted(values: Array) -> Array:
-    """Floats, signalling NaNs made quiet."""
-    return values + values.dtype.type(0)
-
-
-def _is_signalling(values: Array) -> Array:
-    bits = values.view(f"u{values.itemsize}")
-    quiet = bits.dtype.type(1 << (22 if values.itemsize == 4 else 51))
-    return np.isnan(values) & ((bits & quiet) == 0)
-
-
-def smaller_float(old: Array, operand: Array) -> Array:
-    """The smaller one: -0 before +0, a number before a NaN."""
-    first = (operand < old) | ((operand == old) & np.signbit(operand)) | np.isnan(old)
-    return np.where(first & ~np.isnan(operand), operand, old)
-
-
-def larger_float(old: Array, operand: Array) -> Array:
-    """The larger one: +0 after -0, a number before a NaN."""
-    first = (operand > old) | ((operand == old) & ~np.signbit(operand)) | np.isnan(old)
-    return np.where(first & ~np.isnan(operand), operand, old)
-
-
 def _float_order(name: str, target: Target) -> Compute:
     """MIN and MAX of floats.
 
     Up to gfx11 a signalling NaN wins, quiet (CDNA4 ISA, 9.2.3); from gfx12 on, only of two NaNs
     does one (RDNA4 ISA, DS_MIN_NUM_F32).
     """
-    choose = smaller_float if name == "min" else larger_float
+    choose = smaller_number if name == "min" else larger_number
     if target.generation >= 12:
 
         def by_number(old: Array, operand: Array) -> Array:
@@ -112,8 +90,8 @@ def _float_order(name: str, target: Target) -> Compute:
 
     def compute(old: Array, operand: Array) -> Array:
         chosen = choose(old, operand)
-        chosen = np.where(_is_signalling(operand), quieted(operand), chosen)
-        return np.where(_is_signalling(old), quieted(old), chosen)
+        chosen = np.where(is_signalling(operand), quieted(operand), chosen)
+        return np.where(is_signalling(old), quieted(old), chosen)
 
     return compute
 
@@ -246,13 +224,13 @@ def apply(
     return result
 
 
-def _words_of(values: Array) -> Array:
+def words_of(values: Array) -> Array:
     """32- or 64-bit values [lane] -> uint32 [dword, lane]."""
     count = values.itemsize // 4
     return np.ascontiguousarray(values.view(U32).reshape(-1, count).T)
 
 
-def _values_of(words: Array) -> Array:
+def values_of(words: Array) -> Array:
     """The reverse: uint32 or uint64 [lane]."""
     if len(words) == 1:
         return np.asarray(words[0])
@@ -263,7 +241,7 @@ def _operand(
     waves: Waves, first: int, size: int, lanes: Array | None, operation: Operation
 ) -> Array:
     rows = [picked(waves.u32[first + word], lanes) for word in range(size // 4)]
-    return _values_of(np.stack(rows)).view(operation.dtype)
+    return values_of(np.stack(rows)).view(operation.dtype)
 
 
 def in_memory(
@@ -276,8 +254,8 @@ def in_memory(
     machine.touched(context.index, waves, where, usable, size)
     outside = machine.outside(context.index)
     return apply(
-        lambda at: _values_of(machine.memory.read(at, size, outside)),
-        lambda at, new: machine.memory.write(at, _words_of(new), size, outside),
+        lambda at: values_of(machine.memory.read(at, size, outside)),
+        lambda at, new: machine.memory.write(at, words_of(new), size, outside),
         picked(where, lanes),
         operands,
         operation,
@@ -293,8 +271,8 @@ def in_lds(
     size = np.dtype(operation.dtype).itemsize
     words = machine.local.words
     return apply(
-        lambda at: _values_of(words.gather(at, size)),
-        lambda at, new: words.scatter(at, _words_of(new), size),
+        lambda at: values_of(words.gather(at, size)),
+        lambda at, new: words.scatter(at, words_of(new), size),
         picked(where, lanes),
         operands,
         operation,
@@ -303,7 +281,7 @@ def in_lds(
 
 def spread(waves: Waves, met: Array, lanes: Array | None) -> Array:
     """Results of some lanes as registers, uint32 [register, wave, lane]; the others 0."""
-    words = _words_of(met)
+    words = words_of(met)
     shape = (len(words), waves.count, waves.lanes)
     if lanes is None:
         return words.reshape(shape)

@@ -19,7 +19,8 @@ def nothing(waves: Waves) -> None:
     r"|s_inst_prefetch|s_ttracedata\w*|s_code_end|s_version|s_icache_inv|v_nop|s_wakeup"
     r"|s_wait_alu|s_waitcnt_depctr|s_wait_event|s_prefetch_\w+|s_sendmsg|s_set_gpr_idx_off"
     r"|buffer_wbl2|buffer_inv|buffer_gl[01]_inv|buffer_wbinvl1(_vol)?|global_(wb|inv|wbinv)"
-    r"|s_set_vgpr_msb|global_prefetch_b8|s_barrier_leave|s_incperflevel|s_decperflevel|s_setkill|s_singleuse_vdst|s_monitor_sleep"
+    r"|buffer_invl2|(global|flat)_prefetch_b8|s_buffer_prefetch_data|s_set_vgpr_msb|s_incperflevel"
+    r"|s_decperflevel|s_singleuse_vdst|s_monitor_sleep|s_sleep_var|s_setprio_inc_wg|ds_nop"
 )
 def hint(decoded: Decoded, context: Context) -> Step:
     """Timing, priorities, caches, messages to the host: no effect on values."""

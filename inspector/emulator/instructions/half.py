@@ -8,24 +8,36 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
+from .. import numbers
 from ..access import (
     Assignment,
     Compute,
     NotCoveredError,
     Read,
     assemble,
-    clamped,
+    after_result,
     destination,
     elementwise,
+    flushing,
     half_bits,
     source,
 )
 from ..operands import Decoded, Operand
-from ..registry import Builder, Context, Step, builds
+from ..registry import Builder, Context, Step, Target, builds
 from ..waves import F32, U32, Array, Waves
-from .packed import packed_halves
-from .real import fused, larger, smaller, to_integer
+from .integer import middle
+from .packed import packed_halves, saturated
+from .real import (
+    exponent_of,
+    fixed_division,
+    fused,
+    mantissa_of,
+    register_orders,
+    to_integer,
+    turns,
+)
 
 F64 = np.float64
 U16 = np.uint16
@@ -35,7 +47,23 @@ I16 = np.int16
 def _define(
     names: str, result: str, kinds: str, compute: Compute, *, accumulates: bool = False
 ) -> None:
-    builds(*names.split())(elementwise(result, kinds, compute, reads_result=accumulates))
+    plain = elementwise(result, kinds, compute, reads_result=accumulates)
+    if result not in ("u16", "i16"):
+        builds(*names.split())(plain)
+        return
+    held = elementwise(result, kinds, saturated(compute, result), reads_result=accumulates)
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        if "clamp" not in decoded.modifiers or not decoded.name.startswith(_SATURATES):
+            return plain(decoded, context)
+        bare = {name: text for name, text in decoded.modifiers.items() if name != "clamp"}
+        return held(replace(decoded, modifiers=bare), context)
+
+    builds(*names.split())(build)
+
+
+_SATURATES = ("v_add_", "v_sub_", "v_subrev_", "v_mad_")
+"""16-bit operations on integers that clamp holds within their range."""
 
 
 def fused_half(a: Array, b: Array, c: Array) -> Array:
@@ -51,10 +79,21 @@ _define("v_add_f16", "f16", "f16 f16", np.add)
 _define("v_sub_f16", "f16", "f16 f16", np.subtract)
 _define("v_subrev_f16", "f16", "f16 f16", lambda a, b: np.subtract(b, a))
 _define("v_mul_f16", "f16", "f16 f16", np.multiply)
-_define("v_min_f16 v_min_num_f16", "f16", "f16 f16", smaller)
-_define("v_max_f16 v_max_num_f16", "f16", "f16 f16", larger)
+register_orders("f16")
 _define("v_fma_f16", "f16", "f16 f16 f16", fused_half)
 _define("v_fmac_f16", "f16", "f16 f16 f16", fused_half, accumulates=True)
+_define("v_fmamk_f16 v_fmaak_f16 v_fma_legacy_f16", "f16", "f16 f16 f16", fused_half)
+_define("v_mad_f16 v_mad_legacy_f16 v_madmk_f16 v_madak_f16", "f16", "f16 f16 f16",
+        lambda a, b, c: numbers.from_f16(numbers.to_f16(a * b)) + c)  # fmt: skip
+_define("v_mac_f16", "f16", "f16 f16 f16",
+        lambda a, b, c: numbers.from_f16(numbers.to_f16(a * b)) + c, accumulates=True)  # fmt: skip
+_define("v_fract_f16", "f16", "f16", lambda a: np.minimum(a - np.floor(a), F32(1 - 2.0**-11)))
+_define("v_frexp_exp_i16_f16", "i16", "f16", lambda a: exponent_of(a).astype(I16))
+_define("v_frexp_mant_f16", "f16", "f16", mantissa_of)
+_define("v_sin_f16", "f16", "f16", turns(np.sin))
+_define("v_cos_f16", "f16", "f16", turns(np.cos))
+_define("v_div_fixup_f16 v_div_fixup_legacy_f16", "f16", "f16 f16 f16",
+        lambda a, b, c: fixed_division(a.astype(F64), b.astype(F64), c.astype(F64)))  # fmt: skip
 _define("v_rcp_f16", "f16", "f16", lambda a: F32(1) / a)
 _define("v_sqrt_f16", "f16", "f16", np.sqrt)
 _define("v_rsq_f16", "f16", "f16", lambda a: F32(1) / np.sqrt(a))
@@ -77,8 +116,12 @@ _define("v_sub_u16 v_sub_nc_u16", "u16", "u16 u16", np.subtract)
 _define("v_sub_i16 v_sub_nc_i16", "i16", "i16 i16", np.subtract)
 _define("v_subrev_u16", "u16", "u16 u16", lambda a, b: np.subtract(b, a))
 _define("v_mul_lo_u16", "u16", "u16 u16", np.multiply)
-_define("v_mad_u16", "u16", "u16 u16 u16", lambda a, b, c: a * b + c)
-_define("v_mad_i16", "i16", "i16 i16 i16", lambda a, b, c: a * b + c)
+for _kind, _saturated in (("u16", 65535), ("i16", 32767)):
+    _three = f"{_kind} {_kind} {_kind}"
+    _define(f"v_mad_{_kind} v_mad_legacy_{_kind}", _kind, _three, lambda a, b, c: a * b + c)
+    _define(f"v_min3_{_kind}", _kind, _three, lambda a, b, c: np.minimum(np.minimum(a, b), c))
+    _define(f"v_max3_{_kind}", _kind, _three, lambda a, b, c: np.maximum(np.maximum(a, b), c))
+    _define(f"v_med3_{_kind}", _kind, _three, middle)
 _define("v_min_u16", "u16", "u16 u16", np.minimum)
 _define("v_max_u16", "u16", "u16 u16", np.maximum)
 _define("v_min_i16", "i16", "i16 i16", np.minimum)
@@ -144,7 +187,7 @@ def _bits(decoded: Decoded, name: str) -> tuple[int, ...]:
     return (*given, *(0,) * (3 - len(given)))
 
 
-def _mixed_sources(decoded: Decoded) -> Sequence[Read]:
+def _mixed_sources(decoded: Decoded, target: Target) -> Sequence[Read]:
     """V_FMA_MIX: op_sel_hi says which sources are f16, op_sel which half of these."""
     reads = []
     for operand, narrow, half, sign in zip(
@@ -155,10 +198,14 @@ def _mixed_sources(decoded: Decoded) -> Sequence[Read]:
         strict=True,
     ):
         plain, negate = _unsigned(operand)
-        reads.append(
-            source(plain, "f16" if narrow else "f32", half=half, negate=bool(sign) != negate)
-        )
+        kind = "f16" if narrow else "f32"
+        read = source(plain, kind, half=half, negate=bool(sign) != negate)
+        reads.append(read if (flush := flushing(kind, target)) is None else _flushed(read, flush))
     return reads
+
+
+def _flushed(read: Read, flush: Callable[[Array], Array]) -> Read:
+    return lambda waves: flush(read(waves))
 
 
 def _unsigned(operand: Operand) -> tuple[Operand, bool]:
@@ -173,16 +220,18 @@ def _unsigned(operand: Operand) -> tuple[Operand, bool]:
 
 def _mixed(half: int | None) -> Builder:
     def build(decoded: Decoded, context: Context) -> Step:
-        first, second, third = _mixed_sources(decoded)
+        first, second, third = _mixed_sources(decoded, context.target)
         kind = "f32" if half is None else "f16"
         write = destination(
             decoded.operands[0], kind, context.target, half=half or 0, keep_half=half is not None
         )
-        clamp = decoded.flag("clamp")
+        changes = after_result(decoded, kind, context.target)
 
         def value(waves: Waves) -> Array:
             result = fused(first(waves), second(waves), third(waves))
-            return clamped(result, context.target) if clamp else result
+            for change in changes:
+                result = change(result)
+            return result
 
         return Assignment(value, write)
 
@@ -215,9 +264,8 @@ _PACKED: dict[str, tuple[str, int, Callable[..., Array]]] = {
     "v_pk_add_bf16": ("bf16", 2, np.add),
     "v_pk_mul_bf16": ("bf16", 2, np.multiply),
     "v_pk_fma_bf16": ("bf16", 3, fused),
-    "v_pk_min_num_f16": ("f16", 2, smaller),
-    "v_pk_max_num_f16": ("f16", 2, larger),
 }
+builds("v_pk_fmac_f16")(packed_halves("f16", 2, fused_half, accumulates=True))
 for _name, (_kind, _count, _compute) in _PACKED.items():
     builds(_name)(packed_halves(_kind, _count, _compute))
 

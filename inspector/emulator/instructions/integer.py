@@ -62,11 +62,10 @@ def bit_field(value: Array, place: Array, length: Array) -> Array:
 
 
 def signed_bit_field(value: Array, place: Array, length: Array) -> Array:
-    """V_BFE_I32: the same, sign-extended; 0 for length 0."""
-    size = _shift(length)
-    field = bit_field(value, place, length)
-    sign = (U32(1) << size) >> U32(1)
-    return ((field ^ sign) - sign).view(I32)
+    """V_BFE_I32: the same of the sign-extended value; 0 for length 0."""
+    up = (U32(32) - _shift(length)) & U32(31)
+    moved = value.view(I32) >> _shift(place).astype(I32)
+    return np.where(_shift(length) == 0, I32(0), (moved << up.astype(I32)) >> up.astype(I32))
 
 
 def permuted_bytes(high: Array, low: Array, selector: Array) -> Array:

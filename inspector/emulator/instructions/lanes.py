@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..access import NotCoveredError, raw
+from ..access import NotCoveredError, Read, raw
 from ..delivery import deliver
-from ..operands import Decoded
+from ..operands import Decoded, Operand
 from ..registry import Builder, Context, Step, builds
 from ..waves import U32, Array, Waves
 from .scalar import scalar_destination, scalar_source
@@ -60,42 +60,76 @@ def write_lane(decoded: Decoded, context: Context) -> Step:
 def _row_permutation(*, other_row: bool) -> Builder:
     """V_PERMLANE16, V_PERMLANEX16: lane i of a row reads the lane that nibble i of S2:S1 names.
 
-    The X form reads the neighbouring row. op_sel: bit 0 reads idle lanes too, bit 1 gives 0 for
-    them; with neither, a lane that would read an idle one keeps its value (RDNA3 ISA, 16.12).
+    The X form reads the neighbouring row.
     """
 
     def build(decoded: Decoded, context: Context) -> Step:
         target, data, low, high = decoded.operands
         read = raw(data)
         selectors = [scalar_source(operand, "u32") for operand in (low, high)]
-        fetch_idle, zero_idle = (*decoded.numbers("op_sel", ()), 0, 0)[:2]
         lanes = np.arange(context.target.lanes)
         place = (lanes & 15).astype(U32)
         row = (lanes & ~15) ^ (16 if other_row else 0)
 
-        def step(waves: Waves) -> None:
+        def origin(waves: Waves) -> Array:
             words = [np.broadcast_to(s(waves), (waves.count,))[:, None] for s in selectors]
             word = np.where(place < 8, words[0], words[1])
-            origin = row + ((word >> (U32(4) * (place & U32(7)))) & U32(15)).astype(np.int64)
-            values = np.broadcast_to(read(waves), (waves.count, waves.lanes))
-            moved = np.take_along_axis(values, origin, 1)
-            if waves.full or fetch_idle:
-                waves.write(target.first, moved)
-                return
-            usable = np.take_along_axis(waves.active, origin, 1)
-            if zero_idle:
-                waves.write(target.first, np.where(usable, moved, U32(0)))
-            else:
-                written = waves.bits & np.negative(usable.astype(U32))
-                waves.write_where(target.first, moved, written)
+            return row + ((word >> (U32(4) * (place & U32(7)))) & U32(15)).astype(np.int64)
 
-        return step
+        return _exchange(decoded, target, read, origin)
 
     return build
 
 
+def _exchange(decoded: Decoded, target: Operand, read: Read, origin: Read) -> Step:
+    """Lanes take the values of those that `origin` names, int64 [wave, lane].
+
+    op_sel: bit 0 reads idle lanes too (FI), bit 1 gives 0 for them (BOUND_CTRL); with neither, a
+    lane that would read an idle one keeps its value, as with DPP (RDNA3 ISA, 16.12).
+    """
+    fetch_idle, zero_idle = (*decoded.numbers("op_sel", ()), 0, 0)[:2]
+
+    def step(waves: Waves) -> None:
+        places = origin(waves)
+        values = np.broadcast_to(read(waves), (waves.count, waves.lanes))
+        moved = np.take_along_axis(values, places, 1)
+        if waves.full or fetch_idle:
+            waves.write(target.first, moved)
+            return
+        usable = np.take_along_axis(waves.active, places, 1)
+        if zero_idle:
+            waves.write(target.first, np.where(usable, moved, U32(0)))
+        else:
+            written = waves.bits & np.negative(usable.astype(U32))
+            waves.write_where(target.first, moved, written)
+
+    return step
+
+
 builds("v_permlane16_b32")(_row_permutation(other_row=False))
 builds("v_permlanex16_b32")(_row_permutation(other_row=True))
+
+
+def _chosen_in_row(*, other_row: bool) -> Builder:
+    """V_PERMLANE16_VAR, V_PERMLANEX16_VAR: each lane names its source in bits 3:0 of S1."""
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        target, data, choice = decoded.operands
+        read, choose = raw(data), raw(choice)
+        lanes = np.arange(context.target.lanes)
+        row = (lanes & ~15) ^ (16 if other_row else 0)
+
+        def origin(waves: Waves) -> Array:
+            chosen = np.broadcast_to(choose(waves), (waves.count, waves.lanes)) & U32(15)
+            return row + chosen.astype(np.int64)
+
+        return _exchange(decoded, target, read, origin)
+
+    return build
+
+
+builds("v_permlane16_var_b32")(_chosen_in_row(other_row=False))
+builds("v_permlanex16_var_b32")(_chosen_in_row(other_row=True))
 
 
 @builds("v_permlane64_b32")
@@ -116,7 +150,8 @@ def other_half(decoded: Decoded, context: Context) -> Step:
 def _swap(width: int) -> Builder:
     """V_PERMLANE16_SWAP, V_PERMLANE32_SWAP: odd rows of D change places with even rows of S0.
 
-    Rows have `width` lanes (CDNA4 ISA, V_PERMLANE32_SWAP_B32).
+    Rows have `width` lanes (CDNA4 ISA, V_PERMLANE32_SWAP_B32). The document is silent on EXEC: a
+    pair of lanes of which one is idle is refused.
     """
 
     def build(decoded: Decoded, context: Context) -> Step:
@@ -126,6 +161,8 @@ def _swap(width: int) -> Builder:
         other = lanes ^ width
 
         def step(waves: Waves) -> None:
+            if not waves.full and (waves.active != waves.active[:, other]).any():
+                raise NotCoveredError(f"{decoded.text} with one lane of a pair idle")
             one, two = waves.u32[first].copy(), waves.u32[second].copy()
             waves.write(first, np.where(odd, two[:, other], one))
             waves.write(second, np.where(odd, two, one[:, other]))
@@ -152,20 +189,41 @@ def swap(decoded: Decoded, context: Context) -> Step:
     return step
 
 
+@builds("v_swap_b16")
+def swap_halves(decoded: Decoded, context: Context) -> Step:
+    """`v_swap_b16 v1.l, v2.h`: two halves of registers change places."""
+    if any(operand.half is None for operand in decoded.operands):
+        raise NotCoveredError(decoded.text)
+    rows = [operand.first for operand in decoded.operands]
+    shifts = [U32(16 * (operand.half or 0)) for operand in decoded.operands]
+
+    def step(waves: Waves) -> None:
+        one, two = ((waves.u32[r] >> s) & U32(0xFFFF) for r, s in zip(rows, shifts, strict=True))
+        for row, shift, value in zip(rows, shifts, (two, one), strict=True):
+            kept = waves.u32[row] & ~(U32(0xFFFF) << shift)
+            waves.write(row, kept | (value << shift))
+
+    return step
+
+
 # ---------------------------------------------------------------------- through the LDS crossbar
 
 
-@builds("ds_bpermute_b32")
+@builds("ds_bpermute_b32", "ds_bpermute_fi_b32")
 def pull(decoded: Decoded, context: Context) -> Step:
-    """Each lane reads the lane that its address / 4 names; an idle one gives 0."""
+    """Each lane reads the lane that its address / 4 names.
+
+    An idle one gives 0, but not in the FI form (CDNA3 and RDNA4 ISA, DS_BPERMUTE_B32).
+    """
     target, address, data = decoded.operands
     offset = U32(decoded.number("offset"))
+    fetch_idle = "_fi_" in decoded.name
 
     def step(waves: Waves) -> None:
         origin = ((waves.u32[address.first] + offset) >> U32(2)) & U32(waves.lanes - 1)
         values = waves.u32[data.first]
-        if not waves.full:
-            values = np.where(waves.active, values, U32(0))
+        if not (waves.full or fetch_idle):
+            values = values & waves.bits
         deliver(waves, context, target, np.take_along_axis(values, origin, 1)[None], None)
 
     return step
@@ -196,7 +254,7 @@ def swizzle(decoded: Decoded, context: Context) -> Step:
     def step(waves: Waves) -> None:
         values = waves.u32[data.first]
         if not waves.full:
-            values = np.where(waves.active, values, U32(0))
+            values = values & waves.bits
         deliver(waves, context, target, values[:, origin][None], None)
 
     return step
@@ -211,26 +269,48 @@ def swizzle_pattern(text: str, lanes: int) -> Array:
     lane = np.arange(lanes)
     inner = lane & 31
     if not text.startswith("swizzle("):
-        bits = int(text, 0)
-        if bits & 0x8000:
-            if bits & 0x4000:
-                raise NotCoveredError(f"ds_swizzle offset:{text}")
-            return (lane & ~3) + (bits >> (2 * (lane & 3)) & 3)
-        return (lane & ~31) + ((inner & bits & 31 | bits >> 5 & 31) ^ (bits >> 10 & 31))
+        return _coded_swizzle(lane, int(text, 0))
     mode, *arguments = (part.strip() for part in text[len("swizzle(") : -1].split(","))
-    if mode == "QUAD_PERM":
-        return (lane & ~3) + np.array([int(a, 0) for a in arguments])[lane & 3]
     if mode == "BITMASK_PERM":
         origin = np.zeros(lanes, np.int64)
         for bit, rule in zip((16, 8, 4, 2, 1), arguments[0].strip('"'), strict=True):
             own = inner & bit
             origin |= {"0": 0, "1": bit}.get(rule, own if rule == "p" else own ^ bit)
         return (lane & ~31) + origin
-    size = int(arguments[0], 0)
+    numbers = [int(argument, 0) for argument in arguments]
+    if mode == "QUAD_PERM":
+        return (lane & ~3) + np.array(numbers)[lane & 3]
     if mode == "SWAP":
-        return lane ^ size
+        return lane ^ numbers[0]
     if mode == "REVERSE":
-        return (lane & -size) + size - 1 - lane % size
+        return (lane & -numbers[0]) + numbers[0] - 1 - lane % numbers[0]
     if mode == "BROADCAST":
-        return (lane & -size) + int(arguments[1], 0)
+        return (lane & -numbers[0]) + numbers[1]
+    if mode == "FFT":
+        return _fft_swizzle(lane, numbers[0])
+    if mode == "ROTATE":
+        step = numbers[1] if numbers[0] == 0 else -numbers[1]
+        return (lane & ~31) + ((inner + step) & 31)
     raise NotCoveredError(f"ds_swizzle offset:{text}")
+
+
+def _coded_swizzle(lane: Array, bits: int) -> Array:
+    inner = lane & 31
+    if bits >= 0xE000:
+        return _fft_swizzle(lane, bits & 31)
+    if bits >= 0xC000:
+        step = -(bits >> 5 & 31) if bits & 0x400 else bits >> 5 & 31
+        kept = bits & 31
+        return (lane & ~31) + ((inner & kept) | ((inner + step) & 31 & ~kept))
+    if bits & 0x8000:
+        return (lane & ~3) + (bits >> (2 * (lane & 3)) & 3)
+    return (lane & ~31) + (((inner & bits & 31) | (bits >> 5 & 31)) ^ (bits >> 10 & 31))
+
+
+def _fft_swizzle(lane: Array, mask: int) -> Array:
+    """Bits of the lane's number in reverse, but for those of the mask."""
+    inner = lane & 31
+    reverse = np.zeros_like(lane)
+    for bit in range(5):
+        reverse |= (inner >> bit & 1) << (4 - bit)
+    return (lane & ~31) + ((reverse >> mask.bit_count()) | (inner & mask))

@@ -142,7 +142,7 @@ def _select(kind: str) -> Builder:
         if decoded.encoding == "sdwa":
             write = crosslane.byte_destination(decoded, kind)
         else:
-            lanes = crosslane.written_lanes(decoded, context.target)
+            lanes = crosslane.written(decoded, context.target)
             write = destination(
                 decoded.operands[0], kind, context.target, half=halves[-1], lanes=lanes
             )
@@ -164,7 +164,7 @@ def _carry(form: str, *, reads_carry: bool) -> Builder:
         a, b = source(first, "u32", before=before), source(second, "u32")
         taken = mask_operand(carry_in[0] if carry_in else None) if reads_carry else None
         write = destination(
-            target, "u32", context.target, lanes=crosslane.written_lanes(decoded, context.target)
+            target, "u32", context.target, lanes=crosslane.written(decoded, context.target)
         )
         row = carry_out.first
 

@@ -1,331 +1,349 @@
-"""Matrix instructions: MFMA of CDNA, WMMA of RDNA and gfx1250.
+"""What all matrix instructions share: operands as numbers, results back into registers.
 
-D = A * B + C. Every lane holds one row of A, one column of B and one column of C and D; which
-elements of these is the layout. EXEC plays no part. Products are summed in float32 by numpy in an
-order of its own, and C is added last; the hardware's order is not documented, so that results are
-compared with a tolerance. Layouts: AMD's matrix instruction calculator; CDNA3 ISA, 7.1; RDNA3 ISA,
-7.9; RDNA4 ISA, 7.12.
+D = A * B + C. A lane holds elements of one row of A, of one column of B and of one column of C and
+D. EXEC plays no part. `mfma.py`, `wmma.py` and `sparse.py` hold the layouts of each family.
+
+Operands become arrays with K before the rows, [wave, group, k of the lane, row], where lane =
+group * rows + row. Which K an element has matters only where A and B disagree about it: everywhere
+else the elements of a lane of A meet those of the same place in a lane of B, whatever K they are
+called.
+
+Arithmetic. Products are exact in float32 (f16, bf16, 8 bits and less: at most 22 bits) and are
+summed in float32 by the CPU's BLAS in an order of its own; C is added last; everything is rounded
+to nearest even. The hardware differs in the last bits: CDNA3 adds groups of 8 products (4 of xf32,
+16 of fp8) aligned to the largest and truncated at 24 fractional bits, then C; CDNA2 adds 4 products
+at a time and flushes subnormals; f32 and f64 are chains of fused multiply-adds
+(MMA-Sim, arXiv 2511.10909). Results are therefore to be compared with a tolerance. Integers are
+exact and wrap at 32 bits, or saturate with `clamp`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-from msgspec import Struct
 
 from .. import numbers
 from ..access import NotCoveredError
-from ..operands import Decoded, Operand
-from ..registry import Context, Step, builds_matching
-from ..waves import F32, I32, Array, Waves
+from ..operands import Decoded, Operand, constant_bits
+from ..products import Accumulator
+from ..registry import Target
+from ..waves import F32, I32, U32, Array, Waves
 
-Values = Callable[[Array], Array]
-"""uint32 [..., word] -> float32 [..., element]."""
+Take = Callable[[Array], Array]
+"""uint32 [register, wave, lane] -> float32 [wave, group, k of a lane, row]."""
+Finish = Callable[[Waves, Array], None]
+"""Adds C to a product, given as [register, ..., wave, ..., lane], and writes D."""
+
+FORMATS: Final = ("fp8", "bf8", "fp6", "bf6", "fp4")
+"""What cbsz and blgp, or matrix_a_fmt and matrix_b_fmt, mean in f8f6f4 (CDNA4 ISA, 7.2)."""
+BITS: Final = {
+    "f64": 64, "f32": 32, "xf32": 32, "f16": 16, "bf16": 16, "i8": 8, "u8": 8, "i4": 4, "u4": 4,
+    "fp8": 8, "bf8": 8, "fp6": 6, "bf6": 6, "fp4": 4,
+}  # fmt: skip
+_F16_BIAS: Final = F32(2.0**112)
+_F16_SPECIAL: Final = 65536.0
+_SIGN_AND_F16: Final = I32(-0x70000001)
+_SIGN_AND_HIGH_F16: Final = I32(-0x70002000)
 
 
-def element_values(kind: str, arch: str, *, signed: bool = True) -> Values:
-    """How an operand's registers become numbers.
+def registers_of(operand: Operand, text: str) -> slice:
+    """The rows of a matrix operand, which lies in registers."""
+    if operand.kind != "vgpr":
+        raise NotCoveredError(f"{text}: a matrix outside of vector registers")
+    return slice(operand.first, operand.first + operand.count)
+
+
+def only_modifiers(decoded: Decoded, *known: str) -> None:
+    """Refuses an instruction with modifiers that are not looked at."""
+    unknown = set(decoded.modifiers) - set(known)
+    if unknown:
+        raise NotCoveredError(f"{decoded.text}: {', '.join(sorted(unknown))}")
+
+
+# ---------------------------------------------------------------------- operands
+
+
+def take_operand(kind: str, size: int, target: Target) -> Take:
+    """How an operand's registers become numbers, K before the rows.
 
     Args:
-        kind: `f16`, `bf16`, `f32`, `xf32`, `i8`, `i4`, `fp8`, `bf8`, `fp6`, `bf6` or `fp4`.
-        arch: decides which float8 is meant.
-        signed: of integers.
+        kind: see `BITS`; the i and u kinds differ by their sign.
+        size: rows, which are the lanes of a group.
+        target: decides which float8 is meant, and whether subnormals are flushed.
     """
+    flush = flushes(kind, target)
     if kind == "f16":
-        return lambda words: numbers.from_f16(words.view(np.uint16))
+        return _take_flushed(size) if flush else _take_f16(size)
     if kind == "bf16":
-        return lambda words: numbers.from_bf16(words.view(np.uint16))
-    if kind == "f32":
-        return lambda words: words.view(F32)
-    if kind == "xf32":  # the mantissa's lowest 13 bits are dropped
-        return lambda words: (words & np.uint32(0xFFFFE000)).view(F32)
-    if kind == "i8":
-        return lambda words: words.view(np.int8 if signed else np.uint8).astype(F32)
-    if kind == "i4":
-        return lambda words: _nibbles(words, signed=signed)
+        return _take_bf16(size, flush)
+    if kind in ("f32", "xf32"):
+        return _take_f32(size, U32(0xFFFFE000) if kind == "xf32" else None)
+    if kind in ("i8", "u8"):
+        dtype = np.int8 if kind == "i8" else np.uint8
+        return lambda words: _flat(_elements(words, size, dtype).astype(F32), size)
     if kind in ("fp8", "bf8"):
-        table = numbers.SMALL[numbers.float8(kind, arch)]
-        return lambda words: table[words.view(np.uint8)]
-    if kind == "fp4":
-        table = numbers.SMALL["fp4"]
-        return lambda words: table[_nibble_bits(words)]
+        table = numbers.SMALL[numbers.float8(kind, target.arch)]
+        return lambda words: _flat(table.take(_elements(words, size, np.uint8)), size)
+    if kind in ("i4", "u4", "fp4"):
+        return _take_packed(size, 4, _small_values(kind))
     if kind in ("fp6", "bf6"):
-        table = numbers.SMALL[kind]
-        return lambda words: table[_six_bits(words)]
+        return _take_packed(size, 6, numbers.SMALL[kind])
     raise NotCoveredError(f"matrix elements of type {kind}")
 
 
-def _nibble_bits(words: Array) -> Array:
-    octets = words.view(np.uint8)
-    return np.stack([octets & 15, octets >> 4], -1).reshape(*octets.shape[:-1], -1)
+def flushes(kind: str, target: Target) -> bool:
+    """MI200 takes subnormals of f16 and bf16 as 0, and so it writes them (ROCm's documentation)."""
+    return target.arch == "gfx90a" and kind in ("f16", "bf16")
 
 
-def _nibbles(words: Array, *, signed: bool) -> Array:
-    values = _nibble_bits(words).astype(np.int8)
-    return (np.where(values > 7, values - 16, values) if signed else values).astype(F32)
+def _small_values(kind: str) -> Array:
+    if kind == "fp4":
+        return numbers.SMALL["fp4"]
+    values = np.arange(16, dtype=F32)
+    return np.where(values > 7, values - 16, values) if kind == "i4" else values
 
 
-def _six_bits(words: Array) -> Array:
-    flat = np.unpackbits(words.view(np.uint8), axis=-1, bitorder="little")
-    bits = flat.reshape(*flat.shape[:-1], -1, 6)
-    return (bits << np.arange(6, dtype=np.uint8)).sum(-1).astype(np.uint8)
+def _elements(words: Array, size: int, dtype: type) -> Array:
+    """[wave, group, register, element of the register, row], a view."""
+    registers, waves, lanes = words.shape
+    elements = 4 // np.dtype(dtype).itemsize
+    words = np.ascontiguousarray(words)
+    parted: Array = words.view(dtype).reshape(registers, waves, lanes // size, size, elements)
+    return parted.transpose(1, 2, 0, 4, 3)
 
 
-class Shape(Struct, frozen=True):
-    """One matrix instruction.
+def _flat(array: Array, size: int) -> Array:
+    return array.reshape(array.shape[0], array.shape[1], -1, size)
 
-    Args:
-        rows: of A and D.
-        columns: of B and D.
-        depth: columns of A.
-        blocks: independent products.
-        integer: whether the sum is int32.
+
+def _room(words: Array, size: int, elements: int) -> tuple[Array, Array]:
+    """An array [wave, group, register, element, row] and its view as int32 [register, wave, ...].
+
+    The view's element axis comes last but one, so that `view[..., n, :]` is one element of every
+    register, in the order in which the registers lie.
     """
-
-    rows: int
-    columns: int
-    depth: int
-    blocks: int = 1
-    integer: bool = False
+    registers, waves, lanes = words.shape
+    values = np.empty((waves, lanes // size, registers, elements, size), F32)
+    return values, values.view(I32).transpose(2, 0, 1, 3, 4)
 
 
-KMajor = Callable[[Array], Array]
-"""uint32 [register, wave, lane] -> float32 [wave, group, k of a lane, row]."""
+def _take_f16(size: int) -> Take:
+    """A float16 moved to float32's places is 2^112 too small; infinities and NaNs: by the table."""
+
+    def take(words: Array) -> Array:
+        values, bits = _room(words, size, 2)
+        signed = words.view(I32).reshape(*words.shape[:2], -1, size)
+        moved = np.left_shift(signed, 16)
+        moved >>= 3
+        np.bitwise_and(moved, _SIGN_AND_F16, out=bits[..., 0, :])
+        np.right_shift(signed, 3, out=moved)
+        np.bitwise_and(moved, _SIGN_AND_HIGH_F16, out=bits[..., 1, :])
+        values *= _F16_BIAS
+        if values.max() >= _F16_SPECIAL or values.min() <= -_F16_SPECIAL:
+            return _flat(numbers.F16.take(_elements(words, size, np.uint16)), size)
+        return _flat(values, size)
+
+    return take
 
 
-def k_major(kind: str, size: int, values: Values) -> KMajor:
-    """How an operand's registers become numbers with K before the rows, in one pass where it can.
+def _take_flushed(size: int) -> Take:
+    table = np.where(np.abs(numbers.F16) < 2.0**-14, np.copysign(F32(0), numbers.F16), numbers.F16)
+    return lambda words: _flat(table.take(_elements(words, size, np.uint16)), size)
 
-    Args:
-        kind: see `element_values`.
-        size: rows (lanes of a group).
-        values: for the kinds that are taken apart bit by bit.
-    """
-    narrow = {"f16": np.uint16, "bf16": np.uint16, "i8": np.int8, "fp8": np.uint8, "bf8": np.uint8}
 
-    def parted(words: Array, dtype: type) -> Array:
-        """[wave, group, register, element, row], a view."""
+def _take_bf16(size: int, flush: bool) -> Take:
+    def take(words: Array) -> Array:
+        values, bits = _room(words, size, 2)
+        signed = words.view(I32).reshape(*words.shape[:2], -1, size)
+        np.left_shift(signed, 16, out=bits[..., 0, :])
+        np.bitwise_and(signed, I32(-0x10000), out=bits[..., 1, :])
+        if flush:
+            flush_subnormals(values)
+        return _flat(values, size)
+
+    return take
+
+
+def flush_subnormals(values: Array) -> None:
+    """float32 in place: subnormals become zeros of their sign."""
+    bits = values.view(U32)
+    bits &= np.where(bits & U32(0x7F800000), U32(0xFFFFFFFF), U32(0x80000000))
+
+
+def _take_f32(size: int, mask: np.uint32 | None) -> Take:
+    """`mask`: xf32 drops the lowest 13 bits of the mantissa (MMA-Sim: TF32 by truncation)."""
+
+    def take(words: Array) -> Array:
+        taken = _flat(np.ascontiguousarray(_elements(words, size, U32)), size)
+        return (taken if mask is None else taken & mask).view(F32)
+
+    return take
+
+
+def _take_packed(size: int, width: int, table: Array) -> Take:
+    """Elements of 4 or 6 bits that follow one another through the registers of a lane."""
+
+    def take(words: Array) -> Array:
         registers, waves, lanes = words.shape
-        elements = 4 // np.dtype(dtype).itemsize
-        split: Array = words.view(dtype).reshape(registers, waves, lanes // size, size, elements)
-        return split.transpose(1, 2, 0, 4, 3)
+        count = 32 * registers // width
+        values = np.empty((count, waves, lanes), F32)
+        mask = U32((1 << width) - 1)
+        for at in range(count):
+            register, shift = divmod(at * width, 32)
+            bits = words[register] >> U32(shift)
+            if shift + width > 32:
+                bits = bits | (words[register + 1] << U32(32 - shift))
+            values[at] = table.take(bits & mask)
+        parted = values.reshape(count, waves, lanes // size, size)
+        return np.ascontiguousarray(parted.transpose(1, 2, 0, 3))
 
-    def flat(array: Array) -> Array:
-        return array.reshape(array.shape[0], array.shape[1], -1, size)
-
-    if kind == "f16":
-        return lambda words: flat(numbers.F16.take(parted(words, np.uint16)))
-    if kind == "bf16":
-        return lambda words: flat(
-            (parted(words, np.uint16).astype(np.uint32) << np.uint32(16)).view(F32)
-        )
-    if kind == "i8":
-        return lambda words: flat(parted(words, np.int8).astype(F32))
-    if kind == "f32":
-        return lambda words: flat(np.ascontiguousarray(parted(words, np.uint32)).view(F32))
-    if kind in narrow:
-        bits = narrow[kind]
-        return lambda words: flat(values(np.ascontiguousarray(parted(words, bits)).view(np.uint8)))
-
-    def general(words: Array) -> Array:
-        taken = values(np.ascontiguousarray(words.transpose(1, 2, 0)))
-        waves, lanes, depth = taken.shape
-        return np.ascontiguousarray(
-            taken.reshape(waves, lanes // size, size, depth).transpose(0, 1, 3, 2)
-        )
-
-    return general
+    return take
 
 
-def gathered(waves: Waves, operand: Operand) -> Array:
-    """An operand's registers as uint32 [wave, lane, word], contiguous."""
-    words = waves.u32[operand.first : operand.first + operand.count]
-    return np.ascontiguousarray(words.transpose(1, 2, 0))
+def in_k_order(values: Array, chunk: int) -> Array:
+    """[wave, group, k of the lane, row] -> [wave, k, row] where the groups take turns at K.
+
+    Args:
+        values: as `Take` gives them.
+        chunk: consecutive K that a lane holds before the next group's turn.
+    """
+    waves, groups, held, rows = values.shape
+    parted = values.reshape(waves, groups, held // chunk, chunk, rows)
+    return parted.transpose(0, 2, 1, 3, 4).reshape(waves, groups * held, rows)
 
 
-def accumulator(c: Operand, integer: bool) -> Callable[[Waves], Array | np.generic]:
-    """C as it lies in registers [register, wave, lane], or one number."""
-    if c.kind == "constant":
-        if integer:
-            number = I32(c.integer or 0)
-            return lambda waves: number
-        value = F32(c.real if c.real is not None else c.integer or 0)
-        return lambda waves: value
-    rows = slice(c.first, c.first + c.count)
-    if integer:
-        return lambda waves: waves.i32[rows]
-    return lambda waves: waves.f32[rows]
+# ---------------------------------------------------------------------- results
 
 
-def add_arranged(
-    waves: Waves, target: Operand, product: Array, start: Array | np.generic, *, integer: bool
-) -> None:
-    """D = product + C, the product as `_mfma_registers` gives it."""
-    rows = slice(target.first, target.first + target.count)
-    result = (waves.i32 if integer else waves.f32)[rows].reshape(product.shape)
-    value = product.astype(I32) if integer else product
-    if isinstance(start, np.ndarray):
-        start = start.reshape(product.shape)
-    np.add(value, start, out=result)
-
-
-def add_up(
-    waves: Waves, target: Operand, product: Array, start: Array | np.generic, *, integer: bool
-) -> None:
-    """D = product + C, all as [register, wave, lane]; integers wrap."""
-    rows = slice(target.first, target.first + target.count)
-    if integer:
-        np.add(product.astype(I32), start, out=waves.i32[rows])
-    else:
-        np.add(product, start, out=waves.f32[rows])
-
-
-# ---------------------------------------------------------------------- CDNA
-
-_MFMA: Final = re.compile(
-    r"v_mfma_(f32|i32)_(\d+)x(\d+)x(\d+)(?:_(\d+)b)?_?"
-    r"(f32|xf32|f16|bf16|i8|fp8_fp8|fp8_bf8|bf8_fp8|bf8_bf8|f8f6f4)(?:_1k)?"
-)
-_FORMATS: Final = ("fp8", "bf8", "fp6", "bf6", "fp4")
-"""What CBSZ (for A) and BLGP (for B) mean in the f8f6f4 instructions (CDNA4 ISA, 7.2)."""
-_WHOLE_BLOCKS: Final = 64
-
-
-@builds_matching(r"v_mfma_(f32|i32)_\w+")
-def mfma(decoded: Decoded, context: Context) -> Step:
-    """MFMA: lane l holds row (column) l % M of block l // M % blocks, and K values of its group."""
-    match = _MFMA.fullmatch(decoded.name)
-    if match is None:
-        raise NotCoveredError(decoded.text)
-    out, rows, columns, depth, blocks, kinds = match.groups()
-    shape = Shape(int(rows), int(columns), int(depth), int(blocks or 0), out == "i32")
-    a_kind, b_kind = kinds.split("_") if "_" in kinds else (kinds, kinds)
-    target, a, b, c = decoded.operands[:4]
-    if kinds == "f8f6f4":
-        a_kind, b_kind = (_FORMATS[decoded.number(name)] for name in ("cbsz", "blgp"))
-        if (a_kind == "fp4") != (b_kind == "fp4") and a_kind[-1] != b_kind[-1]:
-            raise NotCoveredError(f"{decoded.text}: formats whose K orders differ")
-    elif {"cbsz", "abid", "blgp"} & set(decoded.modifiers):
-        raise NotCoveredError(f"{decoded.text}: broadcasts")
-    arch = context.target.arch
-    operands = [
-        (operand, k_major(kind, shape.rows, element_values(kind, arch)))
-        for operand, kind in ((a, a_kind), (b, b_kind))
-    ]
-    return _mfma_step(shape, target, operands[0], operands[1], c, decoded.text)
-
-
-def _mfma_step(
-    shape: Shape,
+def finish_into(
     target: Operand,
-    a: tuple[Operand, KMajor],
-    b: tuple[Operand, KMajor],
     c: Operand,
-    text: str,
-) -> Step:
-    size = shape.rows
-    if shape.rows != shape.columns or size not in (4, 16, 32):
-        raise NotCoveredError(text)
-    # Blocks that are not named fill the lanes: the registers' K values tell how many there are.
-    per_lane = a[1](np.zeros((a[0].count, 1, 64), np.uint32)).shape[2]
-    groups = max(shape.depth // per_lane, 1)
-    blocks = 64 // (size * groups)
-    if groups * per_lane != shape.depth or blocks * groups * size != 64:
-        raise NotCoveredError(f"{text}: its blocks")
-    if shape.blocks and shape.blocks != blocks:
-        raise NotCoveredError(f"{text}: its blocks")
-    start = accumulator(c, shape.integer)
+    kind: str,
+    *,
+    c_kind: str | None = None,
+    clamp: bool = False,
+    flush: bool = False,
+    half: int | None = None,
+    negate: bool = False,
+    absolute: bool = False,
+) -> Finish:
+    """How a product and C become D.
 
-    def spread(waves: Waves, operand: Operand, take: KMajor) -> Array:
-        """[wave, block, k, row]."""
-        values = take(waves.u32[operand.first : operand.first + operand.count])
-        if blocks == 1:
-            return values.reshape(waves.count, 1, shape.depth, size)
-        apart = values.reshape(waves.count, groups, blocks, per_lane, size)
-        return apart.transpose(0, 2, 1, 3, 4).reshape(waves.count, blocks, shape.depth, size)
-
-    def step(waves: Waves) -> None:
-        left, right = spread(waves, *a), spread(waves, *b)
-        product = np.matmul(left.transpose(0, 1, 3, 2), right)  # [wave, block, row, column]
-        add_arranged(waves, target, arranged(product), start(waves), integer=shape.integer)
-
-    def arranged(product: Array) -> Array:
-        return _mfma_registers(product, size, blocks)
-
-    return step
-
-
-def _mfma_registers(product: Array, size: int, blocks: int) -> Array:
-    """[wave, block, row, column] -> a view [register, ..., wave, ..., lane] of many axes.
-
-    A lane holds column lane % M. Four consecutive rows lie in four registers; the lane groups take
-    turns at such fours, then the next registers (AMD's calculator: row
-    `8 * (r // 4) + 4 * group + r % 4` for 32x32, with 2 groups, `4 * group + r` for 16x16).
-    Blocks of 4x4 lie in lanes; of several larger blocks each has registers of its own.
-
-    Returns:
-        Axes of the registers, the waves' axis, axes of the lanes; `add_arranged` takes it.
+    Args:
+        target: D.
+        c: C; an inline constant is every element's value.
+        kind: of D's elements: `f32`, `i32`, `f16`, `bf16`.
+        c_kind: of C's where that is another.
+        clamp: integers saturate.
+        flush: subnormal results become 0.
+        half: of 16-bit results: the half of every register that C and D have (gfx11); None: two
+            consecutive rows share a register (gfx12).
+        negate: C is negated first.
+        absolute: C's sign is dropped before that.
     """
-    waves = len(product)
-    if size == 4:  # 16 blocks, one in each 4 lanes
-        return product.transpose(2, 0, 1, 3)[None, None]
-    groups = 64 // size
-    fours = size // (4 * groups)
-    parted = product.reshape(waves, blocks, fours, groups, 4, size)
-    return parted.transpose(1, 2, 4, 0, 3, 5)
+    start = _start(c, c_kind or kind, half)
+    if negate or absolute:
+        plain = start
+
+        def start(waves: Waves) -> Array:
+            value = plain(waves)
+            value = np.abs(value) if absolute else value
+            return np.negative(value) if negate else value
+
+    rows = slice(target.first, target.first + target.count)
+    if kind in ("f16", "bf16"):
+        return _finish_halves(rows, kind, half, start)
+    if kind == "i32":
+        return _finish_integers(rows, start, clamp)
+
+    def finish(waves: Waves, product: Array) -> None:
+        out = waves.f32[rows].reshape(product.shape)
+        np.add(product, _like(start(waves), product), out=out)
+        if flush:
+            flush_subnormals(waves.f32[rows])
+
+    return finish
 
 
-# ---------------------------------------------------------------------- RDNA
+def accumulator(
+    target: Operand, c: Operand, kind: str, *, plain: bool = True, flush: bool = False
+) -> Accumulator | None:
+    """What of D and C steps may keep in the product's order; `plain`: nothing modifies them."""
+    if not plain or kind not in ("f32", "i32") or c.kind not in ("vgpr", "constant"):
+        return None
+    return Accumulator(
+        slice(target.first, target.first + target.count),
+        slice(c.first, c.first + c.count) if c.kind == "vgpr" else None,
+        np.asarray(_constant(c, kind)) if c.kind == "constant" else np.zeros(()),
+        kind == "i32",
+        flush_subnormals if flush else None,
+    )
 
-_WMMA: Final = re.compile(
-    r"v_wmma_(f32|i32|f16|bf16)_16x16x(\d+)_"
-    r"(f16|bf16|f32|xf32|iu8|iu4|fp8_fp8|fp8_bf8|bf8_fp8|bf8_bf8)"
-)
+
+def _like(start: Array, product: Array) -> Array:
+    return start.reshape(product.shape) if start.ndim else start
 
 
-@builds_matching(r"v_wmma_\w+")
-def wmma(decoded: Decoded, context: Context) -> Step:
-    """WMMA on 32 lanes.
-
-    gfx11: lanes 16 to 31 repeat what lanes 0 to 15 hold of A and B; D has row 2 * register + half.
-    gfx12: the halves of the wave hold different K; D has row register + 8 * half.
-    """
-    match = _WMMA.fullmatch(decoded.name)
-    if match is None or context.target.lanes != 32 or match[1] in ("f16", "bf16"):
-        raise NotCoveredError(decoded.text)
-    out, depth, kinds = match[1], int(match[2]), match[3]
-    left_kind, right_kind = kinds.split("_") if "_" in kinds else (kinds, kinds)
-    signs = (*decoded.numbers("neg_lo", ()), 0, 0, 0)[:3]
-    integer = out == "i32"
-    if not integer and (any(signs) or "neg_hi" in decoded.modifiers):
-        raise NotCoveredError(f"{decoded.text}: signs")
-    if decoded.flag("clamp"):
-        raise NotCoveredError(f"{decoded.text}: clamp")
-    arch = context.target.arch
-    target, a, b, c = decoded.operands[:4]
-    take_a = element_values(left_kind.replace("iu", "i"), arch, signed=bool(signs[0]))
-    take_b = element_values(right_kind.replace("iu", "i"), arch, signed=bool(signs[1]))
-    doubled = context.target.generation == 11
-    start = accumulator(c, integer)
-
-    def spread(waves: Waves, operand: Operand, take: Values) -> Array:
-        """[wave, row, k]; the order of K is the same for A and B."""
-        values = take(gathered(waves, operand))
-        if doubled:
-            return values[:, :16]
-        halves = values.reshape(waves.count, 2, 16, -1)
-        return halves.transpose(0, 2, 1, 3).reshape(waves.count, 16, depth)
-
-    def step(waves: Waves) -> None:
-        left, right = spread(waves, a, take_a), spread(waves, b, take_b)
-        product = np.matmul(left, right.transpose(0, 2, 1))
-        if doubled:
-            arranged = product.reshape(waves.count, 8, 2, 16).transpose(1, 0, 2, 3)
+def _finish_integers(rows: slice, start: Callable[[Waves], Array], clamp: bool) -> Finish:
+    def finish(waves: Waves, product: Array) -> None:
+        out = waves.i32[rows].reshape(product.shape)
+        before = _like(start(waves), product)
+        if clamp:
+            total = product.astype(np.int64) + before
+            np.copyto(out, np.clip(total, -(1 << 31), (1 << 31) - 1), casting="unsafe")
         else:
-            arranged = product.reshape(waves.count, 2, 8, 16).transpose(2, 0, 1, 3)
-        add_up(waves, target, arranged.reshape(8, waves.count, 32), start(waves), integer=integer)
+            np.add(product.astype(I32), before, out=out)
 
-    return step
+    return finish
+
+
+def _finish_halves(
+    rows: slice, kind: str, half: int | None, start: Callable[[Waves], Array]
+) -> Finish:
+    def finish(waves: Waves, product: Array) -> None:
+        lanes = waves.lanes
+        value = product.reshape(-1, waves.count, lanes) + start(waves)
+        bits = numbers.to_f16(value) if kind == "f16" else numbers.to_bf16(value)
+        pairs = waves.u32[rows].view(np.uint16).reshape(-1, waves.count, lanes, 2)
+        if half is None:
+            pairs[...] = bits.reshape(-1, 2, waves.count, lanes).transpose(0, 2, 3, 1)
+        else:
+            pairs[..., half] = bits
+
+    return finish
+
+
+def _start(c: Operand, kind: str, half: int | None) -> Callable[[Waves], Array]:
+    """C [register, wave, lane] as float32 or int32, or one number."""
+    if c.kind == "constant":
+        constant = np.asarray(_constant(c, kind))
+        return lambda waves: constant
+    if c.kind != "vgpr":
+        raise NotCoveredError(f"{c.text} as a matrix")
+    rows = slice(c.first, c.first + c.count)
+    if kind == "i32":
+        return lambda waves: waves.i32[rows]
+    if kind == "f32":
+        return lambda waves: waves.f32[rows]
+    convert = numbers.from_f16 if kind == "f16" else numbers.from_bf16
+
+    def halves(waves: Waves) -> Array:
+        pairs = waves.u32[rows].view(np.uint16).reshape(-1, waves.count, waves.lanes, 2)
+        if half is not None:
+            return convert(pairs[..., half])
+        parted = pairs.transpose(0, 3, 1, 2)
+        return convert(parted.reshape(-1, waves.count, waves.lanes))
+
+    return halves
+
+
+def _constant(c: Operand, kind: str) -> np.generic:
+    """An inline constant as an element of C: float32 or int32."""
+    bits = constant_bits(c, kind)
+    if kind == "f16":
+        return numbers.F16[bits]
+    if kind == "bf16":
+        return U32(bits << 16).view(F32)
+    return U32(bits).view(I32 if kind == "i32" else F32)

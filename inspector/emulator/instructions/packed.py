@@ -6,11 +6,21 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..access import Assignment, Compute, Read, clamped, half_bits, source
-from ..operands import Decoded, Operand
-from ..registry import Builder, Context, Step, builds
+from ..access import (
+    DTYPES,
+    Assignment,
+    Compute,
+    NotCoveredError,
+    Read,
+    after_result,
+    flushing,
+    half_bits,
+    source,
+)
+from ..operands import Decoded, Operand, constant_bits
+from ..registry import Builder, Context, Step, Target, builds
 from ..waves import U32, Array, Waves
-from .real import fused, larger, smaller
+from .real import fused, greatest, least, maximum, minimum, three
 
 
 def _bits(decoded: Decoded, name: str, otherwise: int, count: int) -> tuple[int, ...]:
@@ -25,35 +35,75 @@ def _second_register(operand: Operand) -> Operand:
     return Operand(operand.kind, operand.text, operand.first + 1, 1)
 
 
-def _half_source(operand: Operand, kind: str, half: int, *, negate: bool) -> Read:
+def half_source(operand: Operand, kind: str, half: int, *, negate: bool) -> Read:
+    """A half of a register or of a constant's 32 bits.
+
+    A float stands in bits 0 to 15 in an operation on f16 (its upper half is 0), with all its 32
+    bits in one on integers; an integer is sign-extended (LLVM, getInlineEncodingV2F16, -V2I16).
+    """
     if operand.kind == "constant":
-        # An inline constant stands in bits 0 to 15 alone for floats (CDNA3 ISA, 6.6).
-        half = 0 if operand.real is not None or kind in ("f16", "bf16") else half
-        half = half if operand.integer is not None and operand.integer >> 16 > 0 else 0
+        narrow = operand.real is not None and kind in ("f16", "bf16")
+        bits = constant_bits(operand, kind if narrow else "u32")
+        value = np.array(bits >> (16 * half) & 0xFFFF, np.uint16)
+        operand = Operand(
+            "constant", operand.text, negate=operand.negate, absolute=operand.absolute,
+            integer=int(value),
+        )  # fmt: skip
+        half = 0
     return source(operand, kind, half=half, negate=negate)
 
 
-def packed_halves(kind: str, count: int, compute: Compute) -> Builder:
-    """v_pk_*_f16 and its like: op_sel picks halves for the low result, op_sel_hi for the high."""
+def packed_halves(
+    kind: str,
+    count: int,
+    compute: Compute | None = None,
+    *,
+    choose: Callable[[Target], Compute] | None = None,
+    accumulates: bool = False,
+) -> Builder:
+    """v_pk_*_f16 and its like: op_sel picks halves for the low result, op_sel_hi for the high.
+
+    Args:
+        kind: of all halves.
+        count: of the sources.
+        compute: what is done with them, or
+        choose: what a target does with them.
+        accumulates: the destination is the last source (v_pk_fmac_f16).
+    """
 
     def build(decoded: Decoded, context: Context) -> Step:
+        operation = compute if choose is None else choose(context.target)
+        assert operation is not None
         sources = decoded.operands[1 : 1 + count]
+        if accumulates:
+            sources = (*sources, decoded.operands[0])
+        flush = flushing(kind, context.target)
+        integral = kind in ("u16", "i16")
+        if integral and any("neg" in name for name in decoded.modifiers):
+            raise NotCoveredError(f"{decoded.text}: signs of integers")
         results = []
         for select, negate, plain in (("op_sel", "neg_lo", 0), ("op_sel_hi", "neg_hi", 1)):
-            halves = _bits(decoded, select, plain, count)
-            signs = _bits(decoded, negate, 0, count)
+            halves = _bits(decoded, select, plain, len(sources))
+            signs = _bits(decoded, negate, 0, len(sources))
             results.append(
                 [
-                    _half_source(operand, kind, half, negate=bool(sign))
+                    half_source(operand, kind, half, negate=bool(sign))
                     for operand, half, sign in zip(sources, halves, signs, strict=True)
                 ]
             )
         row = decoded.operands[0].first
-        clamp = decoded.flag("clamp")
+        changes = after_result(decoded, kind, context.target)
+        if integral and decoded.flag("clamp"):
+            operation, changes = saturated(operation, kind), []
 
         def one(waves: Waves, reads: list[Read]) -> Array:
-            value = compute(*(read(waves) for read in reads))
-            return half_bits(clamped(value, context.target) if clamp else value, kind)
+            values = [read(waves) for read in reads]
+            if flush is not None:
+                values = [flush(value) for value in values]
+            value = operation(*values)
+            for change in changes:
+                value = change(value)
+            return half_bits(value, kind)
 
         def value(waves: Waves) -> Array:
             low, high = (one(waves, reads) for reads in results)
@@ -62,6 +112,18 @@ def packed_halves(kind: str, count: int, compute: Compute) -> Builder:
         return Assignment(value, lambda waves, bits: waves.write(row, bits))
 
     return build
+
+
+def saturated(compute: Compute, kind: str) -> Compute:
+    """The same with the result held in the range of a kind of integer."""
+    dtype = DTYPES[kind]
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+
+    def held(*arrays: Array) -> Array:
+        wide = compute(*(np.asarray(array).astype(np.int64) for array in arrays))
+        return np.clip(wide, low, high).astype(dtype)
+
+    return held
 
 
 def packed_singles(kind: str, count: int, compute: Compute) -> Builder:
@@ -80,11 +142,17 @@ def packed_singles(kind: str, count: int, compute: Compute) -> Builder:
                 ]
             )
         row = decoded.operands[0].first
-        clamp = decoded.flag("clamp")
+        changes = after_result(decoded, kind, context.target)
+        flush = flushing(kind, context.target)
 
         def one(waves: Waves, reads: list[Read]) -> Array:
-            value = compute(*(read(waves) for read in reads))
-            return clamped(value, context.target) if clamp else value
+            values = [read(waves) for read in reads]
+            if flush is not None:
+                values = [flush(value) for value in values]
+            value = compute(*values)
+            for change in changes:
+                value = change(value)
+            return value
 
         def step(waves: Waves) -> None:
             low, high = (one(waves, reads) for reads in results)
@@ -119,8 +187,14 @@ builds("v_pk_add_f32")(packed_singles("f32", 2, np.add))
 builds("v_pk_mul_f32")(packed_singles("f32", 2, np.multiply))
 builds("v_pk_fma_f32")(packed_singles("f32", 3, fused))
 
-_HALF: dict[str, tuple[int, Callable[..., Array]]] = {
-    "add": (2, np.add), "mul": (2, np.multiply), "min": (2, smaller), "max": (2, larger),
-}  # fmt: skip
-for _name, (_count, _compute) in _HALF.items():
-    builds(f"v_pk_{_name}_f16")(packed_halves("f16", _count, _compute))
+for _name, _compute in (("add", np.add), ("mul", np.multiply)):
+    builds(f"v_pk_{_name}_f16")(packed_halves("f16", 2, _compute))
+for _kind in ("f16", "bf16"):
+    for _name, _choose in (("min", least), ("max", greatest)):
+        _words = (f"v_pk_{_name}_{_kind}", f"v_pk_{_name}_num_{_kind}")
+        builds(*_words)(packed_halves(_kind, 2, choose=_choose))
+        builds(f"v_pk_{_name}3_num_{_kind}")(packed_halves(_kind, 3, choose=three(_choose)))
+for _name, _compute in (("minimum", minimum), ("maximum", maximum)):
+    _choice = three(lambda target, compute=_compute: compute)
+    builds(f"v_pk_{_name}_f16")(packed_halves("f16", 2, _compute))
+    builds(f"v_pk_{_name}3_f16")(packed_halves("f16", 3, choose=_choice))

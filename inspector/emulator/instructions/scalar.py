@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from msgspec.structs import replace
 
 from ..access import DTYPES, NotCoveredError
-from ..operands import EXEC, M0, Decoded, Operand, constant_bits
+from ..memory import PRIVATE_APERTURE, SHARED_APERTURE
+from ..operands import EXEC, M0, VCC, Decoded, Operand, constant_bits
 from ..registry import Builder, Context, Step, builds
 from ..waves import ALL, I32, U32, Array, Waves
-from .real import to_integer
 
 U64 = np.uint64
 I64 = np.int64
 
 Read = Callable[[Waves], Array]
+
+
+_APERTURES: Final = {"src_shared_base": SHARED_APERTURE, "src_private_base": PRIVATE_APERTURE}
 
 
 def scalar_source(operand: Operand, kind: str) -> Read:
@@ -34,6 +37,10 @@ def scalar_source(operand: Operand, kind: str) -> Read:
         bits = 0 if operand.is_null else constant_bits(operand, kind)
         value = np.array([bits], U64).astype(U64 if wide else U32).view(dtype)[0]
         return lambda waves: value
+    if wide and operand.name in _APERTURES:
+        # The upper half alone is an address' (LLVM, SITargetLowering::getSegmentAperture).
+        aperture = np.array([_APERTURES[operand.name]], U64).view(dtype)[0]
+        return lambda waves: aperture
     special: dict[str, Read] = {
         "src_scc": lambda waves: waves.scc.astype(U32),
         "src_vccz": lambda waves: waves.vccz.astype(U32),
@@ -179,6 +186,57 @@ def _signed_field(value: Array, place: Array) -> Array:
     return np.where(length == 0, I32(0), moved).view(U32)
 
 
+def _field64(value: Array, place: Array) -> Array:
+    """S_BFE_U64: offset in bits 5:0, width in 22:16."""
+    offset, width = place & U32(63), place >> U32(16) & U32(127)
+    moved = value >> offset.astype(U64)
+    ones = (U64(1) << (width & U32(63)).astype(U64)) - U64(1)
+    return np.where(width >= 64, moved, moved & ones)
+
+
+def _signed_field64(value: Array, place: Array) -> Array:
+    offset, width = place & U32(63), place >> U32(16) & U32(127)
+    length = np.minimum(width, U32(64) - offset)
+    up = ((U32(64) - offset - length) & U32(63)).astype(U64)
+    down = ((U32(64) - length) & U32(63)).astype(I64)
+    moved = np.asarray(value << up).view(I64) >> down
+    return np.where(length == 0, I64(0), moved).view(U64)
+
+
+def _same_as_sign(value: Array, bits: int) -> Array:
+    """Bits from the top on that equal the sign bit; -1 where all do (S_CLS_I32)."""
+    folded = np.where(value < 0, ~value, value).astype(f"u{bits // 8}")
+    leading = _leading(folded, bits)
+    return np.where(leading == -1, I32(-1), leading)
+
+
+def _quads(value: Array, bits: int) -> Array:
+    """Bit 4 * i is set where any bit of quad i is."""
+    kind = U32 if bits == 32 else U64
+    pairs = value | (value >> kind(1))
+    return (pairs | (pairs >> kind(2))) & kind(0x1111111111111111 & (2**bits - 1))
+
+
+def _quad_mask(value: Array, bits: int) -> Array:
+    """Bit i is set where any bit of quad i is."""
+    kind = U32 if bits == 32 else U64
+    result = _quads(value, bits)
+    for step, mask in ((3, 0x0303030303030303), (6, 0x000F000F000F000F), (12, 0x000000FF000000FF),
+                       (24, 0xFFFF)):  # fmt: skip
+        if step < bits:
+            result = (result | (result >> kind(step))) & kind(mask & (2**bits - 1))
+    return result
+
+
+def _doubled_bits(value: Array) -> Array:
+    """Every bit twice: 32 bits become 64."""
+    result = np.asarray(value).astype(U64)
+    for step, mask in ((16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F),
+                       (2, 0x3333333333333333), (1, 0x5555555555555555)):  # fmt: skip
+        result = (result | (result << U64(step))) & U64(mask)
+    return result | (result << U64(1))
+
+
 def _ones_from(value: Array, bits: int) -> Array:
     """Index of the lowest set bit; -1 where there is none."""
     wide = np.atleast_1d(value).astype(U64)
@@ -262,10 +320,30 @@ for _by in (1, 2, 3, 4):
 operation("s_bfe_u32", "u32", "u32 u32", _field, "nonzero")
 operation("s_bfe_i32", "u32", "u32 u32", _signed_field, "nonzero")
 operation("s_bfm_b32", "u32", "u32 u32", lambda a, b: ((U32(1) << _shift(a)) - U32(1)) << _shift(b))
+operation("s_bfe_u64", "u64", "u64 u32", _field64, "nonzero")
+operation("s_bfe_i64", "u64", "u64 u32", _signed_field64, "nonzero")
+operation(
+    "s_bfm_b64", "u64", "u32 u32", lambda a, b: ((U64(1) << _shift64(a)) - U64(1)) << _shift64(b)
+)
+operation(
+    "s_absdiff_i32", "i32", "i32 i32",
+    lambda a, b: np.abs(np.subtract(a, b, dtype=I32)), "nonzero",
+)  # fmt: skip
+operation("s_bitreplicate_b64_b32", "u64", "u32", _doubled_bits)
+operation("s_quadmask_b32", "u32", "u32", lambda a: _quad_mask(a, 32), "nonzero")
+operation("s_quadmask_b64", "u64", "u64", lambda a: _quad_mask(a, 64), "nonzero")
+operation("s_wqm_b32", "u32", "u32", lambda a: _quads(a, 32) * U32(15), "nonzero")
+operation("s_wqm_b64", "u64", "u64", lambda a: _quads(a, 64) * U64(15), "nonzero")
+operation("s_ff0_i32_b32", "i32", "u32", lambda a: _ones_from(~a, 32))
+operation("s_ff0_i32_b64", "i32", "u64", lambda a: _ones_from(~a, 64))
+operation("s_flbit_i32 s_cls_i32", "i32", "i32", lambda a: _same_as_sign(a, 32))
+operation("s_flbit_i32_i64 s_cls_i32_i64", "i32", "i64", lambda a: _same_as_sign(a, 64))
+operation("s_bcnt0_i32_b32", "u32", "u32", lambda a: np.bitwise_count(~a).astype(U32), "nonzero")
+operation("s_bcnt0_i32_b64", "u32", "u64", lambda a: np.bitwise_count(~a).astype(U32), "nonzero")
 operation("s_min_i32", "i32", "i32 i32", lambda a, b: (np.minimum(a, b), a < b), "own")
-operation("s_max_i32", "i32", "i32 i32", lambda a, b: (np.maximum(a, b), a > b), "own")
+operation("s_max_i32", "i32", "i32 i32", lambda a, b: (np.maximum(a, b), a >= b), "own")
 operation("s_min_u32", "u32", "u32 u32", lambda a, b: (np.minimum(a, b), a < b), "own")
-operation("s_max_u32", "u32", "u32 u32", lambda a, b: (np.maximum(a, b), a > b), "own")
+operation("s_max_u32", "u32", "u32 u32", lambda a, b: (np.maximum(a, b), a >= b), "own")
 operation("s_abs_i32", "i32", "i32", np.abs, "nonzero")
 operation("s_sext_i32_i8", "i32", "u32", lambda a: a.astype(np.uint8).view(np.int8).astype(I32))
 operation("s_sext_i32_i16", "i32", "u32", lambda a: a.astype(np.uint16).view(np.int16).astype(I32))
@@ -285,35 +363,6 @@ operation(
     "s_pack_hh_b32_b16", "u32", "u32 u32", lambda a, b: (a >> U32(16)) | (b & U32(0xFFFF0000))
 )
 operation("s_pack_hl_b32_b16", "u32", "u32 u32", lambda a, b: (a >> U32(16)) | (b << U32(16)))
-
-
-_F32_OPERATIONS: dict[str, tuple[str, str, Callable[..., Any]]] = {
-    "s_add_f32": ("f32", "f32 f32", np.add),
-    "s_sub_f32": ("f32", "f32 f32", np.subtract),
-    "s_mul_f32": ("f32", "f32 f32", np.multiply),
-    "s_min_f32 s_min_num_f32": ("f32", "f32 f32", np.fmin),
-    "s_max_f32 s_max_num_f32": ("f32", "f32 f32", np.fmax),
-    "s_cvt_f32_i32": ("f32", "i32", lambda a: np.asarray(a).astype(np.float32)),
-    "s_cvt_f32_u32": ("f32", "u32", lambda a: np.asarray(a).astype(np.float32)),
-    "s_cvt_i32_f32": (
-        "i32",
-        "f32",
-        lambda a: to_integer(np.asarray(a), I32, -(2.0**31), 2.0**31 - 1),
-    ),
-    "s_cvt_u32_f32": ("u32", "f32", lambda a: to_integer(np.asarray(a), U32, 0.0, 2.0**32 - 1)),
-    "s_floor_f32": ("f32", "f32", np.floor),
-    "s_ceil_f32": ("f32", "f32", np.ceil),
-    "s_trunc_f32": ("f32", "f32", np.trunc),
-    "s_rndne_f32": ("f32", "f32", np.rint),
-    # Transcendental operations on scalars, from gfx11.5 on.
-    "v_s_rcp_f32": ("f32", "f32", lambda a: np.float32(1) / a),
-    "v_s_sqrt_f32": ("f32", "f32", np.sqrt),
-    "v_s_rsq_f32": ("f32", "f32", lambda a: np.float32(1) / np.sqrt(a)),
-    "v_s_exp_f32": ("f32", "f32", np.exp2),
-    "v_s_log_f32": ("f32", "f32", np.log2),
-}
-for _names, (_result, _kinds, _compute) in _F32_OPERATIONS.items():
-    operation(_names, _result, _kinds, _compute)
 
 
 def _with_carry(*, subtract: bool) -> Builder:
@@ -351,14 +400,20 @@ builds("s_cselect_b32")(_select("u32"))
 builds("s_cselect_b64")(_select("u64"))
 
 
-@builds("s_cmovk_i32", "s_cmov_b32")
-def conditional_move(decoded: Decoded, context: Context) -> Step:
-    """Moves where SCC is set."""
-    decoded = with_short_immediate(decoded)
-    read = scalar_source(decoded.operands[1], "u32")
-    write = scalar_destination(decoded.operands[0], "u32")
-    row = decoded.operands[0].first
-    return lambda waves: write(waves, np.where(waves.scc, read(waves), waves.scalar[row]))
+def _conditional_move(kind: str) -> Builder:
+    def build(decoded: Decoded, context: Context) -> Step:
+        decoded = with_short_immediate(decoded)
+        target = decoded.operands[0]
+        read = scalar_source(decoded.operands[1], kind)
+        before = scalar_source(target, kind)
+        write = scalar_destination(target, kind)
+        return lambda waves: write(waves, np.where(waves.scc, read(waves), before(waves)))
+
+    return build
+
+
+builds("s_cmovk_i32", "s_cmov_b32")(_conditional_move("u32"))
+builds("s_cmov_b64")(_conditional_move("u64"))
 
 
 COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
@@ -412,24 +467,26 @@ for _expected in (0, 1):
     builds(f"s_bitcmp{_expected}_b64")(_bit_test(_expected, "u64"))
 
 
-def _set_bit(value: int) -> Builder:
+def _set_bit(value: int, kind: str) -> Builder:
     def build(decoded: Decoded, context: Context) -> Step:
         place = scalar_source(decoded.operands[1], "u32")
-        write = scalar_destination(decoded.operands[0], "u32")
-        row = decoded.operands[0].first
+        before = scalar_source(decoded.operands[0], kind)
+        write = scalar_destination(decoded.operands[0], kind)
+        shift = _shift if kind == "u32" else _shift64
+        one = DTYPES[kind](1)
 
         def step(waves: Waves) -> None:
-            bit = U32(1) << _shift(place(waves))
-            word = waves.scalar[row]
-            write(waves, word | bit if value else word & ~bit)
+            bit = one << shift(place(waves))
+            write(waves, before(waves) | bit if value else before(waves) & ~bit)
 
         return step
 
     return build
 
 
-builds("s_bitset0_b32")(_set_bit(0))
-builds("s_bitset1_b32")(_set_bit(1))
+for _value in (0, 1):
+    builds(f"s_bitset{_value}_b32")(_set_bit(_value, "u32"))
+    builds(f"s_bitset{_value}_b64")(_set_bit(_value, "u64"))
 
 
 def _save_exec(compute: Callable[[Array, Array], Array], kind: str) -> Builder:
@@ -471,5 +528,83 @@ for _names, _compute in _SAVE_EXEC.items():
     for _bits in ("32", "64"):
         _words = [f"s_{name}_saveexec_b{_bits}" for name in _names.split()]
         builds(*_words)(_save_exec(_compute, "u" + _bits))
+
+
+def _write_exec(compute: Callable[[Array, Array], Array], kind: str) -> Builder:
+    """EXEC = compute(S0, EXEC); D = EXEC; SCC = EXEC != 0."""
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        read = scalar_source(decoded.operands[1], kind)
+        write = scalar_destination(decoded.operands[0], kind)
+
+        def step(waves: Waves) -> None:
+            before = waves.pair(EXEC) if kind == "u64" else waves.scalar[EXEC]
+            after = np.broadcast_to(compute(read(waves), before), before.shape).copy()
+            if kind == "u64":
+                waves.set_pair(EXEC, after)
+            else:
+                waves.scalar[EXEC] = after
+            waves.exec_changed()
+            write(waves, after)
+            waves.scc = after != 0
+
+        return step
+
+    return build
+
+
+for _bits in ("32", "64"):
+    builds(f"s_andn1_wrexec_b{_bits}", f"s_and_not0_wrexec_b{_bits}")(
+        _write_exec(lambda s, e: ~s & e, "u" + _bits)
+    )
+    builds(f"s_andn2_wrexec_b{_bits}", f"s_and_not1_wrexec_b{_bits}")(
+        _write_exec(lambda s, e: s & ~e, "u" + _bits)
+    )
+
+
+def _indexed_rows(waves: Waves, first: int, steps: Array, count: int) -> Array:
+    """Scalar rows that M0 counts from a register on, int64 [wave]."""
+    rows = np.int64(first) + steps.astype(I64)
+    if ((rows < 0) | (rows + count > VCC + 2)).any():
+        raise NotCoveredError(f"M0 leads from s{first} past the scalar registers")
+    return rows
+
+
+def _relative(words: int, *, reads: bool, writes: bool, split: bool) -> Builder:
+    """S_MOVRELS, S_MOVRELD, S_MOVRELSD_2: M0 is added to a register's number.
+
+    With `split`, bits 9:0 of M0 count for the source and 25:16 for the destination.
+    """
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        target, origin = decoded.operands
+        read = scalar_source(origin, "u32") if words == 1 else scalar_source(origin, "u64")
+
+        def step(waves: Waves) -> None:
+            m0 = waves.scalar[M0]
+            numbers = np.arange(waves.count)
+            if reads:
+                steps = m0 & U32(0x3FF) if split else m0
+                rows = _indexed_rows(waves, origin.first, steps, words)
+                parts = [waves.scalar[rows + word, numbers] for word in range(words)]
+            else:
+                value = np.broadcast_to(read(waves), (waves.count,)).astype(U64)
+                parts = [(value >> U64(32 * word)).astype(U32) for word in range(words)]
+            steps = np.zeros(waves.count, U32)
+            if writes:
+                steps = m0 >> U32(16) & U32(0x3FF) if split else m0
+            rows = _indexed_rows(waves, target.first, steps, words)
+            for word, part in enumerate(parts):
+                waves.scalar[rows + word, numbers] = part
+
+        return step
+
+    return build
+
+
+for _count, _suffix in ((1, "b32"), (2, "b64")):
+    builds(f"s_movrels_{_suffix}")(_relative(_count, reads=True, writes=False, split=False))
+    builds(f"s_movreld_{_suffix}")(_relative(_count, reads=False, writes=True, split=False))
+builds("s_movrelsd_2_b32")(_relative(1, reads=True, writes=True, split=True))
 
 __all__ = ["M0", "operation", "scalar_destination", "scalar_source"]

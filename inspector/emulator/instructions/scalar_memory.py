@@ -1,75 +1,179 @@
-"""Scalar loads: one address per wave (CDNA3 ISA, 7; RDNA3 ISA, 8)."""
+"""Scalar loads, stores and atomics: one address per wave (CDNA3 ISA, 8; RDNA4 ISA, 8)."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
 from ..access import NotCoveredError, raw
 from ..delivery import deliver_scalar, issue
-from ..operands import Decoded
+from ..operands import Decoded, Operand
 from ..registry import Context, Step, builds, builds_matching
-from ..waves import U32, Waves
+from ..waves import U32, Array, Waves
+from .addressing import I64
+from .atomics import apply, operation_of, returns_old, values_of, words_of
+from .buffers import resource_of
 
-I64 = np.int64
-_NAME = re.compile(r"s_(buffer_)?load_(?:dword(?:x(\d+))?|([ui])(8|16)|b(\d+))")
+_LOAD: Final = re.compile(r"s_(buffer_)?load_(?:dword(?:x(\d+))?|([ui])(8|16)|b(\d+))")
+_STORE: Final = re.compile(r"s_(buffer_)?store_dword(?:x(\d+))?")
+_ATOMIC: Final = re.compile(r"s_(buffer_)?atomic_(\w+?)(_x2)?")
+
+Places = Callable[[Waves], tuple[Array, Array]]
+"""Addresses, int64 [wave], and which are in range: bool [dword, wave] (one row below 4 bytes)."""
+
+
+def scalar_places(
+    decoded: Decoded,
+    context: Context,
+    base: Operand,
+    offsets: tuple[Operand, ...],
+    size: int,
+    *,
+    through_buffer: bool,
+) -> Places:
+    """`s[4:5], s8 offset:0x10`: the two low bits of an address of dwords do not count.
+
+    Through a buffer, what lies behind its end is out of range, dword by dword.
+    """
+    fixed = decoded.number("offset") + sum(
+        operand.integer or 0 for operand in offsets if operand.kind == "constant"
+    )
+    registers = [raw(operand) for operand in offsets if operand.kind == "sgpr"]
+    if any(operand.kind not in ("sgpr", "constant") for operand in offsets):
+        raise NotCoveredError(decoded.text)
+    scale = size if decoded.flag("scale_offset") else 1
+    aligned = I64(-1 if size < 4 else -4)
+    count = max(size // 4, 1)
+    each = min(size, 4)
+
+    def places(waves: Waves) -> tuple[Array, Array]:
+        place = np.full(waves.count, fixed, I64)
+        for read in registers:
+            place += np.asarray(read(waves)).astype(I64).reshape(-1) * scale
+        place &= aligned
+        inside = np.ones((count, waves.count), bool)
+        if not through_buffer:
+            return (waves.pair(base.first).view(I64) & aligned) + place, inside
+        found = resource_of(waves, base.first, context.target)
+        end = found.records * np.maximum(found.stride, 1)
+        for dword in range(count):
+            inside[dword] = place + (4 * dword + each) <= end
+        return (found.base & aligned) + place, inside
+
+    return places
 
 
 @builds_matching(r"s_(buffer_)?load_\w+")
 def load(decoded: Decoded, context: Context) -> Step:
     """`s_load_dwordx4 s[0:3], s[4:5], 0x10`, `s_buffer_load_b32 s0, s[4:7], s8`."""
-    match = _NAME.fullmatch(decoded.name)
+    match = _LOAD.fullmatch(decoded.name)
     if match is None:
         raise NotCoveredError(decoded.text)
     through_buffer, words, sign, narrow, bits = match.groups()
     count = int(words or 1) if bits is None else int(bits) // 32
     size = int(narrow) // 8 if narrow else 4 * count
-    target, base = decoded.operands[:2]
-    offset = I64(decoded.number("offset"))
-    registers = [raw(operand) for operand in decoded.operands[2:]]
+    target, base, *offsets = decoded.operands
+    places = scalar_places(
+        decoded, context, base, tuple(offsets), size, through_buffer=bool(through_buffer)
+    )
 
     def step(waves: Waves) -> None:
-        start = waves.pair(base.first).view(I64)
-        place = np.full(waves.count, offset)
-        for read in registers:
-            place = place + np.broadcast_to(np.asarray(read(waves)), (waves.count, 1))[:, 0].astype(
-                I64
-            )
+        where, inside = places(waves)
         machine = waves.machine
-        if through_buffer:
-            start = start & I64(0xFFFFFFFFFFFF)
-            inside = place + size <= waves.scalar[base.first + 2].astype(I64)
-        else:
-            inside = np.ones(waves.count, bool)
-        where = start + (place & I64(-1 if narrow else -4))
-        picked = machine.memory.read(where[inside], size, machine.outside(context.index))
+        outside = machine.outside(context.index)
+        whole = inside.all(0)
+        machine.touched_scalar(context.index, waves, where, whole, size)
+        picked = machine.memory.read(where, size, outside, None if whole.all() else whole)
         if narrow:
             wide = picked.view(f"i{size}").astype(np.int32).view(U32) if sign == "i" else picked
             picked = wide.astype(U32)[None]
-        rows = np.zeros((count, waves.count), U32)
-        rows[:, inside] = picked
-        machine.touched_scalar(context.index, waves, where, inside, size)
-        deliver_scalar(waves, context, target, rows)
+        if count > 1 and not whole.all():  # a part of the dwords may still be in range
+            for dword in range(count):
+                alone = inside[dword] & ~whole
+                if alone.any():
+                    at = where + 4 * dword
+                    picked[dword] |= machine.memory.read(at, 4, outside, alone)[0]
+        deliver_scalar(waves, context, target, picked)
 
     return step
 
 
-@builds("s_memtime", "s_memrealtime")
-def clock(decoded: Decoded, context: Context) -> Step:
-    """A clock that counts this emulator's blocks: it goes forward, and means nothing else."""
-    target = decoded.operands[0]
+@builds_matching(r"s_(buffer_)?store_dword(x[24])?")
+def store(decoded: Decoded, context: Context) -> Step:
+    """`s_store_dwordx2 s[4:5], s[2:3], 0x10` (gfx8 to gfx10)."""
+    match = _STORE.fullmatch(decoded.name)
+    assert match is not None
+    count = int(match[2] or 1)
+    data, base, *offsets = decoded.operands
+    places = scalar_places(
+        decoded, context, base, tuple(offsets), 4 * count, through_buffer=bool(match[1])
+    )
 
     def step(waves: Waves) -> None:
-        ticks = waves.machine.ticks
-        rows = np.zeros((2, waves.count), U32)
-        rows[0], rows[1] = ticks & 0xFFFFFFFF, ticks >> 32
-        deliver_scalar(waves, context, target, rows)
+        where, inside = places(waves)
+        machine = waves.machine
+        machine.touched_scalar(context.index, waves, where, inside.all(0), 4 * count)
+        for dword in range(count):
+            waves_in = np.flatnonzero(inside[dword])
+            machine.memory.write(
+                where[waves_in] + 4 * dword,
+                waves.scalar[data.first + dword][waves_in][None],
+                4,
+                machine.outside(context.index),
+            )
+        issue(waves, context)
 
     return step
 
 
-@builds("s_dcache_inv", "s_dcache_wb", "s_gl1_inv", "s_icache_inv")
+@builds_matching(r"s_(buffer_)?atomic_\w+")
+def atomic(decoded: Decoded, context: Context) -> Step:
+    """`s_atomic_add s5, s[2:3], 0x10 glc`: waves take turns (gfx9)."""
+    match = _ATOMIC.fullmatch(decoded.name)
+    assert match is not None
+    wide = bool(match[3])
+    size = 8 if wide else 4
+    operation = operation_of(match[2], "", context.target, wide=wide, in_lds=False)
+    data, base, *offsets = decoded.operands
+    places = scalar_places(
+        decoded, context, base, tuple(offsets), size, through_buffer=bool(match[1])
+    )
+    returns = returns_old(decoded)
+
+    def step(waves: Waves) -> None:
+        where, inside = places(waves)
+        usable = inside.all(0)
+        machine = waves.machine
+        outside = machine.outside(context.index)
+        machine.touched_scalar(context.index, waves, where, usable, size)
+        words = [
+            waves.scalar[data.first + at : data.first + at + size // 4][:, usable]
+            for at in range(0, operation.operands * size // 4, size // 4)
+        ]
+        met = apply(
+            lambda at: values_of(machine.memory.read(at, size, outside)),
+            lambda at, new: machine.memory.write(at, words_of(new), size, outside),
+            where[usable],
+            [values_of(part).view(operation.dtype) for part in words],
+            operation,
+        )
+        if not returns:
+            issue(waves, context)
+            return
+        rows = np.zeros((size // 4, waves.count), U32)
+        rows[:, usable] = words_of(met)
+        deliver_scalar(waves, context, data, rows)
+
+    return step
+
+
+@builds(
+    "s_dcache_inv", "s_dcache_wb", "s_dcache_inv_vol", "s_dcache_wb_vol", "s_gl1_inv",
+    "s_icache_inv",
+)  # fmt: skip
 def cache(decoded: Decoded, context: Context) -> Step:
     """Caches are not modelled."""
     return lambda waves: issue(waves, context) if context.counters else None

@@ -1,0 +1,181 @@
+"""Scalar operations on floats: gfx11.5 and gfx12 on (RDNA4 ISA, 16.1 to 16.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from .. import numbers
+from ..minmax import larger_number, largest, quieted, smaller_number, smallest
+from ..operands import Decoded, Operand, constant_bits
+from ..registry import Context, Step, builds
+from ..waves import F32, I32, U32, Array, Waves
+from .real import fused, to_integer
+from .scalar import operation, scalar_destination, scalar_source
+
+
+def _number(choose: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    def compute(a: Any, b: Any) -> Array:
+        one, other = np.atleast_1d(a), np.atleast_1d(b)
+        return quieted(choose(one, other))
+
+    return compute
+
+
+_SINGLE: Final[dict[str, tuple[str, str, Callable[..., Any]]]] = {
+    "s_add_f32": ("f32", "f32 f32", np.add),
+    "s_sub_f32": ("f32", "f32 f32", np.subtract),
+    "s_mul_f32": ("f32", "f32 f32", np.multiply),
+    "s_min_f32 s_min_num_f32": ("f32", "f32 f32", _number(smaller_number)),
+    "s_max_f32 s_max_num_f32": ("f32", "f32 f32", _number(larger_number)),
+    "s_minimum_f32": ("f32", "f32 f32", _number(smallest)),
+    "s_maximum_f32": ("f32", "f32 f32", _number(largest)),
+    "s_fmamk_f32 s_fmaak_f32": ("f32", "f32 f32 f32", fused),
+    "s_cvt_f32_i32": ("f32", "i32", lambda a: np.asarray(a).astype(F32)),
+    "s_cvt_f32_u32": ("f32", "u32", lambda a: np.asarray(a).astype(F32)),
+    "s_cvt_i32_f32": (
+        "i32", "f32", lambda a: to_integer(np.asarray(a), I32, -(2.0**31), 2.0**31 - 1),
+    ),
+    "s_cvt_u32_f32": ("u32", "f32", lambda a: to_integer(np.asarray(a), U32, 0.0, 2.0**32 - 1)),
+    "s_floor_f32": ("f32", "f32", np.floor),
+    "s_ceil_f32": ("f32", "f32", np.ceil),
+    "s_trunc_f32": ("f32", "f32", np.trunc),
+    "s_rndne_f32": ("f32", "f32", np.rint),
+    # Transcendental operations on scalars, from gfx11.5 on.
+    "v_s_rcp_f32": ("f32", "f32", lambda a: F32(1) / a),
+    "v_s_sqrt_f32": ("f32", "f32", np.sqrt),
+    "v_s_rsq_f32": ("f32", "f32", lambda a: F32(1) / np.sqrt(a)),
+    "v_s_exp_f32": ("f32", "f32", np.exp2),
+    "v_s_log_f32": ("f32", "f32", np.log2),
+}  # fmt: skip
+for _names, (_result, _kinds, _compute) in _SINGLE.items():
+    operation(_names, _result, _kinds, _compute)
+
+
+@builds("s_fmac_f32")
+def accumulate(decoded: Decoded, context: Context) -> Step:
+    """D = S0 * S1 + D, rounded once."""
+    target, *sources = decoded.operands
+    reads = [scalar_source(operand, "f32") for operand in (*sources, target)]
+    write = scalar_destination(target, "f32")
+    return lambda waves: write(waves, fused(*(read(waves) for read in reads)))
+
+
+# ---------------------------------------------------------------------- 16 bits
+
+
+def _half_source(operand: Operand) -> Callable[[Waves], Array]:
+    """Bits 15:0 as float32."""
+    if operand.kind == "constant":
+        value = np.atleast_1d(numbers.from_f16(np.uint16(constant_bits(operand, "f16"))))
+        return lambda waves: value
+    read = scalar_source(operand, "u32")
+    return lambda waves: numbers.from_f16(np.atleast_1d(read(waves)).astype(np.uint16))
+
+
+def _half(names: str, compute: Callable[..., Array], *, accumulates: bool = False) -> None:
+    """Operations on f16; the result's upper half is 0."""
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        target, *sources = decoded.operands
+        if accumulates:
+            sources.append(target)
+        reads = [_half_source(operand) for operand in sources]
+        write = scalar_destination(target, "u32")
+
+        def step(waves: Waves) -> None:
+            value = compute(*(read(waves) for read in reads))
+            write(waves, numbers.to_f16(value).astype(U32))
+
+        return step
+
+    builds(*names.split())(build)
+
+
+_half("s_add_f16", np.add)
+_half("s_sub_f16", np.subtract)
+_half("s_mul_f16", np.multiply)
+_half("s_min_f16 s_min_num_f16", _number(smaller_number))
+_half("s_max_f16 s_max_num_f16", _number(larger_number))
+_half("s_minimum_f16", _number(smallest))
+_half("s_maximum_f16", _number(largest))
+_half("s_floor_f16", np.floor)
+_half("s_ceil_f16", np.ceil)
+_half("s_trunc_f16", np.trunc)
+_half("s_rndne_f16", np.rint)
+# The product of two f16 is exact in float32, its sum with a third in float64.
+_half(
+    "s_fmac_f16",
+    lambda a, b, c: np.add(a * b, c, dtype=np.float64),
+    accumulates=True,
+)
+
+
+def toward_zero(values: Array) -> Array:
+    """float32 -> bits of f16, uint16, rounded toward 0: what is too large is the largest number."""
+    bits = numbers.to_f16(values)
+    rounded = numbers.from_f16(bits)
+    grew = np.abs(rounded) > np.abs(values)
+    return np.where(grew, bits - np.uint16(1), bits)
+
+
+operation("s_cvt_f16_f32", "u32", "f32", lambda a: numbers.to_f16(np.atleast_1d(a)).astype(U32))
+operation(
+    "s_cvt_f32_f16", "f32", "u32",
+    lambda a: numbers.from_f16(np.atleast_1d(a).astype(np.uint16)),
+)  # fmt: skip
+operation(
+    "s_cvt_hi_f32_f16", "f32", "u32",
+    lambda a: numbers.from_f16((np.atleast_1d(a) >> U32(16)).astype(np.uint16)),
+)  # fmt: skip
+operation(
+    "s_cvt_pk_rtz_f16_f32", "u32", "f32 f32",
+    lambda a, b: toward_zero(np.atleast_1d(a)).astype(U32)
+    | (toward_zero(np.atleast_1d(b)).astype(U32) << U32(16)),
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------- comparisons
+
+
+_COMPARISONS: Final[dict[str, Callable[[Array, Array], Array]]] = {
+    "lt": np.less,
+    "eq": np.equal,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "lg": lambda a, b: (a < b) | (a > b),
+    "o": lambda a, b: ~(np.isnan(a) | np.isnan(b)),
+    "u": lambda a, b: np.isnan(a) | np.isnan(b),
+    "nge": lambda a, b: ~(a >= b),
+    "nlg": lambda a, b: ~((a < b) | (a > b)),
+    "ngt": lambda a, b: ~(a > b),
+    "nle": lambda a, b: ~(a <= b),
+    "neq": lambda a, b: ~(a == b),
+    "nlt": lambda a, b: ~(a < b),
+}
+
+
+def _comparison(name: str, kind: str) -> None:
+    compare = _COMPARISONS[name]
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        reads = [
+            _half_source(operand) if kind == "f16" else scalar_source(operand, "f32")
+            for operand in decoded.operands
+        ]
+
+        def step(waves: Waves) -> None:
+            first, second = (np.atleast_1d(read(waves)) for read in reads)
+            waves.scc = np.broadcast_to(compare(first, second), waves.scc.shape).copy()
+
+        return step
+
+    builds(f"s_cmp_{name}_{kind}")(build)
+
+
+for _name in _COMPARISONS:
+    for _kind in ("f32", "f16"):
+        _comparison(_name, _kind)

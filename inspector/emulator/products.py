@@ -1,0 +1,270 @@
+"""Matrix products as steps, and what those of one block of code can share.
+
+A product reads two operands, multiplies, and adds C into D. Two things are worth keeping from one
+step to the next while nothing else touches the registers in question: an operand's numbers, and an
+accumulator in the product's own order, which saves a permutation per product. What each
+instruction computes and how it rounds stays the same. `link` finds both before the code runs; at
+run time they lie in `Waves.memo` until their last use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Final
+
+import numpy as np
+from msgspec import Struct
+
+from .outstanding import vector_bits
+from .registry import Step
+from .waves import I32, Array, Waves
+
+_NAMES: Final = count()
+"""Keys of `Waves.memo`, each used once in this process."""
+
+
+class Source(Struct, frozen=True):
+    """An operand: its registers, and how they become numbers.
+
+    Args:
+        rows: in the vector file.
+        take: uint32 [register, wave, lane] to numbers.
+        meaning: what, besides the registers, decides the numbers.
+    """
+
+    rows: slice
+    take: Callable[[Array], Array]
+    meaning: tuple[Any, ...]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (self.rows.start, self.rows.stop, *self.meaning)
+
+    @property
+    def bits(self) -> int:
+        return _bits(self.rows)
+
+
+class Accumulator(Struct, frozen=True):
+    """D and C where they may stay in the product's order: float32 or int32, without modifiers.
+
+    Args:
+        rows: of D.
+        start: of C; None where it is a constant.
+        constant: which.
+        integer: whether they are int32.
+        flush: makes subnormals 0, in place.
+    """
+
+    rows: slice
+    start: slice | None
+    constant: Array
+    integer: bool
+    flush: Callable[[Array], None] | None = None
+
+    def place(self, waves: Waves, rows: slice) -> Array:
+        return (waves.i32 if self.integer else waves.f32)[rows]
+
+    def add(self, product: Array, before: Array) -> Array:
+        """The sum, in the product's place where it can be."""
+        if self.integer:
+            return np.add(product.astype(I32), before)
+        np.add(product, before, out=product)
+        if self.flush is not None:
+            self.flush(product)
+        return product
+
+
+class Product(Struct, frozen=True):
+    """A matrix instruction's step.
+
+    Args:
+        left, right: A and B.
+        multiply: their numbers -> product, contiguous.
+        arrange: product -> a view [register, ..., wave, ..., lane] of D.
+        layout: names `arrange`.
+        finish: adds C and writes D.
+        written: the registers of D.
+        accumulator: what may be kept; None: nothing.
+    """
+
+    left: Source
+    right: Source
+    multiply: Callable[[Array, Array], Array]
+    arrange: Callable[[Array], Array]
+    layout: tuple[Any, ...]
+    finish: Callable[[Waves, Array], None]
+    written: slice
+    accumulator: Accumulator | None = None
+
+    def __call__(self, waves: Waves) -> None:
+        left = self.left.take(waves.u32[self.left.rows])
+        right = self.right.take(waves.u32[self.right.rows])
+        self.finish(waves, self.arrange(self.multiply(left, right)))
+
+
+def _bits(rows: slice) -> int:
+    return vector_bits(rows.start, rows.stop - rows.start)
+
+
+class _Share(Struct):
+    """An operand's numbers for several steps; `uses` counts them."""
+
+    name: int
+    bits: int
+    uses: int = 0
+
+
+class _Plan(Struct):
+    """What a product shares: its operands' numbers; its accumulator with those before and behind.
+
+    `left_use` and `right_use` tell which use of the numbers this one is.
+    """
+
+    left: _Share
+    right: _Share
+    left_use: int = 0
+    right_use: int = 0
+    chain: int = -1
+    follows: bool = False
+    goes_on: bool = False
+
+
+def link(steps: list[tuple[int, Step, int]]) -> list[tuple[int, Step, int]]:
+    """The steps of a block, its products linked where they share something.
+
+    Args:
+        steps: (registers that it reads or writes, step, index of the instruction).
+    """
+    plans: dict[int, _Plan] = {}
+    shares: dict[tuple[Any, ...], _Share] = {}
+    chains: dict[int, int] = {}  # registers of D -> the last product that wrote them
+    for at, (touched, step, _) in enumerate(steps):
+        if not isinstance(step, Product):
+            _forget(shares, chains, touched)
+            continue
+        plan = _Plan(_shared(shares, step.left), _shared(shares, step.right))
+        plan.left_use, plan.right_use = plan.left.uses, plan.right.uses + (plan.right is plan.left)
+        plan.left.uses += 1
+        plan.right.uses += 1
+        plans[at] = plan
+        _continue_chain(steps, plans, chains, at, step)
+        written = _bits(step.written)
+        for key in [key for key, share in shares.items() if share.bits & written]:
+            del shares[key]
+    linked = list(steps)
+    for at, plan in plans.items():
+        touched, product, site = steps[at]
+        assert isinstance(product, Product)
+        if max(plan.left.uses, plan.right.uses) > 1 or plan.follows or plan.goes_on:
+            linked[at] = (touched, _linked(product, plan), site)
+    return linked
+
+
+def _shared(shares: dict[tuple[Any, ...], _Share], source: Source) -> _Share:
+    return shares.setdefault(source.key, _Share(next(_NAMES), source.bits))
+
+
+def _forget(shares: dict[tuple[Any, ...], _Share], chains: dict[int, int], touched: int) -> None:
+    for key in [key for key, share in shares.items() if share.bits & touched]:
+        del shares[key]
+    for bits in [bits for bits in chains if bits & touched]:
+        del chains[bits]
+
+
+def _continue_chain(
+    steps: list[tuple[int, Step, int]],
+    plans: dict[int, _Plan],
+    chains: dict[int, int],
+    at: int,
+    product: Product,
+) -> None:
+    """Ties a product to the one that wrote its C, if nothing else has looked there since."""
+    keeps = product.accumulator
+    operands = product.left.bits | product.right.bits
+    for bits in [bits for bits in chains if bits & operands]:
+        del chains[bits]
+    target = _bits(keeps.rows) if keeps is not None else 0
+    before = chains.get(target)
+    if before is not None and keeps is not None and keeps.start == keeps.rows:
+        earlier = steps[before][1]
+        assert isinstance(earlier, Product)
+        if earlier.layout == product.layout:
+            plans[before].goes_on = plans[at].follows = True
+            plans[at].chain = plans[before].chain
+    for bits in [bits for bits in chains if bits & steps[at][0]]:
+        del chains[bits]
+    if keeps is not None and not target & operands:
+        chains[target] = at
+        if plans[at].chain < 0:
+            plans[at].chain = next(_NAMES)
+
+
+def _linked(product: Product, plan: _Plan) -> Step:
+    left = _reader(product.left, plan.left, plan.left_use)
+    right = _reader(product.right, plan.right, plan.right_use)
+    multiply, arrange, finish = product.multiply, product.arrange, product.finish
+    keeps, chain = product.accumulator, plan.chain
+    if keeps is None or not (plan.follows or plan.goes_on):
+        return lambda waves: finish(waves, arrange(multiply(left(waves), right(waves))))
+    target = _bits(keeps.rows)
+
+    def begin(waves: Waves) -> None:
+        numbers = multiply(left(waves), right(waves))
+        if waves.outstanding.registers & target:  # a load may yet arrive there: keep nothing
+            waves.memo.pop(chain, None)
+            finish(waves, arrange(numbers))
+            return
+        if keeps.start is None:
+            waves.memo[chain] = keeps.add(numbers, keeps.constant)
+            return
+        if keeps.integer:
+            numbers = numbers.astype(I32)
+        view = arrange(numbers)
+        np.add(view, keeps.place(waves, keeps.start).reshape(view.shape), out=view)
+        if keeps.flush is not None:
+            keeps.flush(numbers)
+        waves.memo[chain] = numbers
+
+    def go_on(waves: Waves) -> None:
+        numbers = multiply(left(waves), right(waves))
+        before = waves.memo.get(chain)
+        if before is None:
+            finish(waves, arrange(numbers))
+        else:
+            waves.memo[chain] = keeps.add(numbers, before)
+
+    def end(waves: Waves) -> None:
+        numbers = multiply(left(waves), right(waves))
+        before = waves.memo.pop(chain, None)
+        if before is None:
+            finish(waves, arrange(numbers))
+            return
+        view = arrange(keeps.add(numbers, before))
+        np.copyto(keeps.place(waves, keeps.rows).reshape(view.shape), view)
+
+    if not plan.follows:
+        return begin
+    return go_on if plan.goes_on else end
+
+
+def _reader(source: Source, share: _Share, use: int) -> Callable[[Waves], Array]:
+    rows, take, name, bits = source.rows, source.take, share.name, share.bits
+    if share.uses == 1:
+        return lambda waves: take(waves.u32[rows])
+    last = use == share.uses - 1
+
+    def first(waves: Waves) -> Array:
+        numbers = take(waves.u32[rows])
+        if not waves.outstanding.registers & bits:
+            waves.memo[name] = numbers
+        else:
+            waves.memo.pop(name, None)
+        return numbers
+
+    def again(waves: Waves) -> Array:
+        numbers = waves.memo.pop(name, None) if last else waves.memo.get(name)
+        return take(waves.u32[rows]) if numbers is None else numbers
+
+    return again if use else first

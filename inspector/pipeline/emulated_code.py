@@ -1,0 +1,226 @@
+"""One launch of a kernel that is given as code, with its arguments in words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from msgspec import Struct
+
+from ..emulator.access import NotCoveredError
+from ..emulator.launch import Emulator, Launch
+from ..emulator.memory import Buffer, buffer_of
+from ..emulator.numbers import to_bf16
+from ..errors import KinspectError
+from ..isa.text import parse_text
+from ..machines.loader import load as load_machine
+from ..model import Function, Program
+from .emulating import implicit_arguments, pack_scalars, spread
+from .emulation_profile import KernelProfile, Tally
+
+ADDRESS: Final = 0x7F00_0000_0000
+SPACING: Final = 1 << 36
+_ARGUMENT: Final = re.compile(
+    r"(?P<kind>[a-z]+\d+)\s*(?:\[(?P<count>\d+)\](?:\s*=\s*(?P<fill>\w+))?|(?P<value>-?[\w.+-]+))"
+)
+_DTYPES: Final[dict[str, Any]] = {
+    "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16,
+    "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8,
+    "u64": np.uint64, "u32": np.uint32, "u16": np.uint16, "u8": np.uint8,
+}  # fmt: skip
+_IMPLICIT_BYTES: Final = 256
+
+
+class CodeLaunch(Struct, frozen=True):
+    """What to launch.
+
+    Args:
+        path: assembly text or a code object.
+        kernel: its name; None where there is one kernel alone.
+        arch: gfx name; None: the file's own.
+        grid: workgroups in x, y, z.
+        block: work-items in x, y, z; None: what the kernel requires, or the most that it allows.
+        arguments: in words: `f32[4096]`, `i32[64]=zeros`, `i32 4096`.
+        lds_bytes: LDS that the launch adds.
+        sample: workgroups to execute; None for all.
+        seconds: that it may take.
+    """
+
+    path: Path
+    kernel: str | None
+    arch: str | None
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int] | None
+    arguments: str
+    lds_bytes: int = 0
+    sample: int | None = None
+    seconds: float = 600.0
+
+
+class BufferState(Struct, frozen=True):
+    """A buffer after the launch.
+
+    Args:
+        name: `argument 0: f32[4096]`.
+        changed: elements that differ from before.
+        nan: elements that are NaN; 0 for integers.
+        smallest: least of the others; None where there is none.
+        largest: greatest of them.
+    """
+
+    name: str
+    changed: int
+    nan: int
+    smallest: float | None
+    largest: float | None
+
+
+class CodeResult(Struct, frozen=True):
+    """What came of it."""
+
+    profile: KernelProfile
+    buffers: tuple[BufferState, ...]
+
+
+def launch_code(wanted: CodeLaunch) -> CodeResult:
+    """Executes the launch.
+
+    Raises:
+        KinspectError: the file cannot be read, the kernel or an argument is not understood, or an
+            instruction is not covered.
+    """
+    program, function = _kernel_of(wanted)
+    machine = load_machine(wanted.arch or program.arch or "")
+    emulator = Emulator(
+        function, machine.arch, machine.counters, machine.waitcnt_fields, machine.cache_line_bytes
+    )
+    block = wanted.block or _block_of(function)
+    buffers, scalars, arrays = _arguments(wanted.arguments)
+    lds = (function.resources.lds_bytes or 0) + wanted.lds_bytes
+    packed = bytearray(pack_scalars(scalars))
+    size = function.resources.kernarg_bytes or 0
+    if size - len(packed) >= _IMPLICIT_BYTES:
+        packed = packed.ljust(size - _IMPLICIT_BYTES, b"\0")
+        packed += implicit_arguments(wanted.grid, block, wanted.lds_bytes)
+    total = wanted.grid[0] * wanted.grid[1] * wanted.grid[2]
+    numbers = spread(total, wanted.sample) if wanted.sample and wanted.sample < total else None
+    launch = Launch(
+        wanted.grid, block, lds, bytes(packed), workgroups=numbers, seconds=wanted.seconds
+    )
+    try:
+        outcome = emulator.run(launch, list(buffers))
+    except NotCoveredError as error:
+        raise KinspectError(
+            f"{function.name}: the emulator does not carry out this yet: {error}",
+            "analyze reads the kernel all the same",
+        ) from None
+    tally = Tally(machine.arch, emulator)
+    tally.add(outcome, total)
+    states = tuple(
+        _state(buffer, before, kind) for buffer, (before, kind) in zip(buffers, arrays, strict=True)
+    )
+    return CodeResult(tally.profile(), states)
+
+
+def _kernel_of(wanted: CodeLaunch) -> tuple[Program, Function]:
+    try:
+        data = wanted.path.read_bytes()
+    except OSError as error:
+        raise KinspectError(f"{wanted.path}: {error.strerror or error}", "name a file") from None
+    if data[:4] == b"\x7fELF" or b"\0" in data[:64]:
+        from ..isa.objects.load import load_code_object
+
+        program = load_code_object(data, str(wanted.path), wanted.arch)
+    else:
+        program = parse_text(data.decode(errors="replace"), str(wanted.path))
+    names = [function.name for function in program.kernels]
+    if wanted.kernel is None and len(names) == 1:
+        return program, program.kernels[0]
+    for function in program.kernels:
+        if function.name == wanted.kernel:
+            return program, function
+    asked = f"no kernel {wanted.kernel}" if wanted.kernel else "more than one kernel"
+    raise KinspectError(
+        f"{wanted.path}: {asked}", f"choose with --kernel: {', '.join(names) or 'it has none'}"
+    )
+
+
+def _block_of(function: Function) -> tuple[int, int, int]:
+    required = function.resources.reqd_workgroup_size
+    if required is not None:
+        return required
+    most = function.resources.max_workgroup_size
+    if most is None:
+        raise KinspectError(f"{function.name}: its workgroup's size is not stated", "add --block")
+    return (most, 1, 1)
+
+
+def _arguments(
+    text: str,
+) -> tuple[list[Buffer], list[tuple[str, int | float]], list[tuple[Any, str]]]:
+    """Buffers, what is passed, and the buffers' first contents with their types."""
+    buffers: list[Buffer] = []
+    passed: list[tuple[str, int | float]] = []
+    arrays: list[tuple[Any, str]] = []
+    for number, part in enumerate(part.strip() for part in text.split(",") if part.strip()):
+        match = _ARGUMENT.fullmatch(part)
+        if match is None or match["kind"] not in _DTYPES:
+            raise KinspectError(
+                f"argument {number}, {part!r}, is not understood",
+                "write f32[4096], i32[64]=zeros (ones, arange, random) or i32 4096",
+            )
+        kind = match["kind"]
+        if match["value"] is not None:
+            real = kind.startswith(("f", "bf"))
+            try:
+                passed.append((kind, float(match["value"]) if real else int(match["value"], 0)))
+            except ValueError:
+                raise KinspectError(f"argument {number}: {part!r} is no number", "") from None
+            continue
+        values = _filled(kind, int(match["count"]), match["fill"], number)
+        address = ADDRESS + SPACING * len(buffers)
+        name = f"argument {number}: {kind}[{match['count']}]"
+        buffers.append(buffer_of(values, address, name))
+        arrays.append((values, kind))
+        passed.append(("*" + kind, address))
+    return buffers, passed, arrays
+
+
+def _filled(kind: str, count: int, fill: str | None, seed: int) -> Any:
+    real = kind.startswith(("f", "bf"))
+    fill = fill or ("random" if real else "arange")
+    rng = np.random.default_rng(seed)
+    if fill == "random":
+        values = rng.standard_normal(count) if real else rng.integers(0, 100, count)
+    elif fill in ("zeros", "ones"):
+        values = np.full(count, fill == "ones")
+    elif fill == "arange":
+        values = np.arange(count)
+    else:
+        raise KinspectError(f"{fill!r} fills no buffer", "there is zeros, ones, arange and random")
+    if kind == "bf16":
+        return to_bf16(values.astype(np.float32))
+    return values.astype(_DTYPES[kind])
+
+
+def _state(buffer: Buffer, before: Any, kind: str) -> BufferState:
+    after = buffer.data[: buffer.size].view(before.dtype)
+    bits = f"u{before.dtype.itemsize}"
+    changed = int(np.count_nonzero(after.view(bits) != before.view(bits)))
+    numbers = after
+    if kind == "bf16":
+        numbers = (after.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    nan = int(np.isnan(numbers).sum()) if numbers.dtype.kind == "f" else 0
+    rest = numbers[~np.isnan(numbers)] if nan else numbers
+    return BufferState(
+        buffer.name,
+        changed,
+        nan,
+        float(rest.min()) if len(rest) else None,
+        float(rest.max()) if len(rest) else None,
+    )
+
+
+__all__ = ["BufferState", "CodeLaunch", "CodeResult", "launch_code"]

@@ -1,0 +1,125 @@
+"""Runs a few lines of assembly on the emulator, from given registers to given registers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kinspect.inspector.emulator.lockstep import Limits, Scheduler
+from kinspect.inspector.emulator.machine import Machine
+from kinspect.inspector.emulator.memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory
+from kinspect.inspector.emulator.operands import EXEC, M0, VCC
+from kinspect.inspector.emulator.program import Code, prepare
+from kinspect.inspector.emulator.registry import Target
+from kinspect.inspector.emulator.waves import Waves
+from kinspect.inspector.isa.text import parse_text
+
+Array = np.ndarray[Any, Any]
+
+_MAXIMA = {
+    9: {"vmcnt": 63, "lgkmcnt": 15, "expcnt": 7},
+    11: {"vmcnt": 63, "vscnt": 63, "lgkmcnt": 63, "expcnt": 7},
+    12: {"loadcnt": 63, "storecnt": 63, "dscnt": 63, "kmcnt": 31, "expcnt": 7},
+}
+"""Wait counters and their largest values (LLVM's AMDGPUUsage, "Memory Model")."""
+
+REGISTERS = 64
+"""VGPRs of a wave here; on CDNA the AGPRs follow."""
+
+
+def target_of(arch: str, **changes: Any) -> Target:
+    """A GPU as a kernel with the usual mode finds it: 64 lanes on gfx9, 32 from gfx11 on."""
+    generation = int(arch[3:-2])
+    settings = {"ieee": generation < 12, "accum_offset": REGISTERS, **changes}
+    return Target(arch, generation, 64 if generation == 9 else 32, **settings)
+
+
+def code_of(arch: str, lines: Sequence[str] | str, **changes: Any) -> Code:
+    """The steps of some lines of assembly; `changes` are those of the target."""
+    body = lines.splitlines() if isinstance(lines, str) else lines
+    text = "\n".join(
+        [f'.amdgcn_target "amdgcn-amd-amdhsa--{arch}"', ".text", ".globl lines",
+         ".type lines,@function", "lines:", *(f"\t{line.strip()}" for line in body), "\ts_endpgm",
+         ".Lend:", ".size lines, .Lend-lines"]
+    )  # fmt: skip
+    (function,) = parse_text(text + "\n", "lines.s").functions
+    target = target_of(arch, **changes)
+    return prepare(function, target, _MAXIMA[target.generation])
+
+
+def run_lines(
+    arch: str,
+    lines: Sequence[str] | str,
+    vgprs: Mapping[int, Any] | None = None,
+    sgprs: Mapping[int, Any] | None = None,
+    *,
+    active: int | Sequence[int] | None = None,
+    vcc: int | Sequence[int] = 0,
+    scc: bool | Sequence[bool] = False,
+    m0: int = 0,
+    lds: bytes = b"",
+    buffers: Sequence[Buffer] = (),
+    waves: int = 1,
+    **changes: Any,
+) -> Waves:
+    """Executes some lines and gives back the waves as they stand at the end.
+
+    Args:
+        arch: gfx name.
+        lines: assembly.
+        vgprs: row -> what broadcasts to [wave, lane]; floats of 32 bits are taken as their bits.
+        sgprs: row -> what broadcasts to [wave].
+        active: EXEC, for each wave or for all; None for all lanes.
+        vcc: likewise.
+        scc: likewise.
+        m0: for all waves.
+        lds: what the LDS of the one workgroup holds at the beginning.
+        buffers: of global memory.
+        waves: how many waves of one workgroup run.
+        changes: of the target (`flush32=True`).
+    """
+    code = code_of(arch, lines, **changes)
+    lanes = code.target.lanes
+    machine = Machine(GlobalMemory(list(buffers)))
+    local = LocalMemory(len(lds), 1)
+    local.words.data[: len(lds)] = np.frombuffer(lds, np.uint8)
+    machine.move_in(local, PrivateMemory(0, waves, waves, lanes), 1)
+    number = np.arange(waves)
+    state = Waves.new(
+        max(512, code.vector_registers), lanes, number, number * 0, number * 0, machine
+    )
+    for row, value in (vgprs or {}).items():
+        state.u32[row] = _words(value)
+    for row, value in (sgprs or {}).items():
+        state.scalar[row] = _words(value)
+    everywhere = (1 << lanes) - 1
+    for row, mask in ((EXEC, everywhere if active is None else active), (VCC, vcc)):
+        words = np.broadcast_to(np.asarray(mask, np.uint64), (waves,))
+        state.scalar[row] = words & np.uint64(0xFFFFFFFF)
+        if lanes == 64:
+            state.scalar[row + 1] = words >> np.uint64(32)
+    state.scalar[M0] = m0
+    state.scc[:] = scc
+    state.exec_changed()
+    ended: list[Waves] = []
+    for block in code.blocks:
+        if block.leave.kind.value == "end":
+            block.steps.append((0, ended.append, block.stop - 1))
+    with np.errstate(all="ignore"):
+        Scheduler(code, machine, Limits(60.0, 100_000), 1).run(state)
+    return Waves.join(ended)
+
+
+def _words(value: Any) -> Array:
+    array = np.asarray(value)
+    if array.dtype == np.float32:
+        return array.view(np.uint32)
+    return (array.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32)
+
+
+def mask_of(state: Waves, row: int = VCC) -> int:
+    """A lane mask of the first wave as a number."""
+    word = int(state.scalar[row, 0])
+    return word | int(state.scalar[row + 1, 0]) << 32 if state.lanes == 64 else word
