@@ -110,7 +110,9 @@ def check(
                 gathered.kernels, gathered.devices_in_order(request.archs), seconds, tool, stream
             )
         else:
-            text.write_summary(gathered.kernels, gathered.devices_in_order(request.archs), seconds, stream)
+            text.write_summary(
+                gathered.kernels, gathered.devices_in_order(request.archs), seconds, stream
+            )
     return _status(gathered.kernels, cases)
 
 
