@@ -84,7 +84,8 @@ def run_lines(
     machine = Machine(GlobalMemory(list(buffers)))
     local = LocalMemory(len(lds), 1)
     local.words.data[: len(lds)] = np.frombuffer(lds, np.uint8)
-    machine.move_in(local, PrivateMemory(0, waves, waves, lanes), 1)
+    scheduler = Scheduler(code, machine, Limits(60.0, 100_000), 1)
+    machine.move_in(local, PrivateMemory(0, waves, waves, lanes), 1, scheduler.generations)
     number = np.arange(waves)
     state = Waves.new(
         max(512, code.vector_registers), lanes, number, number * 0, number * 0, machine
@@ -107,7 +108,7 @@ def run_lines(
         if block.leave.kind.value == "end":
             block.steps.append((0, ended.append, block.stop - 1))
     with np.errstate(all="ignore"):
-        Scheduler(code, machine, Limits(60.0, 100_000), 1).run(state)
+        scheduler.run(state)
     return Waves.join(ended)
 
 

@@ -23,7 +23,7 @@ _NOT_COMPARED = re.compile(
     r"v_mfma|v_smfmac|v_wmma|v_swmmac|v_interp|v_nop|v_clrexcp|v_pipeflush|v_cube|v_movrel"
     r"|v_swaprel|s_(set|get)|s_swappc|s_call|s_rfe|s_cbranch|s_mov(rel|_fed)|s_wait|s_version"
     r"|s_sleep|s_barrier|s_sub?vector|s_alloc|s_sendmsg|s_branch|v_s?creen|s_trap|v_readfirst"
-    r"|s_subvector|s_atomic|v_illegal"
+    r"|s_subvector|s_atomic|v_illegal|ds_"
 )
 _CLASSES = ("valu int", "valu float", "16-bit/packed", "compare", "convert", "cross-lane", "salu")
 
@@ -118,7 +118,8 @@ def with_modifiers(arch: str) -> list[str]:
             f"{name}_e64 v10, {operands}"
             for operands in (
                 "-v2, v4", "|v2|, -v4", "-|v2|, |v4|", "v2, v4 clamp", "v2, v4 mul:2",
-                "v2, v4 mul:4", "v2, v4 div:2", "-v2, |v4| clamp mul:4", "s2, 0.5", "v2, 0.15915494",
+                "v2, v4 mul:4", "v2, v4 div:2", "-v2, |v4| clamp mul:4", "s2, 0.5",
+                "v2, 0.15915494",
                 "v2, -4.0", "v2, 64", "v2, -16",
             )
         ]  # fmt: skip
@@ -133,7 +134,6 @@ def with_modifiers(arch: str) -> list[str]:
         for name in ("v_rcp_f32", "v_sqrt_f32", "v_floor_f32", "v_cvt_f32_i32", "v_exp_f32"):
             if name != "v_cvt_f32_i32" or operands.endswith("p") or ":" in operands:
                 lines.append(f"{name}_e64 v10, {operands}")
-    kept = "" if arch.startswith("gfx9") else ".l"
     for name in ("v_cmp_lt_f32_e64", "v_cmp_class_f32_e64"):
         mask = "s[20:21]" if arch.startswith("gfx9") else "s20"
         lines += [f"{name} {mask}, -v2, v4", f"{name} {mask}, |v2|, v4"]
@@ -171,7 +171,11 @@ def with_modifiers(arch: str) -> list[str]:
             lines.append(f"{name}{'' if name.endswith('i32') else '_e64'} v10, v2, v4 clamp")
         lines += [f"v_add_nc_{kind} v10.l, v2.h, v4.l clamp" for kind in ("i16", "u16")]
         lines += [f"v_sub_nc_{kind} v10.h, v2.h, v4.l clamp" for kind in ("i16", "u16")]
-        for name in ("v_add_f16", "v_mul_f16", "v_max_num_f16" if arch == "gfx1201" else "v_max_f16"):
+        for name in (
+            "v_add_f16",
+            "v_mul_f16",
+            "v_max_num_f16" if arch == "gfx1201" else "v_max_f16",
+        ):
             lines += [f"{name}_e64 v10.{a}, v2.{b}, -|v4.{c}|" for a, b, c in ("lhl", "hlh", "hhl")]
         lines += [
             "v_dual_add_f32 v10, v2, v5 :: v_dual_mul_f32 v7, v10, v4",
@@ -181,18 +185,22 @@ def with_modifiers(arch: str) -> list[str]:
             "v_dual_max_num_f32 v10, v2, v5 :: v_dual_min_num_f32 v7, v3, v4"
             if arch == "gfx1201"
             else "v_dual_max_f32 v10, v2, v5 :: v_dual_min_f32 v7, v3, v4",
-            "v_dual_lshlrev_b32 v10, v2, v5 :: v_dual_and_b32 v7, v3, v4"
-            if False
-            else "v_dual_mul_f32 v10, v2, v5 :: v_dual_lshlrev_b32 v7, v3, v4",
+            "v_dual_mul_f32 v10, v2, v5 :: v_dual_lshlrev_b32 v7, v3, v4",
             "v_dual_subrev_f32 v10, v2, v5 :: v_dual_add_nc_u32 v7, v3, v4",
             "v_dual_fmaak_f32 v10, v2, v5, 0x40490fdb :: v_dual_and_b32 v7, v3, v4",
             "v_dual_fmamk_f32 v10, v2, 0x40490fdb, v5 :: v_dual_mov_b32 v7, 1.0",
             "v_dual_dot2acc_f32_f16 v10, v2, v5 :: v_dual_mul_dx9_zero_f32 v7, v3, v4",
         ]
     for low, high in (("1,0", "0,1"), ("1,1", "0,0"), ("0,0", "1,0")):
-        lines += [f"v_pk_{name} v10, v2, v4 op_sel:[{low}] op_sel_hi:[{high}]" for name in (
-            "add_f16", "mul_f16", "add_u16", "sub_i16", "lshlrev_b16", "max_i16", "mul_lo_u16")]  # fmt: skip
-        lines.append(f"v_pk_add_f16 v10, v2, v4 op_sel:[{low}] neg_lo:[{high}] neg_hi:[{low}] clamp")
+        lines += [
+            f"v_pk_{name} v10, v2, v4 op_sel:[{low}] op_sel_hi:[{high}]"
+            for name in (
+                "add_f16", "mul_f16", "add_u16", "sub_i16", "lshlrev_b16", "max_i16", "mul_lo_u16",
+            )
+        ]  # fmt: skip
+        lines.append(
+            f"v_pk_add_f16 v10, v2, v4 op_sel:[{low}] neg_lo:[{high}] neg_hi:[{low}] clamp"
+        )
         lines.append(f"v_pk_add_u16 v10, v2, v4 op_sel:[{low}] clamp")
         lines.append("v_pk_sub_i16 v10, v2, v4 clamp")
         if arch in ("gfx90a", "gfx942", "gfx950"):
@@ -204,7 +212,6 @@ def with_modifiers(arch: str) -> list[str]:
         for hi in ("1,1,1", "0,1,0", "1,0,1"):
             for form in ("_f32 v10", "lo_f16 v10", "hi_f16 v10"):
                 lines.append(f"v_fma_mix{form}, v2, -v4, |v6| op_sel:[{bits}] op_sel_hi:[{hi}]")
-    del kept
     return lines
 
 
@@ -213,33 +220,37 @@ def _name(line: str) -> str:
 
 
 def forms(shapes: Path | None) -> list[tuple[str, str]]:
-    """(gfx name, instruction); at most three a mnemonic from the disassembler."""
+    """(gfx name, instruction); few of each mnemonic."""
     chosen: dict[tuple[str, str], None] = {}
     taken: dict[tuple[bool, str], str] = {}
     for arch in ARCHS:
         count: dict[str, int] = {}
         for line in disassembled(arch, encodings(arch)):
-            if _NOT_COMPARED.match(line) or re.search(r"\bnull\b|ttmp|src_|shared|xnack|flat_", line):
+            if _NOT_COMPARED.match(line) or re.search(
+                r"\bnull\b|ttmp|src_|shared|xnack|flat_", line
+            ):
                 continue
             owner = taken.setdefault((arch.startswith("gfx9"), _name(line)), arch)
             word = line.split()[0]
             count[word] = count.get(word, 0) + 1
-            if owner == arch and count[word] <= (3 if "cmp" not in word else 1):
+            if owner == arch and count[word] <= (2 if "cmp" not in word else 1):
                 chosen[arch, line] = None
         for line in with_modifiers(arch):
             if arch in ("gfx942", "gfx1201"):
                 chosen[arch, line] = None
+    of_kernels: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
     for entry in json.loads(shapes.read_text()) if shapes else []:
         arch, line = entry["arch"], entry["example"]
         if arch in ARCHS and entry["class"] in _CLASSES and not _NOT_COMPARED.match(line):
-            bare = re.sub(r"\d+", "", line)
-            if (arch.startswith("gfx9"), bare) not in taken:
-                taken[arch.startswith("gfx9"), bare] = arch
-                chosen[arch, line] = None
+            word, bare = (arch[:4], line.split()[0]), re.sub(r"\d+", "", line)
+            of_kernels.setdefault(word, {}).setdefault(bare, (arch, line))
+    for shapes_of_word in of_kernels.values():
+        chosen.update(dict.fromkeys(list(shapes_of_word.values())[:4]))
     return list(chosen)
 
 
 if __name__ == "__main__":
+    sys.stdout.write("# Made by tests/emulator_forms.py, which says from what.\n")
     given = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     for arch, line in sorted(forms(given)):
-        print(arch, line)
+        sys.stdout.write(f"{arch} {line}\n")

@@ -278,6 +278,8 @@ def _dual(parts: Decoded, context: Context) -> Step:
 
     def step(waves: Waves) -> None:
         one, other = first.value(waves), second.value(waves)
+        if other.base is not None:  # a move's value is the register itself
+            other = other.copy()
         first.store(waves, one)
         second.store(waves, other)
 

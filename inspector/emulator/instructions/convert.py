@@ -211,7 +211,27 @@ def _two_to_float8(kind: str) -> Builder:
     return build
 
 
+def _two_halves_from_float8(kind: str) -> Builder:
+    """V_CVT_PK_F16_FP8 (gfx1250): two bytes become the halves of a register."""
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        table = numbers.SMALL[numbers.float8(kind, context.target.arch)]
+        read = _selected(decoded, decoded.operands[1], 16)
+        write = destination(decoded.operands[0], "u32", context.target)
+
+        def value(waves: Waves) -> Array:
+            word = read(waves)
+            low, high = table[word & U32(0xFF)], table[word >> U32(8)]
+            return half_bits(low, "f16") | (half_bits(high, "f16") << U32(16))
+
+        return Assignment(value, write)
+
+    return build
+
+
 for _kind in ("fp8", "bf8"):
+    builds(f"v_cvt_f16_{_kind}")(_from_float8(_kind, "f16"))
+    builds(f"v_cvt_pk_f16_{_kind}")(_two_halves_from_float8(_kind))
     builds(f"v_cvt_f32_{_kind}")(_from_float8(_kind, "f32"))
     builds(f"v_cvt_pk_f32_{_kind}")(_two_from_float8(_kind))
     builds(f"v_cvt_pk_{_kind}_f32")(_two_to_float8(_kind))

@@ -45,10 +45,11 @@ def _integer_dot(bits: int, result: str, signs: tuple[bool, bool] | None) -> Bui
 
     def build(decoded: Decoded, context: Context) -> Step:
         target, first, second, *rest = decoded.operands
-        for name in ("op_sel", "op_sel_hi", "neg_hi"):
-            if name == "op_sel" and any(decoded.numbers(name, ())):
-                raise NotCoveredError(decoded.text)
-        given = decoded.numbers("neg_lo", (0, 0, 0))
+        given = (*decoded.numbers("neg_lo", ()), 0, 0, 0)
+        unused = (*decoded.numbers("neg_hi", ()), *decoded.numbers("op_sel", ()))
+        halves = decoded.numbers("op_sel_hi", ()) if bits == 16 else ()
+        if not all(halves) or any(unused) or any(given[2:] if signs is None else given):
+            raise NotCoveredError(f"{decoded.text}: modifiers that mean nothing here")
         one, other = signs or (bool(given[0]), bool(given[1]))
         reads = [source(operand, "u32") for operand in (first, second)]
         addend = source(rest[0] if rest else target, result)
@@ -79,13 +80,16 @@ for _bits in (16, 8, 4):
         builds(f"v_dot{32 // _bits}_i32_iu{_bits}")(_integer_dot(_bits, "i32", None))
 
 
-def _half_products(decoded: Decoded, kind: str) -> list[tuple[Operand, Operand, int, int]]:
+def _half_products(decoded: Decoded) -> list[tuple[Operand, Operand, int, int]]:
     """For the low and the high product: the operands and their halves."""
     first, second = decoded.operands[1:3]
-    low = (*decoded.numbers("op_sel", ()), 0, 0)[:2]
-    high = (*decoded.numbers("op_sel_hi", ()), 1, 1)[:2] if "op_sel_hi" in decoded.modifiers else (
-        1, 1)  # fmt: skip
-    return [(first, second, *low), (first, second, *high)]
+    low = (*decoded.numbers("op_sel", ()), 0, 0)
+    high = (*decoded.numbers("op_sel_hi", (1, 1)), 1, 1)
+    return [(first, second, low[0], low[1]), (first, second, high[0], high[1])]
+
+
+def _same(values: Array) -> Array:
+    return values
 
 
 def _real_dot(kind: str, result: str) -> Builder:
@@ -95,7 +99,7 @@ def _real_dot(kind: str, result: str) -> Builder:
         target, _, _, *rest = decoded.operands
         products = []
         for (first, second, one, other), name in zip(
-            _half_products(decoded, kind), ("neg_lo", "neg_hi"), strict=True
+            _half_products(decoded), ("neg_lo", "neg_hi"), strict=True
         ):
             signs = (*decoded.numbers(name, ()), 0, 0)
             products.append(
@@ -112,9 +116,9 @@ def _real_dot(kind: str, result: str) -> Builder:
             target, result, context.target, half=halves[3] if len(halves) > 3 else 0
         )
         changes = after_result(decoded, result, context.target)
-        flush = flushing(kind, context.target) or (lambda value: value)
-        narrow = {
-            "f32": lambda value: value,
+        flush = flushing(kind, context.target) or _same
+        narrow: Callable[[Array], Array] = {
+            "f32": _same,
             "f16": lambda value: numbers.from_f16(numbers.to_f16(value)),
             "bf16": lambda value: numbers.from_bf16(numbers.to_bf16(value)),
         }[result]

@@ -37,6 +37,7 @@ from .real import (
     register_orders,
     to_integer,
     turns,
+    without_denormals,
 )
 
 F64 = np.float64
@@ -105,6 +106,15 @@ _define("v_trunc_f16", "f16", "f16", np.trunc)
 _define("v_rndne_f16", "f16", "f16", np.rint)
 _define("v_ldexp_f16", "f16", "f16 i16",
         lambda a, b: np.ldexp(a.astype(F64), b.astype(np.int32)))  # fmt: skip
+# gfx1250: the same of bf16, rounded from float32; denormals of bf16 are those of float32.
+for _name, _compute in (
+    ("exp", np.exp2), ("log", np.log2), ("sqrt", np.sqrt), ("rcp", lambda a: F32(1) / a),
+    ("rsq", lambda a: F32(1) / np.sqrt(a)), ("sin", turns(np.sin)), ("cos", turns(np.cos)),
+    ("tanh", np.tanh),
+):  # fmt: skip
+    _define(f"v_{_name}_bf16", "bf16", "bf16", without_denormals(_compute))
+_define("v_tanh_f16", "f16", "f16", np.tanh)
+_define("v_tanh_f32", "f32", "f32", np.tanh)
 _define("v_mov_b16", "u16", "u16", lambda a: np.asarray(a))
 _define("v_not_b16", "u16", "u16", np.invert)
 _define("v_and_b16", "u16", "u16 u16", np.bitwise_and)
@@ -116,7 +126,7 @@ _define("v_sub_u16 v_sub_nc_u16", "u16", "u16 u16", np.subtract)
 _define("v_sub_i16 v_sub_nc_i16", "i16", "i16 i16", np.subtract)
 _define("v_subrev_u16", "u16", "u16 u16", lambda a, b: np.subtract(b, a))
 _define("v_mul_lo_u16", "u16", "u16 u16", np.multiply)
-for _kind, _saturated in (("u16", 65535), ("i16", 32767)):
+for _kind in ("u16", "i16"):
     _three = f"{_kind} {_kind} {_kind}"
     _define(f"v_mad_{_kind} v_mad_legacy_{_kind}", _kind, _three, lambda a, b, c: a * b + c)
     _define(f"v_min3_{_kind}", _kind, _three, lambda a, b, c: np.minimum(np.minimum(a, b), c))
@@ -187,8 +197,8 @@ def _bits(decoded: Decoded, name: str) -> tuple[int, ...]:
     return (*given, *(0,) * (3 - len(given)))
 
 
-def _mixed_sources(decoded: Decoded, target: Target) -> Sequence[Read]:
-    """V_FMA_MIX: op_sel_hi says which sources are f16, op_sel which half of these."""
+def _mixed_sources(decoded: Decoded, target: Target, small: str) -> Sequence[Read]:
+    """V_FMA_MIX: op_sel_hi says which sources are f16 or bf16, op_sel which half of these."""
     reads = []
     for operand, narrow, half, sign in zip(
         decoded.operands[1:],
@@ -198,7 +208,7 @@ def _mixed_sources(decoded: Decoded, target: Target) -> Sequence[Read]:
         strict=True,
     ):
         plain, negate = _unsigned(operand)
-        kind = "f16" if narrow else "f32"
+        kind = small if narrow else "f32"
         read = source(plain, kind, half=half, negate=bool(sign) != negate)
         reads.append(read if (flush := flushing(kind, target)) is None else _flushed(read, flush))
     return reads
@@ -218,10 +228,10 @@ def _unsigned(operand: Operand) -> tuple[Operand, bool]:
     return operand, False
 
 
-def _mixed(half: int | None) -> Builder:
+def _mixed(half: int | None, small: str = "f16") -> Builder:
     def build(decoded: Decoded, context: Context) -> Step:
-        first, second, third = _mixed_sources(decoded, context.target)
-        kind = "f32" if half is None else "f16"
+        first, second, third = _mixed_sources(decoded, context.target, small)
+        kind = "f32" if half is None else small
         write = destination(
             decoded.operands[0], kind, context.target, half=half or 0, keep_half=half is not None
         )
@@ -241,6 +251,11 @@ def _mixed(half: int | None) -> Builder:
 builds("v_fma_mix_f32", "v_mad_mix_f32")(_mixed(None))
 builds("v_fma_mixlo_f16", "v_mad_mixlo_f16")(_mixed(0))
 builds("v_fma_mixhi_f16", "v_mad_mixhi_f16")(_mixed(1))
+
+
+builds("v_fma_mix_f32_bf16")(_mixed(None, "bf16"))
+builds("v_fma_mixlo_bf16")(_mixed(0, "bf16"))
+builds("v_fma_mixhi_bf16")(_mixed(1, "bf16"))
 
 
 # ---------------------------------------------------------------------- packed halves

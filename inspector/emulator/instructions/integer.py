@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from msgspec.structs import replace
 
-from ..access import Assignment, assemble, destination, elementwise, source
+from ..access import Assignment, assemble, destination, elementwise, raw, source
 from ..operands import Decoded, Operand
 from ..registry import Context, Step, builds
 from ..waves import I32, U32, Array, Waves
@@ -198,6 +198,83 @@ _define("v_alignbyte_b32", "u32", "u32 u32 u32",
 _define("v_perm_b32", "u32", "u32 u32 u32", permuted_bytes)
 
 
+def _bytes_of(word: Array) -> list[Array]:
+    return [(word >> U32(shift)) & U32(0xFF) for shift in (0, 8, 16, 24)]
+
+
+def _distance(a: Array, b: Array) -> Array:
+    return np.maximum(a, b) - np.minimum(a, b)
+
+
+def byte_distances(a: Array, b: Array, *, masked: bool = False) -> Array:
+    """V_SAD_U8 without its addend: the sum of bytes' distances; V_MSAD: where S1's is not 0."""
+    total = np.asarray(U32(0))
+    for left, right in zip(_bytes_of(a), _bytes_of(b), strict=True):
+        part = _distance(left, right)
+        total = total + (np.where(right == 0, U32(0), part) if masked else part)
+    return np.asarray(total)
+
+
+def byte_means(a: Array, b: Array, rounding: Array) -> Array:
+    """V_LERP_U8: each byte's mean, rounded up where the lowest bit of S2's byte is set."""
+    total = np.asarray(U32(0))
+    parts = zip(_bytes_of(a), _bytes_of(b), _bytes_of(rounding), strict=True)
+    for at, (left, right, up) in enumerate(parts):
+        total = total | ((left + right + (up & U32(1))) >> U32(1)) << U32(8 * at)
+    return np.asarray(total)
+
+
+_define("v_sad_u8", "u32", "u32 u32 u32", lambda a, b, c: byte_distances(a, b) + c)
+_define("v_sad_hi_u8", "u32", "u32 u32 u32",
+        lambda a, b, c: (byte_distances(a, b) << U32(16)) + c)  # fmt: skip
+_define("v_msad_u8", "u32", "u32 u32 u32", lambda a, b, c: byte_distances(a, b, masked=True) + c)
+_define("v_sad_u16", "u32", "u32 u32 u32",
+        lambda a, b, c: _distance(a & U32(0xFFFF), b & U32(0xFFFF))
+        + _distance(a >> U32(16), b >> U32(16)) + c)  # fmt: skip
+_define("v_sad_u32", "u32", "u32 u32 u32", lambda a, b, c: _distance(a, b) + c)
+_define("v_lerp_u8", "u32", "u32 u32 u32", lambda a, b, c: byte_means(a, b, c))
+_define("v_prng_b32", "u32", "u32",
+        lambda a: (a << U32(1)) ^ np.where(a >> U32(31), U32(197), U32(0)))  # fmt: skip
+
+
+def _sliding_distances(*, masked: bool, wide: bool) -> Callable[[Decoded, Context], Step]:
+    """V_QSAD_PK_U16_U8, V_MQSAD: four distances of S1 to the bytes of S0.64 from 0, 1, 2, 3 on.
+
+    Results of 16 bits side by side in two registers, or of 32 bits in four (CDNA3 ISA).
+    """
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        target, window, pattern, addend = decoded.operands
+        whole, small = source(window, "u64"), source(pattern, "u32")
+        addends = [raw(addend, row) for row in range(4 if wide else 2)]
+        row = target.first
+
+        def step(waves: Waves) -> None:
+            bytes_, other = np.asarray(whole(waves)), small(waves)
+            before = [np.array(read(waves)) for read in addends]
+            sums = [
+                byte_distances((bytes_ >> U64(8 * at)).astype(U32), other, masked=masked)
+                for at in range(4)
+            ]
+            if wide:
+                for at, total in enumerate(sums):
+                    waves.write(row + at, total + before[at])
+                return
+            for at in range(2):
+                low = (sums[2 * at] + before[at]) & U32(0xFFFF)
+                high = sums[2 * at + 1] + (before[at] >> U32(16))
+                waves.write(row + at, low | (high << U32(16)))
+
+        return step
+
+    return build
+
+
+builds("v_qsad_pk_u16_u8")(_sliding_distances(masked=False, wide=False))
+builds("v_mqsad_pk_u16_u8")(_sliding_distances(masked=True, wide=False))
+builds("v_mqsad_u32_u8")(_sliding_distances(masked=True, wide=True))
+
+
 def _truth_table(kind: str) -> Callable[[Decoded, Context], Step]:
     """V_BITOP3: bit a*4 + b*2 + c of the table is the result for bits a, b, c (CDNA4 ISA)."""
 
@@ -249,6 +326,16 @@ _define("v_sub_nc_u64 v_sub_u64", "u64", "u64 u64", np.subtract)
 _define("v_mad_u32", "u32", "u32 u32 u32", lambda a, b, c: a * b + c)
 _define("v_mad_nc_u64_u32", "u64", "u32 u32 u64", lambda a, b, c: np.multiply(a, b, dtype=U64) + c)
 _define("v_mad_nc_i64_i32", "i64", "i32 i32 i64", lambda a, b, c: np.multiply(a, b, dtype=I64) + c)
+
+
+for _kind in ("u32", "i32"):
+    _three = f"{_kind} {_kind} {_kind}"
+    _define(f"v_add_min_{_kind}", _kind, _three, lambda a, b, c: np.minimum(a + b, c))
+    _define(f"v_add_max_{_kind}", _kind, _three, lambda a, b, c: np.maximum(a + b, c))
+for _kind in ("u64", "i64"):
+    _define(f"v_min_{_kind}", _kind, f"{_kind} {_kind}", np.minimum)
+    _define(f"v_max_{_kind}", _kind, f"{_kind} {_kind}", np.maximum)
+_define("v_mul_u64", "u64", "u64 u64", np.multiply)
 
 
 def _wide_multiply_add(kind: str) -> Callable[[Decoded, Context], Step]:

@@ -43,13 +43,12 @@ def in_class(value: Array, wanted: Array, kind: str) -> Array:
     From bit 0 on: signalling NaN, quiet NaN, -inf, -normal, -denormal, -0, +0, +denormal, +normal,
     +inf (CDNA3 ISA, V_CMP_CLASS_F32).
     """
-    if kind == "f16":
-        raise NotCoveredError("v_cmp_class_f16")
-    small = np.finfo(np.float32 if kind == "f32" else np.float64).tiny
+    # f16 comes as float32, of which its denormals are normal numbers.
+    small = {"f16": 2.0**-14, "f32": 2.0**-126, "f64": 2.0**-1022}[kind]
     negative, size = np.signbit(value), np.abs(value)
     nan = np.isnan(value)
-    word = value.view(np.uint32 if kind == "f32" else np.uint64)
-    quiet = (word >> word.dtype.type(22 if kind == "f32" else 51)) & word.dtype.type(1)
+    word = value.view(np.uint64 if kind == "f64" else np.uint32)
+    quiet = (word >> word.dtype.type(51 if kind == "f64" else 22)) & word.dtype.type(1)
     index = np.where(
         nan,
         quiet.astype(np.int64),

@@ -20,7 +20,7 @@ from ..access import (
 from ..operands import Decoded, Operand, constant_bits
 from ..registry import Builder, Context, Step, Target, builds
 from ..waves import U32, Array, Waves
-from .real import fused, greatest, least, maximum, minimum, three
+from .real import always, fused, greatest, least, maximum, minimum, three
 
 
 def _bits(decoded: Decoded, name: str, otherwise: int, count: int) -> tuple[int, ...]:
@@ -187,14 +187,13 @@ builds("v_pk_add_f32")(packed_singles("f32", 2, np.add))
 builds("v_pk_mul_f32")(packed_singles("f32", 2, np.multiply))
 builds("v_pk_fma_f32")(packed_singles("f32", 3, fused))
 
-for _name, _compute in (("add", np.add), ("mul", np.multiply)):
-    builds(f"v_pk_{_name}_f16")(packed_halves("f16", 2, _compute))
+builds("v_pk_add_f16")(packed_halves("f16", 2, np.add))
+builds("v_pk_mul_f16")(packed_halves("f16", 2, np.multiply))
 for _kind in ("f16", "bf16"):
     for _name, _choose in (("min", least), ("max", greatest)):
         _words = (f"v_pk_{_name}_{_kind}", f"v_pk_{_name}_num_{_kind}")
         builds(*_words)(packed_halves(_kind, 2, choose=_choose))
         builds(f"v_pk_{_name}3_num_{_kind}")(packed_halves(_kind, 3, choose=three(_choose)))
 for _name, _compute in (("minimum", minimum), ("maximum", maximum)):
-    _choice = three(lambda target, compute=_compute: compute)
     builds(f"v_pk_{_name}_f16")(packed_halves("f16", 2, _compute))
-    builds(f"v_pk_{_name}3_f16")(packed_halves("f16", 3, choose=_choice))
+    builds(f"v_pk_{_name}3_f16")(packed_halves("f16", 3, choose=three(always(_compute))))

@@ -174,7 +174,7 @@ def maximum(a: Array, b: Array) -> Array:
 
 def middle_of(target: Target) -> Compute:
     """V_MED3: the middle one; where one is a NaN, the smallest of the numbers (CDNA3 ISA)."""
-    low, high = least(target), greatest(target)
+    low = least(target)
 
     def compute(a: Array, b: Array, c: Array) -> Array:
         most = larger(larger(a, b), c)
@@ -182,8 +182,12 @@ def middle_of(target: Target) -> Compute:
         nans = np.isnan(a) | np.isnan(b) | np.isnan(c)
         return np.where(nans, low(low(a, b), c), picked) if nans.any() else picked
 
-    del high
     return compute
+
+
+def always(compute: Compute) -> Callable[[Target], Compute]:
+    """The same on every target."""
+    return lambda target: compute
 
 
 def three(choose: Callable[[Target], Compute]) -> Callable[[Target], Compute]:
@@ -212,9 +216,7 @@ def register_orders(kind: str) -> None:
     """Minimum, maximum and what is made of them, for a kind of float."""
     two, triple = f"{kind} {kind}", f"{kind} {kind} {kind}"
     numbers: dict[str, Callable[[Target], Compute]] = {"min": least, "max": greatest}
-    strict: dict[str, Callable[[Target], Compute]] = {
-        "minimum": lambda target: minimum, "maximum": lambda target: maximum,
-    }  # fmt: skip
+    strict = {"minimum": always(minimum), "maximum": always(maximum)}
     for name, choose in numbers.items():
         builds(f"v_{name}_{kind}", f"v_{name}_num_{kind}")(by_target(kind, two, choose))
         builds(f"v_{name}3_{kind}", f"v_{name}3_num_{kind}")(by_target(kind, triple, three(choose)))
