@@ -100,11 +100,13 @@ def load_async(decoded: Decoded, context: Context) -> Step:
 
     def step(waves: Waves) -> None:
         where, _ = addresses(waves)
-        usable = usable_lanes(waves, None)
-        values = read_global(waves, context, where, usable, form.size)
+        inner = waves.u32[target.first] + offset
+        # Lanes that would write outside of LDS read nothing (CDNA4 ISA, 9.1.9.1).
+        _, inside = lds_places(waves, context, inner, form.size)
+        values = read_global(waves, context, where, usable_lanes(waves, inside), form.size)
         if form.size == 1:
             values = values[None]
-        _put_later(waves, context, waves.u32[target.first] + offset, values, form.size)
+        _put_later(waves, context, inner, values, form.size)
 
     return step
 
