@@ -60,6 +60,7 @@ def run_lines(
     m0: int = 0,
     lds: bytes = b"",
     buffers: Sequence[Buffer] = (),
+    scratch: int = 0,
     waves: int = 1,
     **changes: Any,
 ) -> Waves:
@@ -76,6 +77,7 @@ def run_lines(
         m0: for all waves.
         lds: what the LDS of the one workgroup holds at the beginning.
         buffers: of global memory.
+        scratch: bytes of private memory of each lane.
         waves: how many waves of one workgroup run.
         changes: of the target (`flush32=True`).
     """
@@ -84,7 +86,9 @@ def run_lines(
     machine = Machine(GlobalMemory(list(buffers)))
     local = LocalMemory(len(lds), 1)
     local.words.data[: len(lds)] = np.frombuffer(lds, np.uint8)
-    machine.move_in(local, PrivateMemory(0, waves, waves, lanes), 1)
+    scheduler = Scheduler(code, machine, Limits(60.0, 100_000), 1)
+    private = PrivateMemory(scratch, waves, waves, lanes)
+    machine.move_in(local, private, 1, scheduler.generations)
     number = np.arange(waves)
     state = Waves.new(
         max(512, code.vector_registers), lanes, number, number * 0, number * 0, machine
@@ -107,7 +111,7 @@ def run_lines(
         if block.leave.kind.value == "end":
             block.steps.append((0, ended.append, block.stop - 1))
     with np.errstate(all="ignore"):
-        Scheduler(code, machine, Limits(60.0, 100_000), 1).run(state)
+        scheduler.run(state)
     return Waves.join(ended)
 
 

@@ -15,9 +15,6 @@ from ..registry import Context
 from ..waves import U32, Array, Waves
 from .addressing import I64
 
-NOWHERE: Final = 0x7FFFFFFF
-"""LDS address by which Triton says that a lane takes no part (its lowering of masked copies)."""
-
 Read = Callable[[Waves, Context, Array, "Array | None", int], Array]
 """Waves, context, places [wave, lane], usable, bytes -> values as `Words.gather` gives them."""
 
@@ -79,8 +76,7 @@ def lds_places(
         return where, None
     inside = where <= last
     where += base
-    # Triton points the lanes that a mask turns off past any LDS (0x7fffffff): not worth a word.
-    bad = waves.active & ~inside & (inner != U32(NOWHERE))
+    bad = waves.active & ~inside
     if bad.any():
         waves.machine.outside_lds(context.index, waves, inner, bad, size)
     return where, inside
