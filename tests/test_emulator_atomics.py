@@ -184,10 +184,10 @@ def bits(value: float) -> int:
 INF, NAN, SNAN = 0x7F800000, 0x7FC00000, 0x7F800001
 
 
-def one_float(arch: str, line: str, old: int, operand: int, **changes: bool) -> int:
+def one_float(arch: str, line: str, old: int, operand: int, *, flush32: bool = False) -> int:
     wait = "s_wait_dscnt 0x0" if arch == "gfx1201" else "s_waitcnt lgkmcnt(0)"
     state = run_lines(arch, [line, wait], {1: 0, 2: operand}, active=1,
-                      lds=struct.pack("<I", old), **changes)  # fmt: skip
+                      lds=struct.pack("<I", old), flush32=flush32)  # fmt: skip
     return int(state.machine.local.words.by_width[4][0])
 
 
