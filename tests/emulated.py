@@ -60,6 +60,7 @@ def run_lines(
     m0: int = 0,
     lds: bytes = b"",
     buffers: Sequence[Buffer] = (),
+    scratch: int = 0,
     waves: int = 1,
     **changes: Any,
 ) -> Waves:
@@ -76,6 +77,7 @@ def run_lines(
         m0: for all waves.
         lds: what the LDS of the one workgroup holds at the beginning.
         buffers: of global memory.
+        scratch: bytes of private memory of each lane.
         waves: how many waves of one workgroup run.
         changes: of the target (`flush32=True`).
     """
@@ -85,7 +87,8 @@ def run_lines(
     local = LocalMemory(len(lds), 1)
     local.words.data[: len(lds)] = np.frombuffer(lds, np.uint8)
     scheduler = Scheduler(code, machine, Limits(60.0, 100_000), 1)
-    machine.move_in(local, PrivateMemory(0, waves, waves, lanes), 1, scheduler.generations)
+    private = PrivateMemory(scratch, waves, waves, lanes)
+    machine.move_in(local, private, 1, scheduler.generations)
     number = np.arange(waves)
     state = Waves.new(
         max(512, code.vector_registers), lanes, number, number * 0, number * 0, machine

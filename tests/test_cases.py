@@ -100,7 +100,7 @@ CASES = [
 )
 def test_selection(wanted: tuple[str, ...], taken: list[int]) -> None:
     selection = Selection(wanted, {"add": "module.add", "gemm_a": "gemm_a", "idle": "idle"})
-    assert selection.taken(CASES) == [(n, CASES[n]) for n in taken]
+    assert selection.selected(CASES) == [(n, CASES[n]) for n in taken]
 
 
 def test_nothing_selected() -> None:

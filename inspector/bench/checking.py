@@ -98,6 +98,11 @@ class Gathered(Struct):
         elif isinstance(event, KernelDone):
             self.done[event.index] = event.result
 
+    def devices_in_order(self, archs: Sequence[str]) -> tuple[Device, ...]:
+        """What the kernels ran on; emulated GPUs in the order in which they were asked for."""
+        places = {arch: place for place, arch in enumerate(archs)}
+        return tuple(sorted(self.devices.values(), key=lambda d: places.get(d.arch, 0)))
+
     @property
     def kernels(self) -> tuple[KernelCheck, ...]:
         """In the order of the request."""

@@ -107,10 +107,12 @@ def check(
         if form == "json":
             tool = {"name": "kinspect", "version": VERSION}
             text.write_json(
-                gathered.kernels, tuple(gathered.devices.values()), seconds, tool, stream
+                gathered.kernels, gathered.devices_in_order(request.archs), seconds, tool, stream
             )
         else:
-            text.write_summary(gathered.kernels, tuple(gathered.devices.values()), seconds, stream)
+            text.write_summary(
+                gathered.kernels, gathered.devices_in_order(request.archs), seconds, stream
+            )
     return _status(gathered.kernels, cases)
 
 

@@ -37,7 +37,6 @@ DTYPES: Final[dict[str, Any]] = {
 }  # fmt: skip
 FLOATS: Final = frozenset({"f16", "bf16", "f32", "f64"})
 WIDE: Final = frozenset({"u64", "i64", "f64"})
-HALVES: Final = frozenset({"u16", "i16", "f16", "bf16"})
 
 
 class NotCoveredError(Exception):
@@ -145,7 +144,7 @@ def _typed(
 
 
 def _reinterpreted(bits: Read, kind: str, half: int) -> Read:
-    if kind in HALVES:
+    if kind in numbers.HALVES:
         shift = U32(16 * half)
         if kind == "f16":
             return lambda waves: numbers.from_f16((bits(waves) >> shift).astype(np.uint16))
@@ -206,7 +205,7 @@ def destination(
             chosen = lanes
             return lambda waves, value: _write_pair_where(waves, row, value, chosen(waves))
         return lambda waves, value: waves.write_pair(row, value)
-    if kind in HALVES:
+    if kind in numbers.HALVES:
         # Up to gfx9 a 16-bit operation clears bits 16 to 31, from gfx10 on it keeps them
         # (LLVM, GCNSubtarget::zeroesHigh16BitsOfDest).
         keep = keep_half or half or target.generation >= 10
@@ -225,20 +224,11 @@ def _write_pair_where(waves: Waves, row: int, value: Array, bits: Array) -> None
     waves.write_where(row + 1, (wide >> np.uint64(32)).astype(U32), bits)
 
 
-def half_bits(value: Array, kind: str) -> Array:
-    """A 16-bit result as uint32 in bits 0 to 15."""
-    if kind == "f16":
-        return numbers.to_f16(value).astype(U32)
-    if kind == "bf16":
-        return numbers.to_bf16(value).astype(U32)
-    return value.view(np.uint16).astype(U32)
-
-
 def _half_destination(row: int, kind: str, half: int, *, keep: bool, lanes: Read | None) -> Write:
     shift, mask = U32(16 * half), U32(0xFFFF << (16 * half))
 
     def write(waves: Waves, value: Array) -> None:
-        bits = half_bits(value, kind) << shift
+        bits = numbers.half_bits(value, kind) << shift
         if keep:
             bits = bits | (waves.u32[row] & ~mask)
         if lanes is None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from . import numbers
 from .operands import Decoded, Operand
 from .registry import Target
 from .waves import U32, Array, Waves
@@ -159,8 +160,6 @@ def byte_select(decoded: Decoded, operand: Operand, modifier: str) -> Change:
 
 def byte_destination(decoded: Decoded, kind: str) -> Callable[[Waves, Array], None]:
     """SDWA's destination: a byte or word of the register, the rest padded or kept."""
-    from .access import HALVES, half_bits
-
     row = decoded.operands[0].first
     shift, width = _SELECT[decoded.modifiers.get("dst_sel", "DWORD")]
     unused = decoded.modifiers.get("dst_unused", "UNUSED_PAD")
@@ -168,7 +167,11 @@ def byte_destination(decoded: Decoded, kind: str) -> Callable[[Waves, Array], No
     mask, place = U32(field), U32(shift)
 
     def write(waves: Waves, value: Any) -> None:
-        bits = half_bits(value, kind) if kind in HALVES else np.asarray(value).view(U32)
+        bits = (
+            numbers.half_bits(value, kind)
+            if kind in numbers.HALVES
+            else np.asarray(value).view(U32)
+        )
         moved = (bits << place) & mask
         if unused == "UNUSED_PRESERVE":
             moved = moved | (waves.u32[row] & ~mask)

@@ -14,6 +14,10 @@ F16: Final = np.arange(65536, dtype=np.uint16).view(np.float16).astype(F32)
 """Value of every float16."""
 
 
+HALVES: Final = frozenset({"u16", "i16", "f16", "bf16"})
+"""Kinds of operands that have 16 bits."""
+
+
 def from_f16(bits: Array) -> Array:
     """uint16 -> float32, exactly."""
     return F16.take(bits)
@@ -35,6 +39,15 @@ def to_bf16(values: Array) -> Array:
     rounded = (bits + U32(0x7FFF) + ((bits >> U32(16)) & U32(1))) >> U32(16)
     quiet = (bits >> U32(16)) | U32(0x40)
     return np.where(np.isnan(values), quiet, rounded).astype(np.uint16)
+
+
+def half_bits(value: Array, kind: str) -> Array:
+    """A 16-bit result as uint32 in bits 0 to 15."""
+    if kind == "f16":
+        return to_f16(value).astype(U32)
+    if kind == "bf16":
+        return to_bf16(value).astype(U32)
+    return value.view(np.uint16).astype(U32)
 
 
 # ---------------------------------------------------------------------- 8, 6 and 4 bits

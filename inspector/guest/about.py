@@ -106,12 +106,12 @@ def _witnesses(folder: str) -> list[list[Any]]:
         paths.append(entry or os.curdir)
         if os.path.abspath(entry) == os.path.dirname(folder):
             break
-    seen: list[list[Any]] = []
+    stamps: list[list[Any]] = []
     for path in dict.fromkeys(os.path.abspath(p) for p in paths):
         try:
             stat = os.stat(path)
         except OSError:
-            seen.append([path, None, None])
+            stamps.append([path, None, None])
         else:
-            seen.append([path, stat.st_mtime_ns, stat.st_size])
-    return seen
+            stamps.append([path, stat.st_mtime_ns, stat.st_size])
+    return stamps

@@ -22,19 +22,19 @@ def main():  # type: () -> int
     if sys.version_info < (3, 9):  # noqa: UP036  (this is not the interpreter kinspect runs in)
         sys.stderr.write("Python " + sys.version.split()[0] + " is too old: 3.9 is the oldest\n")
         return 3
-    here = os.path.dirname(os.path.abspath(__file__))
+    folder = os.path.dirname(os.path.abspath(__file__))
     # Under -P or PYTHONSAFEPATH the folder was never put there.
-    if sys.path and os.path.abspath(sys.path[0]) == here:
+    if sys.path and os.path.abspath(sys.path[0]) == folder:
         del sys.path[0]
 
     import importlib
     import importlib.util
 
     spec = importlib.util.spec_from_file_location(
-        PACKAGE, os.path.join(here, "__init__.py"), submodule_search_locations=[here]
+        PACKAGE, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
     )
     if spec is None or spec.loader is None:
-        raise ImportError("cannot load the guest package from " + here)
+        raise ImportError("cannot load the guest package from " + folder)
     package = importlib.util.module_from_spec(spec)
     sys.modules[PACKAGE] = package
     spec.loader.exec_module(package)

@@ -55,8 +55,8 @@ class Capturing:
         self._folder = str(request["folder"])
         self._output = os.path.join(self._folder, "output.txt")
         self._stood_in: list[str] = []
-        self._asked: list[list[Any]] = []
-        self._tried: list[list[Any]] = []
+        self._questions: list[list[Any]] = []
+        self._reversed: list[list[Any]] = []
         self.heavy = False
 
     def run(self) -> dict[str, Any]:
@@ -87,45 +87,51 @@ class Capturing:
         os.makedirs(work, exist_ok=True)
         request["cwd"] = self._request.get("cwd") or work
         self._generated: dict[str, dict[str, Any]] = {}
-        self._late = False  # the script said itself that its time was up
+        self._out_of_time = False  # the script said itself that its time was up
         self._repeat(MODES[request["mode"]], request, suffix)
         self._explore(request, suffix)
         late = max(request["deadline"], time.monotonic() + GENERATED_SECONDS)
         for number, (path, origin) in enumerate(self._generated.items()):
-            one = {**request, "path": path, "origin": origin, "finished": [], "deadline": late}
-            self._repeat(MODES["inductor"], one, f"{suffix}-generated{number}")
+            generated_request = {
+                **request,
+                "path": path,
+                "origin": origin,
+                "finished": [],
+                "deadline": late,
+            }
+            self._repeat(MODES["inductor"], generated_request, f"{suffix}-generated{number}")
 
     def _explore(self, request: dict[str, Any], suffix: str) -> None:
-        """Runs the script again with other answers to what nobody knows, one more at a time."""
+        """Runs the script again with other answers to unknown questions, one more at a time."""
         most = int(request.get("explore") or 0)
-        left = [[question] for question in self._asked]
-        seen = {tuple(question) for question in self._asked}
+        left = [[question] for question in self._questions]
+        questions = {tuple(question) for question in self._questions}
         for number in range(most):
             if not left:
                 break
-            tried = left.pop(0)
+            reversed_questions = left.pop(0)
             until = time.monotonic() + float(self._request["time_limit"])
-            self._asked, self._tried = [], tried
-            one = {**request, "reversed": tried, "deadline": until}
-            self._repeat(MODES["script"], one, f"{suffix}-other{number}")
-            for question in self._asked:
-                if tuple(question) not in seen:
-                    seen.add(tuple(question))
-                    left.append([*tried, question])
-        self._tried = []
-        if most and seen:
-            said = f"{len(seen) - len(left)} of {len(seen)} other answers were tried"
-            more = " (--explore N: more of them)" if left else ""
-            self._send({"note": f"{request['path']}: {said}{more}"})
+            self._questions, self._reversed = [], reversed_questions
+            rerun_request = {**request, "reversed": reversed_questions, "deadline": until}
+            self._repeat(MODES["script"], rerun_request, f"{suffix}-other{number}")
+            for question in self._questions:
+                if tuple(question) not in questions:
+                    questions.add(tuple(question))
+                    left.append([*reversed_questions, question])
+        self._reversed = []
+        if most and questions:
+            summary = f"{len(questions) - len(left)} of {len(questions)} other answers were tried"
+            hint = " (--explore N: more of them)" if left else ""
+            self._send({"note": f"{request['path']}: {summary}{hint}"})
 
     def _repeat(self, mode: str, request: dict[str, Any], suffix: str) -> None:
-        """Runs until it came to its end, or there is no use in going on."""
+        """Starts children until the run comes to its end, or another start would not help."""
         module = importlib.import_module("." + mode, __package__)
         for number in range(MOST_RUNS):
             request["folder"] = os.path.join(self._folder, f"world{suffix}-{number}")
             os.makedirs(request["folder"], exist_ok=True)
             last, outcome = self._child(module.capture, request)
-            if "end" in last or (self._late and outcome.reason == "timeout"):
+            if "end" in last or (self._out_of_time and outcome.reason == "timeout"):
                 return
             if "retry" in last:
                 self._prepare(request, last["retry"])
@@ -155,9 +161,9 @@ class Capturing:
                     stated = record["generated"]
                     self._generated.setdefault(stated["path"], stated["origin"])
                 elif "asked" in record:
-                    self._asked = record["asked"]
+                    self._questions = record["asked"]
                 elif "end" not in record and "retry" not in record:
-                    self._late |= bool(record.pop("late", False))
+                    self._out_of_time |= bool(record.pop("late", False))
                     self._send(record)
 
         outcome = run_forked(
@@ -190,11 +196,11 @@ class Capturing:
             self.heavy = True
 
     def _send(self, record: dict[str, Any]) -> None:
-        if self._tried and ("error" in record or "lost" in record):
+        if self._reversed and ("error" in record or "lost" in record):
             # With an answer that was only tried the script may well fail.
-            what, file, line = self._tried[-1]
+            question, file, line = self._reversed[-1]
             failed = record["error"]["message"] if "error" in record else record["lost"]
-            record = {"note": f"{file}:{line}: with the other answer to {what}: {failed}"}
+            record = {"note": f"{file}:{line}: with the other answer to {question}: {failed}"}
         self._channel.send({"record": record})
 
 
@@ -246,7 +252,7 @@ def _run(capture: Any, request: dict[str, Any], path: str) -> None:
 
 
 def _copy(source: str, destination: str) -> None:
-    """Brings a file or folder of the user's to where his script looks for it."""
+    """Copies a file or folder of the user's to where the script looks for it."""
     os.makedirs(os.path.dirname(destination), exist_ok=True)
     with contextlib.suppress(OSError):
         if os.path.isdir(source):

@@ -32,8 +32,8 @@ class Channel:
             if not chunk:
                 return None
             self._pending += chunk
-        line, _, rest = bytes(self._pending).partition(b"\n")
-        self._pending = bytearray(rest)
+        line, _, remainder = bytes(self._pending).partition(b"\n")
+        self._pending = bytearray(remainder)
         request = json.loads(line)
         if not isinstance(request, dict):
             raise ValueError("a request must be a JSON object")

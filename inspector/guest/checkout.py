@@ -76,9 +76,9 @@ class Checkout:
         declared = declarations(folder)
         if declared.name is not None:
             self.names.append(declared.name)
-        found = [os.path.normpath(os.path.join(folder, at)) for at in declared.folders]
+        folders = [os.path.normpath(os.path.join(folder, at)) for at in declared.folders]
         # What lies above the project is none of its packages.
-        inside = [at for at in found if os.path.commonpath((at, folder)) == folder]
+        inside = [at for at in folders if os.path.commonpath((at, folder)) == folder]
         return [*inside, *_usual(folder)]
 
 
@@ -101,13 +101,13 @@ def declarations(folder: str) -> Declared:
     folders: list[str] = []
     for read in (_pyproject, _setup_cfg, _setup_py, _pytest_ini):
         try:
-            name, more = read(folder)
+            name, read_folders = read(folder)
         except (OSError, ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             continue  # as if it were not there: imports say what they lack
         except (AttributeError, KeyError, configparser.Error):
             continue
         names += [name] if name else []
-        folders += more
+        folders += read_folders
     texts = [at for at in folders if isinstance(at, str)]
     return Declared(names[0] if names else None, list(dict.fromkeys(texts)))
 
@@ -118,24 +118,24 @@ def _pyproject(folder: str) -> tuple[str | None, list[Any]]:
     except ImportError:  # Python 3.10 and before
         return None, []
     with open(os.path.join(folder, "pyproject.toml"), "rb") as stream:
-        said: dict[str, Any] = tomllib.load(stream)
-    tool = said.get("tool", {})
+        document: dict[str, Any] = tomllib.load(stream)
+    tool = document.get("tool", {})
     setuptools = tool.get("setuptools", {})
     poetry = tool.get("poetry", {})
     wheel = tool.get("hatch", {}).get("build", {}).get("targets", {}).get("wheel", {})
     packages = setuptools.get("packages")
-    found = packages.get("find", {}).get("where", []) if isinstance(packages, dict) else []
+    where = packages.get("find", {}).get("where", []) if isinstance(packages, dict) else []
     folders = [
         *setuptools.get("package-dir", {}).values(),
-        *found,
-        *(its["from"] for its in poetry.get("packages", []) if "from" in its),
-        *(os.path.dirname(its) for its in wheel.get("packages", [])),
+        *where,
+        *(package["from"] for package in poetry.get("packages", []) if "from" in package),
+        *(os.path.dirname(package) for package in wheel.get("packages", [])),
         *wheel.get("sources", []),
         *_listed(tool.get("maturin", {}).get("python-source")),
         *_listed(tool.get("scikit-build", {}).get("wheel", {}).get("packages")),
         *_listed(tool.get("pytest", {}).get("ini_options", {}).get("pythonpath")),
     ]
-    return said.get("project", {}).get("name") or poetry.get("name"), folders
+    return document.get("project", {}).get("name") or poetry.get("name"), folders
 
 
 def _setup_cfg(folder: str) -> tuple[str | None, list[Any]]:
@@ -161,7 +161,7 @@ def _setup_py(folder: str) -> tuple[str | None, list[Any]]:
             "find_namespace_packages",
         ):
             continue
-        stated = {its.arg: its.value for its in node.keywords}
+        stated = {keyword.arg: keyword.value for keyword in node.keywords}
         if last == "setup":
             name = _literal(stated.get("name")) or name
             where = _literal(stated.get("package_dir"))
@@ -184,9 +184,9 @@ def _literal(node: ast.expr | None) -> Any:
         return None
 
 
-def _listed(said: Any) -> list[Any]:
+def _listed(setting: Any) -> list[Any]:
     """Of a setting that is one folder, several, or several on lines or between blanks."""
-    return list(said) if isinstance(said, list) else str(said).split() if said else []
+    return list(setting) if isinstance(setting, list) else str(setting).split() if setting else []
 
 
 # --------------------------------------------------------------------------- folders
@@ -243,13 +243,13 @@ def _usual(folder: str) -> list[str]:
 
 def _projects_below(top: str) -> Iterator[str]:
     """Projects within a checkout, level by level."""
-    level, seen = [top], 0
+    level, visited = [top], 0
     for _ in range(NESTED):
         below = []
         for folder in level:
             for entry in _folders(folder):
-                seen += 1
-                if seen > MOST_FOLDERS:
+                visited += 1
+                if visited > MOST_FOLDERS:
                     return
                 if _is_project(entry):
                     yield entry

@@ -50,28 +50,28 @@ def diagnosed() -> Iterator[None]:
     """
     try:
         sys.stderr.flush()
-        kept = tempfile.TemporaryFile()  # noqa: SIM115  (closed below, with the other)
+        captured = tempfile.TemporaryFile()  # noqa: SIM115  (closed below, with the other)
         really = os.fdopen(os.dup(STDERR), "wb", 0)
-        os.dup2(kept.fileno(), STDERR)
+        os.dup2(captured.fileno(), STDERR)
     except Exception:  # a script that patches `os`: it is to lose no launch by that
         yield
         return
-    with kept, really:
+    with captured, really:
         try:
             yield
         except Exception as failure:
-            told = failure.__cause__ is not None or hasattr(failure, "node")
-            found = None if told else _first(_said(kept.fileno()))
-            if found is None:
+            has_cause = failure.__cause__ is not None or hasattr(failure, "node")
+            diagnostic = None if has_cause else _first(_captured_text(captured.fileno()))
+            if diagnostic is None:
                 raise
-            raise MLIRError(found.text, f"{found.file}:{found.line}") from None
+            raise MLIRError(diagnostic.text, f"{diagnostic.file}:{diagnostic.line}") from None
         finally:
             sys.stderr.flush()
             os.dup2(really.fileno(), STDERR)
-            really.write(_said(kept.fileno()).encode(errors="replace"))
+            really.write(_captured_text(captured.fileno()).encode(errors="replace"))
 
 
-def _said(descriptor: int) -> str:
+def _captured_text(descriptor: int) -> str:
     size = os.fstat(descriptor).st_size
     return os.pread(descriptor, size, 0).decode(errors="replace")
 
@@ -80,9 +80,9 @@ def _first(text: str) -> _Diagnostic | None:
     """The first diagnostic of the user's own code; of Triton's library if there is no other."""
     spec = importlib.util.find_spec("triton")
     library = tuple(spec.submodule_search_locations or ()) if spec is not None else ()
-    found = list(_diagnostics(text.splitlines()))
-    own = (one for one in found if not one.file.startswith(library))
-    return next(own, found[0] if found else None)
+    diagnostics = list(_diagnostics(text.splitlines()))
+    own = (diagnostic for diagnostic in diagnostics if not diagnostic.file.startswith(library))
+    return next(own, diagnostics[0] if diagnostics else None)
 
 
 def _diagnostics(lines: list[str]) -> Iterator[_Diagnostic]:

@@ -68,12 +68,12 @@ def front_end_error(
     `functions` are JITFunctions to look for the line in, besides those Triton knows of; `fallback`
     is the place where no line is known.
     """
-    known = [*functions, *_registry()]
+    candidates = [*functions, *_registry()]
     cause: BaseException = failure
     place = fallback
     while True:
         line = getattr(getattr(cause, "node", None), "lineno", None)
-        place = place_of(getattr(cause, "src", None), line, known) or place
+        place = place_of(getattr(cause, "src", None), line, candidates) or place
         if isinstance(cause, MLIRError):
             place = cause.place
         if cause.__cause__ is None:

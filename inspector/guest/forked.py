@@ -100,7 +100,7 @@ def run_forked(
     sys.stderr.flush()
     start = time.monotonic()
     parent = os.getpid()
-    others = descendants(parent) if _has_children() else frozenset()
+    older = descendants(parent) if _has_children() else frozenset()
     # No stop request may come between the fork and the block that ends the child.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     pid = os.fork()
@@ -121,7 +121,7 @@ def run_forked(
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
-        _end_children(others)
+        _end_children(older)
     seconds = time.monotonic() - start
     if not ended:
         return Outcome("timeout", None, seconds)
@@ -213,14 +213,14 @@ def descendants(pid: int) -> frozenset[int]:
                 with open(f"/proc/{name}/stat", "rb") as stream:
                     parent = int(stream.read().rpartition(b")")[2].split()[1])
                 children.setdefault(parent, []).append(int(name))
-    found: set[int] = set()
+    below: set[int] = set()
     waiting = [pid]
     while waiting:
         for child in children.get(waiting.pop(), ()):
-            if child not in found:
-                found.add(child)
+            if child not in below:
+                below.add(child)
                 waiting.append(child)
-    return frozenset(found)
+    return frozenset(below)
 
 
 def _has_children() -> bool:
@@ -231,15 +231,15 @@ def _has_children() -> bool:
     return True
 
 
-def _end_children(others: frozenset[int]) -> None:
+def _end_children(older: frozenset[int]) -> None:
     """Ends what a job left behind. Its processes have become this one's, see `adopt_orphans`.
 
     Args:
-        others: this process's own, which stay.
+        older: this process's own, which stay.
     """
     deadline = time.monotonic() + ENDING_SECONDS
     while _has_children() and time.monotonic() < deadline:
-        left = descendants(os.getpid()) - others
+        left = descendants(os.getpid()) - older
         if not left:
             return
         for pid in left:

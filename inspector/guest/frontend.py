@@ -65,10 +65,10 @@ class TritonKernels:
 
     def reachable(self) -> list[Any]:
         """The JITFunctions of the module, and those that its kernels can see."""
-        found = list(self.by_name.values())
+        kernels = list(self.by_name.values())
         for kernel in self.by_name.values():
-            found += filter(None, map(self._unwrapped, kernel.fn.__globals__.values()))
-        return found
+            kernels += filter(None, map(self._unwrapped, kernel.fn.__globals__.values()))
+        return kernels
 
     def _unwrapped(self, value: Any) -> Any:
         """The JITFunction under autotuners and heuristics; None if there is none."""
@@ -78,9 +78,9 @@ class TritonKernels:
 
 def _wrapped(value: Any) -> Iterator[Any]:
     """The value and, layer by layer, what its decorators wrap."""
-    seen: set[int] = set()
-    while value is not None and id(value) not in seen:
-        seen.add(id(value))
+    visited: set[int] = set()
+    while value is not None and id(value) not in visited:
+        visited.add(id(value))
         yield value
         # Only what decorators keep in the instance: __getattr__ of strangers may do anything.
         value = getattr(value, "__dict__", {}).get("fn") if not inspect.isclass(value) else None
@@ -107,17 +107,17 @@ def unspecialised(kernel: Any) -> dict[str, str]:
     `do_not_specialize` keeps both from being noted (`create_function_from_signature` in Triton's
     runtime/jit.py).
     """
-    found = {}
+    reasons = {}
     for param in kernel.params:
         if param.is_constexpr:
             continue
         if param.do_not_specialize:
-            found[param.name] = "do_not_specialize"
+            reasons[param.name] = "do_not_specialize"
         elif param.annotation_type:
-            found[param.name] = "annotation"
+            reasons[param.name] = "annotation"
         elif param.do_not_specialize_on_alignment:
-            found[param.name] = "do_not_specialize_on_alignment"
-    return found
+            reasons[param.name] = "do_not_specialize_on_alignment"
+    return reasons
 
 
 def definition(kernel: Any) -> tuple[str, int]:
@@ -147,9 +147,9 @@ def make_ttir(kernel: Any, case: Case, bound: Specialization, arch: str) -> dict
     compiler = importlib.import_module("triton.compiler.compiler")
     backend = compiler.make_backend(target(arch))
     check_options(case, backend.parse_options({}).__dict__)
-    wanted = dict(case.options)
+    options = dict(case.options)
     if getattr(kernel, "debug", None):  # @triton.jit(debug=True): a launch passes it on
-        wanted.setdefault("debug", True)
+        options.setdefault("debug", True)
     attributes = _attributes(backend, bound)
     source = compiler.ASTSource(
         kernel,
@@ -157,16 +157,16 @@ def make_ttir(kernel: Any, case: Case, bound: Specialization, arch: str) -> dict
         dict(bound.constants),
         {(kernel.arg_names.index(name),): pairs for name, pairs in attributes.items()},
     )
-    return lower(source, arch, wanted)
+    return lower(source, arch, options)
 
 
-def lower(source: Any, arch: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def lower(source: Any, arch: str, requested: Mapping[str, Any]) -> dict[str, Any]:
     """Takes one specialisation to optimised TTIR.
 
     Args:
         source: a `triton.compiler.ASTSource`.
         arch: gfx name of the target.
-        wanted: the options that were asked for; the backend fills in the others.
+        requested: the options that were asked for; the backend fills in the others.
 
     Returns:
         The fields of a variant: `ttir`, `stage` (what that holds), `notes` (warnings), `options`
@@ -182,7 +182,7 @@ def lower(source: Any, arch: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     ir = importlib.import_module("triton._C.libtriton").ir
     gpu = target(arch)
     backend = compiler.make_backend(gpu)
-    options = parse_options(backend, dict(wanted))
+    options = parse_options(backend, dict(requested))
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
@@ -194,7 +194,7 @@ def lower(source: Any, arch: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
         "context": context,
     }
     # `target` joined make_ir's parameters with Triton 3.5.
-    wanted_by_name = inspect.signature(source.make_ir).parameters
+    make_ir_parameters = inspect.signature(source.make_ir).parameters
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, source.language)
     # The first stage: `ttir`, or `ttgir` of a kernel written in Gluon, which states its layouts.
@@ -202,7 +202,7 @@ def lower(source: Any, arch: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with diagnosed():
-            module = source.make_ir(**{name: available[name] for name in wanted_by_name})
+            module = source.make_ir(**{name: available[name] for name in make_ir_parameters})
             module = run(module, {"target": gpu, **options.__dict__})
     stated = {name: getattr(options, name) for name in STATED if hasattr(options, name)}
     names = source.fn.arg_names
@@ -212,7 +212,7 @@ def lower(source: Any, arch: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
         "notes": list(dict.fromkeys(one_line(w.message) for w in caught)),
         "arch": gpu.arch,
         "wave_size": gpu.warp_size,
-        "options": {name: plain(value) for name, value in {**wanted, **stated}.items()},
+        "options": {name: plain(value) for name, value in {**requested, **stated}.items()},
         "signature": {name: spelled(kind) for name, kind in source.signature.items()},
         "constexprs": {_argument(names, k): plain(v) for k, v in source.constants.items()},
         "attrs": {_argument(names, k): dict(v) for k, v in source.attrs.items() if v},
@@ -230,8 +230,8 @@ def _argument(names: Sequence[str], key: Any) -> str:
     """The name of what ASTSource calls `(2,)`, or `x[1]` for a tuple's element, `(2, 1)`."""
     if isinstance(key, str):
         return key
-    first, *rest = key if isinstance(key, (tuple, list)) else (key,)
-    return "".join([names[first], *(f"[{n}]" for n in rest)])
+    first, *indices = key if isinstance(key, (tuple, list)) else (key,)
+    return "".join([names[first], *(f"[{n}]" for n in indices)])
 
 
 def _attributes(backend: Any, bound: Specialization) -> Mapping[str, list[list[Any]]]:

@@ -32,10 +32,10 @@ DUMP_VARIABLES = ("MLIR_ENABLE_DUMP", "MLIR_DUMP_PATH")
 class UnknownOptionError(Exception):
     """Options that this Triton's backend does not have."""
 
-    def __init__(self, names: list[str], known: list[str]) -> None:
+    def __init__(self, names: list[str], option_names: list[str]) -> None:
         super().__init__(", ".join(names))
         self.names = names
-        self.known = known
+        self.option_names = option_names
 
 
 def compile_ttir(request: dict[str, Any]) -> None:
@@ -61,7 +61,7 @@ def compile_ttir(request: dict[str, Any]) -> None:
     try:
         result = _compile(request, dump)
     except UnknownOptionError as error:
-        result = {"unknown_options": error.names, "known_options": error.known}
+        result = {"unknown_options": error.names, "known_options": error.option_names}
     except Exception as error:
         result = {"exception": type(error).__name__, "message": str(error)}
     with open(RESULT, "w", encoding="utf-8") as stream:
@@ -80,7 +80,7 @@ def warm_front_end() -> None:
 
 
 def warm(arch: str) -> None:
-    """Computes in the parent, once, what every compiling child would compute again."""
+    """Computes once, in the parent, what every compiling child would otherwise compute again."""
     warm_front_end()
     compiler = importlib.import_module("triton.compiler.compiler")
     backend = compiler.make_backend(target(arch))
@@ -104,10 +104,10 @@ def parse_options(backend: Any, options: dict[str, Any]) -> Any:
     Raises:
         UnknownOptionError: an option that the backend would ignore without a word.
     """
-    known = set(backend.parse_options({}).__dict__)
-    unknown = sorted(set(options) - known)
+    option_names = set(backend.parse_options({}).__dict__)
+    unknown = sorted(set(options) - option_names)
     if unknown:
-        raise UnknownOptionError(unknown, sorted(known))
+        raise UnknownOptionError(unknown, sorted(option_names))
     return backend.parse_options(dict(options))
 
 
@@ -126,11 +126,11 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
         module = importlib.import_module(name)
         if hasattr(module, "triton_key"):
             module.triton_key = functools.partial(str, request["triton_key"])  # type: ignore[attr-defined]
-    given = request["stage"]  # Triton goes on from there
-    compiled = triton.compile(INPUT.format(stage=given), target=gpu, options=options)
+    start_stage = request["stage"]  # Triton goes on from there
+    compiled = triton.compile(INPUT.format(stage=start_stage), target=gpu, options=options)
     files = {}
     for stage, content in compiled.asm.items():
-        if stage == given:
+        if stage == start_stage:
             continue  # the input stands as it was handed in
         name = files[stage] = f"kernel.{stage}"
         with open(name, "wb") as stream:

@@ -82,76 +82,78 @@ def missing_module(failure: BaseException) -> str | None:
 
     The first failure of a chain counts: what was raised from it only passes it on.
     """
-    found = None
+    module = None
     cause: BaseException | None = failure
-    seen = set()
-    while cause is not None and id(cause) not in seen:
-        seen.add(id(cause))
+    visited = set()
+    while cause is not None and id(cause) not in visited:
+        visited.add(id(cause))
         if isinstance(cause, ModuleNotFoundError) and is_module(cause.name or ""):
-            found = cause.name
+            module = cause.name
         cause = cause.__cause__
-    return found
+    return module
 
 
-def install_hint(failure: BaseException, wanted: str) -> str:
+def install_hint(failure: BaseException, module: str) -> str:
     """What to do about an import that failed in this interpreter.
 
     Args:
         failure: the exception.
-        wanted: the module that was imported, for a failure that names none.
+        module: the module that was imported, for a failure that names none.
     """
     name = missing_module(failure)
-    other = "or name another interpreter with --python"
+    or_python = "or name another interpreter with --python"
     if name is None and isinstance(failure, ImportError) and "relative import" in str(failure):
-        return f"name the file by its path in its package's folder, {other}"
+        return f"name the file by its path in its package's folder, {or_python}"
     if name is None:
         # It is there, and does not load: a library that it needs, or a name that it has not.
         named = getattr(failure, "name", None) or ""
-        broken = (named if is_module(named) else wanted).partition(".")[0]
-        return f"mend or replace the {broken} of {sys.executable}, {other}"
+        broken = (named if is_module(named) else module).partition(".")[0]
+        return f"mend or replace the {broken} of {sys.executable}, {or_python}"
     top = name.partition(".")[0]
     if top != name and _is_there(top):
         hiding = _single_file(top)
         if hiding is not None:
-            return f"{hiding} hides the package {top}: give the file another name, {other}"
-        return f"the {top} of {sys.executable} has no {name}: install another version, {other}"
+            return f"{hiding} hides the package {top}: give the file another name, {or_python}"
+        return f"the {top} of {sys.executable} has no {name}: install another version, {or_python}"
     if top not in PACKAGES and top not in DISTRIBUTIONS and top not in GUESTED:
-        return f"install what brings {top} (it is no package known here), {other}"
+        return f"install what brings {top} (it is no package known here), {or_python}"
     package = DISTRIBUTIONS.get(top, top)
     quoted = f"'{package}'" if "[" in package else package
-    return f"{sys.executable} -m pip install {quoted}, {other}"
+    return f"{sys.executable} -m pip install {quoted}, {or_python}"
 
 
 def stood_in(names: Sequence[str]) -> str:
-    """What is said, once, of modules that a stand-in took the place of.
+    """The note on modules that were replaced by stand-ins.
 
     Args:
         names: in dots; those below a package are what its build would have made.
     """
     missing = [name for name in names if "." not in name]
     unbuilt = [name for name in names if "." in name]
-    said = []
+    sentences = []
     if missing:
         packages = [name for name in missing if name in PACKAGES or name in DISTRIBUTIONS]
-        others = [name for name in missing if name not in packages]
+        unknown = [name for name in missing if name not in packages]
         do = f"name an interpreter that has {'it' if len(missing) == 1 else 'them'} with --python"
         if packages:
-            wanted = " ".join(dict.fromkeys(DISTRIBUTIONS.get(name, name) for name in packages))
-            do = f"{sys.executable} -m pip install {wanted}, or {do}"
-        if others:
-            they = "it is no package" if len(others) == 1 else "they are no packages"
-            named = f"{', '.join(others)}: " if packages else ""
+            distributions = " ".join(
+                dict.fromkeys(DISTRIBUTIONS.get(name, name) for name in packages)
+            )
+            do = f"{sys.executable} -m pip install {distributions}, or {do}"
+        if unknown:
+            they = "it is no package" if len(unknown) == 1 else "they are no packages"
+            named = f"{', '.join(unknown)}: " if packages else ""
             do += f" ({named}{they} known here: where the project has such files, run the script"
             do += " from there)"
-        said.append(
+        sentences.append(
             f"{_listed(missing)} not installed: stand-ins that do nothing take the place; {do}"
         )
     if unbuilt:
-        said.append(
+        sentences.append(
             f"{_listed(unbuilt)} not built: stand-ins that do nothing take the place; build the"
             " package, or name an interpreter that has it with --python"
         )
-    return ". ".join(said)
+    return ". ".join(sentences)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -58,10 +58,10 @@ def spread(points: Sequence[Point], most: int | None) -> list[int]:
     return sorted(chosen)
 
 
-def said_of_sample(name: str, some: int, of: int, what: str) -> str:
+def said_of_sample(name: str, sampled: int, total: int, noun: str) -> str:
     """What is said where not all configurations are looked at."""
     return (
-        f"{name}: {some} of {of} {what} are looked at, spread over their values"
+        f"{name}: {sampled} of {total} {noun} are looked at, spread over their values"
         " (--max-configs all: every one)"
     )
 
@@ -72,11 +72,11 @@ def _landmarks(points: Sequence[Point]) -> set[tuple[str, str]]:
     for point in points:
         for name, value in point.items():
             values.setdefault(name, {})[repr(value)] = value
-    found: set[tuple[str, str]] = set()
-    for name, its in values.items():
-        kinds = {type(value) for value in its.values()}
-        texts = list(its)
+    landmarks: set[tuple[str, str]] = set()
+    for name, value_of in values.items():
+        kinds = {type(value) for value in value_of.values()}
+        texts = list(value_of)
         if name != "num_warps" and kinds <= {int, float}:
-            texts = ends_and_middle(sorted(its, key=lambda text: its[text]))
-        found.update((name, text) for text in texts)
-    return found
+            texts = ends_and_middle(sorted(value_of, key=lambda text: value_of[text]))
+        landmarks.update((name, text) for text in texts)
+    return landmarks

@@ -20,9 +20,9 @@ def parse(source: str | bytes, filename: str = "<unknown>") -> ast.Module:
         SyntaxError: it is not Python, or has a dotted name of LONGEST_NAME parts and more.
         ValueError, RecursionError, MemoryError: as `ast.parse`, for NULs and deep nesting.
     """
-    found = _IN_BYTES.search(source) if isinstance(source, bytes) else _IN_TEXT.search(source)
-    if found is not None:
-        line = len(source[: found.start()].splitlines())
+    match = _IN_BYTES.search(source) if isinstance(source, bytes) else _IN_TEXT.search(source)
+    if match is not None:
+        line = len(source[: match.start()].splitlines())
         message = f"a dotted name of {LONGEST_NAME} parts or more"
         raise SyntaxError(message, (filename, line, None, None))
     return ast.parse(source, filename)

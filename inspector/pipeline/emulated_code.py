@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -109,6 +110,7 @@ def launch_code(wanted: CodeLaunch) -> CodeResult:
     launch = Launch(
         wanted.grid, block, lds, bytes(packed), workgroups=numbers, seconds=wanted.seconds
     )
+    started = time.perf_counter()
     try:
         outcome = emulator.run(launch, list(buffers))
     except NotCoveredError as error:
@@ -117,7 +119,7 @@ def launch_code(wanted: CodeLaunch) -> CodeResult:
             "analyze reads the kernel all the same",
         ) from None
     tally = Tally(machine.arch, emulator)
-    tally.add(outcome, total)
+    tally.add(outcome, total, time.perf_counter() - started)
     states = tuple(
         _state(buffer, before, kind) for buffer, (before, kind) in zip(buffers, arrays, strict=True)
     )

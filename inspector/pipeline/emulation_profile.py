@@ -102,6 +102,8 @@ class KernelProfile(Struct, frozen=True):
         findings: what went wrong, one of a kind at each instruction.
         accesses: of global memory and LDS, by instruction.
         trips: loop -> how often its body ran for each wave that entered it, in the mean.
+        prepare_seconds: that reading the code and making it ready took on this machine.
+        execute_seconds: that executing all launches took on this machine; it says nothing of a GPU.
     """
 
     name: str
@@ -115,13 +117,17 @@ class KernelProfile(Struct, frozen=True):
     findings: tuple[Finding, ...]
     accesses: tuple[AccessProfile, ...] = ()
     trips: Mapping[str, float] = {}
+    prepare_seconds: float = 0.0
+    execute_seconds: float = 0.0
 
 
 class Tally:
     """What the launches of one kernel did so far."""
 
-    def __init__(self, arch: str, emulator: Emulator) -> None:
+    def __init__(self, arch: str, emulator: Emulator, prepare_seconds: float = 0.0) -> None:
         self._arch = arch
+        self._prepare_seconds = prepare_seconds
+        self._execute_seconds = 0.0
         self._emulator = emulator
         self._code = emulator.code
         self._workgroups = 0
@@ -130,9 +136,10 @@ class Tally:
         self._troubles: dict[tuple[str, int], Trouble] = {}
         self.launches = 0
 
-    def add(self, outcome: Outcome, grid_workgroups: int) -> None:
-        """One more launch, of a grid of so many workgroups."""
+    def add(self, outcome: Outcome, grid_workgroups: int, seconds: float) -> None:
+        """One more launch, of a grid of so many workgroups, that took so long here."""
         self.launches += 1
+        self._execute_seconds += seconds
         self._workgroups += outcome.workgroups
         self._grid_workgroups += grid_workgroups
         self._waves += outcome.waves
@@ -169,6 +176,8 @@ class Tally:
             tuple(finding_of(trouble, function) for trouble in self._troubles.values()),
             self._accesses(),
             trip_counts(self._code),
+            round(self._prepare_seconds, 4),
+            round(self._execute_seconds, 4),
         )
 
     def _accesses(self) -> tuple[AccessProfile, ...]:

@@ -7,6 +7,8 @@ AMDGPULegalizerInfo (45-bit number of records). The scalar offset takes no part 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from msgspec import Struct
 
@@ -98,23 +100,30 @@ def buffer_addresses(
     read = raw(lane, int(with_index)) if lane is not None and with_offset else None
     starts = [0] if whole or size <= 4 else list(range(0, size, 4))
     each = size if whole or size <= 4 else 4
+    is_raw = _raw_test(target)
 
     def addresses(waves: Waves) -> tuple[Array, Array | None]:
-        found = resource_of(waves, row, target)
         beyond = np.asarray(scalar(waves)).astype(I64)
-        if index is not None or not found.plain or (found.check != _RAW).any():
-            indices = None if index is None else index(waves).astype(I64)
-            places = I64(offset) + (I64(0) if read is None else read(waves).astype(I64))
-            inner, ranges = structured(
-                waves, found, indices, places, target, starts, each, size=size
-            )
-            return inner + (found.base[:, None] + beyond), ranges
-        base = found.base[:, None] + (I64(offset) + beyond)
+        words = waves.scalar[row : row + 4]
+        if index is None and is_raw(words):
+            start = (words[0].astype(I64) | words[1].astype(I64) << 32)[:, None]
+            records = words[2].astype(I64)
+        else:
+            found = resource_of(waves, row, target)
+            start, records = found.base[:, None], found.records
+            if index is not None or not found.plain or (found.check != _RAW).any():
+                indices = None if index is None else index(waves).astype(I64)
+                places = I64(offset) + (I64(0) if read is None else read(waves).astype(I64))
+                inner, ranges = structured(
+                    waves, found, indices, places, target, starts, each, size=size
+                )
+                return inner + (start + beyond), ranges
+        base = start + (I64(offset) + beyond)
         shape = (waves.count, waves.lanes)
         place = np.zeros((waves.count, 1), U32) if read is None else np.asarray(read(waves))
         where = np.broadcast_to(place.astype(I64) + base, shape)
         # The largest offset in a register with which the last dword is still in range.
-        rest = found.records - _needed(starts[-1], each, target) - offset
+        rest = records - _needed(starts[-1], each, target) - offset
         if int(place.max()) <= int(rest.min()):
             return where, None
         inside = [
@@ -123,6 +132,19 @@ def buffer_addresses(
         return where, _summed_up(inside)
 
     return addresses
+
+
+def _raw_test(target: Target) -> Callable[[Array], bool]:
+    """Whether descriptors, uint32 [4, wave], are those of plain raw buffers: a quick look."""
+    flags = 1 << 23 | (3 << 28 if target.generation >= 10 else 0)
+    mask, expected = U32(flags), U32(flags & ~(1 << 23))
+    if target.arch.startswith("gfx125"):
+        return lambda words: False
+
+    def is_raw(words: Array) -> bool:
+        return int(words[1].max()) <= 0xFFFF and bool(((words[3] & mask) == expected).all())
+
+    return is_raw
 
 
 def _needed(start: int, each: int, target: Target) -> int:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from .. import crosslane, numbers
-from ..access import Assignment, NotCoveredError, destination, elementwise, half_bits, source
+from ..access import Assignment, NotCoveredError, destination, elementwise, source
 from ..operands import Decoded, Operand
 from ..registry import Builder, Context, Step, builds, builds_matching
 from ..waves import F32, I32, U32, Array, Waves
@@ -222,7 +222,7 @@ def _two_halves_from_float8(kind: str) -> Builder:
         def value(waves: Waves) -> Array:
             word = read(waves)
             low, high = table[word & U32(0xFF)], table[word >> U32(8)]
-            return half_bits(low, "f16") | (half_bits(high, "f16") << U32(16))
+            return numbers.half_bits(low, "f16") | (numbers.half_bits(high, "f16") << U32(16))
 
         return Assignment(value, write)
 
@@ -294,7 +294,7 @@ def scaled_from_small(decoded: Decoded, context: Context) -> Step:
         if write is not None:
             write(waves, values[0])
         elif narrow:
-            halves = [half_bits(value, result) for value in values]
+            halves = [numbers.half_bits(value, result) for value in values]
             for at in range(0, len(halves), 2):
                 waves.write(row + at // 2, halves[at] | (halves[at + 1] << U32(16)))
         else:

@@ -21,7 +21,6 @@ from ..access import (
     destination,
     elementwise,
     flushing,
-    half_bits,
     source,
 )
 from ..operands import Decoded, Operand
@@ -162,12 +161,17 @@ def pack(decoded: Decoded, context: Context) -> Step:
         "u32",
         (kind, kind),
         decoded.operands[1:],
-        lambda a, b: half_bits(np.asarray(a), kind) | (half_bits(np.asarray(b), kind) << U32(16)),
+        lambda a, b: (
+            numbers.half_bits(np.asarray(a), kind)
+            | (numbers.half_bits(np.asarray(b), kind) << U32(16))
+        ),
     )
 
 
 def _two_halves(kind: str) -> Compute:
-    return lambda a, b: half_bits(np.asarray(a), kind) | (half_bits(np.asarray(b), kind) << U32(16))
+    return lambda a, b: (
+        numbers.half_bits(np.asarray(a), kind) | (numbers.half_bits(np.asarray(b), kind) << U32(16))
+    )
 
 
 _define("v_cvt_pk_f16_f32", "u32", "f32 f32", _two_halves("f16"))

@@ -26,6 +26,9 @@ from .spaces import (
     usable_lanes,
 )
 
+NOWHERE: Final = U32(0x7FFFFFFF)
+"""LDS address by which Triton says that a lane takes no part (its lowering of masked copies)."""
+
 
 def load_to_lds(decoded: Decoded, context: Context) -> Step:
     """`buffer_load_dword v0, s[0:3], 0 offen lds`, `global_load_lds_dwordx4 v[0:1], off`.
@@ -71,9 +74,18 @@ def load_to_lds(decoded: Decoded, context: Context) -> Step:
     return step
 
 
-def _put_later(waves: Waves, context: Context, inner: Array, rows: Array, size: int) -> None:
-    """Writes [dword, wave, lane] to LDS addresses when the wait lets it."""
+def _put_later(
+    waves: Waves,
+    context: Context,
+    inner: Array,
+    rows: Array,
+    size: int,
+    taking: Array | None = None,
+) -> None:
+    """Writes [dword, wave, lane] to LDS addresses when the wait lets it; `taking`: which lanes."""
     where, inside = lds_places(waves, context, inner, size)
+    if taking is not None:
+        inside = taking if inside is None else inside & taking
     usable = usable_lanes(waves, inside)
 
     def complete(waves: Waves, arrays: tuple[Array, ...]) -> None:
@@ -100,11 +112,16 @@ def load_async(decoded: Decoded, context: Context) -> Step:
 
     def step(waves: Waves) -> None:
         where, _ = addresses(waves)
-        usable = usable_lanes(waves, None)
+        named = waves.u32[target.first]
+        # Lanes that would write outside of LDS read nothing (CDNA4 ISA, 9.1.9.1).
+        taking = named != NOWHERE
+        everyone = bool(taking.all())
+        usable = usable_lanes(waves, None if everyone else taking)
         values = read_global(waves, context, where, usable, form.size)
         if form.size == 1:
             values = values[None]
-        _put_later(waves, context, waves.u32[target.first] + offset, values, form.size)
+        inner = named + offset if everyone else np.where(taking, named + offset, U32(0))
+        _put_later(waves, context, inner, values, form.size, None if everyone else taking)
 
     return step
 

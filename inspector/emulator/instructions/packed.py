@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .. import numbers
 from ..access import (
     DTYPES,
     Assignment,
@@ -14,7 +15,6 @@ from ..access import (
     Read,
     after_result,
     flushing,
-    half_bits,
     source,
 )
 from ..operands import Decoded, Operand, constant_bits
@@ -103,7 +103,7 @@ def packed_halves(
             value = operation(*values)
             for change in changes:
                 value = change(value)
-            return half_bits(value, kind)
+            return numbers.half_bits(value, kind)
 
         def value(waves: Waves) -> Array:
             low, high = (one(waves, reads) for reads in results)

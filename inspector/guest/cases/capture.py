@@ -71,19 +71,19 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         emit(_no_cases(path, kernels, raw_cases))
         return
     selection = Selection(request.get("wanted", ()), kernels.qualnames)
-    asked = selection.taken(raw_cases)
-    if not asked:
+    selected = selection.selected(raw_cases)
+    if not selected:
         message, hint = selection.unmatched(raw_cases)
         emit(error("capture", f"{path}: {message}", hint))
         return
-    seen: dict[tuple[str, str], int] = {}
+    first_index: dict[tuple[str, str], int] = {}
     elsewhere: list[Case] = []
     # In the file's order, errors of what is no case among them.
     items: list[_Pair | dict[str, Any]] = []
-    for index, raw in asked:
+    for index, raw in selected:
         try:
             case = read_case(index, raw)
-            first = seen.setdefault((case.kernel, case.name), index)
+            first = first_index.setdefault((case.kernel, case.name), index)
             if first != index:
                 raise CaseError(
                     f"{CASES}[{first}] and {CASES}[{index}] of kernel {case.kernel!r} are both "
@@ -94,10 +94,10 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
             message = f"{path}: {failure.message}"
             items.append(error("capture", message, failure.hint, *identity(raw)))
             continue
-        meant = list(filter(case.wants, archs))
-        if not meant:
+        targets = list(filter(case.wants, archs))
+        if not targets:
             elsewhere.append(case)
-        items += [_Pair(case, raw, arch) for arch in meant]
+        items += [_Pair(case, raw, arch) for arch in targets]
     pairs = [item for item in items if isinstance(item, _Pair)]
     try:
         _spread(pairs, module, kernels, request)
@@ -119,7 +119,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
                 continue
             emit({"begin": number, "case": case.name, "kernel": case.kernel, "arch": arch})
             driver.target = target(arch)
-            record = _one(path, kernels, case, point, arch)
+            record = _record_of_point(path, kernels, case, point, arch)
             if "variant" not in record and item.tuned:
                 item.refused.append((point, record))
                 continue
@@ -192,14 +192,14 @@ def _remarks(pairs: Sequence[_Pair]) -> list[str]:
             names = ", ".join(points.left_out)
             texts[f"{kernel}: {TUNING} names {names}, which its code does not depend on"] = None
         varied = {name for point, _ in points.groups for name in point}
-        kept = [
+        fixed = [
             name
             for name, value in pair.case.constexprs.items()
             if name not in varied and value is not None
         ]
-        if kept:
+        if fixed:
             texts[
-                f"{kernel}: {', '.join(kept)} as the cases state them: each point is the code for"
+                f"{kernel}: {', '.join(fixed)} as the cases state them: each point is the code for"
                 " sizes of which that holds"
             ] = None
     return list(texts)
@@ -248,7 +248,7 @@ def _constexprs(kernels: TritonKernels, case: Case) -> list[str]:
     return [*declared, *(name for name in case.constexprs if name not in declared)]
 
 
-def _one(
+def _record_of_point(
     path: str, kernels: TritonKernels, case: Case, point: Mapping[str, Any], arch: str
 ) -> dict[str, Any]:
     def wrong(message: str, hint: str) -> dict[str, Any]:
@@ -256,11 +256,11 @@ def _one(
 
     kernel = kernels.by_name.get(case.kernel)
     if kernel is None:
-        known = sorted(kernels.by_name)
-        near = did_you_mean([case.kernel], known)
+        names = sorted(kernels.by_name)
+        near = did_you_mean([case.kernel], names)
         return wrong(
             f"case {case.name!r}: the module has no @triton.jit kernel {case.kernel!r}{near}",
-            "its kernels are " + ", ".join(known),
+            "its kernels are " + ", ".join(names),
         )
     try:
         file, line = definition(kernel)
@@ -270,10 +270,10 @@ def _one(
     except CaseError as failure:
         return wrong(failure.message, failure.hint)
     except UnknownOptionError as failure:
-        near = did_you_mean(failure.names, failure.known)
+        near = did_you_mean(failure.names, failure.option_names)
         return wrong(
             f"case {case.name!r}: this Triton has no option {failure}{near}",
-            "its options are " + ", ".join(failure.known),
+            "its options are " + ", ".join(failure.option_names),
         )
     except Exception as failure:
         functions = kernels.reachable()
@@ -310,7 +310,7 @@ NAME = "stated"
 
 
 def typed_case(
-    stated: Mapping[str, Any], kernels: TritonKernels, wanted: Sequence[str]
+    stated: Mapping[str, Any], kernels: TritonKernels, patterns: Sequence[str]
 ) -> dict[str, Any]:
     """The case, as `KINSPECT_CASES` would have it.
 
@@ -318,12 +318,12 @@ def typed_case(
         stated: `positional` and `named` arguments, each `{"type": text}` or `{"value": constant}`,
             and `defines`, name -> value: constexprs, or options where no parameter has that name.
         kernels: of the file.
-        wanted: patterns that choose the kernel.
+        patterns: patterns that choose the kernel.
 
     Raises:
         CaseError: no kernel, or more than one, or arguments that it has not.
     """
-    kernel = _only(kernels, wanted)
+    kernel = _only(kernels, patterns)
     names = list(kernels.by_name[kernel].arg_names)
     positional = list(stated["positional"])
     if len(positional) > len(names):
@@ -351,16 +351,16 @@ def typed_case(
     }
 
 
-def _only(kernels: TritonKernels, wanted: Sequence[str]) -> str:
+def _only(kernels: TritonKernels, patterns: Sequence[str]) -> str:
     names = kernels.defined_here or list(kernels.by_name)
-    chosen = [n for n in names if all(fnmatchcase(n, w) or n == w for w in wanted)]
+    chosen = [n for n in names if all(fnmatchcase(n, w) or n == w for w in patterns)]
     if len(chosen) == 1:
         return chosen[0]
     if not names:
         raise CaseError("it defines no @triton.jit kernel", "name the file that defines it")
     listed = ", ".join(chosen or names)
     if not chosen:
-        raise CaseError(f"it has no such kernel{did_you_mean(wanted, names)}", f"it has {listed}")
+        raise CaseError(f"it has no such kernel{did_you_mean(patterns, names)}", f"it has {listed}")
     raise CaseError(
         f"the signature could be that of {len(chosen)} kernels", f"choose by --kernel: {listed}"
     )

@@ -29,12 +29,12 @@ from .types import ADVICE, is_type, nearest_type
 KEYS = ("name", "kernel", "signature", "constexprs", "options", "grid", "archs", "small_tensors")
 TYPE = re.compile(r"(?P<type>.+?)(?::(?P<suffix>\d+))?\s*")
 DIVISIBLE = "16"
-ONE = "1"
+SUFFIX_ONE = "1"
 INTEGER = re.compile(r"[iu]\d+")
 
 
 class CaseError(Exception):
-    """A case that cannot be compiled as it stands: one line, and what to do about it."""
+    """A case that cannot be compiled as it stands: a one-line message and a hint."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -172,7 +172,7 @@ def specialize(
             signature[name], constants[name] = "constexpr", value
             continue
         type_name, suffix = _split_type(where, case, parameter)
-        if suffix == ONE:
+        if suffix == SUFFIX_ONE:
             signature[name], constants[name] = "constexpr", 1
             continue
         signature[name] = type_name
@@ -183,9 +183,9 @@ def specialize(
     return Specialization(signature, constants, frozenset(divisible), frozenset(small))
 
 
-def did_you_mean(wrong: Iterable[str], known: Iterable[str]) -> str:
+def did_you_mean(wrong: Iterable[str], names: Iterable[str]) -> str:
     """` (did you mean 'x'?)`, or nothing where no name is near."""
-    pool = list(known)
+    pool = list(names)
     near = [m for name in wrong for m in difflib.get_close_matches(name, pool, n=1, cutoff=0.6)]
     return f" (did you mean {_named(dict.fromkeys(near))}?)" if near else ""
 
@@ -194,12 +194,13 @@ def _check_names(
     where: str, case: Case, parameters: list[Parameter], config: TuningConfig | None
 ) -> None:
     names = [p.name for p in parameters]
-    given = [*case.signature, *case.constexprs]
-    extra = [n for n in dict.fromkeys(given) if n not in names]
+    stated_names = [*case.signature, *case.constexprs]
+    extra = [n for n in dict.fromkeys(stated_names) if n not in names]
     missing = [
         p.name
         for p in parameters
-        if p.name not in given and (p.default is None or not (p.constexpr or p.default[0] is None))
+        if p.name not in stated_names
+        and (p.default is None or not (p.constexpr or p.default[0] is None))
     ]
     twice = [n for n in case.signature if n in case.constexprs]
     if twice:
@@ -248,13 +249,14 @@ def _split_type(where: str, case: Case, parameter: Parameter) -> tuple[str, str 
         )
     if not is_type(type_name):
         near = nearest_type(type_name)
-        meant = f"; did you mean {near}?" if near is not None else ""
+        suggestion = f"; did you mean {near}?" if near is not None else ""
         raise CaseError(
-            f"case {case.name!r}: argument {name} has the unknown type {type_name!r}{meant}", ADVICE
+            f"case {case.name!r}: argument {name} has the unknown type {type_name!r}{suggestion}",
+            ADVICE,
         )
     if suffix is None:
         return type_name, None
-    if suffix not in (DIVISIBLE, ONE):
+    if suffix not in (DIVISIBLE, SUFFIX_ONE):
         raise CaseError(
             f"{where}: {name!r} ends in :{suffix}",
             "Triton specialises on :16 (divisible by 16) and :1 only",

@@ -1,4 +1,4 @@
-"""Which of a file's cases were asked for, and what to say when none was found."""
+"""Selects a file's cases by pattern; words the error where no case matches."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ class Selection:
     """Patterns over the names of kernels and cases; a case is taken where all of them hold.
 
     Args:
-        wanted: fnmatch patterns of a kernel's name or qualified name, of a case's name, or of
+        patterns: fnmatch patterns of a kernel's name or qualified name, of a case's name, or of
             `kernel[case]`, whose brackets stand for themselves; none: everything is taken.
         qualnames: kernel -> qualified name of its function.
     """
 
-    def __init__(self, wanted: Sequence[str], qualnames: Mapping[str, str]) -> None:
-        self.wanted = tuple(wanted)
+    def __init__(self, patterns: Sequence[str], qualnames: Mapping[str, str]) -> None:
+        self.patterns = tuple(patterns)
         self._qualnames = qualnames
 
-    def taken(self, raw_cases: Sequence[Any]) -> list[tuple[int, Any]]:
+    def selected(self, raw_cases: Sequence[Any]) -> list[tuple[int, Any]]:
         """Index and value of the entries of `KINSPECT_CASES`, correct or not, asked for."""
-        kept = set(range(len(raw_cases)))
-        for pattern in self.wanted:
-            kept &= self._matching(raw_cases, pattern)
-        return [(index, raw_cases[index]) for index in sorted(kept)]
+        indices = set(range(len(raw_cases)))
+        for pattern in self.patterns:
+            indices &= self._matching(raw_cases, pattern)
+        return [(index, raw_cases[index]) for index in sorted(indices)]
 
     def _matching(self, raw_cases: Sequence[Any], pattern: str) -> set[int]:
         identities = list(enumerate(map(identity, raw_cases)))
@@ -50,29 +50,37 @@ class Selection:
 
     def unmatched(self, raw_cases: Sequence[Any]) -> tuple[str, str]:
         """Message and hint for patterns that take none of the cases."""
-        found = [identity(raw) for raw in raw_cases]
-        labels = [text for text in (label(*pair) for pair in found) if text is not None]
+        identities = [identity(raw) for raw in raw_cases]
+        labels = [text for text in (label(*pair) for pair in identities) if text is not None]
         hint = f"there is {listed(labels)}" if labels else "add cases to KINSPECT_CASES"
         for kernel, qualname in self._qualnames.items():
-            stated = any(kernel == pair[0] for pair in found)
-            both = (kernel, qualname)
-            if not stated and all(any(_matches(n, one) for n in both) for one in self.wanted):
+            stated = any(kernel == pair[0] for pair in identities)
+            names = (kernel, qualname)
+            if not stated and all(
+                any(_matches(n, pattern) for n in names) for pattern in self.patterns
+            ):
                 return f"kernel {kernel!r} has no case in KINSPECT_CASES", hint
-        known = [*self._qualnames, *(name for pair in found for name in pair if name), *labels]
-        named = " and ".join(map(repr, self.wanted))
-        near = did_you_mean(self.wanted, dict.fromkeys(known)) if len(self.wanted) == 1 else ""
+        choices = [
+            *self._qualnames,
+            *(name for pair in identities for name in pair if name),
+            *labels,
+        ]
+        named = " and ".join(map(repr, self.patterns))
+        near = (
+            did_you_mean(self.patterns, dict.fromkeys(choices)) if len(self.patterns) == 1 else ""
+        )
         return f"no kernel or case matches {named}{near}", hint
 
 
 def not_for(cases: Sequence[Case], archs: Sequence[str]) -> tuple[str, str]:
     """Message and hint where every case that was asked for is meant for other targets."""
-    asked = ", ".join(archs)
+    requested = ", ".join(archs)
     hint = "name one of those with --arch, or widen the case's 'archs'"
-    meant = [(case.name, ", ".join(case.archs or ()) or "no target at all") for case in cases]
-    if len(meant) == 1:
-        return f"case {meant[0][0]!r} is only for {meant[0][1]}, not {asked}", hint
-    texts = [f"{name!r} is only for {where}" for name, where in meant]
-    return f"no case is for {asked}: {listed(texts, '; ')}", hint
+    targets = [(case.name, ", ".join(case.archs or ()) or "no target at all") for case in cases]
+    if len(targets) == 1:
+        return f"case {targets[0][0]!r} is only for {targets[0][1]}, not {requested}", hint
+    texts = [f"{name!r} is only for {where}" for name, where in targets]
+    return f"no case is for {requested}: {listed(texts, '; ')}", hint
 
 
 def identity(raw: Any) -> tuple[str | None, str | None]:
@@ -87,16 +95,16 @@ def identity(raw: Any) -> tuple[str | None, str | None]:
 
 
 def label(kernel: str | None, case: str | None) -> str | None:
-    """What a case goes by: `kernel[case]`, or the part of it that is known."""
+    """The label of a case: `kernel[case]`, or the part of it that is known."""
     return f"{kernel}[{case}]" if kernel and case else kernel or case
 
 
 def listed(texts: Iterable[str], separator: str = ", ") -> str:
     """The first few texts, each once, and an ellipsis where there are more."""
     texts = list(dict.fromkeys(texts))
-    more = ["…"] if len(texts) > MOST_NAMED else []
-    return separator.join([*texts[:MOST_NAMED], *more])
+    ellipsis = ["…"] if len(texts) > MOST_NAMED else []
+    return separator.join([*texts[:MOST_NAMED], *ellipsis])
 
 
-def _matches(name: str, wanted: str) -> bool:
-    return name == wanted or fnmatchcase(name, wanted)
+def _matches(name: str, pattern: str) -> bool:
+    return name == pattern or fnmatchcase(name, pattern)

@@ -136,7 +136,7 @@ def _points(
 ) -> list[dict[str, Any]]:
     """The points in the product's own order, each with the constexprs that follow from it."""
     sizes = [len(values) for values in axes.values()]
-    found: dict[tuple[int, ...], dict[str, Any]] = {}
+    points: dict[tuple[int, ...], dict[str, Any]] = {}
     everything = most is None or math.prod(sizes) <= most
     places = itertools.product(*map(range, sizes)) if everything else sequence(sizes)
     for place in itertools.islice(places, None if everything else MOST_TRIES):
@@ -144,10 +144,10 @@ def _points(
         follows = _following(derive, case, point)
         if follows is None:
             continue
-        found[place] = {**point, **follows}
-        if len(found) == most:
+        points[place] = {**point, **follows}
+        if len(points) == most:
             break
-    return [found[place] for place in sorted(found)]
+    return [points[place] for place in sorted(points)]
 
 
 def _following(
@@ -158,8 +158,8 @@ def _following(
     try:
         follows = derive(dict(case), dict(point))
     except Exception as failure:
-        said = f"{type(failure).__name__}: {failure}"
-        raise CaseError(f"{DERIVE} fails at {point}: {said}", "mend it") from failure
+        text = f"{type(failure).__name__}: {failure}"
+        raise CaseError(f"{DERIVE} fails at {point}: {text}", "mend it") from failure
     if follows is not None and not isinstance(follows, Mapping):
         raise CaseError(f"{DERIVE} gives {follows!r}", "return a dict, or None for no such launch")
     return follows

@@ -31,7 +31,7 @@ def launches_of(tree: ast.Module) -> Mapping[str, Sequence[Launch]]:
     """The launches in the wrapper's functions, by the name of the kernel's variable."""
     top = dict(_constants(tree.body))
     groups = _multi_kernels(tree)
-    found: dict[str, list[Launch]] = {}
+    launches: dict[str, list[Launch]] = {}
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
@@ -44,15 +44,15 @@ def launches_of(tree: ast.Module) -> Mapping[str, Sequence[Launch]]:
                 continue
             launch = _launch(node, names)
             for name in groups.get(kernel, (kernel,)):
-                if launch not in found.setdefault(name, []):
-                    found[name].append(launch)
-    return found
+                if launch not in launches.setdefault(name, []):
+                    launches[name].append(launch)
+    return launches
 
 
 def numels(function: ast.FunctionDef, names: Sequence[str]) -> dict[str, int]:
     """The sizes that a kernel's own body states: `xnumel = 24`."""
-    wanted = [name for name in names if name.endswith("numel")]
-    return {n: v for n, v in _constants(function.body) if n in wanted and type(v) is int}
+    numel_names = [name for name in names if name.endswith("numel")]
+    return {n: v for n, v in _constants(function.body) if n in numel_names and type(v) is int}
 
 
 def sizes_of(launch: Launch, names: Sequence[str]) -> dict[str, int]:
@@ -62,8 +62,8 @@ def sizes_of(launch: Launch, names: Sequence[str]) -> dict[str, int]:
         launch: one of a kernel's launches.
         names: the arguments that it passes, in order.
     """
-    given = zip(names, launch.args)
-    return {n: v for n, v in given if n.endswith("numel") and type(v) is int}
+    passed = zip(names, launch.args)
+    return {n: v for n, v in passed if n.endswith("numel") and type(v) is int}
 
 
 def _launch(node: ast.Call, names: Mapping[str, Any]) -> Launch:
@@ -85,13 +85,13 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
 
 def _constants(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, Any]]:
     """Names that are given one plain value, once: `s0 = 64`, `meta0 = {...}`."""
-    given: dict[str, list[ast.expr]] = {}
+    assigned: dict[str, list[ast.expr]] = {}
     for node in nodes:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Name):
-                    given.setdefault(target.id, []).append(node.value)
-    for name, values in given.items():
+                    assigned.setdefault(target.id, []).append(node.value)
+    for name, values in assigned.items():
         if len(values) == 1 and isinstance(values[0], (ast.Constant, ast.Dict)):
             try:
                 yield name, read(values[0])

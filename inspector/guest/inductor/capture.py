@@ -50,28 +50,28 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             text = stream.read()
-        found = list(kernels_of(text, path))
+        sources = list(kernels_of(text, path))
         tree = parsed(text, path, 1)
     except SourceError as failure:
         emit(error("capture", failure.message, failure.hint))
         return
-    if not found:
+    if not sources:
         emit(_empty(path, text))
         return
-    kernels = [one for one in found if isinstance(one, KernelSource)]
+    kernels = [source for source in sources if isinstance(source, KernelSource)]
     if request.get("origin"):  # the script's own were recorded as it launched them
-        kernels = [one for one in kernels if one.heuristic != USERS]
-    wanted = _wanted(kernels, request.get("wanted") or ())
-    for unread in (one for one in found if isinstance(one, SourceError)):
+        kernels = [source for source in kernels if source.heuristic != USERS]
+    selected = _selected(kernels, request.get("wanted") or ())
+    for unread in (source for source in sources if isinstance(source, SourceError)):
         emit(error("capture", unread.message, unread.hint))
-    if kernels and not wanted:
+    if kernels and not selected:
         names = ", ".join(dict.fromkeys(k.name for k in kernels))
-        asked = " and ".join(request["wanted"])
-        emit(error("capture", f"{path}: no kernel matches {asked}", f"it has {names}"))
+        patterns = " and ".join(request["wanted"])
+        emit(error("capture", f"{path}: no kernel matches {patterns}", f"it has {names}"))
         return
     launches = launches_of(tree)
     work = _Work(path, request, emit)
-    for kernel in wanted:
+    for kernel in selected:
         work.kernel(kernel, list(launches.get(kernel.name, ())))
 
 
@@ -92,7 +92,7 @@ class _Work:
         try:
             function = self._file.function(kernel)
             meta = triton_meta(kernel.keywords)
-            known = arguments(meta, function.arg_names)
+            stated_arguments = arguments(meta, function.arg_names)
         except SourceError as failure:
             self._emit(error("capture", failure.message, failure.hint, kernel.name))
             return
@@ -113,11 +113,13 @@ class _Work:
                     continue
                 self._emit({"begin": self._number, "kernel": kernel.name, "arch": arch})
                 self._driver.target = target(arch)
-                said = self._notes(kernel, configs, values, meta)
+                notes = self._notes(kernel, configs, values, meta)
                 launch = launches[0] if launches else None
-                record = self._variant(kernel, function, known, meta, values, arch, launch)
+                record = self._variant(
+                    kernel, function, stated_arguments, meta, values, arch, launch
+                )
                 if "variant" in record:
-                    record["variant"]["notes"] = said
+                    record["variant"]["notes"] = notes
                     record["variant"]["launches"] = len(launches) or None
                 self._emit(record)
 
@@ -142,7 +144,7 @@ class _Work:
         self,
         kernel: KernelSource,
         function: Any,
-        known: Arguments,
+        stated_arguments: Arguments,
         meta: Mapping[str, Any],
         values: Mapping[str, Any],
         arch: str,
@@ -154,7 +156,7 @@ class _Work:
         stated = {n: meta[n] for n in STATED_OPTIONS if meta.get(n) is not None}
         defaults = {p.name: p.default[0] for p in parameters(function) if p.default is not None}
         try:
-            signature, constants, attributes = known.specialised(names, tuned, defaults)
+            signature, constants, attributes = stated_arguments.specialised(names, tuned, defaults)
             compiler = importlib.import_module("triton.compiler.compiler")
             for kind in signature.values():
                 check_type(kind)
@@ -165,13 +167,15 @@ class _Work:
         except RefusedError as failure:
             if self._file.trust and not trusted:
                 again = self._file.imported(kernel)
-                return self._variant(kernel, again, known, meta, values, arch, launch, True)
+                return self._variant(
+                    kernel, again, stated_arguments, meta, values, arch, launch, True
+                )
             refused = self._file.refusal(kernel, failure)
             return error("capture", refused.message, refused.hint, kernel.name)
         except MetadataError as failure:
             return self._refusal(kernel, str(failure))
         except UnknownOptionError as failure:
-            hint = "its options are " + ", ".join(failure.known)
+            hint = "its options are " + ", ".join(failure.option_names)
             return error("capture", f"this Triton has no option {failure}", hint, kernel.name)
         except Exception as failure:
             place = f"{self._path}:{kernel.line}"
@@ -208,22 +212,22 @@ class _Work:
         values: Mapping[str, Any],
         meta: Mapping[str, Any],
     ) -> list[str]:
-        said = [f"block sizes: {configs.said_by}"]
+        notes = [f"block sizes: {configs.said_by}"]
         stated = kernel.keywords.get("inductor_meta") or {}
         if stated.get("coordinate_descent_tuning") and not configs.by_a_run:
-            said.append("a run would go on from there by coordinate descent")
+            notes.append("a run would go on from there by coordinate descent")
         if device_type(meta) not in (None, "hip"):
-            said.append(FOREIGN.format(device=device_name(meta)))
+            notes.append(FOREIGN.format(device=device_name(meta)))
         origin = self._request.get("origin")
         if origin is not None:
             place = f"{os.path.basename(origin['file'])}:{origin['line']}"
-            said.insert(0, f"generated by torch.compile of {origin['function']} ({place})")
+            notes.insert(0, f"generated by torch.compile of {origin['function']} ({place})")
         if kernel.origins:
-            said.append(f"fused from {kernel.origins}")
-        return said
+            notes.append(f"fused from {kernel.origins}")
+        return notes
 
     def _call_site(self, kernel: KernelSource, launch: Launch | None) -> dict[str, Any] | None:
-        """Where the user asked for it: his own operation if that is known, else the wrapper's."""
+        """The user's operation that the kernel comes from, or its launch in the wrapper."""
         origin = self._request.get("origin")
         if origin is None:
             return {"file": self._path, "line": launch.line} if launch is not None else None
@@ -255,13 +259,16 @@ def _definition(kernel: KernelSource) -> ast.FunctionDef:
     )
 
 
-def _wanted(kernels: Sequence[KernelSource], patterns: Sequence[str]) -> list[KernelSource]:
+def _selected(kernels: Sequence[KernelSource], patterns: Sequence[str]) -> list[KernelSource]:
     """The kernels whose names match; `kernel[label]` waits for the label, which the host gives."""
     names = [pattern.partition("[")[0] for pattern in patterns]
     return [
         kernel
         for kernel in kernels
-        if all(any(fnmatchcase(n, one) for n in (kernel.name, kernel.function)) for one in names)
+        if all(
+            any(fnmatchcase(n, pattern) for n in (kernel.name, kernel.function))
+            for pattern in names
+        )
     ]
 
 

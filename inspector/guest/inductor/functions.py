@@ -1,4 +1,4 @@
-"""Makes a `@triton.jit` function of a kernel's source: nothing of it is run.
+"""Makes a `@triton.jit` function of a kernel's source without running any of it.
 
 Where that does not suffice and the user trusts the file, its inner module's imports, constants and
 jitted functions are run. Its imports from `torch._inductor` are answered here even then: the
@@ -89,7 +89,7 @@ class KernelFile:
         return getattr(_load(code, source, namespace, self.path), source.function)
 
     def refusal(self, source: KernelSource, failure: RefusedError) -> SourceError:
-        """What is said of a kernel that its source alone does not suffice for."""
+        """The error of a kernel that cannot be made from its source alone."""
         hint = "if you trust the file, --trust-trace runs the module that the kernel stands in"
         if failure.missing:
             hint = "install it there, or name an interpreter that has it with --python"
@@ -112,7 +112,7 @@ class KernelFile:
 
     def _remember(self, name: str, text: str, line: int) -> None:
         """Lets `inspect` find the source: in a wrapper it would be inside of a string."""
-        lines = [one + "\n" for one in text.split("\n")]
+        lines = [source_line + "\n" for source_line in text.split("\n")]
         if name == self.path:
             missing = line - 1 + len(lines) - len(self._lines)
             self._lines += ["\n"] * max(0, missing)
@@ -197,7 +197,9 @@ def _prepared(
         if isinstance(node, ast.ImportFrom):
             namespace.update(_imported(node, used, path, source))
         elif isinstance(node, ast.Import):
-            body += [ast.copy_location(ast.Import([a]), node) for a in node.names if _kept(a, used)]
+            body += [
+                ast.copy_location(ast.Import([a]), node) for a in node.names if _is_used(a, used)
+            ]
         elif isinstance(node, ast.FunctionDef) and _jitted(node):
             heuristic = heuristic_of(node)
             node.decorator_list = [d for d in node.decorator_list if d is not heuristic]
@@ -207,7 +209,7 @@ def _prepared(
     return namespace, body
 
 
-def _kept(alias: ast.alias, used: set[str]) -> bool:
+def _is_used(alias: ast.alias, used: set[str]) -> bool:
     name = alias.asname or alias.name.partition(".")[0]
     return alias.name.partition(".")[0] == "triton" or name in used
 
@@ -219,7 +221,7 @@ def _jitted(node: ast.stmt) -> bool:
 
 
 def _used(node: ast.stmt) -> set[str]:
-    """Names that a statement rests on; of a function those of its body, not of its decorators."""
+    """Names that a statement uses; for a function those of its body, not of its decorators."""
     parts: list[ast.AST] = [node]
     if isinstance(node, ast.FunctionDef) and _jitted(node):
         parts = [node.args, *node.body]
@@ -243,7 +245,7 @@ def _plain(node: ast.stmt) -> bool:
 def _imported(
     node: ast.ImportFrom, used: set[str], path: str, source: KernelSource
 ) -> dict[str, Any]:
-    found = {}
+    values = {}
     for alias in node.names:
         name = alias.asname or alias.name
         if name not in used:
@@ -251,12 +253,12 @@ def _imported(
         module = node.module or ""
         try:
             if not module.startswith("torch._inductor"):
-                found[name] = _attribute(module, alias.name)
+                values[name] = _attribute(module, alias.name)
             elif alias.name in OF_TRITON:
-                found[name] = importlib.import_module(OF_TRITON[alias.name])
+                values[name] = importlib.import_module(OF_TRITON[alias.name])
             else:
                 helpers = _helpers()
-                found[name] = (
+                values[name] = (
                     helpers if alias.name == "triton_helpers" else getattr(helpers, alias.name)
                 )
         except (ImportError, AttributeError) as error:
@@ -265,7 +267,7 @@ def _imported(
                 at + NO_HELPERS.format(executable=sys.executable, error=error),
                 install_hint(error, "torch"),
             ) from None
-    return found
+    return values
 
 
 def _helpers() -> Any:

@@ -20,11 +20,11 @@ Sizes = Mapping[str, Any]
 
 
 class UnknownSizeError(Exception):
-    """A size that only a run would tell."""
+    """A size that is known only at run time."""
 
 
 def grid_of(stated: Any, meta: Mapping[str, Any], sizes: Sizes, passed: tuple[Any, ...]) -> Grid:
-    """A launch's grid; None where it rests on what only a run would tell.
+    """A launch's grid; None where it depends on values known only at run time.
 
     Args:
         stated: the value of the launch's `grid=`; None without one.
@@ -34,18 +34,18 @@ def grid_of(stated: Any, meta: Mapping[str, Any], sizes: Sizes, passed: tuple[An
     """
     try:
         if stated is not None:
-            found = _old(stated, sizes)
+            grid = _old(stated, sizes)
         else:
             kind = meta.get("grid_type")
             shape = _SHAPES.get(kind or _by_dimensions(sizes))
-            found = shape(meta, sizes, passed) if shape is not None else None
+            grid = shape(meta, sizes, passed) if shape is not None else None
     except UnknownSizeError:
         return None
-    if found is None or not all(type(n) is int and n > 0 for n in found):
+    if grid is None or not all(type(n) is int and n > 0 for n in grid):
         return None
-    while len(found) > 1 and found[-1] == 1:
-        found = found[:-1]
-    return tuple(found)
+    while len(grid) > 1 and grid[-1] == 1:
+        grid = grid[:-1]
+    return tuple(grid)
 
 
 def _by_dimensions(sizes: Sizes) -> str:
@@ -62,13 +62,13 @@ def _old(stated: Any, sizes: Sizes) -> Grid:
         return None
     name, args = stated.name.rpartition(".")[2], stated.args
     numels = dict(zip(("xnumel", "ynumel", "znumel"), args))
-    known = {**sizes, **numels}
+    all_sizes = {**sizes, **numels}
     if name == "grid":
-        return _SHAPES[_by_dimensions(numels)]({}, known, ())
+        return _SHAPES[_by_dimensions(numels)]({}, all_sizes, ())
     if name == "split_scan_grid" and len(args) == 2:
         return _split_scan({}, {**sizes, "xnumel": args[0], "r0_numel": args[1]}, ())
     if name == "cooperative_reduction_grid":
-        return _cooperative({}, known, ())
+        return _cooperative({}, all_sizes, ())
     tiles = args[-1] if args else None
     if name in ("mm_grid", "bmm_grid") and isinstance(tiles, Mapping):
         *batch, m, n = args[:-1]
@@ -127,19 +127,19 @@ def _mixed(meta: Any, sizes: Sizes, passed: Any) -> Grid:
 def _fixed(meta: Mapping[str, Any], sizes: Sizes, passed: tuple[Any, ...]) -> Grid:
     stated = meta.get("fixed_grid") or ()
     names = meta.get("extra_launcher_args") or ()
-    given = dict(zip(names, passed[-len(names) :])) if len(passed) >= len(names) else {}
-    return tuple(given.get(n, n) for n in stated) or None
+    launcher_args = dict(zip(names, passed[-len(names) :])) if len(passed) >= len(names) else {}
+    return tuple(launcher_args.get(n, n) for n in stated) or None
 
 
 def _combined(meta: Mapping[str, Any], sizes: Sizes, passed: Any) -> Grid:
     """Several kernels in one, one after the other or in turns along x."""
     combo = meta.get("combo_grid_meta") or {}
-    known = {**(combo.get("default_config") or {}), **sizes}
+    all_sizes = {**(combo.get("default_config") or {}), **sizes}
     count = combo.get("num_kernels") or 0
     widths, rows = [], []
     for number in range(count):
         numel = combo.get(f"xnumel_{number}") or sizes.get(f"xnumel_{number}")
-        block = known.get("XBLOCK", known.get(f"XBLOCK_{number}"))
+        block = all_sizes.get("XBLOCK", all_sizes.get(f"XBLOCK_{number}"))
         widths.append(_blocks(numel, 1 if combo.get(f"no_x_dim_{number}") else block))
         if f"ynumel_{number}" in combo:
             rows.append(combo[f"ynumel_{number}"] or sizes.get(f"ynumel_{number}"))
@@ -150,7 +150,7 @@ def _combined(meta: Mapping[str, Any], sizes: Sizes, passed: Any) -> Grid:
     width = max(width, combo.get("min_blocks") or 0)
     if not rows:
         return (width,)
-    return (width, *_folded(max(_blocks(n, known.get("YBLOCK")) for n in rows)))
+    return (width, *_folded(max(_blocks(n, all_sizes.get("YBLOCK")) for n in rows)))
 
 
 _SHAPES: Mapping[str, Callable[[Any, Sizes, Any], Grid]] = {

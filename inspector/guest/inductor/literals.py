@@ -65,31 +65,31 @@ def read(node: ast.expr, names: Mapping[str, Any] | None = None) -> Any:
     Raises:
         UnreadableError: it is neither a literal, arithmetic on integers, nor a call or a name.
     """
-    known = names or {}
+    values = names or {}
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, (ast.Name, ast.Attribute)):
         name = dotted(node)
         if name is None:
             raise UnreadableError(ast.unparse(node))
-        return known.get(name, Symbol(name))
+        return values.get(name, Symbol(name))
     if isinstance(node, ast.Dict):
         if any(key is None for key in node.keys):
             raise UnreadableError(ast.unparse(node))
         return {
-            read(key, known): read(value, known)
+            read(key, values): read(value, values)
             for key, value in zip(node.keys, node.values)
             if key is not None
         }
     if isinstance(node, ast.List):
-        return [read(item, known) for item in node.elts]
+        return [read(item, values) for item in node.elts]
     if isinstance(node, ast.Tuple):
-        return tuple(read(item, known) for item in node.elts)
+        return tuple(read(item, values) for item in node.elts)
     if isinstance(node, ast.Set):
-        return {read(item, known) for item in node.elts}
+        return {read(item, values) for item in node.elts}
     if isinstance(node, ast.Call):
-        return _call(node, known)
-    return _arithmetic(node, known)
+        return _call(node, values)
+    return _arithmetic(node, values)
 
 
 def dotted(node: ast.expr) -> str | None:

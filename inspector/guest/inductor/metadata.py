@@ -80,10 +80,10 @@ def triton_meta(keywords: Mapping[str, Any]) -> Mapping[str, Any]:
     Raises:
         MetadataError: there are none.
     """
-    found = keywords.get("triton_meta", keywords.get("meta"))
-    if not isinstance(found, Mapping) or not isinstance(found.get("signature"), Mapping):
+    meta = keywords.get("triton_meta", keywords.get("meta"))
+    if not isinstance(meta, Mapping) or not isinstance(meta.get("signature"), Mapping):
         raise MetadataError("its decorator has no triton_meta with a signature")
-    return found
+    return meta
 
 
 def arguments(meta: Mapping[str, Any], names: Sequence[str]) -> Arguments:
@@ -103,11 +103,11 @@ def arguments(meta: Mapping[str, Any], names: Sequence[str]) -> Arguments:
         types[_name(key, names)] = kind
     for key, value in (meta.get("constants") or {}).items():
         constants[_name(key, names)] = constant(value)
-    attributes, ones = _attributes(meta.get("configs") or [], len(names))
-    for at in ones:
+    attributes, one_positions = _attributes(meta.get("configs") or [], len(names))
+    for at in one_positions:
         constants.setdefault(names[at], 1)
-    kept = {n: t for n, t in types.items() if t != "constexpr" and n not in constants}
-    return Arguments(kept, constants, attributes)
+    types_passed = {n: t for n, t in types.items() if t != "constexpr" and n not in constants}
+    return Arguments(types_passed, constants, attributes)
 
 
 def constant(value: Any) -> Any:
@@ -161,24 +161,26 @@ def _attributes(
     """Attributes by position, and the positions of arguments that are 1."""
     config = configs[0] if configs else {}
     if isinstance(config, Mapping):
-        found = {}
+        attributes = {}
         for key, pairs in config.items():
             at = key[0] if isinstance(key, tuple) and len(key) == 1 else key
             if type(at) is not int or not 0 <= at < count:
                 raise MetadataError(f"attributes of an argument {key!r}, which it has not")
-            found[at] = [list(pair) for pair in pairs]
-        return found, ()
+            attributes[at] = [list(pair) for pair in pairs]
+        return attributes, ()
     if not isinstance(config, Construction):
         raise MetadataError(f"its configs are {config!r}")
     if config.name.endswith("from_dict"):
-        given = config.args[0] if config.args else {}
-        properties = given.get("arg_properties") or {} if isinstance(given, Mapping) else {}
+        descriptor = config.args[0] if config.args else {}
+        properties = (
+            descriptor.get("arg_properties") or {} if isinstance(descriptor, Mapping) else {}
+        )
         divisible = properties.get("tt.divisibility") or ()
-        ones = properties.get("tt.equal_to") or ()
+        one_positions = properties.get("tt.equal_to") or ()
     else:
         stated = {**dict(zip(DESCRIPTOR, config.args)), **config.kwargs}
-        divisible, ones = (stated.get(name) or () for name in DESCRIPTOR)
-    for at in (*divisible, *ones):
+        divisible, one_positions = (stated.get(name) or () for name in DESCRIPTOR)
+    for at in (*divisible, *one_positions):
         if type(at) is not int or not 0 <= at < count:
             raise MetadataError(f"attributes of an argument number {at!r}, which it has not")
-    return {at: [list(DIVISIBLE_BY_16)] for at in divisible}, tuple(ones)
+    return {at: [list(DIVISIBLE_BY_16)] for at in divisible}, tuple(one_positions)

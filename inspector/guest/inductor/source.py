@@ -41,7 +41,7 @@ MOST_COMMENT_LINES = 200
 
 
 class SourceError(Exception):
-    """A file, or a kernel in it, that cannot be read: one line, and what to do about it."""
+    """A file, or a kernel in it, that cannot be read: a one-line message and a hint."""
 
     def __init__(self, message: str, hint: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -150,13 +150,13 @@ def _wrapped(
     verbatim = _stands_at(lines, line, text)
     above = _comment_above(lines, call.lineno)
     try:
-        found = _decorated(parsed(text, path, line))
-        if not found:
+        decorated = _decorated(parsed(text, path, line))
+        if not decorated:
             raise SourceError(
                 f"{path}:{line}: no function with one of Inductor's decorators in its source",
                 "kinspect reads sources made by torch 2.0 or newer for Triton",
             )
-        return _described(variable, text, line, verbatim, found[0], path, above)
+        return _described(variable, text, line, verbatim, decorated[0], path, above)
     except SourceError as error:
         return SourceError(f"kernel {variable}: {error.message}", error.hint, call.lineno)
 
@@ -216,9 +216,9 @@ def _stands_at(lines: list[str], line: int, text: str) -> bool:
 
 
 def _comment_above(lines: list[str], line: int) -> list[str]:
-    found = []
+    comments = []
     for text in reversed(lines[max(0, line - 1 - MOST_COMMENT_LINES) : line - 1]):
         if not text.startswith("#"):
             break
-        found.append(text)
-    return found
+        comments.append(text)
+    return comments

@@ -1,4 +1,4 @@
-"""Which block sizes a generated kernel is compiled with, and who says so.
+"""Which block sizes a generated kernel is compiled with, and where they come from.
 
 In this order: what a real run chose (`*.best_config` beside the kernel), what the file states, what
 torch's own heuristics would try on the target. Those are called for real, with the target's
@@ -42,7 +42,7 @@ DIMENSIONS = ("x", "y", "z")
 
 
 class TuningError(Exception):
-    """Block sizes that nothing can tell: one line, and what to do about it."""
+    """Block sizes that cannot be determined: a one-line message and a hint."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -105,7 +105,7 @@ def _stated(source: KernelSource) -> list[dict[str, Any]] | None:
     if source.heuristic == "fixed_config":
         return [dict(keywords.get("config") or {})]
     if source.heuristic == "user_autotune":
-        return [_config(one) for one in keywords.get("configs") or [{}]]
+        return [_config(config) for config in keywords.get("configs") or [{}]]
     if source.heuristic == "template":
         return [{n: keywords[n] for n in OPTIONS if keywords.get(n) is not None}]
     if source.heuristic == "foreach":
@@ -143,9 +143,9 @@ def _chosen_by_a_run(source: KernelSource, path: str) -> tuple[dict[str, Any], s
         return None
     choices = [name for name in entries if name.endswith(".best_config")]
     for name in choices:
-        found = _read_choice(os.path.join(folder, name))
-        if found is not None and _compiled_from(found[0], folder, os.path.basename(module)):
-            return found
+        choice = _read_choice(os.path.join(folder, name))
+        if choice is not None and _compiled_from(choice[0], folder, os.path.basename(module)):
+            return choice
     modules = [name for name in entries if name.endswith(".py")]
     if len(choices) == 1 and modules == [os.path.basename(module)]:
         return _read_choice(os.path.join(folder, choices[0]))
@@ -155,10 +155,10 @@ def _chosen_by_a_run(source: KernelSource, path: str) -> tuple[dict[str, Any], s
 def _read_choice(path: str) -> tuple[dict[str, Any], str] | None:
     try:
         with open(path, encoding="utf-8") as stream:
-            found = json.load(stream)
+            choice = json.load(stream)
     except (OSError, ValueError):
         return None
-    return (found, os.path.basename(path)) if isinstance(found, dict) else None
+    return (choice, os.path.basename(path)) if isinstance(choice, dict) else None
 
 
 def _compiled_from(choice: Mapping[str, Any], folder: str, module: str) -> bool:
@@ -172,12 +172,14 @@ def _compiled_from(choice: Mapping[str, Any], folder: str, module: str) -> bool:
     except OSError:
         return False
     for device in devices:
-        found = os.path.join(caches, device, entry)
-        if not os.path.isdir(found):
+        folder_of_entry = os.path.join(caches, device, entry)
+        if not os.path.isdir(folder_of_entry):
             continue
-        for name in os.listdir(found):
+        for name in os.listdir(folder_of_entry):
             if name.endswith((".ttir", ".source")):
-                with open(os.path.join(found, name), encoding="utf-8", errors="replace") as stream:
+                with open(
+                    os.path.join(folder_of_entry, name), encoding="utf-8", errors="replace"
+                ) as stream:
                     if f'/{module}"' in stream.read():
                         return True
     return False
@@ -200,7 +202,7 @@ def _by_heuristics(source: KernelSource, names: Sequence[str], device: Device) -
     hints = importlib.import_module("torch._inductor.runtime.hints")
     answers: list[list[Any]] = []
 
-    def note_down(size_hints: Any, configs: Any, **rest: Any) -> Any:
+    def note_down(size_hints: Any, configs: Any, **kwargs: Any) -> Any:
         answers.append(list(configs))
         return lambda function: function
 
@@ -227,32 +229,34 @@ def _by_heuristics(source: KernelSource, names: Sequence[str], device: Device) -
             "num_stages": config.num_stages,
         }
         unique.setdefault(repr(split(values, names)), values)
-    said = f"what torch {torch.__version__}'s {source.heuristic} heuristic tries on {device.arch}"
-    return Configs(tuple(unique.values()), said)
+    provenance = (
+        f"what torch {torch.__version__}'s {source.heuristic} heuristic tries on {device.arch}"
+    )
+    return Configs(tuple(unique.values()), provenance)
 
 
 def _arguments(
     source: KernelSource, names: Sequence[str], heuristic: Any, hints: Any, device: Device
 ) -> dict[str, Any]:
     """A decorator's arguments as this torch takes them."""
-    given = dict(source.keywords)
-    meta = dict(given.pop("meta", None) or given.get("triton_meta") or {})
+    keywords = dict(source.keywords)
+    meta = dict(keywords.pop("meta", None) or keywords.get("triton_meta") or {})
     signature = {n if isinstance(n, str) else names[n]: t for n, t in meta["signature"].items()}
     meta.update(signature=signature, device=_device(hints, device))
-    inductor_meta = {n: _real(v, hints) for n, v in (given.get("inductor_meta") or {}).items()}
+    inductor_meta = {n: _real(v, hints) for n, v in (keywords.get("inductor_meta") or {}).items()}
     if "XBLOCK" not in names and source.heuristic != "pointwise":
         inductor_meta["no_x_dim"] = True  # not stated before torch 2.2
     inductor_meta["persistent_reduction"] = inductor_meta.get(
         "persistent_reduction", source.heuristic == "persistent_reduction"
     )
-    given.update(
-        size_hints=_size_hints(given.get("size_hints"), source.heuristic),
+    keywords.update(
+        size_hints=_size_hints(keywords.get("size_hints"), source.heuristic),
         triton_meta=meta,
         inductor_meta=inductor_meta,
         filename=source.function,
     )
-    known = inspect.signature(heuristic).parameters
-    return {n: _real(v, hints) for n, v in given.items() if n in known}
+    accepted = inspect.signature(heuristic).parameters
+    return {n: _real(v, hints) for n, v in keywords.items() if n in accepted}
 
 
 def _size_hints(stated: Any, heuristic: str) -> dict[str, int]:

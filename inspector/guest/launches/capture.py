@@ -81,7 +81,7 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         request.get("first"),
         request.get("axes") or {},
         bool(request.get("all_configs")),
-        names.wanted,
+        names.selects,
     )
     layers.install()
     recorder = Recorder(
@@ -89,14 +89,14 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         emit,
         world.suspended,
         layers.origin,
-        names.wanted,
+        names.selects,
         request.get("finished") or (),
         world.overwritten,
         (request["generated"],),
         only_new=bool(request.get("reversed")),
     )
     recorder.install()
-    graphs = Graphs(request["generated"], emit, names.wanted, recorder.expect)
+    graphs = Graphs(request["generated"], emit, names.selects, recorder.expect)
     world.generate(graphs.take, request.get("max_configs"), graphs.keep)
     calls = request.get("calls") or ()
     home = request.get("home") or os.getcwd()
@@ -154,27 +154,27 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         message = f"all {recorder.refused} configurations are refused by the kernel's static_assert"
         emit(error("capture", message, "see the notes", place=path))
     else:
-        emit(script.nothing_launched(names.others, names.patterns))
+        emit(script.nothing_launched(names.other_kernels, names.patterns))
 
 
 def _is_enough(failure: BaseException) -> bool:
-    seen: list[BaseException] = []
+    chain: list[BaseException] = []
     cause: BaseException | None = failure
-    while cause is not None and cause not in seen:
-        seen.append(cause)
+    while cause is not None and cause not in chain:
+        chain.append(cause)
         cause = cause.__context__
-    return any(isinstance(one, EnoughError) for one in seen)
+    return any(isinstance(link, EnoughError) for link in chain)
 
 
 def _keep_caches_apart(folder: str) -> None:
-    """Nothing of this run may be found by a real one: autotuners keep their winners on disk."""
+    """Hides this run's caches from real ones: autotuners keep their winners on disk."""
     for name in ("TRITON_CACHE_DIR", "TRITON_HOME", "TORCHINDUCTOR_CACHE_DIR"):
         os.environ[name] = os.path.join(folder, name.lower())
     os.environ.pop("TRITON_CACHE_AUTOTUNING", None)
 
 
 class Names:
-    """Which kernels were asked for, and which others were met.
+    """Selects kernels by pattern, and remembers the others that were launched.
 
     Args:
         patterns: over the kernel's name or qualified name; what stands in brackets chooses among
@@ -183,18 +183,18 @@ class Names:
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self.patterns = tuple(patterns)
-        self.others: dict[str, None] = {}
+        self.other_kernels: dict[str, None] = {}
         self.muted = False
 
-    def wanted(self, name: str, qualname: str) -> bool:
-        """Whether every pattern holds for the kernel; nothing is wanted while `muted`."""
+    def selects(self, name: str, qualname: str) -> bool:
+        """Whether every pattern matches the kernel; never while `muted`."""
         if self.muted:
             return False
         for pattern in self.patterns:
             bare = pattern.partition("[")[0]
             ways = {pattern, bare} if bare else {pattern, "*"}
             if not any(fnmatchcase(n, way) for n in (name, qualname) for way in ways):
-                self.others[name] = None
+                self.other_kernels[name] = None
                 return False
         return True
 
@@ -208,10 +208,10 @@ class Clock:
     """
 
     def __init__(self, deadline: float, recorder: Recorder) -> None:
-        now = time.monotonic()
-        self._deadline = deadline - min(MARGIN_SECONDS, (deadline - now) / 4)
+        start = time.monotonic()
+        self._deadline = deadline - min(MARGIN_SECONDS, (deadline - start) / 4)
         self._recorder = recorder
-        self._seen, self._since = 0, time.process_time()
+        self._handled, self._since = 0, time.process_time()
         self._launches = 0
 
     def start(self) -> None:
@@ -225,9 +225,9 @@ class Clock:
 
     def _tick(self, number: int, frame: object) -> None:
         worked = time.process_time()
-        seen = self._recorder.captured + self._recorder.failed
-        if seen != self._seen:
-            self._seen, self._since = seen, worked
+        handled = self._recorder.captured + self._recorder.failed
+        if handled != self._handled:
+            self._handled, self._since = handled, worked
             self._launches = self._recorder.launched
         if self._recorder.busy:
             return
@@ -235,17 +235,17 @@ class Clock:
             raise OutOfTimeError
         repeats = self._recorder.launched - self._launches >= MANY_LAUNCHES
         idle = REPEATING_SECONDS if repeats else IDLE_SECONDS
-        if seen and worked - self._since > idle:
+        if handled and worked - self._since > idle:
             self._since = worked  # of several tests, only the one at work ends
             self._launches = self._recorder.launched
             raise IdleError(f"nothing new was launched for {idle:.0f} s")
 
 
 def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> None:
-    """`os._exit` in the script ends this process without a word: it gets a last one."""
+    """Emits what is pending before `os._exit` in the script ends this process."""
     really_exit, owner = os._exit, os.getpid()
 
-    def exit_with_a_word(status: int) -> None:
+    def finish_and_exit(status: int) -> None:
         if os.getpid() == owner:
             finish()
             if status:
@@ -256,7 +256,7 @@ def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> No
             sys.stdout.flush()
         really_exit(status)
 
-    os._exit = exit_with_a_word  # type: ignore[assignment]
+    os._exit = finish_and_exit  # type: ignore[assignment]
 
 
 def _worthwhile(retry: Retry | None, request: dict[str, Any]) -> dict[str, Any] | None:

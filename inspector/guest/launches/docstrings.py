@@ -26,25 +26,25 @@ SEQUENCE, BATCH, HEADS = 1024, 2, 8
 EXTENT = 1024
 
 
-def stated_shape(docstring: str, name: str, others: Collection[str]) -> Shape | None:
+def stated_shape(docstring: str, name: str, other_names: Collection[str]) -> Shape | None:
     """The extents that a docstring states for a parameter.
 
     Args:
         docstring: of the function.
         name: of the parameter.
-        others: names of its other parameters: what follows them is theirs.
+        other_names: names of its other parameters: what follows them is theirs.
     """
     lines = docstring.splitlines()
     for number, line in enumerate(lines):
-        found = re.match(rf"[\s*`:-]*(?:param\s+)?{re.escape(name)}\b(.*)", line)
-        if found is None:
+        match = re.match(rf"[\s*`:-]*(?:param\s+)?{re.escape(name)}\b(.*)", line)
+        if match is None:
             continue
-        text = found[1]
-        for more in lines[number + 1 :]:
-            first = re.match(r"[\s*`:-]*(?:param\s+)?(\w+)", more)
-            if first is None or first[1] in others:
+        text = match[1]
+        for continuation in lines[number + 1 :]:
+            first = re.match(r"[\s*`:-]*(?:param\s+)?(\w+)", continuation)
+            if first is None or first[1] in other_names:
                 break
-            text += " " + more
+            text += " " + continuation
         for group in GROUP.finditer(text):
             shape = _extents(group[1] if group[1] is not None else group[2], group[1] is None)
             if shape is not None:
@@ -56,12 +56,12 @@ def stated_shape(docstring: str, name: str, others: Collection[str]) -> Shape | 
 def extents(shapes: Iterable[Shape]) -> Mapping[Shape, str]:
     """Numbers for the shapes of one call, as `T(...)` takes them: a letter means one number."""
     kinds = list(dict.fromkeys(shapes))
-    known: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for shape in sorted(kinds, key=len, reverse=True):
         for place, extent in enumerate(shape):
-            if extent.isidentifier() and extent not in known:
-                known[extent] = _usual(extent, place, len(shape))
-    return {shape: ", ".join(str(_value(extent, known)) for extent in shape) for shape in kinds}
+            if extent.isidentifier() and extent not in numbers:
+                numbers[extent] = _usual(extent, place, len(shape))
+    return {shape: ", ".join(str(_value(extent, numbers)) for extent in shape) for shape in kinds}
 
 
 def _extents(text: str, is_list: bool) -> Shape | None:
@@ -103,10 +103,10 @@ def _usual(name: str, place: int, rank: int) -> int:
     return 64 if rank > 2 and place == rank - 1 else HEADS if rank > 3 else EXTENT
 
 
-def _value(text: str, known: Mapping[str, int]) -> int:
-    def of(node: ast.AST) -> int:
+def _value(text: str, numbers: Mapping[str, int]) -> int:
+    def evaluate(node: ast.AST) -> int:
         if isinstance(node, ast.BinOp):
-            left, right = of(node.left), of(node.right)
+            left, right = evaluate(node.left), evaluate(node.right)
             if isinstance(node.op, ast.Add):
                 return left + right
             if isinstance(node.op, ast.Sub):
@@ -114,6 +114,6 @@ def _value(text: str, known: Mapping[str, int]) -> int:
             return left * right if isinstance(node.op, ast.Mult) else left // max(right, 1)
         if isinstance(node, ast.Constant):
             return int(node.value)  # type: ignore[arg-type]
-        return known.get(getattr(node, "id", ""), EXTENT)
+        return numbers.get(getattr(node, "id", ""), EXTENT)
 
-    return min(max(1, of(ast.parse(text, mode="eval").body)), MOST_EXTENT)
+    return min(max(1, evaluate(ast.parse(text, mode="eval").body)), MOST_EXTENT)

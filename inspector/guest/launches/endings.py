@@ -1,4 +1,4 @@
-"""How scripts end before their end, in one line each, and what to try."""
+"""Why a script stopped early: a one-line message for each cause, and a hint."""
 
 from __future__ import annotations
 
@@ -53,8 +53,10 @@ def retry_after(failure: BaseException, project: Project, stubs: list[str]) -> R
         if isinstance(cause, ImportError):
             stub = _lacking(cause, project)
             if stub is not None and stub not in stubs:
-                more = [name for name in _needed(cause, project) if name not in (*stubs, stub)]
-                return Retry(stubs=(stub, *more))
+                further = [
+                    name for name in _other_missing(cause, project) if name not in (*stubs, stub)
+                ]
+                return Retry(stubs=(stub, *further))
         if isinstance(cause, FileNotFoundError) and isinstance(cause.filename, (str, os.PathLike)):
             name = os.fspath(cause.filename)
             if isinstance(name, str) and not os.path.isabs(name):
@@ -74,9 +76,9 @@ def ending(
     if isinstance(failure, SystemExit):
         if failure.code in (None, 0):
             return None
-        said = f"the script ended itself{so_far}: sys.exit({failure.code!r})"
+        message = f"the script ended itself{so_far}: sys.exit({failure.code!r})"
         hint = "give it the arguments it wants after --, e.g. `kinspect analyze script.py -- ARGS`"
-        return _record(said, hint, place)
+        return _record(message, hint, place)
     if isinstance(failure, (ModuleNotFoundError, ImportError)):
         missing = missing_module(failure) or failure.name or ""
         name = missing.partition(".")[0] if is_module(missing) else ""
@@ -107,13 +109,13 @@ def ending(
 
 def place_in(failure: BaseException, project: Project) -> str | None:
     """`file:line` of the innermost frame that is the user's own."""
-    found = None
+    place = None
     trace = failure.__traceback__
     while trace is not None:
         if project.owns_code(trace.tb_frame.f_code):
-            found = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+            place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
-    return found
+    return place
 
 
 BUILT = re.compile(
@@ -128,13 +130,13 @@ def _lacking(failure: ImportError, project: Project) -> str | None:
     Of a package that is there, only what a build would have made is stood in for.
     """
     if not isinstance(failure, ModuleNotFoundError):
-        wanted = getattr(failure, "name_from", None)  # Python 3.12; else as the message has it
-        found = CANNOT_IMPORT.match(str(failure))
-        wanted = wanted or (found[1] if found else None)
+        name_from = getattr(failure, "name_from", None)  # Python 3.12; else as the message has it
+        match = CANNOT_IMPORT.match(str(failure))
+        name_from = name_from or (match[1] if match else None)
         package = failure.name
-        if not wanted or not package or not BUILT.fullmatch(wanted):
+        if not name_from or not package or not BUILT.fullmatch(name_from):
             return None
-        return f"{package}.{wanted}" if _is_own_package(package, project) else None
+        return f"{package}.{name_from}" if _is_own_package(package, project) else None
     name = failure.name or ""
     if isinstance(failure, importlib.metadata.PackageNotFoundError) or not is_module(name):
         return None
@@ -152,23 +154,31 @@ def _lacking(failure: ImportError, project: Project) -> str | None:
     return None
 
 
-def _needed(failure: ImportError, project: Project) -> Iterator[str]:
-    """Other modules that are not there, of those that the user's files on the way import."""
-    seen: set[str] = set()
+def _other_missing(failure: ImportError, project: Project) -> Iterator[str]:
+    """Other missing modules among the imports of the user's files in the traceback."""
+    visited: set[str] = set()
     trace = failure.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        if code.co_name == "<module>" and project.owns_code(code) and code.co_filename not in seen:
-            seen.add(code.co_filename)
+        if (
+            code.co_name == "<module>"
+            and project.owns_code(code)
+            and code.co_filename not in visited
+        ):
+            visited.add(code.co_filename)
             for name in _imported(code.co_filename):
-                if name not in seen and name not in PROTECTED and not _is_there(project.path, name):
-                    seen.add(name)
+                if (
+                    name not in visited
+                    and name not in PROTECTED
+                    and not _is_there(project.path, name)
+                ):
+                    visited.add(name)
                     yield name
         trace = trace.tb_next
 
 
 def _imported(file: str) -> Iterator[str]:
-    """First names of what a file cannot do without: imports that stand under nothing else."""
+    """Top-level names of the modules that a file imports unconditionally."""
     try:
         with open(file, "rb") as stream:
             body = parse(stream.read(), file).body
@@ -192,7 +202,7 @@ def _is_own_package(name: str, project: Project) -> bool:
 
 
 def _is_there(path: str, name: str) -> bool:
-    """Whether a module of that name can be found: then something in it is missing, not it."""
+    """Whether a module of that name can be found; if so, something inside it is missing."""
     stem = os.path.join(os.path.dirname(path), *name.split("."))
     if os.path.isdir(stem) or os.path.exists(stem + ".py") or name in sys.modules:
         return True

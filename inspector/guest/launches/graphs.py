@@ -34,14 +34,14 @@ class Graphs:
         self,
         folder: str,
         emit: Emit,
-        wanted: Callable[[str, str], bool],
+        is_selected: Callable[[str, str], bool],
         expect: Callable[[int], None],
     ) -> None:
         self._folder = folder
         self._emit = emit
-        self._wanted = wanted
+        self._is_selected = is_selected
         self._expect = expect
-        self._taken: set[str] = set()
+        self._paths: set[str] = set()
         self._without: dict[str, None] = {}
 
     def take(self, generated: Generated) -> None:
@@ -49,22 +49,22 @@ class Graphs:
         digest = hashlib.sha256(generated.text.encode()).hexdigest()[:DIGITS]
         stem = re.sub(r"\W", "_", os.path.basename(generated.file).removesuffix(".py"))
         path = os.path.join(self._folder, f"{stem}.{generated.function}.{digest}.py")
-        if path in self._taken:
+        if path in self._paths:
             return
-        self._taken.add(path)
+        self._paths.add(path)
         try:
-            found = list(kernels_of(generated.text, path))
+            kernels = list(kernels_of(generated.text, path))
         except SourceError:
             return
-        own = [k for k in found if isinstance(k, KernelSource) and k.heuristic != USERS]
+        own = [k for k in kernels if isinstance(k, KernelSource) and k.heuristic != USERS]
         if not own:
             self._without[generated.function] = None
             return
-        wanted = [k for k in own if self._wanted(k.name, k.function)]
-        if not wanted:
+        selected = [k for k in own if self._is_selected(k.name, k.function)]
+        if not selected:
             return
         _keep(path, generated.text)
-        self._expect(len(wanted))
+        self._expect(len(selected))
         origin = {
             "function": generated.function,
             "file": generated.file,
@@ -81,7 +81,7 @@ class Graphs:
         return path
 
     def finish(self) -> None:
-        """Says which functions came to nothing that Triton compiles."""
+        """Notes the functions for which no Triton kernels were generated."""
         for function in self._without:
             self._emit(note(f"torch.compile of {function} calls library kernels alone"))
 

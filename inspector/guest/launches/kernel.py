@@ -38,9 +38,9 @@ class StandInKernel:
         self._compile_now = compile_now
         self._compiled: Any = None
 
-    def run(self, grid_0: Any, grid_1: Any, grid_2: Any, *others: Any) -> None:
+    def run(self, grid_0: Any, grid_1: Any, grid_2: Any, *launch_args: Any) -> None:
         """What a launcher does; behind the grid come stream, function, hooks and arguments."""
-        self._launched(tuple(int(n) for n in (grid_0, grid_1, grid_2)), others)
+        self._launched(tuple(int(n) for n in (grid_0, grid_1, grid_2)), launch_args)
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         def launch(*args: Any, stream: Any = None) -> None:
@@ -85,8 +85,8 @@ class StandInKernel:
         return getattr(holder, name)
 
     def _figure(self, pattern: re.Pattern[str]) -> int:
-        found = pattern.search(str(self.asm["amdgcn"]))
-        return int(found[1]) if found else 0
+        match = pattern.search(str(self.asm["amdgcn"]))
+        return int(match[1]) if match else 0
 
     def _real(self) -> Any:
         if self._compiled is None:

@@ -46,14 +46,14 @@ class Layers:
         first: int | None,
         axes: Mapping[str, Sequence[Any]],
         all_configs: bool,
-        wanted: Callable[[str, str], bool],
+        is_selected: Callable[[str, str], bool],
     ) -> None:
         self._tuning = tuning
         self._emit = emit
         self._first = first
         self._axes = axes
         self._all_configs = all_configs
-        self._wanted = wanted
+        self._is_selected = is_selected
         self._launches = 0
         self._local = threading.local()
         self._point: dict[str, Any] = {}
@@ -71,8 +71,8 @@ class Layers:
     def origin(self) -> Origin:
         """What is known of the specialisation that is about to be compiled."""
         config = values(self._config) if self._config is not None else self._tuning.current()
-        known = {**(config or {}), **self._point}
-        return Origin(known or None, self._dropped)
+        tuned = {**(config or {}), **self._point}
+        return Origin(tuned or None, self._dropped)
 
     def _wrap(self, cls: Any, step: Callable[..., Any]) -> None:
         run = cls.run
@@ -100,7 +100,7 @@ class Layers:
         for value in (*args, *kwargs.values()):
             if isinstance(value, Inert):
                 raise NotInstalledError(value.origin)
-        if not self._wanted(*names):
+        if not self._is_selected(*names):
             return run(layer, args, kwargs)
         named = [name for name in self._axes if name in function.arg_names]
         result = (
@@ -163,8 +163,8 @@ class Layers:
         """The configurations less what the point sets anyhow, each once."""
         different: dict[str, Any] = {}
         for config in tuner.configs if self._all_configs else tuner.configs[:1]:
-            rest = {k: v for k, v in config.all_kwargs().items() if k not in self._point}
-            different.setdefault(repr(rest), config)
+            remaining = {k: v for k, v in config.all_kwargs().items() if k not in self._point}
+            different.setdefault(repr(remaining), config)
         return self._tuning.sample(tuner, list(different.values()))
 
     def _run_function(
@@ -181,8 +181,8 @@ class Layers:
                     if unknown is None or unknown[1] not in kwargs:
                         raise
                     name = unknown[1]
-                    said = f"this Triton has no option {name}, and a real launch fails for it"
-                    self._dropped += (f"{said}: compiled without {name}={kwargs.pop(name)!r}",)
+                    reason = f"this Triton has no option {name}, and a real launch fails for it"
+                    self._dropped += (f"{reason}: compiled without {name}={kwargs.pop(name)!r}",)
         finally:
             self._dropped = ()
         return None

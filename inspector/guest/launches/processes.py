@@ -1,4 +1,4 @@
-"""Says of the script's other Python processes that they are not followed.
+"""Notes that the script's other Python processes are not followed.
 
 What a script forks runs in the same world. A process that begins anew, as a command or by
 multiprocessing's `spawn`, knows nothing of it: its launches are not seen.
@@ -37,14 +37,14 @@ def watch(project: Project, note: Callable[[str], None]) -> None:
         project: which code is the user's: where it was started.
         note: takes the remark.
     """
-    said: set[str] = set()
+    places: set[str] = set()
 
-    def say(what: str) -> None:
+    def say(process_text: str) -> None:
         place = _place(project)
-        if place is None or place in said or len(said) >= MOST_SAID:
+        if place is None or place in places or len(places) >= MOST_SAID:
             return
-        said.add(place)
-        note(f"{place}: {what} {NOT_FOLLOWED}")
+        places.add(place)
+        note(f"{place}: {process_text} {NOT_FOLLOWED}")
 
     def hear(event: str, args: Sequence[Any]) -> None:
         command = _command(event, args)
@@ -69,12 +69,12 @@ def _command(event: str, args: Sequence[Any]) -> list[str]:
     if event == "os.system":
         return _words(args[0])
     if event in ("os.exec", "os.posix_spawn", "subprocess.Popen"):
-        given = args[1]
-        if isinstance(given, (str, bytes, os.PathLike)):
-            return _words(os.fspath(given))
-        words = [os.fsdecode(word) for word in given or ()]
-        told = words[1:2] == ["-c"] and len(words) > 2 and os.path.basename(words[0]) in SHELLS
-        return _words(words[2]) if told else words
+        argv = args[1]
+        if isinstance(argv, (str, bytes, os.PathLike)):
+            return _words(os.fspath(argv))
+        words = [os.fsdecode(word) for word in argv or ()]
+        is_shell = words[1:2] == ["-c"] and len(words) > 2 and os.path.basename(words[0]) in SHELLS
+        return _words(words[2]) if is_shell else words
     return []
 
 
@@ -88,7 +88,8 @@ def _words(command: str | bytes) -> list[str]:
 def _is_python(program: str) -> bool:
     """Whether a program is Python's interpreter, or a script for it such as torchrun."""
     path = shutil.which(program) or program
-    if PYTHON.fullmatch(os.path.basename(program)) or os.path.realpath(path) == _interpreter():
+    is_ours = os.path.realpath(path) == os.path.realpath(sys.executable)
+    if is_ours or PYTHON.fullmatch(os.path.basename(program)):
         return True
     try:
         with open(path, "rb") as stream:
@@ -98,17 +99,13 @@ def _is_python(program: str) -> bool:
     return head.startswith(b"#!") and b"python" in head.partition(b"\n")[0]
 
 
-def _interpreter() -> str:
-    return os.path.realpath(sys.executable)
-
-
 def _shortened(command: Sequence[str]) -> str:
     text = " ".join([os.path.basename(command[0]), *command[1:]])
     return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 3]}..."
 
 
 def _place(project: Project) -> str | None:
-    """File and line of the user's innermost frame; None where he has none."""
+    """File and line of the innermost frame in the user's code; None without one."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not project.owns_code(frame.f_code):
         frame = frame.f_back

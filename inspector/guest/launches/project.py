@@ -52,11 +52,11 @@ class Project:
         loader = importlib.machinery.SourceFileLoader
         get_code = loader.get_code
 
-        def without_asserts(this: Any, fullname: str) -> CodeType | None:
-            path = this.get_filename(fullname)
+        def without_asserts(file_loader: Any, fullname: str) -> CodeType | None:
+            path = file_loader.get_filename(fullname)
             if not self.owns(path):
-                return get_code(this, fullname)
-            return self.compiled(path, this.get_data(path))
+                return get_code(file_loader, fullname)
+            return self.compiled(path, file_loader.get_data(path))
 
         loader.get_code = without_asserts  # type: ignore[method-assign, assignment]
 

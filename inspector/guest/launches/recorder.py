@@ -28,7 +28,7 @@ from ..lowering import UnknownOptionError, target
 from ..records import Emit, error, note
 from ..world.assumptions import LOG
 from .kernel import StandInKernel
-from .writes import written, written_by_source
+from .writes import written_by_source, written_places
 
 LAUNCHER = "triton.runtime.jit"
 """The module whose launches type and specialise arguments by their values."""
@@ -57,22 +57,22 @@ class Specialisation:
 
     Args:
         key: tells it from others.
-        taken: whether it is reported.
+        selected: whether it is reported.
         pending: its record.
         launches: so many so far.
         types: of its arguments, `constexpr` for those that are no parameters of its TTIR.
-        written: places among these parameters of the pointers that it writes to; None: it may be
-            any.
+        written_places: places among these parameters of the pointers that it writes to; None: it
+            may be any.
         grids: grid -> launches.
         names: of its arguments.
     """
 
     key: str
-    taken: bool = False
+    selected: bool = False
     pending: dict[str, Any] | None = None
     launches: int = 0
     types: tuple[Any, ...] = ()
-    written: frozenset[int] | None = None
+    written_places: frozenset[int] | None = None
     grids: dict[tuple[int, ...], int] = field(default_factory=dict)
     names: tuple[str, ...] = ()
 
@@ -98,7 +98,7 @@ class Recorder:
         emit: Emit,
         suspended: Callable[[], AbstractContextManager[None]],
         origin: Callable[[], Origin],
-        wanted: Callable[[str, str], bool],
+        is_selected: Callable[[str, str], bool],
         finished: Collection[str] = (),
         overwritten: Callable[[Any], None] = lambda value: None,
         generated: Sequence[str] = (),
@@ -114,12 +114,12 @@ class Recorder:
         self._emit = emit
         self._suspended = suspended
         self._origin = origin
-        self._wanted = wanted
+        self._is_selected = is_selected
         self._finished = frozenset(finished)
         self._overwritten = overwritten
         self._only_new = only_new
         self._sites = Sites(generated)
-        self._seen: dict[str, Specialisation] = {}
+        self._by_key: dict[str, Specialisation] = {}
         self._target = target(arch)
         compiler = importlib.import_module("triton.compiler.compiler")
         self._compile = compiler.compile
@@ -155,11 +155,11 @@ class Recorder:
         }
         with self._suspended():
             key = self._key(src, stated)
-            spec = self._seen.get(key)
+            spec = self._by_key.get(key)
             if spec is None:
-                spec = self._seen[key] = Specialisation(key)
-            if not spec.taken and self._wanted(function.__name__, _qualname(function)):
-                spec.taken = True
+                spec = self._by_key[key] = Specialisation(key)
+            if not spec.selected and self._is_selected(function.__name__, _qualname(function)):
+                spec.selected = True
                 self._record(spec, src, function, stated, by_launch=by_launch)
         return StandInKernel(
             src.name,
@@ -169,23 +169,23 @@ class Recorder:
 
     def flush(self) -> None:
         """Writes out the specialisations that were compiled and, so far, not launched."""
-        for spec in self._seen.values():
+        for spec in self._by_key.values():
             self._write(spec, None)
 
     def expect(self, count: int) -> None:
-        """So many specialisations come another way: from what torch.compile generated."""
+        """Adds specialisations to the count that come from torch.compile's generated code."""
         self.captured += count
 
     def finish(self) -> None:
-        """Writes out what is left to say once the script has ended."""
+        """Writes out what is still pending once the script has ended."""
         self.flush()
         launches = {
             spec.key: {
                 "count": spec.launches,
                 "grids": [[list(grid), count] for grid, count in spec.grids.items()],
             }
-            for spec in self._seen.values()
-            if spec.taken and not (self._only_new and spec.key in self._finished)
+            for spec in self._by_key.values()
+            if spec.selected and not (self._only_new and spec.key in self._finished)
         }
         self._emit({"launches": launches, "arch": self.arch})
 
@@ -211,18 +211,18 @@ class Recorder:
             file, line = definition(function)
             variant = lower(src, self.arch, stated)
         except UnknownOptionError as failure:
-            near = did_you_mean(failure.names, failure.known)
+            near = did_you_mean(failure.names, failure.option_names)
             message = f"this Triton has no option {failure}{near}"
-            hint = "its options are " + ", ".join(failure.known)
+            hint = "its options are " + ", ".join(failure.option_names)
             self._fail(error("frontend", message, hint, name, arch=self.arch))
         except Exception as failure:
             # The script is not told: without its result it would not come to its other kernels.
             record = front_end_error(failure, name, _short(origin.tuning), self.arch, [function])
             if type(failure).__name__ == "CompileTimeAssertionFailure" and origin.tuning:
                 # A real autotuner passes over this configuration without a word.
-                said = f"{name}[{record['error']['case']}] is refused by the kernel itself"
+                summary = f"{name}[{record['error']['case']}] is refused by the kernel itself"
                 self.refused += 1
-                self._emit(note(f"{said}: {record['error']['message']}"))
+                self._emit(note(f"{summary}: {record['error']['message']}"))
                 raise
             _learn(spec, src, None)
             self._fail(record)
@@ -251,7 +251,7 @@ class Recorder:
     def _launched(self, spec: Specialisation, grid: tuple[int, ...], values: Sequence[Any]) -> None:
         self.launched += 1
         self._overwrite(spec, values)
-        if not spec.taken:
+        if not spec.selected:
             return
         if spec.pending is not None and len(values) >= len(spec.names) > 0:
             passed = zip(spec.names, spec.types, values[len(values) - len(spec.names) :])
@@ -266,12 +266,12 @@ class Recorder:
         self._write(spec, grid)
 
     def _overwrite(self, spec: Specialisation, values: Sequence[Any]) -> None:
-        """What the kernel would have written nobody knows from here on."""
-        if spec.written is not None and len(values) >= len(spec.types) > 0:
+        """Marks what the kernel would have written as unknown from here on."""
+        if spec.written_places is not None and len(values) >= len(spec.types) > 0:
             # Triton's launcher gets every argument, its kernel those that are no constants.
             named = zip(spec.types, values[len(values) - len(spec.types) :])
             passed = [value for kind, value in named if kind != "constexpr"]
-            values = [passed[place] for place in spec.written if place < len(passed)]
+            values = [passed[place] for place in spec.written_places if place < len(passed)]
         for value in values:
             self._overwritten(value)
 
@@ -308,13 +308,13 @@ def _learn(spec: Specialisation, src: Any, ttir: str | None) -> None:
     if not all(isinstance(kind, str) for kind in spec.types):  # a tuple is several parameters
         return
     if ttir is not None:
-        spec.written = written(ttir)
+        spec.written_places = written_places(ttir)
         return
     with contextlib.suppress(SyntaxError, TypeError, AttributeError, OSError):
         tree = ast.parse(textwrap.dedent(src.fn.src))
         names = written_by_source(next(n for n in tree.body if isinstance(n, ast.FunctionDef)))
         passed = [n for n, kind in zip(spec.names, spec.types) if kind != "constexpr"]
-        spec.written = frozenset(place for place, n in enumerate(passed) if n in names)
+        spec.written_places = frozenset(place for place, n in enumerate(passed) if n in names)
 
 
 def _qualname(function: Any) -> str:
@@ -344,7 +344,7 @@ class Sites:
             spec = importlib.util.find_spec(name)
             folders += list(spec.submodule_search_locations or ()) if spec is not None else []
         self._libraries = tuple(os.path.join(os.path.abspath(f), "") for f in folders)
-        self._known: dict[str, bool] = {}
+        self._users_files: dict[str, bool] = {}
 
     def current(self) -> dict[str, Any] | None:
         """`{"file", "line"}` of the code that is launching; None where there is none of the user's.
@@ -354,9 +354,9 @@ class Sites:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             name = frame.f_code.co_filename
-            users = self._known.get(name)
+            users = self._users_files.get(name)
             if users is None:
-                users = self._known[name] = self._is_users(name)
+                users = self._users_files[name] = self._is_users(name)
             if users:
                 return {"file": os.path.abspath(name), "line": frame.f_lineno}
             frame = frame.f_back

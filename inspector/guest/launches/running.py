@@ -109,14 +109,16 @@ class Script:
             trace = trace.tb_next
         traceback.print_exception(type(failure), failure, trace)
 
-    def nothing_launched(self, others: Iterable[str], patterns: Sequence[str]) -> dict[str, Any]:
+    def nothing_launched(
+        self, other_kernels: Iterable[str], patterns: Sequence[str]
+    ) -> dict[str, Any]:
         """The error of a file that launched nothing, or nothing that was asked for."""
         path = self._project.path
-        met = ", ".join(others)
-        if met:
-            asked = " and ".join(map(repr, patterns))
-            message = f"{path}: no kernel it launches matches {asked}"
-            return error("capture", message, f"it launches {met}")
+        launched = ", ".join(other_kernels)
+        if launched:
+            selection = " and ".join(map(repr, patterns))
+            message = f"{path}: no kernel it launches matches {selection}"
+            return error("capture", message, f"it launches {launched}")
         names = self._defined()
         if not names:
             message = f"{path} neither launches nor defines a @triton.jit kernel"
@@ -142,17 +144,17 @@ class Script:
         named = path.removeprefix(inside)
         if stated is not None:
             target = shlex.quote(f"{named}::{stated.kernel}")
-            given = "".join(f" -D {name}=..." for name in stated.constexprs)
+            defines = "".join(f" -D {name}=..." for name in stated.constexprs)
             types = ", ".join(stated.types)
             text = f"state the types of its arguments: kinspect analyze {target} --signature"
-            return f"{text} {types!r}{given} (types are guesses)"
+            return f"{text} {types!r}{defines} (types are guesses)"
         first = calls[0] if calls else "function(T(1024, 1024))"
         typed = f'"{first}"' if "'" in first else shlex.quote(first)
         text = f"say what to call: kinspect analyze {shlex.quote(named)} --call {typed}"
         if calls:
             text += " (shapes and types are guesses)"
-        others = [call.partition("(")[0] for call in calls[1:MOST_CALLS]]
-        return text + (f"; or call {', '.join(others)}" if others else "")
+        alternatives = [call.partition("(")[0] for call in calls[1:MOST_CALLS]]
+        return text + (f"; or call {', '.join(alternatives)}" if alternatives else "")
 
     def _run(self) -> None:
         _ignore_breakpoints()
@@ -191,12 +193,16 @@ class Script:
 
     def _defined(self) -> list[str]:
         jit: Any = importlib.import_module("triton.runtime.jit")
-        known = list(getattr(jit, "_triton_jit_function_registry", {}).values())  # Triton 3.7 on
+        functions = list(
+            getattr(jit, "_triton_jit_function_registry", {}).values()
+        )  # Triton 3.7 on
         held = vars(self._module).values() if self._module is not None else ()
-        known += [value for value in map(_undecorated, held) if isinstance(value, jit.JITFunction)]
+        functions += [
+            value for value in map(_undecorated, held) if isinstance(value, jit.JITFunction)
+        ]
         path = os.path.realpath(self._project.path)
         return sorted(
-            {f.__name__ for f in known if os.path.realpath(f.fn.__code__.co_filename) == path}
+            {f.__name__ for f in functions if os.path.realpath(f.fn.__code__.co_filename) == path}
         )
 
 
@@ -211,12 +217,12 @@ def _undecorated(value: Any) -> Any:
 
 
 def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
+    remainder = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + remainder
 
 
 def _ignore_breakpoints() -> None:
-    """There is nobody at the keyboard: a debugger would read an empty stdin and give up."""
+    """Disables breakpoints: stdin is empty, so a debugger would read its end and quit."""
 
     def pass_by(*args: Any, **kwargs: Any) -> None:
         return None
@@ -248,14 +254,14 @@ def stated_calls(source: bytes) -> list[str]:
     except (tokenize.TokenError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     comments = [t.string for t in tokens if t.type == tokenize.COMMENT]
-    found = [COMMENT.match(text) for text in comments]
-    return [match["call"].strip() for match in found if match is not None]
+    matches = [COMMENT.match(text) for text in comments]
+    return [match["call"].strip() for match in matches if match is not None]
 
 
 def make_calls(
     calls: Sequence[str], module: ModuleType, tensor: Any, project: Project, emit: Emit
 ) -> None:
-    """Evaluates each call; one that fails does not keep the others.
+    """Evaluates each call; one that fails does not prevent the others.
 
     Args:
         calls: expressions or statements.

@@ -53,10 +53,10 @@ def run_tests(path: str, emit: Emit, most: int | None) -> None:
     with contextlib.redirect_stderr(stderr):
         status = int(pytest.main([path, *options], plugins=[plugin]))
     sys.stderr.write(stderr.getvalue())
-    if plugin.kept < plugin.found:
-        said_of = f"{plugin.kept} of {plugin.found} tests are run"
+    if plugin.kept_count < plugin.found_count:
+        counts = f"{plugin.kept_count} of {plugin.found_count} tests are run"
         few = "1 parameter set" if most == 1 else f"{most} parameter sets"
-        emit(note(f"{path}: {said_of}, {few} of each at most (--tests all: every one)"))
+        emit(note(f"{path}: {counts}, {few} of each at most (--tests all: every one)"))
     if plugin.skipped and plugin.ran:
         skipped = f"{_count(len(plugin.skipped), 'test')} skipped, the first: {plugin.skipped[0]}"
         emit(note(f"{path}: {skipped}"))
@@ -77,8 +77,8 @@ def run_tests(path: str, emit: Emit, most: int | None) -> None:
         emit(error("capture", message, hint, place=path))
     elif plugin.skipped and not plugin.ran:
         many = len(plugin.skipped) > 1
-        said = f"all {len(plugin.skipped)} tests were" if many else "its only test was"
-        message = f"{path}: {said} skipped"
+        subject = f"all {len(plugin.skipped)} tests were" if many else "its only test was"
+        message = f"{path}: {subject} skipped"
         hint = "give it the target that it is for with --arch, or what it asks for"
         emit(error("capture", f"{message}, the first: {plugin.skipped[0]}", hint, place=path))
     elif not plugin.ran:
@@ -98,7 +98,7 @@ class Plugin:
 
     def __init__(self, most: int | None) -> None:
         self._most = most
-        self.ran = self.found = self.kept = 0
+        self.ran = self.found_count = self.kept_count = 0
         self.failures: list[str] = []
         self.skipped: list[str] = []
         self.no_tests: list[str] = []
@@ -110,11 +110,11 @@ class Plugin:
         for item in items:
             scope = item.nodeid.partition("[")[0]
             groups.setdefault((scope, getattr(item, "originalname", item.name)), []).append(item)
-        self.found = len(items)
+        self.found_count = len(items)
         items[:] = [
             item for group in groups.values() for item in ends_and_middle(group, self._most)
         ]
-        self.kept = len(items)
+        self.kept_count = len(items)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Counts the tests and keeps the exceptions."""
@@ -156,5 +156,5 @@ class Plugin:
             node.session.shouldstop = type(failure).__name__
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -33,7 +33,7 @@ class Tuning:
         self._benched: dict[int, list[Any]] = {}
         self._sampled: dict[int, tuple[Any, ...]] = {}
         self._active: list[tuple[Any, Any]] = []  # tuner, configuration at work
-        self._said: set[str] = set()
+        self._notes: set[str] = set()
 
     def install(self) -> None:
         """Patches the class; subclasses (libraries have their own) share what they inherit."""
@@ -78,8 +78,8 @@ class Tuning:
 
     def say(self, text: str) -> None:
         """Notes something, once."""
-        if text not in self._said:
-            self._said.add(text)
+        if text not in self._notes:
+            self._notes.add(text)
             self._emit(note(text))
 
     def sample(self, tuner: Any, configs: Sequence[Any]) -> list[Any]:
@@ -90,14 +90,16 @@ class Tuning:
             self.say(said_of_sample(name, len(places), len(configs), "autotune configs"))
         return [configs[place] for place in places]
 
-    def _is_left_out(self, tuner: Any, config: Any, seen: int) -> bool:
+    def _is_left_out(self, tuner: Any, config: Any, benched_count: int) -> bool:
         """Whether a configuration is not looked at."""
         if self._most is None:
             return False
         sampled = self._sampled.get(id(tuner))
         if sampled is not None:
-            return not any(config is one for one in sampled)
-        if seen < self._most:  # a tuner with a pruning of its own: what else it has nobody knows
+            return not any(config is sampled_config for sampled_config in sampled)
+        if (
+            benched_count < self._most
+        ):  # a tuner with a pruning of its own: what else it has nobody knows
             return False
         name = getattr(tuner.base_fn, "__name__", "kernel")
         self.say(
@@ -109,12 +111,12 @@ class Tuning:
     def _bench(
         self, bench: Any, tuner: Any, args: tuple[Any, ...], config: Any, meta: dict[str, Any]
     ) -> Any:
-        seen = self._benched.setdefault(id(tuner), [])
-        if any(config is other for other in seen):
-            seen.clear()  # a tuner that does not come through our `run` starts another round
-        seen.append(config)
+        benched = self._benched.setdefault(id(tuner), [])
+        if any(config is earlier for earlier in benched):
+            benched.clear()  # a tuner that does not come through our `run` starts another round
+        benched.append(config)
         name = getattr(tuner.base_fn, "__name__", "kernel")
-        if self._is_left_out(tuner, config, len(seen) - 1):
+        if self._is_left_out(tuner, config, len(benched) - 1):
             return NEVER
         self._active.append((tuner, config))
         try:
@@ -131,7 +133,7 @@ class Tuning:
 
         @functools.wraps(init)
         def tolerant(
-            tuner: Any, fn: Any, arg_names: Any, configs: Any, key: Any, *rest: Any, **kwargs: Any
+            tuner: Any, fn: Any, arg_names: Any, configs: Any, key: Any, *args: Any, **kwargs: Any
         ) -> None:
             unknown = [name for name in key or () if name not in arg_names]
             if unknown:
@@ -139,7 +141,7 @@ class Tuning:
                 kernel = one_line(getattr(fn, "__name__", "kernel"))
                 self.say(f"{kernel}: its autotune key names no argument {names}: left out")
                 key = [name for name in key if name in arg_names]
-            init(tuner, fn, arg_names, configs, key, *rest, **kwargs)
+            init(tuner, fn, arg_names, configs, key, *args, **kwargs)
             tuner.cache_results = False  # its winners are none, and one would hide the others
 
         tuner.__init__ = tolerant
@@ -147,5 +149,5 @@ class Tuning:
 
 def values(config: Any) -> dict[str, Any]:
     """A `triton.Config` as plain values: its constants and the options it sets."""
-    given: Mapping[str, Any] = config.all_kwargs()
-    return {name: plain(value) for name, value in given.items()}
+    settings: Mapping[str, Any] = config.all_kwargs()
+    return {name: plain(value) for name, value in settings.items()}

@@ -73,10 +73,10 @@ def suggested_calls(tree: ast.Module, kernels: Collection[str]) -> list[str]:
     """
     functions = dict(_functions(tree, kernels))
     leading = {name for name, function in functions.items() if function.launches}
-    before = -1
-    while before != len(leading):
-        before = len(leading)
-        leading |= {name for name, its in functions.items() if its.calls & leading}
+    count = -1
+    while count != len(leading):
+        count = len(leading)
+        leading |= {name for name, candidate in functions.items() if candidate.calls & leading}
     inner = {
         name for caller in leading for name in functions[caller].calls & leading if name != caller
     }
@@ -108,17 +108,17 @@ def suggested_types(tree: ast.Module, kernels: Collection[str]) -> StatedTypes |
         tree: the file.
         kernels: names of its `@triton.jit` functions.
     """
-    found = {name: node for name, node in _kernels(tree) if name in kernels}
+    defined = {name: node for name, node in _kernels(tree) if name in kernels}
     called = {
         _last(inner.func)
-        for node in found.values()
+        for node in defined.values()
         for inner in ast.walk(node)
         if isinstance(inner, ast.Call)
     }
-    outer = [name for name in found if name not in called]
+    outer = [name for name in defined if name not in called]
     if not outer:
         return None
-    kernel = found[outer[-1]]
+    kernel = defined[outer[-1]]
     parameters = [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]
     fixed = [p.arg for p in parameters if p.annotation and _last(p.annotation) == "constexpr"]
     types = tuple(_stated(kernel, p.arg) for p in parameters if p.arg not in fixed)
@@ -194,21 +194,28 @@ def _last(node: ast.AST) -> str:
 
 
 def _call(function: _Function, file: _File) -> str:
-    given = function.node.args
-    positional = [*given.posonlyargs, *given.args]
-    required = positional[: len(positional) - len(given.defaults)]
-    arguments = [(one, "") for one in required[function.is_bound :]]
+    signature = function.node.args
+    positional = [*signature.posonlyargs, *signature.args]
+    required = positional[: len(positional) - len(signature.defaults)]
+    arguments = [(parameter, "") for parameter in required[function.is_bound :]]
     arguments += [
-        (one, f"{one.arg}=")
-        for one, default in zip(given.kwonlyargs, given.kw_defaults)
+        (parameter, f"{parameter.arg}=")
+        for parameter, default in zip(signature.kwonlyargs, signature.kw_defaults)
         if default is None
     ]
-    uses = {one.arg: _uses(function, one, file) for one, _ in arguments}
-    sizes = extents(its.shape for its in uses.values() if its.shape is not None)
-    if any(its.dtype == BFLOAT16 for its in uses.values()):  # halves of two kinds do not mix
-        for its in uses.values():
-            its.dtype = its.dtype or BFLOAT16
-    texts = [keyword + _argument(one, uses[one.arg], sizes) for one, keyword in arguments]
+    uses = {parameter.arg: _uses(function, parameter, file) for parameter, _ in arguments}
+    sizes = extents(
+        parameter_uses.shape for parameter_uses in uses.values() if parameter_uses.shape is not None
+    )
+    if any(
+        parameter_uses.dtype == BFLOAT16 for parameter_uses in uses.values()
+    ):  # halves of two kinds do not mix
+        for parameter_uses in uses.values():
+            parameter_uses.dtype = parameter_uses.dtype or BFLOAT16
+    texts = [
+        keyword + _argument(parameter, uses[parameter.arg], sizes)
+        for parameter, keyword in arguments
+    ]
     return f"{function.name}({', '.join(texts)})"
 
 
@@ -227,18 +234,18 @@ def _argument(parameter: ast.arg, uses: _Uses, sizes: Mapping[Shape, str]) -> st
         fraction = any(word in parameter.arg for word in FRACTIONS)
         return SCALARS["float" if fraction else "int"]
     rank = uses.rank if uses.rank is not None else max(2, uses.least_rank)
-    said = SHAPES.get(rank, SHAPES[4])
+    extents_text = SHAPES.get(rank, SHAPES[4])
     shape = uses.shape or ()
     if shape and len(shape) >= uses.least_rank and uses.rank in (None, len(shape)):
-        said = sizes[shape]
+        extents_text = sizes[shape]
     dtype = f", dtype={uses.dtype!r}" if uses.dtype is not None else ""
-    return f"T({said}{dtype})"
+    return f"T({extents_text}{dtype})"
 
 
 def _parameter(
     function: ast.FunctionDef | ast.AsyncFunctionDef, place: int | None, keyword: str | None
 ) -> str | None:
-    names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+    names = [parameter.arg for parameter in (*function.args.posonlyargs, *function.args.args)]
     if place is None:
         return keyword if keyword in names else None
     return names[place] if place < len(names) else None
@@ -252,8 +259,8 @@ def _is_pointer(kernel: ast.FunctionDef, name: str) -> bool:
         elif isinstance(node, ast.AugAssign):  # x += ...
             places = [node.target]
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):
-            made = _last(node.targets[0])  # pointers = x + ...
-            named = made == name or made.lower().endswith(("ptr", "ptrs", "pointers"))
+            assigned = _last(node.targets[0])  # pointers = x + ...
+            named = assigned == name or assigned.lower().endswith(("ptr", "ptrs", "pointers"))
             places = [node.value] if named else []
         else:
             continue
@@ -263,7 +270,7 @@ def _is_pointer(kernel: ast.FunctionDef, name: str) -> bool:
 
 
 def _holds_places(kernel: ast.FunctionDef, name: str) -> bool:
-    """Whether what a kernel loads from there becomes part of an address, or bounds a loop."""
+    """Whether values loaded through a parameter become part of an address or bound a loop."""
     assigned = [
         (_last(node.targets[0]), node.value)
         for node in ast.walk(kernel)
@@ -277,14 +284,16 @@ def _holds_places(kernel: ast.FunctionDef, name: str) -> bool:
         elif isinstance(node, ast.Call) and _last(node.func) == "range":
             places += node.args
     parameters = [*kernel.args.posonlyargs, *kernel.args.args]
-    pointers = {one.arg for one in parameters if _is_pointer(kernel, one.arg)} - read
+    pointers = {
+        parameter.arg for parameter in parameters if _is_pointer(kernel, parameter.arg)
+    } - read
     places += [
         value for target, value in assigned if target in pointers and isinstance(value, ast.BinOp)
     ]
     loaded: set[str] = set()
-    before = -1
-    while before != len(loaded):
-        before = len(loaded)
+    count = -1
+    while count != len(loaded):
+        count = len(loaded)
         for target, value in assigned:
             inside = {inner for load in _loads(value) for inner in ast.walk(load)}
             own = any(_last(inner) == name for inner in inside)
@@ -325,9 +334,11 @@ class _Uses(ast.NodeVisitor):
 
     def read(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """Takes in what the text of a function says, its docstring first."""
-        others = {one.arg for one in ast.walk(function.args) if isinstance(one, ast.arg)}
+        names = {
+            parameter.arg for parameter in ast.walk(function.args) if isinstance(parameter, ast.arg)
+        }
         docstring = ast.get_docstring(function) or ""
-        self.shape = stated_shape(docstring, self._name, others - {self._name})
+        self.shape = stated_shape(docstring, self._name, names - {self._name})
         self.visit(function)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
@@ -338,7 +349,7 @@ class _Uses(ast.NodeVisitor):
         target = node.targets[0]
         parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
         taken_apart = bool(parts) and self._is_shape(node.value)
-        if taken_apart and not any(isinstance(one, ast.Starred) for one in parts):
+        if taken_apart and not any(isinstance(part, ast.Starred) for part in parts):
             self.rank = len(parts)
         self.generic_visit(node)
 
@@ -370,17 +381,19 @@ class _Uses(ast.NodeVisitor):
 
     def visit_Compare(self, node: ast.Compare) -> None:
         left = node.left
-        asked = isinstance(left, ast.Attribute) and left.attr == "dtype" and self._is_it(left.value)
-        if asked and isinstance(node.ops[0], (ast.Eq, ast.In)):
-            wanted = node.comparators[0]
-            first = wanted
-            if isinstance(wanted, (ast.Tuple, ast.List, ast.Set)) and wanted.elts:
-                first = wanted.elts[0]
+        is_dtype_check = (
+            isinstance(left, ast.Attribute) and left.attr == "dtype" and self._is_it(left.value)
+        )
+        if is_dtype_check and isinstance(node.ops[0], (ast.Eq, ast.In)):
+            dtypes = node.comparators[0]
+            first = dtypes
+            if isinstance(dtypes, (ast.Tuple, ast.List, ast.Set)) and dtypes.elts:
+                first = dtypes.elts[0]
             if isinstance(first, ast.Attribute) and _last(first.value) == "torch":
                 self.dtype = first.attr
         if any(map(self._is_it, (left, *node.comparators))):
-            others = [o for o in (left, *node.comparators) if isinstance(o, ast.Constant)]
-            self.is_number |= any(type(o.value) in (int, float) for o in others)
+            constants = [o for o in (left, *node.comparators) if isinstance(o, ast.Constant)]
+            self.is_number |= any(type(o.value) in (int, float) for o in constants)
         self.generic_visit(node)
 
     def _passed_on(self, called: ast.AST, place: int | None, keyword: str | None) -> None:

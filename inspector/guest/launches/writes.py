@@ -31,14 +31,14 @@ def written_by_source(function: ast.FunctionDef) -> frozenset[str]:
     function with it, counts, whatever the way; values that are loaded end it.
 
     """
-    made: dict[str, set[str]] = {}
+    sources: dict[str, set[str]] = {}
     targets: set[str] = set()
     for node in ast.walk(function):
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and node.value is not None:
             places = node.targets if isinstance(node, ast.Assign) else [node.target]
             for place in places:
                 for name in _names(place):
-                    made.setdefault(name, set()).update(_names(node.value))
+                    sources.setdefault(name, set()).update(_names(node.value))
         elif isinstance(node, ast.Call):
             called = node.func
             name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
@@ -48,13 +48,14 @@ def written_by_source(function: ast.FunctionDef) -> frozenset[str]:
             elif isinstance(called, ast.Name):  # it may store through what it is given
                 targets |= set().union(*map(_names, node.args))
     while True:
-        more = set().union(*(made.get(name, set()) for name in targets)) - targets
-        if not more:
+        further = set().union(*(sources.get(name, set()) for name in targets)) - targets
+        if not further:
             break
-        targets |= more
-    given = function.args
+        targets |= further
+    signature = function.args
     return frozenset(
-        one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)
+        parameter.arg
+        for parameter in (*signature.posonlyargs, *signature.args, *signature.kwonlyargs)
     ) & frozenset(targets)
 
 
@@ -70,7 +71,7 @@ def _names(node: ast.AST) -> set[str]:
     return set().union(*map(_names, ast.iter_child_nodes(node)))
 
 
-def written(ttir: str) -> frozenset[int] | None:
+def written_places(ttir: str) -> frozenset[int] | None:
     """Places of the pointers, among the function's parameters, that the kernel writes to.
 
     Args:
@@ -80,7 +81,7 @@ def written(ttir: str) -> frozenset[int] | None:
         the places; None where it cannot be told, and it may be all of them.
     """
     parameters: list[str] = []
-    same = _Same()
+    aliases = _Aliases()
     blocks: list[tuple[str, ...]] = []  # per open region the values that a yield in it becomes
     stored: list[str] = []
     for line in _statements(ttir):
@@ -93,7 +94,7 @@ def written(ttir: str) -> frozenset[int] | None:
             continue
         if OPAQUE.search(line) and POINTER.search(line):
             return None
-        used, results = same.read(line)
+        used, results = aliases.read(line)
         if line.lstrip().startswith("}"):
             last = blocks.pop() if blocks else ()
             if line.rstrip().endswith("{"):
@@ -102,12 +103,12 @@ def written(ttir: str) -> frozenset[int] | None:
         if "iter_args(" in line:
             pairs = CARRIES.findall(line.partition("iter_args(")[2].partition(")")[0])
             for result, (argument, first) in zip(results, pairs):
-                inner, first = same.define(argument), same.now(first)
-                same.join(inner, first)
-                same.join(result, inner)
+                inner, first = aliases.define(argument), aliases.current_name(first)
+                aliases.join(inner, first)
+                aliases.join(result, inner)
         elif line.lstrip().startswith("scf.yield") and blocks:
             for result, value in zip(blocks[-1], used):
-                same.join(result, value)
+                aliases.join(result, value)
         elif WRITES.search(line):
             stored += used[:1]
         elif results and POINTER.search(line) and "load" not in _operation(line):
@@ -117,13 +118,13 @@ def written(ttir: str) -> frozenset[int] | None:
             elif operation in FIRST:
                 operands = operands[:1]
             for operand in operands:
-                same.join(results[0], operand)
+                aliases.join(results[0], operand)
         if line.rstrip().endswith("{"):
             blocks.append(results)
     if not parameters:
         return None
-    roots = {same.root(value) for value in stored}
-    return frozenset(n for n, name in enumerate(parameters) if same.root(name) in roots)
+    roots = {aliases.root(value) for value in stored}
+    return frozenset(n for n, name in enumerate(parameters) if aliases.root(name) in roots)
 
 
 def _statements(ttir: str) -> Iterator[str]:
@@ -133,11 +134,11 @@ def _statements(ttir: str) -> Iterator[str]:
 
 
 def _operation(line: str) -> str:
-    found = DEFINES.match(line)
-    return found[3] if found is not None else ""
+    match = DEFINES.match(line)
+    return match[3] if match is not None else ""
 
 
-class _Same:
+class _Aliases:
     """Values that may be the same pointer, each with a name of its own.
 
     Regions beside each other may use a name twice: the latest definition is meant.
@@ -145,38 +146,38 @@ class _Same:
 
     def __init__(self) -> None:
         self._above: dict[str, str] = {}
-        self._now: dict[str, str] = {}
+        self._current_names: dict[str, str] = {}
         self._count = 0
 
     def read(self, line: str) -> tuple[list[str], tuple[str, ...]]:
         """The values that a statement uses, and those that it defines."""
-        found = DEFINES.match(line)
-        if found is None:
-            return [self.now(name) for name in VALUE.findall(line)], ()
-        used = [self.now(name) for name in VALUE.findall(line[found.end() :])]
+        match = DEFINES.match(line)
+        if match is None:
+            return [self.current_name(name) for name in VALUE.findall(line)], ()
+        used = [self.current_name(name) for name in VALUE.findall(line[match.end() :])]
         names = (
-            [found[1]] if found[2] is None else [f"{found[1]}#{n}" for n in range(int(found[2]))]
+            [match[1]] if match[2] is None else [f"{match[1]}#{n}" for n in range(int(match[2]))]
         )
         return used, tuple(map(self.define, names))
 
-    def now(self, name: str) -> str:
+    def current_name(self, name: str) -> str:
         """The value that a name means here."""
-        return self._now.get(name, name)
+        return self._current_names.get(name, name)
 
     def define(self, name: str) -> str:
-        """A new value of this name."""
+        """Gives a name a new value, and returns that."""
         self._count += 1
-        self._now[name] = f"{name}@{self._count}"
-        return self._now[name]
+        self._current_names[name] = f"{name}@{self._count}"
+        return self._current_names[name]
 
     def root(self, value: str) -> str:
-        """One of the values that may be the same, always the same one."""
+        """The representative of the values that may be the same pointer as this one."""
         while value in self._above:
             value = self._above[value]
         return value
 
-    def join(self, one: str, other: str) -> None:
-        """Both may be the same."""
-        one, other = self.root(one), self.root(other)
-        if one != other:
-            self._above[one] = other
+    def join(self, value: str, other_value: str) -> None:
+        """Notes that two values may be the same pointer."""
+        value, other_value = self.root(value), self.root(other_value)
+        if value != other_value:
+            self._above[value] = other_value

@@ -1,4 +1,4 @@
-"""Kernels made of their parsed source: nothing of the file that they stand in is run.
+"""Kernels made from their parsed source, without running any of their file.
 
 A trace, or a file of Inductor's, may be anybody's. What is compiled of it is the text of a function
 and the values of the names that it uses, both as data (`record/contents.py` says in which form):

@@ -106,8 +106,8 @@ class Builder:
         kernel.fn.__kwdefaults__ = {n: values[n] for n in by_keyword} or None
 
     def _value(self, value: Value, kernels: Sequence[Any]) -> Any:
-        (kind, content), *rest = value.items()
-        if kind == "value" and not rest:
+        (kind, content), *further = value.items()
+        if kind == "value" and not further:
             return self._decode(content)
         if kind == "jitted" and type(content) is int and 0 <= content < len(kernels):
             return kernels[content]
@@ -152,8 +152,8 @@ def _code(node: ast.FunctionDef, file: str, line: int) -> types.CodeType:
     bare.lineno, bare.end_lineno = node.lineno, node.end_lineno
     arguments = node.args
     names = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    rest = [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
-    plain = {id(a): ast.copy_location(ast.arg(a.arg, None), a) for a in (*names, *rest)}
+    variadic = [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
+    plain = {id(a): ast.copy_location(ast.arg(a.arg, None), a) for a in (*names, *variadic)}
     bare.args = ast.arguments(
         posonlyargs=[plain[id(a)] for a in arguments.posonlyargs],
         args=[plain[id(a)] for a in arguments.args],
@@ -165,9 +165,9 @@ def _code(node: ast.FunctionDef, file: str, line: int) -> types.CodeType:
     )
     code = compile(ast.Module([bare], []), file, "exec", dont_inherit=True)
     return next(
-        one
-        for one in code.co_consts
-        if isinstance(one, types.CodeType) and one.co_name == node.name
+        constant
+        for constant in code.co_consts
+        if isinstance(constant, types.CodeType) and constant.co_name == node.name
     )
 
 
@@ -176,14 +176,14 @@ def _annotations(node: ast.FunctionDef) -> dict[str, Any]:
     arguments = node.args
     named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     named += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
-    found = {}
+    texts = {}
     for argument in named:
-        given = argument.annotation
-        if isinstance(given, ast.Constant) and isinstance(given.value, str):
-            found[argument.arg] = given.value
-        elif given is not None:
-            found[argument.arg] = ast.unparse(given)
-    return found
+        annotation = argument.annotation
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+            texts[argument.arg] = annotation.value
+        elif annotation is not None:
+            texts[argument.arg] = ast.unparse(annotation)
+    return texts
 
 
 def _mark_defaults(function: Any, node: ast.FunctionDef) -> None:
@@ -200,7 +200,7 @@ def _mark_defaults(function: Any, node: ast.FunctionDef) -> None:
 def _remember(name: str, text: str, column: int, line: int) -> None:
     """Lets `inspect` find a function's lines, as JITFunction does, though no file is read."""
     indent = " " * column if not text.startswith((" ", "\t")) else ""
-    lines = [f"{indent}{one}\n" for one in text.rstrip("\n").split("\n")]
+    lines = [f"{indent}{source_line}\n" for source_line in text.rstrip("\n").split("\n")]
     lines = ["\n"] * (line - 1) + lines
     # Without a modification time an entry is not checked against the disk.
     linecache.cache[name] = (sum(map(len, lines)), None, lines, name)

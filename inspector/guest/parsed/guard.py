@@ -38,7 +38,7 @@ class Guard:
 
     def covers(self, kernel: Any) -> bool:
         """Whether the body of a JITFunction is not trusted."""
-        return any(kernel is one for one in self._kernels)
+        return any(kernel is covered for covered in self._kernels)
 
     def install(self) -> None:
         """From now on every kernel of `add` is compiled under guard, in this process."""
@@ -103,8 +103,8 @@ def alone(node: ast.FunctionDef, kernel: Any) -> ast.FunctionDef:
         _constant(defaults.get(a.arg), a) if d is not None else None
         for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults)
     ]
-    rest = [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
-    for argument in (*positional, *arguments.kwonlyargs, *rest):
+    variadic = [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
+    for argument in (*positional, *arguments.kwonlyargs, *variadic):
         argument.annotation = None
     node.decorator_list = []
     node.returns = None

@@ -40,7 +40,7 @@ PYTHON_BUILTINS = (
 
 
 def module_named(name: str) -> Any:
-    """A library's module; an `Unavailable` where this interpreter has none such."""
+    """A library's module; an `Unavailable` where this interpreter does not have it."""
     if not is_library(name):
         return Unavailable(f"the import of {name}")
     try:
@@ -50,21 +50,21 @@ def module_named(name: str) -> Any:
 
 
 def member(module: str, qualname: str) -> Any:
-    """What a library's module holds under a name; an `Unavailable` where it holds nothing such."""
-    found = module_named(module)
-    if isinstance(found, Unavailable):
-        return found
+    """The member of a library's module by its name; an `Unavailable` where there is none."""
+    value = module_named(module)
+    if isinstance(value, Unavailable):
+        return value
     for part in qualname.split("."):
         if part.startswith("__"):
             return Unavailable(f"{module}.{qualname}, which is no part of a language")
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             return Unavailable(f"{module}.{qualname}, which it has not", missing=True)
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 class Language:
-    """Tells values that the language is made of from all others.
+    """Tells values that belong to the language from all others.
 
     Args:
         own: values of the kernels' own that are harmless: jitted functions, modules made of data.
@@ -96,7 +96,7 @@ class Language:
 
     def made_of_data(self, module: Any) -> bool:
         """Whether a value is one of the modules that were made of data."""
-        return any(module is one for one in self._modules)
+        return any(module is made_module for made_module in self._modules)
 
     def check(self, value: Any) -> None:
         """Lets a value pass that an expression of a kernel came to.
@@ -120,7 +120,7 @@ class Language:
             return (
                 issubclass(value, self._values)
                 or value in self._classes
-                or any(value is one for one in self._builtins)
+                or any(value is builtin for builtin in self._builtins)
             )
         if isinstance(value, (*LITERALS, enum.Enum, *self._values, *self._classes)):
             return True
@@ -129,7 +129,7 @@ class Language:
         return self._callable(value) or _is_dtype_of_torch(value)
 
     def _callable(self, value: Any) -> bool:
-        if any(value is one for one in self._builtins):
+        if any(value is builtin for builtin in self._builtins):
             return True
         if self._core.is_builtin(value):
             return True

@@ -37,17 +37,17 @@ def literal(node: ast.expr) -> Any:
         if isinstance(node.value, float):
             return _number(node.value)
     if isinstance(node, ast.Tuple):
-        return {"tuple": [literal(one) for one in node.elts]}
+        return {"tuple": [literal(element) for element in node.elts]}
     if isinstance(node, ast.List):
-        return {"list": [literal(one) for one in node.elts]}
+        return {"list": [literal(element) for element in node.elts]}
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         operand = literal(node.operand)
         if isinstance(operand, (int, float)):
             return _number(-operand)
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "float" and len(node.args) == 1:
-        given = node.args[0]
-        if isinstance(given, ast.Constant) and isinstance(given.value, (int, float, str)):
-            return _number(float(given.value))
+        argument = node.args[0]
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, (int, float, str)):
+            return _number(float(argument.value))
     if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
         left, right = literal(node.left), literal(node.right)
         if _is_number(left) and _is_number(right):

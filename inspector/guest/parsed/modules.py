@@ -131,12 +131,12 @@ class Module:
         imports = [s for s in statements if isinstance(s, (ast.Import, ast.ImportFrom))]
         if len(statements) > 1 and len(imports) < len(statements):
             return {"host": f"{self.file}: what decides which value {name} has"}
-        found: dict[str, Any] = {}
+        description: dict[str, Any] = {}
         for statement in statements:
-            found = self._bound_by(statement, name, reached, used)
-            if "host" not in found:
+            description = self._bound_by(statement, name, reached, used)
+            if "host" not in description:
                 break
-        return found
+        return description
 
     def _bound_by(
         self, statement: ast.stmt, name: str, reached: _Reached, used: frozenset[str]
@@ -148,8 +148,8 @@ class Module:
         if isinstance(statement, ast.FunctionDef) and jit_of(statement) is not None:
             return {"jitted": reached.number(self, statement, name)}
         if isinstance(statement, (ast.Assign, ast.AnnAssign)) and _is_name(statement, name):
-            given = statement.value
-            return self.value(given, reached, used) if given else self._host(statement)
+            assigned = statement.value
+            return self.value(assigned, reached, used) if assigned else self._host(statement)
         return self._host(statement)
 
     def value(
@@ -161,8 +161,8 @@ class Module:
         if isinstance(node, ast.Attribute):
             return self._attribute(node, reached)
         if isinstance(node, ast.Call):
-            made = self.value(node.func, reached)
-            path = made.get("library") or {}
+            callee = self.value(node.func, reached)
+            path = callee.get("library") or {}
             if path.get("qualname") in CONSTEXPR and len(node.args) == 1 and not node.keywords:
                 inner = self.value(node.args[0], reached)
                 if "value" in inner:
@@ -205,11 +205,11 @@ class Module:
             if is_library(f"{module}.{alias.name}") and _is_module(f"{module}.{alias.name}"):
                 return {"module": f"{module}.{alias.name}"}
             return {"library": {"module": module, "qualname": alias.name}}
-        other = self._modules.named(module)
-        if other is not None:
-            found = other.describe(alias.name, reached, used)
-            if found is not None:
-                return found
+        source_module = self._modules.named(module)
+        if source_module is not None:
+            description = source_module.describe(alias.name, reached, used)
+            if description is not None:
+                return description
         return self._module(f"{module}.{alias.name}", reached, used, statement)
 
     def _absolute(self, statement: ast.ImportFrom) -> str:
@@ -226,11 +226,11 @@ class Module:
     ) -> dict[str, Any]:
         if is_library(name):
             return {"module": name}
-        other = self._modules.named(name)
-        if other is None or reached.is_within(other):
+        inner_module = self._modules.named(name)
+        if inner_module is None or reached.is_within(inner_module):
             return self._host(statement)
-        with reached.within(other):
-            pairs = ((n, other.describe(n, reached, used)) for n in sorted(used))
+        with reached.within(inner_module):
+            pairs = ((n, inner_module.describe(n, reached, used)) for n in sorted(used))
             members = {n: value for n, value in pairs if value is not None}
         return {"members": members, "name": name}
 
@@ -263,20 +263,20 @@ class _Reached:
     """The jitted functions that a kernel reaches, numbered as they come."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[Module, ast.FunctionDef, dict[str, Any]]] = []
+        self._described: list[tuple[Module, ast.FunctionDef, dict[str, Any]]] = []
         self._within: list[Module] = []
 
     def functions(self) -> list[dict[str, Any]]:
-        return [function for _, _, function in self._found]
+        return [function for _, _, function in self._described]
 
     def number(self, module: Module, node: ast.FunctionDef, qualname: str) -> int:
         """The number of a function; on the first call for it, it is described."""
-        for number, (_, known, _) in enumerate(self._found):
-            if known is node:
+        for number, (_, described_node, _) in enumerate(self._described):
+            if described_node is node:
                 return number
         function = module.function_source(node, qualname)
-        self._found.append((module, node, function))
-        number = len(self._found) - 1
+        self._described.append((module, node, function))
+        number = len(self._described) - 1
         used = used_names(node)
         for name in sorted(used):
             value = module.describe(name, self, used)
@@ -290,7 +290,7 @@ class _Reached:
         return _Within(self._within, module)
 
     def is_within(self, module: Module) -> bool:
-        return any(module is one for one in self._within)
+        return any(module is outer_module for outer_module in self._within)
 
 
 class _Within:

@@ -24,7 +24,7 @@ def check_type(kind: Any) -> None:
         RefusedError: it is more than a type.
     """
     if isinstance(kind, (tuple, list)):
-        for one in kind:
-            check_type(one)
+        for inner_kind in kind:
+            check_type(inner_kind)
     elif not isinstance(kind, str) or ARGUMENT.fullmatch(kind) is None:
         raise RefusedError(f"the argument type {kind!r}")

@@ -66,9 +66,9 @@ def is_source(functions: Any) -> bool:
         isinstance(functions, list)
         and bool(functions)
         and all(
-            isinstance(one, dict)
-            and set(one) == set(FIELDS)
-            and all(type(one[name]) is kind for name, kind in FIELDS.items())
-            for one in functions
+            isinstance(function, dict)
+            and set(function) == set(FIELDS)
+            and all(type(function[name]) is kind for name, kind in FIELDS.items())
+            for function in functions
         )
     )

@@ -27,7 +27,7 @@ INSTALLED = (f"{os.sep}lib{os.sep}python", "site-packages", "dist-packages")
 
 
 class MissingKernelError(Exception):
-    """A kernel that cannot be found or is not what it was: one line, and what to do about it."""
+    """A kernel that is missing or has changed: a one-line message and a hint."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class MissingKernelError(Exception):
 
 
 class CompleteError(BaseException):
-    """All that is wanted of a file is defined. Not an Exception: no script may swallow it."""
+    """Everything needed from a file is defined. Not an Exception, so no script can swallow it."""
 
 
 class Definitions:
@@ -57,21 +57,21 @@ class Definitions:
         self._running = running
         self._folders = list(folders)
         self._scratch = scratch
-        self._made: dict[str, list[Any]] = {}
-        self._wanted: Mapping[tuple[str, str], str] = {}
-        self._tried: dict[str, Exception | None] = {}
+        self._kernels: dict[str, list[Any]] = {}
+        self._siblings: Mapping[tuple[str, str], str] = {}
+        self._failures: dict[str, Exception | None] = {}
 
     def install(self, driver: Any) -> None:
         """Watches `triton.jit`; from now on nothing is launched, and the driver stays."""
         _keep(driver)
         jit_function = importlib.import_module("triton.runtime.jit").JITFunction
-        made = jit_function.__init__
+        original_init = jit_function.__init__
 
         def watched(kernel: Any, fn: Any, *args: Any, **kwargs: Any) -> None:
-            made(kernel, fn, *args, **kwargs)
+            original_init(kernel, fn, *args, **kwargs)
             if fn.__code__.co_filename.startswith(MADE_OF_DATA):
                 return
-            self._made.setdefault(fn.__qualname__, []).append(kernel)
+            self._kernels.setdefault(fn.__qualname__, []).append(kernel)
 
         def not_launched(kernel: Any, *args: Any, **kwargs: Any) -> StandInKernel:
             self._stop_if_complete()
@@ -81,21 +81,21 @@ class Definitions:
         jit_function.run = not_launched
 
     def load(self, kernels: Iterable[Mapping[str, Any]]) -> None:
-        """Loads the files of some recorded kernels; what goes wrong is told by `find`."""
+        """Loads the files of some recorded kernels; `find` raises what went wrong."""
         kernels = list(kernels)
         for kernel in kernels:
             file = str(kernel["file"])
-            if file in self._tried:
+            if file in self._failures:
                 continue
             siblings = [k for k in kernels if k["file"] == file]
-            self._wanted = {(k["qualname"], k["sha256"]): k["module"] for k in siblings}
+            self._siblings = {(k["qualname"], k["sha256"]): k["module"] for k in siblings}
             try:
                 self._load(kernel)
-                self._tried[file] = None
+                self._failures[file] = None
             except Exception as failure:
-                self._tried[file] = failure
+                self._failures[file] = failure
             finally:
-                self._wanted = {}
+                self._siblings = {}
 
     def find(self, kernel: Mapping[str, Any]) -> Any:
         """The JITFunction of a recorded kernel.
@@ -107,20 +107,22 @@ class Definitions:
             MissingKernelError: it is not there, or its source is another.
         """
         qualname, file = str(kernel["qualname"]), str(kernel["file"])
-        made = self._made.get(qualname, [])
-        for function in reversed(made):
+        candidates = self._kernels.get(qualname, [])
+        for function in reversed(candidates):
             if source_hash(function) == kernel["sha256"]:
                 return function
-        here = [f for f in made if _same_file(f.fn.__code__.co_filename, self._located(file))]
-        if here:
-            line = here[-1].starting_line_number
-            place = os.path.abspath(here[-1].fn.__code__.co_filename)
+        in_file = [
+            f for f in candidates if _same_file(f.fn.__code__.co_filename, self._located(file))
+        ]
+        if in_file:
+            line = in_file[-1].starting_line_number
+            place = os.path.abspath(in_file[-1].fn.__code__.co_filename)
             raise MissingKernelError(
                 f"{place}:{line}: kernel {qualname}, or one it calls, has changed since it was "
                 "recorded",
                 "record it again, or go back to the version that was recorded",
             )
-        failure = self._tried.get(file)
+        failure = self._failures.get(file)
         if isinstance(failure, (LoadError, MissingKernelError)):
             raise MissingKernelError(f"kernel {qualname}: {failure.message}", failure.hint)
         if failure is not None:
@@ -145,28 +147,28 @@ class Definitions:
             MissingKernelError: it is not there.
         """
         module, qualname, file = path["module"], str(path["qualname"]), path.get("file")
-        made = self._made.get(qualname)
-        if made:
+        kernels = self._kernels.get(qualname)
+        if kernels:
             located = self._located(file) if file else None
-            same = [f for f in made if _same_file(f.fn.__code__.co_filename, located)]
-            return (same or made)[-1]
-        found: Any = None
+            in_file = [f for f in kernels if _same_file(f.fn.__code__.co_filename, located)]
+            return (in_file or kernels)[-1]
+        target: Any = None
         if module != "__main__":
             with contextlib.suppress(ImportError):
-                found = importlib.import_module(module)
+                target = importlib.import_module(module)
         elif file is not None:
             located = self._located(file)
-            found = next((m for m in _modules() if _same_file(m.__file__, located)), None)
+            target = next((m for m in _modules() if _same_file(m.__file__, located)), None)
         for name in qualname.split("."):
-            found = getattr(found, name, None)
-        if found is None:
+            target = getattr(target, name, None)
+        if target is None:
             raise MissingKernelError(
                 f"{module}.{qualname}, which a kernel is specialised on, cannot be found",
                 "name the interpreter that has it with --python",
             )
-        return found
+        return target
 
-    def _written(self, kernel: Mapping[str, Any]) -> str | None:
+    def _written_copy(self, kernel: Mapping[str, Any]) -> str | None:
         """The file of a kernel whose text the trace holds, written anew."""
         text = kernel.get("text")
         if text is None:
@@ -187,13 +189,13 @@ class Definitions:
                     if not os.path.exists(file):
                         return
                 except ImportError as failure:
-                    located = self._located(file) or self._written(kernel)
+                    located = self._located(file) or self._written_copy(kernel)
                     if located is None:
                         raise MissingKernelError(
                             f"{name} cannot be imported: {failure}, and {file} is not there",
                             f"run where it can be imported; {install_hint(failure, name)}",
                         ) from failure
-            located = self._located(file) or self._written(kernel)
+            located = self._located(file) or self._written_copy(kernel)
             if located is None:
                 raise MissingKernelError(
                     f"{file} is not there",
@@ -210,9 +212,9 @@ class Definitions:
         return located(file, self._folders)
 
     def _stop_if_complete(self) -> None:
-        if self._wanted and all(
-            any(source_hash(f) == sha256 for f in self._made.get(qualname, ()))
-            for qualname, sha256 in self._wanted
+        if self._siblings and all(
+            any(source_hash(f) == sha256 for f in self._kernels.get(qualname, ()))
+            for qualname, sha256 in self._siblings
         ):
             raise CompleteError
 
@@ -242,7 +244,7 @@ def extend_path(processes: Iterable[Mapping[str, Any]]) -> None:
 def _keep(driver: Any) -> None:
     """Makes a search for the active driver find this one: Inductor's files start with that."""
 
-    class Kept:
+    class ActiveDriver:
         @classmethod
         def is_active(cls) -> bool:
             return True
@@ -251,7 +253,7 @@ def _keep(driver: Any) -> None:
             return driver
 
     backends = importlib.import_module("triton.backends").backends
-    backends["amd"] = dataclasses.replace(backends["amd"], driver=Kept)
+    backends["amd"] = dataclasses.replace(backends["amd"], driver=ActiveDriver)
 
 
 def _nothing_follows(grid: tuple[int, ...], values: Sequence[Any]) -> None:
@@ -266,7 +268,7 @@ def _modules() -> list[Any]:
     return [m for m in list(sys.modules.values()) if getattr(m, "__file__", None)]
 
 
-def _same_file(one: str | None, other: str | None) -> bool:
-    if not one or not other:
+def _same_file(path: str | None, other_path: str | None) -> bool:
+    if not path or not other_path:
         return False
-    return os.path.realpath(one) == os.path.realpath(other)
+    return os.path.realpath(path) == os.path.realpath(other_path)

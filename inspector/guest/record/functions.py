@@ -53,9 +53,9 @@ class _Reached:
 
     def number(self, kernel: Any) -> int:
         """The number of a jitted function; on the first call for it, it is described."""
-        known = self._numbers.get(id(kernel))
-        if known is not None:
-            return known
+        number = self._numbers.get(id(kernel))
+        if number is not None:
+            return number
         number = self._numbers[id(kernel)] = len(self.functions)
         function = kernel.fn
         text, line, column = _text(kernel)
@@ -64,7 +64,7 @@ class _Reached:
             {
                 "module": str(function.__module__),
                 "qualname": str(function.__qualname__),
-                "file": _file(function),
+                "file": str(os.path.abspath(function.__code__.co_filename)),
                 "line": line,
                 "column": column,
                 "text": text,
@@ -74,7 +74,7 @@ class _Reached:
             }
         )
         used = frozenset(_names(function.__code__))
-        for name, value in _seen(function, used):
+        for name, value in _names_and_values(function, used):
             names[name] = self._value(value, used)
         parameters = inspect.signature(function).parameters.values()
         self.functions[number]["defaults"] = {
@@ -114,7 +114,7 @@ class _Reached:
         return {"members": members, "name": module.__name__}
 
 
-def _seen(function: Any, used: frozenset[str]) -> Iterator[tuple[str, Any]]:
+def _names_and_values(function: Any, used: frozenset[str]) -> Iterator[tuple[str, Any]]:
     """The globals and closure cells that a function's code names."""
     space = function.__globals__
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
@@ -162,11 +162,7 @@ def _holds(data: Any, kinds: tuple[str, ...]) -> bool:
     """Whether an encoded value has a part of one of these kinds."""
     if isinstance(data, dict):
         return any(k in data for k in kinds) or any(_holds(v, kinds) for v in data.values())
-    return isinstance(data, list) and any(_holds(one, kinds) for one in data)
-
-
-def _file(function: Any) -> str:
-    return str(os.path.abspath(function.__code__.co_filename))
+    return isinstance(data, list) and any(_holds(part, kinds) for part in data)
 
 
 def _place(value: Any) -> str:

@@ -94,7 +94,7 @@ class Tally:
         self._grids: dict[Any, int] = {}
         self._other_grids = 0
         self._small: list[list[list[Any]]] = []
-        self._written = 0
+        self._written_count = 0
         self._next = 1
 
     def note(self, grid: Any, args: tuple[Any, ...], tuning: bool) -> None:
@@ -110,9 +110,9 @@ class Tally:
         with self._lock:
             self._count += 1
             self._tuning += tuning
-            known = self._grids.get(grid)
-            if known is not None:
-                self._grids[grid] = known + 1
+            count = self._grids.get(grid)
+            if count is not None:
+                self._grids[grid] = count + 1
                 if self._count < self._next:
                     return
             else:
@@ -133,13 +133,13 @@ class Tally:
 
     def flush(self) -> None:
         """Writes the counts as they stand, if they changed."""
-        if self._count == self._written:
+        if self._count == self._written_count:
             return
         grids: dict[tuple[int, ...], int] = {}
         for grid, n in self._grids.items():
             whole = (*grid, 1, 1)[:3]
             grids[whole] = grids.get(whole, 0) + n
-        self._written = self._count
+        self._written_count = self._count
         self._next = self._count + max(1, self._count // 8)
         self._write(
             {

@@ -49,7 +49,7 @@ class Kernels:
         self._guard.install()
         self._builder = Builder(self._guard, self._decoded)
         self._modules = Modules(_importable(processes))
-        self._made: dict[str, list[Any] | RefusedError | MissingKernelError] = {}
+        self._outcomes: dict[str, list[Any] | RefusedError | MissingKernelError] = {}
         self._classes: dict[str, Any] = {}
 
     def of(self, kernel: Mapping[str, Any]) -> list[Any]:
@@ -63,15 +63,15 @@ class Kernels:
             RefusedError: something would have to run to have it.
         """
         handle = json.dumps([kernel.get("source"), kernel["qualname"], kernel["sha256"]])
-        if handle not in self._made:
+        if handle not in self._outcomes:
             try:
-                self._made[handle] = self._make(kernel)
+                self._outcomes[handle] = self._make(kernel)
             except (RefusedError, MissingKernelError) as failure:
-                self._made[handle] = failure
-        found = self._made[handle]
-        if isinstance(found, list):
-            return found
-        raise found
+                self._outcomes[handle] = failure
+        outcome = self._outcomes[handle]
+        if isinstance(outcome, list):
+            return outcome
+        raise outcome
 
     def resolver(self, kernels: Sequence[Any]) -> Any:
         """Finds what a specialisation's values name: one of its functions, or a library's.
@@ -91,14 +91,14 @@ class Kernels:
 
     def changed_files(self, kernel: Mapping[str, Any]) -> list[str]:
         """The files, among those that are still there, that no longer hold what was recorded."""
-        found = []
+        changed = []
         for function in self._sources.get(str(kernel.get("source"))) or ():
             file = function["file"]
-            if _is_source_file(file) and file not in found:
+            if _is_source_file(file) and file not in changed:
                 with open(file, encoding="utf-8", errors="replace") as stream:
                     if function["text"].rstrip("\n") not in stream.read():
-                        found.append(file)
-        return found
+                        changed.append(file)
+        return changed
 
     def _make(self, kernel: Mapping[str, Any]) -> list[Any]:
         qualname = str(kernel["qualname"])
@@ -110,12 +110,12 @@ class Kernels:
                 "the trace was changed or damaged: record it again",
             )
         try:
-            made = self._builder.build(functions)
+            kernels = self._builder.build(functions)
         except SyntaxError as error:
             hint = "name an interpreter of the Python that recorded it with --python"
             raise MissingKernelError(f"kernel {qualname}: {error.msg}", hint) from None
         first = functions[0]
-        if first["qualname"] != qualname or source_hash(made[0]) != kernel["sha256"]:
+        if first["qualname"] != qualname or source_hash(kernels[0]) != kernel["sha256"]:
             host = next(_hosts(functions), None) if name is None else None
             if host is not None:  # what cannot be read may be what was hashed
                 raise RefusedError(host)
@@ -124,7 +124,7 @@ class Kernels:
                 "since it was recorded",
                 RECORD_AGAIN,
             )
-        return made
+        return kernels
 
     def _read(self, kernel: Mapping[str, Any]) -> list[dict[str, Any]]:
         """What a kernel of a trace of version 1 is made of, by its file's text."""
@@ -142,12 +142,12 @@ class Kernels:
                 "copy it beside the trace, or run where it is",
             )
         beside = Modules([os.path.dirname(path), *self._modules.folders])
-        found = beside.of_file(path, name) if _is_source_file(path) else None
-        if found is None:
+        in_file = beside.of_file(path, name) if _is_source_file(path) else None
+        if in_file is None:
             raise MissingKernelError(f"kernel {qualname}: {path} is not Python", RECORD_AGAIN)
-        if found.function(qualname) is None:
+        if in_file.function(qualname) is None:
             raise MissingKernelError(f"{path}: no kernel {qualname} in it", RECORD_AGAIN)
-        return found.source(qualname)
+        return in_file.source(qualname)
 
     def _decoded(self, data: Any) -> Any:
         """A value of a source; an `Unavailable` where it cannot be made."""
@@ -166,9 +166,9 @@ class Kernels:
                 self._classes[handle] = self._class(path)
             return self._classes[handle]
         if is_library(module):
-            found = library.member(module, qualname)
-            self._guard.language.check(found)
-            return found
+            value = library.member(module, qualname)
+            self._guard.language.check(value)
+            return value
         place = path.get("file") or module
         raise RefusedError(f"{place}: {qualname}")
 

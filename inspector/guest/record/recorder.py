@@ -66,12 +66,12 @@ class Recorder:
 
     def __init__(self, triton: Any, jit: Any, autotuner: Any, folder: str) -> None:
         self._journal = Journal(folder, self._describe)
-        self._ours = os.path.dirname(os.path.abspath(folder)) + os.sep
+        self._own_folder = os.path.dirname(os.path.abspath(folder)) + os.sep
         self._triton_version = str(getattr(triton, "__version__", "?"))
         self._lock = threading.RLock()
         self._tuning: set[int] = set()  # threads in which an autotuner is timing
         self._pending: dict[tuple[int, Any], dict[str, Any]] = {}
-        self._seen: set[str] = set()
+        self._recorded_ids: set[str] = set()
         self._sources: dict[tuple[int, ...], str] = {}
         self._kernels: list[Any] = []  # keeps the numbers in `_sources` from being given again
         self._tallies: list[Tally] = []
@@ -152,7 +152,7 @@ class Recorder:
         """In a forked child: its launches are its own, its lock is nobody's."""
         self._lock = threading.RLock()
         self._journal.forked()
-        self._seen.clear()
+        self._recorded_ids.clear()
         for tally in self._tallies:
             tally.reset()
 
@@ -193,10 +193,10 @@ class Recorder:
         frames = self._frames()
         run = frames["run"]
         resolved = vars(named["options"])
-        asked = storages = None
+        stated = storages = None
         if run is not None:
             # A parameter of the kernel may share its name with an option: then it is both.
-            asked = {
+            stated = {
                 name: encode(value)
                 for name, value in run["kwargs"].items()
                 if name in resolved and (value or name not in SET_BY_RUN)
@@ -211,7 +211,7 @@ class Recorder:
             named["constants"],
             (named["configs"] or [{}])[0],
             options={name: encode(value) for name, value in resolved.items()},
-            asked=asked,
+            stated=stated,
             target=target,
             via="warmup" if named.get("is_warmup") else "launch",
             storages=storages,
@@ -230,7 +230,7 @@ class Recorder:
             source.constants,
             source.attrs,
             options=options,
-            asked=options,
+            stated=options,
             target=target,
             via="compile",
             storages=None,
@@ -246,7 +246,7 @@ class Recorder:
         attrs: Mapping[Any, Any],
         *,
         options: dict[str, Any],
-        asked: dict[str, Any] | None,
+        stated: dict[str, Any] | None,
         target: Any,
         via: str,
         storages: list[list[Any]] | None,
@@ -258,7 +258,7 @@ class Recorder:
             "constexprs": [[_path(k), encode(v)] for k, v in constants.items()],
             "attrs": [[_path(k), list(map(list, v))] for k, v in (attrs or {}).items() if v],
             "options": options,
-            "asked": asked,
+            "asked": stated,
             "target": {
                 "backend": target.backend,
                 "arch": str(target.arch),
@@ -272,17 +272,17 @@ class Recorder:
         record.update(
             via=via, storages=storages, call_site=frames["call_site"], tuning=frames["tuning"]
         )
-        if record["id"] not in self._seen:
-            self._seen.add(record["id"])
+        if record["id"] not in self._recorded_ids:
+            self._recorded_ids.add(record["id"])
             self._journal.write({"specialization": record})
         return record
 
     def _source(self, kernel: Any, constants: Mapping[Any, Any]) -> str | None:
         """Writes what a kernel is made of, once; its id. None where that cannot be described."""
         handle = (id(kernel), *(id(v) for v in constants.values() if hasattr(v, "fn")))
-        known = self._sources.get(handle)
-        if known is not None:
-            return known
+        name = self._sources.get(handle)
+        if name is not None:
+            return name
         try:
             functions = described(kernel, constants)
             name = content_hash(functions)
@@ -297,20 +297,20 @@ class Recorder:
 
     def _frames(self) -> dict[str, Any]:
         """What the stack knows of a specialisation: who asked for it, and with what."""
-        found: dict[str, Any] = {"run": None, "call_site": None, "tuning": None}
+        caller: dict[str, Any] = {"run": None, "call_site": None, "tuning": None}
         for frame in _stack():
             code = frame.f_code
-            if code is self._run_code and found["run"] is None:
+            if code is self._run_code and caller["run"] is None:
                 names = frame.f_locals
                 if "kwargs" in names and "bound_args" in names:
-                    found["run"] = {n: names[n] for n in ("kwargs", "bound_args")}
+                    caller["run"] = {n: names[n] for n in ("kwargs", "bound_args")}
             elif code in self._tuner_codes:
-                found["call_site"] = None  # so far these were frames of a benchmark
-                found["tuning"] = found["tuning"] or _tuning(frame.f_locals)
-            elif found["call_site"] is None and self._is_users(code.co_filename):
+                caller["call_site"] = None  # so far these were frames of a benchmark
+                caller["tuning"] = caller["tuning"] or _tuning(frame.f_locals)
+            elif caller["call_site"] is None and self._is_users(code.co_filename):
                 file = os.path.abspath(code.co_filename)
-                found["call_site"] = {"file": file, "line": frame.f_lineno}
-        return found
+                caller["call_site"] = {"file": file, "line": frame.f_lineno}
+        return caller
 
     def _is_users(self, file: str) -> bool:
         return not (file.startswith(("<", *self._not_user)) or _in_torch(file))
@@ -334,7 +334,7 @@ class Recorder:
             "triton": self._triton_version,
             "torch": str(torch_version) if torch_version is not None else None,
             "device": _device() if _in_use() else None,
-            "sys_path": [path for path in _search_path() if not path.startswith(self._ours)],
+            "sys_path": [path for path in _search_path() if not path.startswith(self._own_folder)],
         }
 
 
@@ -412,5 +412,5 @@ def _storage_bytes(value: Any) -> int | None:
 
 def _small_storages(kinds: list[Any], values: tuple[Any, ...]) -> list[list[Any]]:
     """Paths of the pointer arguments whose storages are small, as AMD's backend sees it."""
-    found = _storages(kinds, values)
-    return [path for path, size in found if size is not None and size <= SMALL_STORAGE]
+    sizes = _storages(kinds, values)
+    return [path for path, size in sizes if size is not None and size <= SMALL_STORAGE]

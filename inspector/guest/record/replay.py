@@ -75,10 +75,10 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     if not whole:
         emit(note(f"{path}: the trace does not come to its end: what stands before is replayed"))
     names = Names(request.get("wanted") or ())
-    asked = [s for s in specializations if names.wanted(_name(s), s["kernel"]["qualname"])]
-    if not asked:
-        known = ", ".join(sorted({_name(s) for s in specializations})) or "none"
-        hint = f"its kernels are: {known}"
+    selected = [s for s in specializations if names.selects(_name(s), s["kernel"]["qualname"])]
+    if not selected:
+        names_in_trace = ", ".join(sorted({_name(s) for s in specializations})) or "none"
+        hint = f"its kernels are: {names_in_trace}"
         emit(error("capture", f"{path}: no kernel of this trace was asked for", hint))
         return
     device = (request.get("devices") or {}).get(archs[0]) or {"arch": archs[0]}
@@ -93,7 +93,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     for arch in archs:
         world.driver.target = target(arch)
         finished = frozenset(request.get("finished") or ())
-        Replay(arch, kernels, definitions, emit, finished).run(asked)
+        Replay(arch, kernels, definitions, emit, finished).run(selected)
     for text in dict.fromkeys(world.notes):
         emit(note(text))
 
@@ -125,26 +125,26 @@ class Replay:
         compiler = importlib.import_module("triton.compiler.compiler")
         self._ast_source = compiler.ASTSource
         self._backend = compiler.make_backend(target(arch))
-        self._known = frozenset(vars(self._backend.parse_options({})))
+        self._option_names = frozenset(vars(self._backend.parse_options({})))
         self._buffer_ops = bool(importlib.import_module("triton.knobs").amd.use_buffer_ops)
         self._refused: set[str] = set()
-        self._asked: list[dict[str, Any]] = []
+        self._specializations: list[dict[str, Any]] = []
 
     def run(self, specializations: list[dict[str, Any]]) -> None:
         """Emits them all."""
-        self._asked = specializations
+        self._specializations = specializations
         launches: dict[str, dict[str, Any]] = {}
-        seen = set(self._finished)
+        emitted = set(self._finished)
         for spec in specializations:
             try:
-                self._specialization(spec, seen, launches)
+                self._specialization(spec, emitted, launches)
             except Exception as failure:  # in what the trace holds: the others may be whole
                 text = f"{_name(spec)}: damaged in the trace: {type(failure).__name__}: {failure}"
                 self._refuse(error("capture", text, "record it again", _name(spec)))
         self._emit({"launches": launches, "arch": self._arch})
 
     def _specialization(
-        self, spec: dict[str, Any], seen: set[str], launches: dict[str, dict[str, Any]]
+        self, spec: dict[str, Any], emitted: set[str], launches: dict[str, dict[str, Any]]
     ) -> None:
         """Emits one specialisation, once for each set of storages that it was launched with."""
         options, notes = self._options(spec)
@@ -155,11 +155,11 @@ class Replay:
             key = self._key(spec, attrs, options)
             if spec["launches"] is not None and len(sets) == 1:
                 _add(launches.setdefault(key, {"count": 0, "grids": []}), spec)
-            if key not in seen:
-                seen.add(key)
-                self._one(key, spec, attrs, options, notes)
+            if key not in emitted:
+                emitted.add(key)
+                self._emit_variant(key, spec, attrs, options, notes)
 
-    def _one(
+    def _emit_variant(
         self,
         key: str,
         spec: dict[str, Any],
@@ -203,8 +203,8 @@ class Replay:
             self._refuse(error("capture", message, hint, name))
             return
         except Exception as failure:
-            known = [kernel] if kernel is not None else []
-            self._emit(front_end_error(failure, name, None, self._arch, known, place))
+            functions = [kernel] if kernel is not None else []
+            self._emit(front_end_error(failure, name, None, self._arch, functions, place))
             return
         file, line = definition(kernel)
         tuning = spec["tuning"]
@@ -235,15 +235,17 @@ class Replay:
     def _imported(self, recorded: Mapping[str, Any], failure: BaseException) -> Any:
         """The kernel as its module defines it, which is imported for that."""
         assert self._definitions is not None
-        its = (s["kernel"] for s in self._asked if s["kernel"]["file"] == recorded["file"])
-        self._definitions.load(its)
+        kernels = (
+            s["kernel"] for s in self._specializations if s["kernel"]["file"] == recorded["file"]
+        )
+        self._definitions.load(kernels)
         try:
             return self._definitions.find(recorded)
         except MissingKernelError as missing:
             raise missing from failure
 
     def _refuse(self, record: dict[str, Any]) -> None:
-        """Says something once that holds for all specialisations of a kernel."""
+        """Emits an error once that holds for all specialisations of a kernel."""
         message = record["error"]["message"]
         if message not in self._refused:
             self._refused.add(message)
@@ -259,21 +261,21 @@ class Replay:
                 "the options that the launch asked for are not known: num_warps and "
                 "num_stages are those of the recording machine"
             )
-        same = spec["target"]["backend"] == HIP
+        from_hip = spec["target"]["backend"] == HIP
         if (
-            not same
+            not from_hip
             and not spec["small"]
             and any("*" in str(k) for k in spec["signature"].values())
         ):
             notes.append("sizes of storages are not known: compiled without tt.pointer_range")
-        kept: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         left = []
         for name, value in stated.items():
-            if name in self._known and (same or name not in BOUND_TO_TARGET):
+            if name in self._option_names and (from_hip or name not in BOUND_TO_TARGET):
                 if name in OF_FILES and self._definitions is None:
                     notes.append(f"{name} of the launch is not used: it names files to link")
                 else:
-                    kept[name] = value
+                    options[name] = value
             elif value is not None:
                 left.append(name)
         if left:
@@ -282,7 +284,7 @@ class Replay:
             notes.append(
                 "a recorded process was killed: up to an eighth of its launches is missing"
             )
-        return kept, notes
+        return options, notes
 
     def _attributes(
         self, spec: Mapping[str, Any]
@@ -303,13 +305,13 @@ class Replay:
         return {name: decode(value, resolve) for name, value in options.items()}
 
     def _plain(self, config: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
-        found = {}
+        texts = {}
         for name, value in config.items():
             try:
-                found[name] = plain(decode(value, resolve))
+                texts[name] = plain(decode(value, resolve))
             except (UnknownValueError, MissingKernelError, RefusedError) as failure:
-                found[name] = str(failure)
-        return found
+                texts[name] = str(failure)
+        return texts
 
     def _key(
         self, spec: Mapping[str, Any], attrs: Mapping[Any, Any], options: Mapping[str, Any]
@@ -329,7 +331,7 @@ class Replay:
 
 
 def _untrusted(name: str, recorded: Mapping[str, Any], failure: RefusedError) -> dict[str, Any]:
-    """What would have to run for a kernel that the trace's data do not suffice for."""
+    """The error of a kernel that the trace's data alone cannot rebuild."""
     message = f"{recorded['file']}:{recorded['line']}: {message_of(failure, name)}"
     hint = (
         f"if you trust the trace, --trust-trace imports {recorded['module']} "

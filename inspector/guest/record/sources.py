@@ -34,19 +34,19 @@ def source_hash(kernel: Any) -> str:
     Line numbers and module names do not count: a kernel moved in its file is the same kernel.
     """
     base = importlib.import_module("triton.runtime.jit").JITFunction
-    found: dict[int, Any] = {}
+    reached: dict[int, Any] = {}
     waiting = [kernel]
     while waiting:
         function = waiting.pop()
-        if id(function) in found:
+        if id(function) in reached:
             continue
-        found[id(function)] = function
+        reached[id(function)] = function
         waiting += [
             value
             for value in _reached(function.fn)
             if isinstance(value, base) and not _of_library(value)
         ]
-    texts = sorted(f"{f.fn.__qualname__}\n{f.src}" for f in found.values())
+    texts = sorted(f"{f.fn.__qualname__}\n{f.src}" for f in reached.values())
     return hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()
 
 

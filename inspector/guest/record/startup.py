@@ -19,14 +19,14 @@ class AfterTriton:
     """A finder that finds nothing by itself: it sees `import triton` coming and then steps aside.
 
     Args:
-        then: called with the package, once it is complete.
+        callback: called with the package, once it is complete.
     """
 
-    def __init__(self, then):  # type: ignore[no-untyped-def]
-        self.then = then
+    def __init__(self, callback):  # type: ignore[no-untyped-def]
+        self.callback = callback
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
-        """The spec that the other finders give for Triton, with a loader that calls `then`."""
+        """The spec that the other finders give for Triton, with a loader that calls `callback`."""
         if name != "triton" or self not in sys.meta_path:
             return None
         sys.meta_path.remove(self)
@@ -35,28 +35,28 @@ class AfterTriton:
             spec = find(name, path, target) if find is not None else None
             if spec is not None:
                 if hasattr(spec.loader, "exec_module"):
-                    spec.loader = Completing(spec.loader, self.then)  # type: ignore[no-untyped-call]
+                    spec.loader = Completing(spec.loader, self.callback)  # type: ignore[no-untyped-call]
                 return spec
         sys.meta_path.insert(0, self)  # not installed here: the program may yet extend sys.path
         return None
 
 
 class Completing:
-    """A package's own loader; calls `then` when the package has been loaded."""
+    """A package's own loader; calls `callback` when the package has been loaded."""
 
-    def __init__(self, loader, then):  # type: ignore[no-untyped-def]
+    def __init__(self, loader, callback):  # type: ignore[no-untyped-def]
         self.loader = loader
-        self.then = then
+        self.callback = callback
 
     def __getattr__(self, name):  # type: ignore[no-untyped-def]
         return getattr(self.loader, name)
 
     def exec_module(self, module):  # type: ignore[no-untyped-def]
-        """Loads the package as its own loader does, puts that loader back, and calls `then`."""
+        """Loads the package as its own loader does, puts that loader back, and calls `callback`."""
         module.__loader__ = module.__spec__.loader = self.loader
         self.loader.exec_module(module)
         try:
-            self.then(module)
+            self.callback(module)
         except Exception as error:
             sys.stderr.write("kinspect: not recording this process: {!r}\n".format(error))  # noqa: UP032
 
@@ -89,9 +89,9 @@ def hand_over():  # type: () -> None
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 
-    here = os.path.dirname(os.path.abspath(__file__))
-    others = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != here]
-    spec = PathFinder.find_spec("sitecustomize", others)
+    folder = os.path.dirname(os.path.abspath(__file__))
+    search_path = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != folder]
+    spec = PathFinder.find_spec("sitecustomize", search_path)
     if spec is not None and spec.loader is not None:
         module = module_from_spec(spec)
         sys.modules["sitecustomize"] = module

@@ -58,10 +58,10 @@ def decode(data: Any, resolve: Resolve) -> Any:
     """
     if not isinstance(data, dict):
         return data
-    what = next((name for name in _DECODERS if name in data), None)
-    if what is None:
+    kind = next((name for name in _DECODERS if name in data), None)
+    if kind is None:
         raise UnknownValueError(f"{data.get('type', '?')}: {data.get('unknown', data)}")
-    return _DECODERS[what](data, resolve)
+    return _DECODERS[kind](data, resolve)
 
 
 def _encode(value: Any) -> Any:
@@ -74,7 +74,7 @@ def _encode(value: Any) -> Any:
         return {"dtype": value.name}
     if isinstance(value, enum.Enum):
         kinds = (kind.__name__ for kind in (int, str) if isinstance(value, kind))
-        members = [[one.name, encode(one.value)] for one in type(value)]
+        members = [[member.name, encode(member.value)] for member in type(value)]
         path = {**_path(type(value)), "members": members, "mixin": next(kinds, None)}
         return {"enum": path, "name": value.name}
     if isinstance(value, tuple):
@@ -99,12 +99,12 @@ def _encode(value: Any) -> Any:
     return {"unknown": repr(value)[:MOST_TEXT], "type": type(value).__name__}
 
 
-def _path(thing: Any) -> dict[str, Any]:
-    code = getattr(thing, "__code__", None)
+def _path(definition: Any) -> dict[str, Any]:
+    code = getattr(definition, "__code__", None)
     file = code.co_filename if code is not None else None
     return {
-        "module": thing.__module__,
-        "qualname": thing.__qualname__,
+        "module": definition.__module__,
+        "qualname": definition.__qualname__,
         "file": os.path.abspath(file) if file is not None else None,
     }
 
@@ -129,10 +129,10 @@ def _decode_constexpr(data: dict[str, Any], resolve: Resolve) -> Any:
 
 def _decode_torch(data: dict[str, Any], resolve: Resolve) -> Any:
     torch: Any = importlib.import_module("torch")
-    found = getattr(torch, str(data["torch"]), None)
-    if not isinstance(found, torch.dtype):
+    dtype = getattr(torch, str(data["torch"]), None)
+    if not isinstance(dtype, torch.dtype):
         raise UnknownValueError(f"torch.{data['torch']}, which is no dtype")
-    return found
+    return dtype
 
 
 _DECODERS: dict[str, Callable[[dict[str, Any], Resolve], Any]] = {

@@ -74,7 +74,7 @@ def run(request: dict[str, Any], emit: Emit) -> None:
     try:
         backend = backend_of("cuda")
         module = load_kernel(os.path.abspath(request["path"]))
-        own = any("index" in wanted for wanted in request["cases"])
+        own = any("index" in job_case for job_case in request["cases"])
         table = entries(module, "BENCH") if own else []
         job = job_of(request)
         _see_to_names(module, job.config)
@@ -84,13 +84,13 @@ def run(request: dict[str, Any], emit: Emit) -> None:
     if not request["finished"]:
         emit(bench_device.describe(torch))
     device = Gpu(torch)
-    for number, wanted in enumerate(request["cases"], start=1):
+    for number, job_case in enumerate(request["cases"], start=1):
         if number in request["finished"]:
             continue
-        case = table[wanted["index"]] if "case" not in wanted else dict(wanted["case"])
-        case = {**case, "name": wanted["name"]}
-        if wanted.get("config"):
-            case["config"] = {**(case.get("config") or {}), **wanted["config"]}
+        case = table[job_case["index"]] if "case" not in job_case else dict(job_case["case"])
+        case = {**case, "name": job_case["name"]}
+        if job_case.get("config"):
+            case["config"] = {**(case.get("config") or {}), **job_case["config"]}
 
         def begin(config: Mapping[str, Any] | None = None, n: int = number, c: Any = case) -> None:
             emit({"begin": n, "case": c["name"], "config": plain(config)})
@@ -150,7 +150,7 @@ def measure(
     except BrokenDeviceError:
         raise
     except Exception as error:
-        result.update(status="error", message=said(error), times_us=[])
+        result.update(status="error", message=error_text(error), times_us=[])
         _see_that_it_works(device, result["message"])
     result["seconds"] = time.perf_counter() - start
     return result
@@ -174,9 +174,9 @@ def _measure(
         return
     if backend.interpreted:
         inputs = interpretable(inputs)
-    asked = dict(inputs.get("config") or {})
+    config_given = dict(inputs.get("config") or {})
     inputs = fitting(module, inputs, backend)
-    dropped = sorted(set(asked) - set(inputs.get("config") or {}))
+    dropped = sorted(set(config_given) - set(inputs.get("config") or {}))
     if dropped:
         result["notes"].append(f"left out, unknown to {backend.kind}: {', '.join(dropped)}")
     result["config"] = plain({**default_config(module, backend), **(inputs.get("config") or {})})
@@ -207,8 +207,8 @@ def _measure(
     result["times_us"] = times
     del last
     result["compare"] = {
-        other: _compared(other, module, inputs, device, job.rule, expected, tolerance)
-        for other in job.compare
+        operator: _compared(operator, module, inputs, device, job.rule, expected, tolerance)
+        for operator in job.compare
     }
 
 
@@ -224,12 +224,12 @@ def _first_launch(
     Returns:
         What is wrong with the result, or None; and the configuration that was really used.
     """
-    with unfilled_memory_shows(), configurations_seen(module) as seen:
+    with unfilled_memory_shows(), configurations_seen(module) as configs:
         actual = module.launch(**inputs)
         device.synchronize()
-    if not seen:
+    if not configs:
         return "launch ran no Triton kernel", {}
-    return expected.complaint(actual, tolerance), max(seen, key=len)
+    return expected.complaint(actual, tolerance), max(configs, key=len)
 
 
 def _tuned(
@@ -245,37 +245,39 @@ def _tuned(
 ) -> dict[str, Any] | None:
     """The fastest of the default configuration and those that the file offers."""
 
-    def mean(given: Mapping[str, Any]) -> float:
-        times, _ = time_call(device, lambda: module.launch(**given), TUNING)
+    def mean(launch_inputs: Mapping[str, Any]) -> float:
+        times, _ = time_call(device, lambda: module.launch(**launch_inputs), TUNING)
         return sum(times) / len(times)
 
     start: dict[str, Any] | None = inputs.get("config")
     default_us = mean(inputs)
     best, best_us = start, default_us
     used: dict[str, Any] = {}
-    tried = refused = wrong = 0
+    trials = refused = wrong = 0
     reasons: list[str] = []
     for config in candidates(module, backend, job.tune, result["config"]):
         config = {**config, **job.config}
-        given = {**inputs, "config": {**(start or {}), **config}}
-        begin(given["config"])
-        tried += 1
+        trial_inputs = {**inputs, "config": {**(start or {}), **config}}
+        begin(trial_inputs["config"])
+        trials += 1
         try:
-            complaint, seen = _first_launch(module, given, device, expected, tolerance)
+            complaint, trial_config = _first_launch(
+                module, trial_inputs, device, expected, tolerance
+            )
             if complaint is not None:
                 wrong += 1
-                reasons.append(f"{_shown(config)}: {complaint}")
+                reasons.append(f"{_config_text(config)}: {complaint}")
                 continue
-            us = mean(given)
+            us = mean(trial_inputs)
         except Exception as error:  # too much LDS or shared memory, a shape it does not take, …
             refused += 1
-            _see_that_it_works(device, f"{_shown(config)}: {said(error)}")
+            _see_that_it_works(device, f"{_config_text(config)}: {error_text(error)}")
             continue
         if us < best_us:
-            best, best_us = given["config"], us
-            used = seen
+            best, best_us = trial_inputs["config"], us
+            used = trial_config
     result["tune"] = {
-        "tried": tried,
+        "tried": trials,
         "refused": refused,
         "wrong": wrong,
         "default_us": default_us,
@@ -288,7 +290,7 @@ def _tuned(
 
 
 def _compared(
-    other: str,
+    operator: str,
     module: ModuleType,
     inputs: Mapping[str, Any],
     device: Device,
@@ -298,38 +300,38 @@ def _compared(
 ) -> dict[str, Any]:
     """Times of the other operator, or a note on why there are none."""
     try:
-        call = operator_of(other, module, inputs)
-        found = call()
+        call = operator_of(operator, module, inputs)
+        result = call()
         device.synchronize()
-        note = _other_note(other, found, expected, tolerance)
-        del found
+        note = _other_note(operator, result, expected, tolerance)
+        del result
         times, _ = time_call(device, call, rule)
     except MissingError as missing:
         return {"times_us": [], "note": str(missing)}
     except Exception as error:
-        message = said(error)
-        _see_that_it_works(device, f"{other}: {message}")
-        return {"times_us": [], "note": f"{other} cannot do it: {message}"}
+        message = error_text(error)
+        _see_that_it_works(device, f"{operator}: {message}")
+        return {"times_us": [], "note": f"{operator} cannot do it: {message}"}
     return {"times_us": times, "note": note}
 
 
-def _other_note(other: str, found: Any, expected: Expected, tolerance: Tolerance) -> str | None:
+def _other_note(operator: str, result: Any, expected: Expected, tolerance: Tolerance) -> str | None:
     """Whether the other operator did the same job; its by-products and dtypes may differ."""
-    complaint = expected.leniently(found, tolerance)
-    return None if complaint is None else f"{other}'s own result differs: {complaint}"
+    complaint = expected.leniently(result, tolerance)
+    return None if complaint is None else f"{operator}'s own result differs: {complaint}"
 
 
 def _work(module: ModuleType, case: Mapping[str, Any]) -> dict[str, Any]:
     work = getattr(module, "work", None)
-    found = dict(work(dict(case))) if work is not None else {}
-    return {"flop": found.get("flop"), "bytes": found.get("bytes")}
+    figures = dict(work(dict(case))) if work is not None else {}
+    return {"flop": figures.get("flop"), "bytes": figures.get("bytes")}
 
 
 def _see_to_names(module: ModuleType, config: Mapping[str, Any]) -> None:
-    known = known_names(module)
+    option_names = known_names(module)
     for name in config:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+        if name not in option_names:
+            near = difflib.get_close_matches(name, option_names, n=1)
             hint = f"did you mean {near[0]}?" if near else "see TUNING in the kernel file"
             raise LoadError(f"--config: no kernel or backend has an option {name!r}", hint)
 
@@ -346,7 +348,7 @@ def _out_of_memory() -> tuple[type[BaseException], ...]:
     return (torch.cuda.OutOfMemoryError, MemoryError)
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An exception in one line: the innermost cause, which Triton's wrappers hide."""
     while error.__cause__ is not None:
         error = error.__cause__
@@ -356,5 +358,5 @@ def said(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _shown(config: Mapping[str, Any]) -> str:
+def _config_text(config: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in config.items())

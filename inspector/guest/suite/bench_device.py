@@ -61,8 +61,8 @@ def driver(torch: Any, ask: Ask = ask) -> str | None:
                 return stream.read().strip() or None
         except OSError:
             return None
-    said = ask([*_nvidia_smi(torch), "--query-gpu=driver_version"])
-    return said.strip().splitlines()[0].strip() if said and said.strip() else None
+    reply = ask([*_nvidia_smi(torch), "--query-gpu=driver_version"])
+    return reply.strip().splitlines()[0].strip() if reply and reply.strip() else None
 
 
 def clocks(torch: Any, ask: Ask = ask) -> dict[str, int | None]:
@@ -70,10 +70,10 @@ def clocks(torch: Any, ask: Ask = ask) -> dict[str, int | None]:
     none: dict[str, int | None] = {"core_mhz": None, "core_max_mhz": None, "memory_mhz": None}
     if torch.version.hip:
         return {**none, **_amd_clocks(ask)}
-    said = ask([*_nvidia_smi(torch), "--query-gpu=clocks.sm,clocks.max.sm,clocks.mem"])
-    if not said or not said.strip():
+    reply = ask([*_nvidia_smi(torch), "--query-gpu=clocks.sm,clocks.max.sm,clocks.mem"])
+    if not reply or not reply.strip():
         return none
-    figures = [_number(cell) for cell in said.strip().splitlines()[0].split(",")]
+    figures = [_number(cell) for cell in reply.strip().splitlines()[0].split(",")]
     return dict(zip(none, figures)) if len(figures) == len(none) else none
 
 
@@ -87,19 +87,19 @@ def _nvidia_smi(torch: Any) -> list[str]:
 
 
 def _amd_clocks(ask: Ask) -> dict[str, int | None]:
-    said = ask(["rocm-smi", "--showclocks", "--json"])
+    reply = ask(["rocm-smi", "--showclocks", "--json"])
     try:
-        cards = json.loads(said or "")
+        cards = json.loads(reply or "")
         card = next(value for key, value in sorted(cards.items()) if key.startswith("card"))
     except (ValueError, AttributeError, StopIteration):
         return {}
-    found: dict[str, int | None] = {}
+    figures: dict[str, int | None] = {}
     for key, value in card.items():
         if "sclk clock speed" in key:
-            found["core_mhz"] = _number(str(value))
+            figures["core_mhz"] = _number(str(value))
         elif "mclk clock speed" in key:
-            found["memory_mhz"] = _number(str(value))
-    return found
+            figures["memory_mhz"] = _number(str(value))
+    return figures
 
 
 def _number(text: str) -> int | None:

@@ -50,15 +50,15 @@ class Expected:
 
     def complaint(self, actual: Any, tolerance: Tolerance) -> str | None:
         """What is wrong with a result, or None."""
-        found = flat(actual)
+        results = flat(actual)
         if self.slices is None:
             if self.oracle == "torch":  # its operator may leave by-products (an LSE) out
-                found = found[: len(self.tensors[0])]
-            return _difference(found, self.tensors[0], tolerance, exact=self.oracle != "torch")
+                results = results[: len(self.tensors[0])]
+            return _difference(results, self.tensors[0], tolerance, exact=self.oracle != "torch")
         for index, expected in zip(self.slices, self.tensors):
-            if len(found) != len(expected):
-                return f"{len(found)} results, expected {len(expected)}"
-            parts = [_part(a, e, index) for a, e in zip(found, expected)]
+            if len(results) != len(expected):
+                return f"{len(results)} results, expected {len(expected)}"
+            parts = [_part(a, e, index) for a, e in zip(results, expected)]
             complaint = _difference(parts, expected, tolerance)
             if complaint is not None:
                 return f"slice {index}: {complaint}"
@@ -68,9 +68,9 @@ class Expected:
         """As `complaint`, but by-products may be missing and dtypes may differ."""
         if self.slices is not None:
             return None  # too large to be looked at twice
-        found = flat(actual)
-        count = min(len(found), len(self.tensors[0]))
-        return _difference(found[:count], self.tensors[0][:count], tolerance, exact=False)
+        results = flat(actual)
+        count = min(len(results), len(self.tensors[0]))
+        return _difference(results[:count], self.tensors[0][:count], tolerance, exact=False)
 
 
 def expected_of(
@@ -96,17 +96,17 @@ def expected_of(
         chosen = sorted({i * (count - 1) // max(1, MOST_SLICES - 1) for i in range(MOST_SLICES)})
         parts = []
         for index in chosen:
-            some = functools.partial(module.reference, **_sliced(inputs, axis, index))
-            part = _attempt(some, out_of_memory)
+            reference = functools.partial(module.reference, **_sliced(inputs, axis, index))
+            part = _attempt(reference, out_of_memory)
             if part is None:
                 break
             parts.append(tuple(flat(part)))
         else:
             return Expected(tuple(parts), tuple(chosen), "slices of the reference")
     if hasattr(module, "torch_operator"):
-        found = _attempt(functools.partial(module.torch_operator, **inputs), out_of_memory)
-        if found is not None:
-            return Expected((tuple(flat(found)),), None, "torch")
+        outputs = _attempt(functools.partial(module.torch_operator, **inputs), out_of_memory)
+        if outputs is not None:
+            return Expected((tuple(flat(outputs)),), None, "torch")
     raise UncheckedError("the reference needs more memory than the GPU has")
 
 
@@ -150,7 +150,7 @@ def unfilled_memory_shows() -> Iterator[None]:
     """
     import torch
 
-    before = torch.are_deterministic_algorithms_enabled()
+    was_deterministic = torch.are_deterministic_algorithms_enabled()
     warned = torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
@@ -158,7 +158,7 @@ def unfilled_memory_shows() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
-        torch.use_deterministic_algorithms(before, warn_only=warned)
+        torch.use_deterministic_algorithms(was_deterministic, warn_only=warned)
 
 
 def _attempt(call: Callable[[], Any], out_of_memory: tuple[type[BaseException], ...]) -> Any:
@@ -211,14 +211,14 @@ def _difference(
     if len(actual) != len(expected):
         return f"{len(actual)} results, expected {len(expected)}"
     for index, (a, e) in enumerate(zip(actual, expected)):
-        which = f"result {index}: " if len(expected) > 1 else ""
+        label = f"result {index}: " if len(expected) > 1 else ""
         if tuple(a.shape) != tuple(e.shape) or (exact and a.dtype != e.dtype):
-            return f"{which}is {tuple(a.shape)} {a.dtype}, expected {tuple(e.shape)} {e.dtype}"
+            return f"{label}is {tuple(a.shape)} {a.dtype}, expected {tuple(e.shape)} {e.dtype}"
         wrong, worst, where = _count(a, e, tolerance)
         if wrong:
             place = ", ".join(map(str, where))
             return (
-                f"{which}{wrong} of {a.numel()} values differ by more than atol"
+                f"{label}{wrong} of {a.numel()} values differ by more than atol"
                 f" {tolerance.atol:g} + rtol {tolerance.rtol:g}·|expected|; the worst by"
                 f" {worst:.4g}, at [{place}]"
             )
@@ -232,9 +232,9 @@ def _count(a: Any, e: Any, tolerance: Tolerance) -> tuple[int, float, tuple[int,
     for start in range(0, flat_a.numel(), CHUNK):
         x, y = _wide(flat_a[start : start + CHUNK]), _wide(flat_e[start : start + CHUNK])
         gap = (x - y).abs()
-        same = (x == y) | (x.isnan() & y.isnan())
+        equal = (x == y) | (x.isnan() & y.isnan())
         # ~(≤) rather than >: a NaN on one side is a difference.
-        off = ~same & ~(gap <= tolerance.atol + tolerance.rtol * y.abs())
+        off = ~equal & ~(gap <= tolerance.atol + tolerance.rtol * y.abs())
         count = int(off.sum())
         if not count:
             continue

@@ -15,20 +15,20 @@ class MissingError(Exception):
     """There is nothing to compare with; the message says why."""
 
 
-def operator_of(other: str, module: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
+def operator_of(name: str, module: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
     """A call of the other operator on these inputs.
 
     Raises:
         MissingError: there is none.
     """
-    if other == "torch":
+    if name == "torch":
         operator = getattr(module, "torch_operator", None)
         if operator is None:
             raise MissingError("torch has no operator for this kernel: nothing to compare with")
         return lambda: operator(**inputs)
-    if other == "ck":
+    if name == "ck":
         return _ck(inputs)
-    raise MissingError(f"{other!r} is nothing to compare with; there are torch and ck")
+    raise MissingError(f"{name!r} is nothing to compare with; there are torch and ck")
 
 
 def _ck(inputs: Mapping[str, Any]) -> Callable[[], Any]:
@@ -38,10 +38,10 @@ def _ck(inputs: Mapping[str, Any]) -> Callable[[], Any]:
         raise MissingError(
             f"aiter is not importable ({type(error).__name__}): the comparison with CK is left out"
         ) from None
-    given = {name for name, value in inputs.items() if value is not None and value is not False}
-    if {"q", "k", "v"} <= given <= _ATTENTION and hasattr(aiter, "flash_attn_func"):
+    present = {name for name, value in inputs.items() if value is not None and value is not False}
+    if {"q", "k", "v"} <= present <= _ATTENTION and hasattr(aiter, "flash_attn_func"):
         return _attention(aiter, inputs)
-    if {"a", "b", "a_scale", "b_scale"} <= given and hasattr(aiter, "gemm_a8w8_blockscale_ck"):
+    if {"a", "b", "a_scale", "b_scale"} <= present and hasattr(aiter, "gemm_a8w8_blockscale_ck"):
         return _blockscale(aiter, inputs)
     raise MissingError("aiter has no CK operator for these inputs: the comparison is left out")
 
@@ -72,7 +72,7 @@ def _blockscale(aiter: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
 
     def call() -> Any:
         out = torch.empty((a.shape[0], b.shape[0]), dtype=torch.bfloat16, device=a.device)
-        found = aiter.gemm_a8w8_blockscale_ck(a, b, inputs["a_scale"], inputs["b_scale"], out)
-        return out if found is None else found
+        result = aiter.gemm_a8w8_blockscale_ck(a, b, inputs["a_scale"], inputs["b_scale"], out)
+        return out if result is None else result
 
     return call

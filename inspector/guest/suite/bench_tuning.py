@@ -36,21 +36,21 @@ def candidates(
         most: how many at most.
         start: the default configuration, as far as it is known.
     """
-    found: dict[str, dict[str, Any]] = {}
+    configs: dict[str, dict[str, Any]] = {}
 
     def add(config: Mapping[str, Any]) -> None:
         fit = fitting(module, {"config": config}, backend)["config"]
-        found.setdefault(repr(sorted(fit.items())), fit)
+        configs.setdefault(repr(sorted(fit.items())), fit)
 
     stated = default_config(module, backend)
     if stated:
         add(stated)
     space = {name: list(values) for name, values in (getattr(module, "TUNING", None) or {}).items()}
     for point in sorted(_points(space, start), key=lambda p: _steps(space, p, start)):
-        if len(found) >= most:
+        if len(configs) >= most:
             break
         add(point)
-    return list(found.values())[:most]
+    return list(configs.values())[:most]
 
 
 def _points(space: Mapping[str, list[Any]], start: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -107,7 +107,7 @@ def configurations_seen(module: Any) -> Iterator[list[dict[str, Any]]]:
     names = set(options_of("amd") | options_of("nvidia"))
     names.update(getattr(module, "TUNING", None) or ())
     names.update(known_defaults(module))
-    seen: list[dict[str, Any]] = []
+    configs: list[dict[str, Any]] = []
     patched = []
     for place, name in KERNELS:
         try:
@@ -115,17 +115,17 @@ def configurations_seen(module: Any) -> Iterator[list[dict[str, Any]]]:
         except ImportError:  # the interpreter needs NumPy, which need not be there
             continue
         patched.append((kind, kind.run))
-        kind.run = _noting(kind.run, names, seen)
+        kind.run = _noting(kind.run, names, configs)
     try:
-        yield seen
+        yield configs
     finally:
         for kind, original in patched:
             kind.run = original
 
 
-def _noting(original: Any, names: set[str], seen: list[dict[str, Any]]) -> Any:
+def _noting(original: Any, names: set[str], configs: list[dict[str, Any]]) -> Any:
     def run(function: Any, *args: Any, **kwargs: Any) -> Any:
-        seen.append({name: value for name, value in kwargs.items() if name in names})
+        configs.append({name: value for name, value in kwargs.items() if name in names})
         return original(function, *args, **kwargs)
 
     return run

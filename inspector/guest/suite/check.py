@@ -95,7 +95,7 @@ def _emulate(request: Mapping[str, Any], backend: Backend) -> None:
     kernels = importlib.import_module("..emulation.kernels", __package__)
     process = importlib.import_module("..emulation.process", __package__)
 
-    def told(launch: dict[str, Any]) -> None:
+    def report(launch: dict[str, Any]) -> None:
         for trouble in launch["reply"]["troubles"]:
             where = f"{os.path.basename(trouble['file'] or '?')}:{trouble['source_line']}"
             raise WrongError(
@@ -106,7 +106,7 @@ def _emulate(request: Mapping[str, Any], backend: Backend) -> None:
     executor = kernels.Executor(
         backend.arch,
         process.EmulatorProcess(request["emulator"]),
-        told,
+        report,
         float(request["time_limit"]),
     )
     driver.activate(executor.target)
@@ -157,7 +157,7 @@ def check_case(module: ModuleType, case: Mapping[str, Any], backend: Backend) ->
     except Exception as error:
         result.update(
             status="error",
-            message=_said(error),
+            message=_error_text(error),
             detail=traceback.format_exc()[-MOST_TRACEBACK:],
         )
     finally:
@@ -173,26 +173,26 @@ def _compared(
     Raises:
         WrongError: of one that is not.
     """
-    kept = copied(inputs)
+    originals = copied(inputs)
     start = time.perf_counter()
     with _launches_counted() as launched, _unfilled_memory("nan"):
         actual = module.launch(**inputs)
         _synchronize(backend)
     seconds = time.perf_counter() - start
-    expected = module.reference(**copied(kept))
+    expected = module.reference(**copied(originals))
     figures: dict[str, Any] = {"seconds": seconds}
-    _sound(actual, inputs, kept, launched)
+    _sound(actual, inputs, originals, launched)
     figures.update(compare(actual, expected, atol, rtol))
     if _has_nan(expected):
         # Where NaN is right, what was never written looks right as well: fill with zeros instead.
         with _unfilled_memory("zero"):
-            actual = module.launch(**copied(kept))
+            actual = module.launch(**copied(originals))
             _synchronize(backend)
         compare(actual, expected, atol, rtol)
     return figures
 
 
-def _sound(actual: Any, inputs: Any, kept: Any, launched: list[str]) -> None:
+def _sound(actual: Any, inputs: Any, originals: Any, launched: list[str]) -> None:
     """Sees that the result is the kernel's, and the inputs are as they were.
 
     An input that was changed must be a result as well: then the operation works in place.
@@ -204,9 +204,9 @@ def _sound(actual: Any, inputs: Any, kept: Any, launched: list[str]) -> None:
     if not launched and any(tensor.numel() for tensor in results):
         raise WrongError("launch ran no Triton kernel")
     returned = {_storage(tensor) for tensor in results if tensor.numel()}
-    before = dict(tensors_of(kept))
+    tensors_before = dict(tensors_of(originals))
     for name, tensor in tensors_of(inputs):
-        changed = not same(tensor, before[name])
+        changed = not same(tensor, tensors_before[name])
         if changed and _storage(tensor) not in returned:
             raise WrongError(f"launch changed its input {name}, which it does not return")
         if not changed and tensor.numel() and _storage(tensor) in returned:
@@ -252,10 +252,10 @@ def _unfilled_memory(fill: str) -> Any:
         def __torch_function__(
             self, function: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            made = function(*args, **(kwargs or {}))
-            if any(function is maker for maker in makers) and made.numel():
-                made.fill_(_poison(torch, made.dtype) if fill == "nan" else 0)
-            return made
+            result = function(*args, **(kwargs or {}))
+            if any(function is maker for maker in makers) and result.numel():
+                result.fill_(_poison(torch, result.dtype) if fill == "nan" else 0)
+            return result
 
     return Filled()
 
@@ -308,7 +308,7 @@ def _device(backend: Backend) -> dict[str, Any]:
     }
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """An exception in one line: the innermost cause, which Triton's wrappers hide."""
     while error.__cause__ is not None:
         error = error.__cause__

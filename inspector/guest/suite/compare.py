@@ -31,15 +31,16 @@ def compare(actual: Any, expected: Any, atol: float, rtol: float) -> dict[str, A
     Raises:
         WrongError: other dtypes or shapes, or values that are not right.
     """
-    got, wanted = _results(actual), _results(expected)
-    if sorted(got) != sorted(wanted):
+    actual_tensors, expected_tensors = _results(actual), _results(expected)
+    if sorted(actual_tensors) != sorted(expected_tensors):
         raise WrongError(
-            f"launch gives {_listed(got)}, the reference {_listed(wanted)}: not the same results"
+            f"launch gives {_listed(actual_tensors)}, the reference {_listed(expected_tensors)}:"
+            " not the same results"
         )
     total = {"max_abs": 0.0, "max_rel": 0.0, "share": 0.0}
     message = ""
-    for name in wanted:
-        figures, wrong = _tensors(name, got[name], wanted[name], atol, rtol)
+    for name in expected_tensors:
+        figures, wrong = _tensors(name, actual_tensors[name], expected_tensors[name], atol, rtol)
         for key, value in figures.items():
             total[key] = max(total[key], value)
         message = message or wrong
@@ -76,11 +77,13 @@ def _tensors(
 ) -> tuple[dict[str, float], str]:
     torch = importlib.import_module("torch")
     where = f"result {name}: " if name else ""
-    for what in ("dtype", "shape", "device"):
-        ours, theirs = getattr(actual, what), getattr(expected, what)
+    for attribute in ("dtype", "shape", "device"):
+        ours, theirs = getattr(actual, attribute), getattr(expected, attribute)
         if ours != theirs:
-            texts = [str(tuple(v) if what == "shape" else v) for v in (ours, theirs)]
-            raise WrongError(f"{where}launch gives {what} {texts[0]}, the reference {texts[1]}")
+            texts = [str(tuple(v) if attribute == "shape" else v) for v in (ours, theirs)]
+            raise WrongError(
+                f"{where}launch gives {attribute} {texts[0]}, the reference {texts[1]}"
+            )
     if expected.numel() == 0:
         return {}, ""
     a, e = actual.double(), expected.double()
@@ -102,10 +105,10 @@ def _tensors(
     place = int(excess.argmax())
     index = [int(i) for i in torch.unravel_index(torch.tensor(place), expected.shape)]
     values = (float(t.reshape(-1)[place]) for t in (a, e))
-    got, wanted = (f"{value:.6g}" for value in values)
+    actual_text, expected_text = (f"{value:.6g}" for value in values)
     return figures, (
-        f"{where}{count} of {expected.numel()} values are wrong, the worst at {index}: {got},"
-        f" expected {wanted}"
+        f"{where}{count} of {expected.numel()} values are wrong, the worst at {index}:"
+        f" {actual_text}, expected {expected_text}"
     )
 
 

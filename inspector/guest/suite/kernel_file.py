@@ -11,7 +11,7 @@ from typing import Any
 
 from ..loading import LoadError, load
 
-NEEDED = ("launch", "reference", "make_inputs")
+REQUIRED = ("launch", "reference", "make_inputs")
 """Functions without which a file cannot be checked."""
 BACKENDS = {"hip": "amd", "cuda": "nvidia"}
 """What PyTorch was built for -> the Triton backend that compiles for it."""
@@ -79,7 +79,7 @@ def load_kernel(path: str) -> ModuleType:
         LoadError: it cannot be loaded, or lacks what a kernel file has.
     """
     module = load(path)
-    lacking = [name for name in NEEDED if not callable(getattr(module, name, None))]
+    lacking = [name for name in REQUIRED if not callable(getattr(module, name, None))]
     if lacking:
         raise LoadError(
             f"{path} has no {', '.join(f'{name}()' for name in lacking)}",
@@ -96,10 +96,10 @@ def entries(module: Any, table: str) -> list[dict[str, Any]]:
         LoadError: the table is missing or is no list of dicts with unique names.
     """
     where = getattr(module, "__file__", "the file")
-    found = getattr(module, table, None)
-    if not isinstance(found, (list, tuple)) or not all(isinstance(e, dict) for e in found):
+    rows = getattr(module, table, None)
+    if not isinstance(rows, (list, tuple)) or not all(isinstance(e, dict) for e in rows):
         raise LoadError(f"{where} has no {table}, a list of dicts", f"add {table} to the file")
-    names = [entry.get("name") for entry in found]
+    names = [entry.get("name") for entry in rows]
     if table == "BENCH":  # shapes go without names in small files: numbers will do
         names = [str(index) if name is None else name for index, name in enumerate(names, start=1)]
     for name in names:
@@ -108,7 +108,7 @@ def entries(module: Any, table: str) -> list[dict[str, Any]]:
                 f"{where}: the entries of {table} need names, each its own (found {name!r})",
                 'give every entry a unique "name"',
             )
-    return [{**entry, "name": name} for entry, name in zip(found, names)]
+    return [{**entry, "name": name} for entry, name in zip(rows, names)]
 
 
 def interpretable(value: Any) -> Any:
@@ -197,8 +197,8 @@ def fitting(module: Any, inputs: Mapping[str, Any], backend: Backend) -> dict[st
     own = options_of(BACKENDS.get(backend.kind, ""))
     foreign = frozenset().union(*map(options_of, BACKENDS.values())) - own
     foreign -= parameters_of(module)
-    kept = {name: value for name, value in config.items() if name not in foreign}
-    return {**inputs, "config": kept}
+    fitting_config = {name: value for name, value in config.items() if name not in foreign}
+    return {**inputs, "config": fitting_config}
 
 
 @functools.lru_cache(maxsize=8)
@@ -208,12 +208,12 @@ def options_of(name: str) -> frozenset[str]:
         compiler = importlib.import_module(f"triton.backends.{name}.compiler")
     except ImportError:
         return frozenset()
-    found = [
+    classes = [
         value
         for attribute, value in vars(compiler).items()
         if attribute.endswith("Options") and dataclasses.is_dataclass(value)
     ]
-    return frozenset(field.name for value in found for field in dataclasses.fields(value))
+    return frozenset(field.name for value in classes for field in dataclasses.fields(value))
 
 
 def parameters_of(module: Any) -> frozenset[str]:

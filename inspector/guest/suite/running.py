@@ -66,13 +66,13 @@ class Running:
         module = importlib.import_module("." + MODES[self._request["mode"]], __package__)
         request = {**self._request, "finished": []}
         while True:
-            before = len(request["finished"])
+            finished_count = len(request["finished"])
             last, outcome, begun = self._child(module.run, request)
             if "end" in last:
                 return {"output": tail_of(self._output)}
             if "again" not in last:
                 self._send({"lost": outcome.describe(), **begun, "output": tail_of(self._output)})
-            if len(request["finished"]) == before:  # nothing would come of another child
+            if len(request["finished"]) == finished_count:  # nothing would come of another child
                 return {"output": tail_of(self._output)}
 
     def _child(

@@ -160,10 +160,10 @@ def _warm_up(device: Device, call: Callable[[], Any], rule: Rule) -> int:
     enqueue = math.inf
     runs = 0
     while runs < 2 or (runs < rule.most and device.now() - start < rule.warm_up_s):
-        before = device.now()
+        call_start = device.now()
         call()
-        enqueue = min(enqueue, device.now() - before)
+        enqueue = min(enqueue, device.now() - call_start)
         device.synchronize()
         runs += 1
-    wanted = FLUSHES_OVER_LAUNCH * enqueue * 1e6 / max(device.flush_us, 1e-3)
-    return min(1 + math.ceil(wanted), MOST_FLUSHES)
+    flushes = FLUSHES_OVER_LAUNCH * enqueue * 1e6 / max(device.flush_us, 1e-3)
+    return min(1 + math.ceil(flushes), MOST_FLUSHES)

@@ -81,11 +81,11 @@ def _unittest(note: Callable[[str], None]) -> Callable[[ModuleType], None]:
         add_skip = result.addSkip
 
         @functools.wraps(add_skip)
-        def told(self: Any, test: Any, reason: str) -> Any:
+        def add_skip_noted(self: Any, test: Any, reason: str) -> Any:
             note(f"{test} is skipped: {reason}")
             return add_skip(self, test, reason)
 
-        result.addSkip = told
+        result.addSkip = add_skip_noted
 
     return adjust
 
@@ -139,15 +139,15 @@ def _after(loader: Any, adjust: Adjust) -> None:
 
 
 def install(
-    note: Callable[[str], None], others: Mapping[str, Adjust] = MappingProxyType({})
+    note: Callable[[str], None], adjusters: Mapping[str, Adjust] = MappingProxyType({})
 ) -> None:
     """Adjusts what is loaded already, and the others when they come.
 
     Args:
         note: takes what the user should know.
-        others: module -> what is done to it; besides those of this file.
+        adjusters: module -> what is done to it; besides those of this file.
     """
-    adjustments = {**ADJUSTMENTS, **others, "unittest.result": _unittest(note)}
+    adjustments = {**ADJUSTMENTS, **adjusters, "unittest.result": _unittest(note)}
     for name, adjust in adjustments.items():
         if name in sys.modules:
             adjust(sys.modules[name])

@@ -36,9 +36,9 @@ class Assumptions:
     """Those of one run, in the order in which they were made."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[str, str, str | None, int | None], None] = {}
+        self._assumptions: dict[tuple[str, str, str | None, int | None], None] = {}
         self._owns: Callable[[CodeType], bool] = _is_outside
-        self._told: dict[str, dict[int, bool]] = {}
+        self._telling: dict[str, dict[int, bool]] = {}
         self._muted = 0
         self._two_sided: dict[Question, None] = {}
         self._reversed: dict[Question, int] = {}
@@ -55,11 +55,11 @@ class Assumptions:
         """Has questions answered the other way."""
         self._reversed = dict.fromkeys(questions, MOST_TIMES)
 
-    def answer(self, what: str, assumed: Any) -> Any:
+    def answer(self, question_text: str, assumed: Any) -> Any:
         """Writes an answer down, unless it is only told.
 
         Args:
-            what: was asked, in words.
+            question_text: what was asked, in words.
             assumed: the answer.
 
         Returns:
@@ -68,16 +68,16 @@ class Assumptions:
         place = self._place()
         if place is None:
             return assumed
-        question = (what, *place)
+        question = (question_text, *place)
         if isinstance(assumed, bool):
             self._two_sided[question] = None
             left = self._reversed.get(question, 0)
             if left:
                 self._reversed[question] = left - 1
                 assumed = not assumed
-        made = (what, _short(assumed), *place)
-        if len(self._made) < MOST:
-            self._made[made] = None
+        record = (question_text, _short(assumed), *place)
+        if len(self._assumptions) < MOST:
+            self._assumptions[record] = None
         return assumed
 
     def two_sided(self) -> list[Question]:
@@ -92,13 +92,13 @@ class Assumptions:
         """The answers until now: `what`, `assumed`, `file`, `line`, whether `explored`."""
         return [
             {
-                "what": what,
+                "what": question_text,
                 "assumed": assumed,
                 "file": file,
                 "line": line,
-                "explored": (what, file, line) in self._reversed,
+                "explored": (question_text, file, line) in self._reversed,
             }
-            for what, assumed, file, line in self._made
+            for question_text, assumed, file, line in self._assumptions
         ]
 
     def __enter__(self) -> None:
@@ -125,9 +125,9 @@ class Assumptions:
         return frame
 
     def _is_told(self, file: str, line: int) -> bool:
-        lines = self._told.get(file)
+        lines = self._telling.get(file)
         if lines is None:
-            lines = self._told[file] = _telling_lines(file)
+            lines = self._telling[file] = _telling_lines(file)
         return lines.get(line, False)
 
 
@@ -163,11 +163,11 @@ def _telling_lines(file: str) -> dict[int, bool]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _only_checks(node):
             checks.update(inner for inner in ast.walk(node) if isinstance(inner, ast.If))
         if isinstance(node, ast.stmt):
-            told = _tells(node) or (isinstance(node, ast.If) and _chooses_words(node))
-            told |= node in checks
+            tells = _tells(node) or (isinstance(node, ast.If) and _chooses_words(node))
+            tells |= node in checks
             last = node.test.end_lineno if isinstance(node, ast.If) else node.end_lineno
             for line in range(node.lineno, (last or node.lineno) + 1):
-                lines[line] = told
+                lines[line] = tells
     return lines
 
 
@@ -183,18 +183,18 @@ def _only_checks(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
     Test helpers leave early where results agree: `if error < limit: return`, then an assert.
     """
-    asked = False
+    has_conditions = False
     for place, node in enumerate(function.body):
         if isinstance(node, ast.If):
-            asked = True
+            has_conditions = True
             if not all(_says_or_leaves(inner) for inner in (*node.body, *node.orelse)):
                 return False
-        elif asked or not isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr)):
+        elif has_conditions or not isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr)):
             if not _says_or_leaves(node):
                 return False
         elif isinstance(node, ast.Expr) and place and not _tells(node):
             return False  # a call may launch something
-    return asked
+    return has_conditions
 
 
 def _says_or_leaves(node: ast.stmt) -> bool:
@@ -260,11 +260,13 @@ _SIGNS = {
 def _noting(name: str) -> Callable[..., Any]:
     plain = getattr(float, name)
 
-    def method(self: Any, *others: Any) -> Any:
-        answer = plain(self, *others)
+    def method(self: Any, *operands: Any) -> Any:
+        answer = plain(self, *operands)
         sign = _SIGNS.get(name)
-        what = self.what if sign is None or not others else f"{self.what} {sign} {others[0]}"
-        return LOG.answer(what, answer)
+        question_text = (
+            self.origin if sign is None or not operands else f"{self.origin} {sign} {operands[0]}"
+        )
+        return LOG.answer(question_text, answer)
 
     return method
 
@@ -272,9 +274,9 @@ def _noting(name: str) -> Callable[..., Any]:
 def _carrying(name: str) -> Callable[..., Any]:
     plain = getattr(float, name)
 
-    def method(self: Any, *others: Any) -> Any:
-        answer = plain(self, *others)
-        return UnknownFloat(answer, self.what) if type(answer) is float else answer
+    def method(self: Any, *operands: Any) -> Any:
+        answer = plain(self, *operands)
+        return UnknownFloat(answer, self.origin) if type(answer) is float else answer
 
     return method
 
@@ -284,15 +286,15 @@ class UnknownFloat(float):
 
     Args:
         value: what is taken for it.
-        what: it is, in words.
+        origin: what it is, in words.
     """
 
-    what: str
+    origin: str
 
-    def __new__(cls, value: float, what: str = "") -> UnknownFloat:
-        made = super().__new__(cls, value)
-        made.what = what
-        return made
+    def __new__(cls, value: float, origin: str = "") -> UnknownFloat:
+        number = super().__new__(cls, value)
+        number.origin = origin
+        return number
 
     def __reduce__(self) -> Any:
         return float, (float(self),)

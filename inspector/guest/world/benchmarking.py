@@ -112,13 +112,13 @@ def _mark_run(
         benchmarks = [self.benchmarks] if single else list(self.benchmarks)
         for benchmark in benchmarks:
             every = list(benchmark.x_vals)
-            some = ends_and_middle(every, most)
-            if len(some) < len(every):
+            x_vals = ends_and_middle(every, most)
+            if len(x_vals) < len(every):
                 note(
-                    f"benchmark {benchmark.plot_name}: {len(some)} of {len(every)} values of"
+                    f"benchmark {benchmark.plot_name}: {len(x_vals)} of {len(every)} values of"
                     f" {', '.join(benchmark.x_names)} are run (--tests all: every one)"
                 )
-            for x in some:
+            for x in x_vals:
                 values = list(x) if isinstance(x, (list, tuple)) else [x] * len(benchmark.x_names)
                 at = dict(zip(benchmark.x_names, values))
                 for line in benchmark.line_vals:

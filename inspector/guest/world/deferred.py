@@ -52,8 +52,8 @@ class Known:
             UnknownError: it was written to since.
         """
         owner = self.owner
-        now = owner.version if isinstance(owner, Memory) else owner._version
-        if now != self.version:
+        version = owner.version if isinstance(owner, Memory) else owner._version
+        if version != self.version:
             raise UnknownError("made from one that was overwritten since")
         return self.tensor
 
@@ -95,13 +95,13 @@ class Part:
 
     def of(self, storage: Any) -> torch.Tensor:
         """The view, of an allocation's contents."""
-        made = torch.empty(0, dtype=self.dtype, device="cpu")  # whatever the script's default is
-        return made.set_(storage, self.offset, self.size, self.stride)
+        view = torch.empty(0, dtype=self.dtype, device="cpu")  # whatever the script's default is
+        return view.set_(storage, self.offset, self.size, self.stride)
 
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
 class Target:
-    """An argument that is written to: the n-th of the call's `written`."""
+    """An argument that is written to: the n-th of the call's `targets`."""
 
     nth: int
 
@@ -116,7 +116,7 @@ class Call:
         plan: what is known of it.
         args: its arguments, with `Known`, `Part` and `Target` in the place of tensors.
         kwargs: likewise.
-        written: what it writes to, as it was before.
+        targets: what it writes to, as it was before.
         operands: the other tensors.
         results: what it gives back, if that is anything else.
         depth: of the calls behind it.
@@ -128,7 +128,7 @@ class Call:
     plan: Plan
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
-    written: tuple[Known | Part, ...]
+    targets: tuple[Known | Part, ...]
     operands: tuple[Known | Part, ...]
     results: tuple[Part, ...]
     depth: int
@@ -167,7 +167,7 @@ class Deferred:
         if plan.uninitialised or plan.view or not plan.native:
             return None
         operands: list[Known | Part] = []
-        written: list[Known | Part] = []
+        targets: list[Known | Part] = []
 
         def operand(tensor: torch.Tensor) -> Known | Part:
             shaped = plan.name in SHAPED and not operands
@@ -175,13 +175,13 @@ class Deferred:
             return operands[-1]
 
         def target(tensor: torch.Tensor) -> Target:
-            written.append(_place(tensor, plan))
-            return Target(len(written) - 1)
+            targets.append(_place(tensor, plan))
+            return Target(len(targets) - 1)
 
         places = dict(plan.mutates)
         names = places.values()
         try:
-            kept = [each(v, target if at in places else operand) for at, v in enumerate(args)]
+            call_args = [each(v, target if at in places else operand) for at, v in enumerate(args)]
             named = {
                 name: each(v, target if name in names else operand)
                 for name, v in kwargs.items()
@@ -189,13 +189,22 @@ class Deferred:
             }
         except UnknownError:
             return None
-        depth = 1 + max(map(_depth, (*operands, *written)), default=0)
+        depth = 1 + max(map(_depth, (*operands, *targets)), default=0)
         if depth > DEEPEST:
             return None
         number, seed = next(self._numbers), torch.initial_seed() % (1 << 30)
-        made = tuple(map(geometry_of, tensors(results)))
+        geometries = tuple(map(geometry_of, tensors(results)))
         return Call(
-            number, func, plan, kept, named, tuple(written), tuple(operands), made, depth, seed
+            number,
+            func,
+            plan,
+            call_args,
+            named,
+            tuple(targets),
+            tuple(operands),
+            geometries,
+            depth,
+            seed,
         )
 
 
@@ -256,11 +265,11 @@ def _place(tensor: torch.Tensor, plan: Plan) -> Known | Part:
     """
     if isinstance(tensor, DeviceTensor) and plan.name in OVERWRITING and is_whole(tensor):
         return part_of(tensor, None)
-    before = _operand(tensor)
-    if isinstance(before, Known):  # this very call is to write to it
-        copied = geometry_of(before.tensor).of(before.tensor.untyped_storage().clone())
+    operand = _operand(tensor)
+    if isinstance(operand, Known):  # this very call is to write to it
+        copied = geometry_of(operand.tensor).of(operand.tensor.untyped_storage().clone())
         return Known(copied, _UNTOUCHED, _UNTOUCHED.version)
-    return before
+    return operand
 
 
 def is_whole(tensor: DeviceTensor) -> bool:

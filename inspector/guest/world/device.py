@@ -66,9 +66,9 @@ class Device:
         arch = str(stated.get("arch") or "").partition(":")[0]
         if not arch:
             raise ValueError("a device needs an arch, such as gfx942")
-        known = {f.name for f in fields(cls)}
-        given = {k: v for k, v in stated.items() if k in known and v is not None}
-        values = {"name": f"AMD {arch}", **_family(arch), **given, "arch": arch}
+        names = {f.name for f in fields(cls)}
+        stated_fields = {k: v for k, v in stated.items() if k in names and v is not None}
+        values = {"name": f"AMD {arch}", **_family(arch), **stated_fields, "arch": arch}
         return cls(**values)
 
     @property
@@ -244,4 +244,4 @@ _FAMILIES: tuple[tuple[str, Mapping[str, Any]], ...] = (
 
 
 def _family(arch: str) -> Mapping[str, Any]:
-    return next((known for prefix, known in _FAMILIES if arch.startswith(prefix)), _CDNA)
+    return next((figures for prefix, figures in _FAMILIES if arch.startswith(prefix)), _CDNA)

@@ -29,7 +29,7 @@ KERNEL_KEYS = ("CUDA", "CompositeExplicitAutograd", "CPU", "CompositeImplicitAut
 """Where a library's operator may keep its Python kernel, the likeliest first."""
 
 TOO_LARGE = "too large to be computed here"
-ASKED: Mapping[str, str] = MappingProxyType(
+QUESTIONS: Mapping[str, str] = MappingProxyType(
     {"_local_scalar_dense": "the value of", "item": "the value of", "is_nonzero": "the truth of"}
 )
 """What an operator that reads a tensor asks for, in words."""
@@ -140,19 +140,19 @@ class Dispatcher:
         """What `tensor.to(...)` gives, for any tensor and any of the method's forms."""
         device, dtype = kwargs.get("device"), kwargs.get("dtype")
         flags = list(args)
-        for taken in args:
-            if isinstance(taken, bool):
+        for arg in args:
+            if isinstance(arg, bool):
                 break
-            if isinstance(taken, torch.Tensor):
-                device, dtype = taken.device, taken.dtype
-            elif isinstance(taken, torch.dtype):
-                dtype = taken
-            elif taken is not None:
-                device = taken
+            if isinstance(arg, torch.Tensor):
+                device, dtype = arg.device, arg.dtype
+            elif isinstance(arg, torch.dtype):
+                dtype = arg
+            elif arg is not None:
+                device = arg
             flags.pop(0)
-        other = kwargs.get("other")
-        if other is not None:
-            device, dtype = other.device, other.dtype
+        like = kwargs.get("other")
+        if like is not None:
+            device, dtype = like.device, like.dtype
         copy = kwargs.get("copy", flags[1] if len(flags) > 1 else False)
         claim = self.device_of(device, default=str(tensor.device))
         return self.move(tensor, claim, dtype, copy, kwargs.get("memory_format"))
@@ -166,24 +166,24 @@ class Dispatcher:
         memory_format: Any = None,
     ) -> torch.Tensor:
         """The tensor on a device and of a type: itself if it is so already."""
-        same = tensor.device == claim and dtype in (None, tensor.dtype) and not copy
-        if same and (
+        is_there = tensor.device == claim and dtype in (None, tensor.dtype) and not copy
+        if is_there and (
             memory_format in (None, torch.preserve_format)
             or tensor.is_contiguous(memory_format=memory_format)
         ):
             return tensor
-        wanted: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         if dtype is not None:
-            wanted["dtype"] = dtype
+            changes["dtype"] = dtype
         if memory_format is not None:
-            wanted["memory_format"] = memory_format
+            changes["memory_format"] = memory_format
         if claim.type == META.type:
-            return torch.empty_like(tensor, device=META, **wanted)
-        before, self._target = self._target, claim
+            return torch.empty_like(tensor, device=META, **changes)
+        previous_target, self._target = self._target, claim
         try:
-            moved = torch.ops.aten._to_copy.default(tensor, **wanted)
+            moved = torch.ops.aten._to_copy.default(tensor, **changes)
         finally:
-            self._target = before
+            self._target = previous_target
         return moved
 
     def replace(self, tensor: DeviceTensor, new: torch.Tensor) -> None:
@@ -201,13 +201,13 @@ class Dispatcher:
         if not isinstance(tensor, DeviceTensor):
             return tensor.detach()
         with torch._C._DisableTorchDispatch():
-            known = self._known(tensor)
-            payload = tensor._payload if known is None else known
+            contents = self._contents(tensor)
+            payload = tensor._payload if contents is None else contents
             if payload.is_meta:
                 return torch.zeros((), dtype=payload.dtype, device=CPU).expand(payload.shape)
             return payload.detach().clone()
 
-    def _known(self, tensor: DeviceTensor) -> torch.Tensor | None:
+    def _contents(self, tensor: DeviceTensor) -> torch.Tensor | None:
         """A tensor's contents, computed now if that was put off; None where nobody knows them."""
         if not (tensor._payload.is_meta or tensor._memory.unknown):
             return tensor._payload
@@ -224,11 +224,11 @@ class Dispatcher:
         """What the host sees of a tensor: `tolist`, `numpy` or `repr`."""
         with torch._C._DisableTorchDispatch(), torch.no_grad():
             if how == "repr":
-                return self._shown(tensor)
+                return self._repr(tensor)
             long = how == "tolist" and tensor._payload.is_meta and tensor.numel() > READ_LIMIT
-            known = None if long else self._known(tensor)
-            payload = tensor._payload if known is None else known
-            unknown = known is None
+            contents = None if long else self._contents(tensor)
+            payload = tensor._payload if contents is None else contents
+            unknown = contents is None
             if unknown:
                 LOG.answer(
                     self.described((tensor,), f"{how} of"), "zeros" if payload.is_meta else "…"
@@ -246,13 +246,13 @@ class Dispatcher:
             return values.numpy().view(unknown_array()) if unknown else values.numpy()
 
     @staticmethod
-    def _shown(tensor: DeviceTensor) -> str:
+    def _repr(tensor: DeviceTensor) -> str:
         payload = tensor._payload
         if payload.is_meta:
-            shown = f"tensor(..., size={tuple(payload.shape)}, dtype={payload.dtype}"
+            text = f"tensor(..., size={tuple(payload.shape)}, dtype={payload.dtype}"
         else:
-            shown = repr(payload.detach())[:-1]
-        return f"{shown}, device='{tensor.device}')" if tensor.is_cuda else shown + ")"
+            text = repr(payload.detach())[:-1]
+        return f"{text}, device='{tensor.device}')" if tensor.is_cuda else text + ")"
 
     # ----- running operators
 
@@ -300,14 +300,14 @@ class Dispatcher:
         return self._on_device(func, plan, args, kwargs, outers, claim)
 
     def _outers(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[DeviceTensor]:
-        wanted = self.tensor_class
-        found: list[DeviceTensor] = []
+        tensor_class = self.tensor_class
+        outers: list[DeviceTensor] = []
         for value in (*args, *kwargs.values()) if kwargs else args:
-            if type(value) is wanted:
-                found.append(value)
+            if type(value) is tensor_class:
+                outers.append(value)
             elif isinstance(value, (list, tuple)):
-                found += [inner for inner in value if type(inner) is wanted]
-        return found
+                outers += [inner for inner in value if type(inner) is tensor_class]
+        return outers
 
     def _view(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Other shapes over the same memory: by far the most frequent operators."""
@@ -325,10 +325,10 @@ class Dispatcher:
         if plan.name in ("is_pinned", "_pin_memory"):
             return plan.name == "_pin_memory" and args[0]
         if plan.factory and not plan.mutates and plan.name != "_to_copy":
-            made = self._shape_or_none(func, plan, args, kwargs)
-            if isinstance(made, torch.Tensor) and not fits(made):
-                large = self.wrap(made, CPU)
-                call = self._deferred.keep(func, plan, args, kwargs, made)
+            result = self._shape_or_none(func, plan, args, kwargs)
+            if isinstance(result, torch.Tensor) and not fits(result):
+                large = self.wrap(result, CPU)
+                call = self._deferred.keep(func, plan, args, kwargs, result)
                 large._memory.recipe = None if call is None else Recipe(call, 0)
                 return large
         return func(*args, **kwargs)
@@ -352,10 +352,10 @@ class Dispatcher:
         unknown = unknown or hollow
         if outers and plan.read is not None:
             return self._read(func, plan, args, kwargs, unknown)
-        wanted = self.tensor_class
+        tensor_class = self.tensor_class
         inner_args = [
             v._payload
-            if type(v) is wanted
+            if type(v) is tensor_class
             else (payloads.one(v, payloads.payload) if isinstance(v, (list, tuple)) else v)
             for v in args
         ]
@@ -366,7 +366,7 @@ class Dispatcher:
             known_args = self._all_known(args, kwargs)
             if known_args is not None:
                 results = self._computed(func, plan, *known_args)
-                return self._found(func, plan, args, kwargs, results, claim)
+                return self._wrap_computed(func, plan, args, kwargs, results, claim)
         call = None
         if unknown and plan.mutates:  # before it does
             call = self._deferred.keep(func, plan, args, kwargs, None)
@@ -381,7 +381,7 @@ class Dispatcher:
         if not plan.mutates and not plan.view and (unknown or _any_meta(results)):
             call = self._deferred.keep(func, plan, args, kwargs, results)
         if plan.mutates:
-            self._written(plan, args, kwargs, outers, call)
+            self._follow_writes(plan, args, kwargs, outers, call)
             if plan.returns_nothing:
                 return None
             if results is None:
@@ -389,23 +389,23 @@ class Dispatcher:
             if plan.returns_arguments and isinstance(results, torch.Tensor):
                 return payloads.arguments(plan, args, kwargs)
         memory = outers[0]._memory if plan.view and outers else None
-        known = {id(t._payload): t for t in outers}
+        outer_by_payload = {id(t._payload): t for t in outers}
         truth = payloads.truth_of(plan, outers) if unknown else None
         cause = self._cause(outers) if unknown else ""
         if unknown and unknowns.decides_shape(plan.name, args):
-            what = self.described(outers, f"how many elements {plan.name.strip('_')} finds in")
-            LOG.answer(what, payloads.first_shape(results))
+            question = self.described(outers, f"how many elements {plan.name.strip('_')} finds in")
+            LOG.answer(question, payloads.first_shape(results))
 
         if plan.mutates:
-            call = None  # `_written` made use of it
+            call = None  # `_follow_writes` made use of it
         places: dict[int, int] = {}
         if call is not None:
             places = {id(result): nth for nth, result in enumerate(payloads.tensors(results))}
 
         def outer(result: torch.Tensor) -> torch.Tensor:
-            same = known.get(id(result))
-            if same is not None:
-                return same
+            outer_tensor = outer_by_payload.get(id(result))
+            if outer_tensor is not None:
+                return outer_tensor
             if claim.type == CPU.type and not result.is_meta and not unknown:
                 return result
             wrapped = self.wrap(result, claim, memory)
@@ -424,35 +424,39 @@ class Dispatcher:
     def _read(self, func: Any, plan: Plan, args: Any, kwargs: Any, unknown: bool) -> Any:
         """What the host gets of tensors, and a note where nobody knows it."""
         tensors = self._outers(args, kwargs)
-        if plan.name in COMPARING or (unknown and plan.name in ASKED):
-            known = self._all_known(args, kwargs)
-            if known is not None:
-                return func(*known[0], **known[1])
+        if plan.name in COMPARING or (unknown and plan.name in QUESTIONS):
+            known_args = self._all_known(args, kwargs)
+            if known_args is not None:
+                return func(*known_args[0], **known_args[1])
         assert plan.read is not None
         value = plan.read(tensors[0], unknown)
         if not unknown or plan.name in ("is_pinned", "_pin_memory"):
             return value
-        return LOG.answer(self.described(tensors, ASKED.get(plan.name, f"{plan.name} of")), value)
+        return LOG.answer(
+            self.described(tensors, QUESTIONS.get(plan.name, f"{plan.name} of")), value
+        )
 
     def item(self, tensor: DeviceTensor) -> Any:
         """What `tensor.item()` gives; a float that nobody knows is noted where it is used."""
         unknown = tensor._memory.unknown or tensor._payload.is_meta
         if not unknown or not tensor.dtype.is_floating_point:
             return torch._C.TensorBase.item(tensor)
-        known = self._known(tensor)
-        if known is not None:
-            return known.item()
+        contents = self._contents(tensor)
+        if contents is not None:
+            return contents.item()
         with LOG:
             value = torch._C.TensorBase.item(tensor)
         return UnknownFloat(value, self.described((tensor,), "the value of"))
 
     @staticmethod
-    def described(tensors: Sequence[DeviceTensor], asked: str) -> str:
+    def described(tensors: Sequence[DeviceTensor], question: str) -> str:
         """What was asked of tensors whose contents nobody knows, in words."""
-        one = next((t for t in tensors if t._memory.unknown or t._payload.is_meta), tensors[0])
-        memory = one._memory
+        unknown_tensor = next(
+            (t for t in tensors if t._memory.unknown or t._payload.is_meta), tensors[0]
+        )
+        memory = unknown_tensor._memory
         why = memory.refusal or (memory.cause if memory.unknown else TOO_LARGE)
-        return f"{asked} a tensor {why}"
+        return f"{question} a tensor {why}"
 
     def _computed(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
         """A result with contents if it is small, else its shape alone. No operand is hollow."""
@@ -488,17 +492,17 @@ class Dispatcher:
         """Arguments with all tensors' contents, or None."""
         contents: dict[int, torch.Tensor] = {}
         for tensor in self._outers(args, kwargs):
-            known = self._known(tensor)
-            if known is None:
+            tensor_contents = self._contents(tensor)
+            if tensor_contents is None:
                 return None
-            contents[id(tensor)] = known
+            contents[id(tensor)] = tensor_contents
 
         def plain(tensor: torch.Tensor) -> torch.Tensor:
             return contents.get(id(tensor), tensor)
 
         return payloads.each(args, plain), {k: payloads.one(v, plain) for k, v in kwargs.items()}
 
-    def _found(
+    def _wrap_computed(
         self, func: Any, plan: Plan, args: Any, kwargs: Any, results: Any, claim: torch.device
     ) -> Any:
         """Results whose shapes rest on contents: those that are too large lose theirs again."""
@@ -516,7 +520,7 @@ class Dispatcher:
 
         return payloads.one(shapes, outer)
 
-    def _written(
+    def _follow_writes(
         self, plan: Plan, args: Any, kwargs: Any, outers: list[DeviceTensor], call: Call | None
     ) -> None:
         """Follows what an operator did to its arguments: shapes, and whether contents are true.
@@ -528,7 +532,7 @@ class Dispatcher:
             outers: the device tensors among them.
             call: how to do it later, where it is not known what it did.
         """
-        written = 0
+        written_count = 0
         for position, name in plan.mutates:
             target = kwargs.get(name) if name in kwargs else None
             if target is None and position < len(args):
@@ -536,16 +540,16 @@ class Dispatcher:
             for tensor in target if isinstance(target, (list, tuple)) else (target,):
                 if not isinstance(tensor, torch.Tensor):
                     continue
-                nth, written = written, written + 1
+                nth, written_count = written_count, written_count + 1
                 if not isinstance(tensor, DeviceTensor):
                     continue
                 memory = tensor._memory
-                others = [t for t in outers if t is not tensor]
-                doubtful = any(t._memory.unknown or t._payload.is_meta for t in others)
+                other_tensors = [t for t in outers if t is not tensor]
+                doubtful = any(t._memory.unknown or t._payload.is_meta for t in other_tensors)
                 put_off = doubtful or memory.unknown or tensor._payload.is_meta
                 if doubtful:
                     memory.unknown = True
-                    memory.cause = self._cause(others)
+                    memory.cause = self._cause(other_tensors)
                     memory.unset = None
                 elif plan.name in OVERWRITING and _is_all_set(tensor):
                     memory.unknown = False
@@ -565,9 +569,9 @@ class Dispatcher:
             and payload.storage_offset() == tensor.storage_offset()
         ):
             return
-        needed = bytes_of(payload)
-        if needed > tensor._memory.nbytes:
-            tensor._memory = self._addresses.allocate(needed)
+        nbytes = bytes_of(payload)
+        if nbytes > tensor._memory.nbytes:
+            tensor._memory = self._addresses.allocate(nbytes)
         self.replace(tensor, self.wrap(payload, tensor._claim, tensor._memory))
 
     def _taint(self, tensor: DeviceTensor, truth: bool | None, cause: str) -> None:
@@ -579,8 +583,8 @@ class Dispatcher:
     @staticmethod
     def _cause(tensors: Sequence[DeviceTensor]) -> str:
         """Why a result is unknown: as the first operand of which that is known."""
-        known = next((t._memory.cause for t in tensors if t._memory.unknown), None)
-        return known or TOO_LARGE
+        cause = next((t._memory.cause for t in tensors if t._memory.unknown), None)
+        return cause or TOO_LARGE
 
     def written_by_a_kernel(self, tensor: DeviceTensor) -> None:
         """From here on nobody knows its contents: the kernel is not run."""
@@ -633,13 +637,13 @@ def _is_all_set(tensor: DeviceTensor) -> bool:
         return True
     if tensor._payload.is_meta:
         return False
-    its, memory = geometry_of(tensor._payload), tensor._memory
-    count = memory.nbytes // its.dtype.itemsize
+    geometry, memory = geometry_of(tensor._payload), tensor._memory
+    count = memory.nbytes // geometry.dtype.itemsize
     if memory.unset is None:
         memory.unset = torch.ones(count, dtype=torch.bool, device=CPU)
     if memory.unset.numel() != count:  # it was written to as another type
         return False
-    memory.unset.as_strided(its.size, its.stride, its.offset).fill_(False)
+    memory.unset.as_strided(geometry.size, geometry.stride, geometry.offset).fill_(False)
     return not bool(memory.unset.any())
 
 

@@ -77,7 +77,7 @@ class _Groups:
         module.ProcessGroupNCCL = torch.distributed.ProcessGroupNCCL = ProcessGroupNCCL
         if module.default_pg_nccl_timeout is None:
             module.default_pg_nccl_timeout = NCCL_TIMEOUT
-        for original, made in (
+        for original, replacement in (
             (module.is_nccl_available, lambda: True),
             (module.init_process_group, self._forming(module.init_process_group)),
             (module._new_process_group_helper, self._faking(module._new_process_group_helper)),
@@ -86,7 +86,7 @@ class _Groups:
             (module.scatter_object_list, self._scatter),
             (module.recv_object_list, self._receive),
         ):
-            _replace(original, made)
+            _replace(original, replacement)
 
     def _forming(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """`init_process_group` without waiting for anybody."""
@@ -137,7 +137,7 @@ class _Groups:
         timeout: Any = None,
         pg_options: Any = None,
         group_desc: str | None = None,
-        **others: Any,
+        **kwargs: Any,
     ) -> Any:
         """`split_group`: only NCCL's communicators can be split, so a new group is made."""
         parent = parent_pg or self._module._get_default_group()
@@ -180,7 +180,7 @@ class _Groups:
         src: int | None = None,
         group: Any = None,
         *options: Any,
-        **others: Any,
+        **kwargs: Any,
     ) -> int:
         """`recv_object_list`: the list stays as it is."""
         LOG.answer("the objects that another process would send", "what the list holds already")
@@ -205,16 +205,16 @@ def _stated(stated: Mapping[str, Any], at: str | None, name: str) -> int:
     return value if value >= 0 else int(os.environ.get(name.upper(), ENVIRONMENT[name.upper()]))
 
 
-def _replace(original: Any, made: Callable[..., Any]) -> None:
+def _replace(original: Any, replacement: Callable[..., Any]) -> None:
     """Puts a function in another's place in all of torch.distributed's modules that have it."""
     if original is None:
         return
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "torch" and name.startswith("torch.distributed"):
             for attribute in [key for key, value in vars(module).items() if value is original]:
-                setattr(module, attribute, made)
+                setattr(module, attribute, replacement)
 
 
-def _spawn(fn: Any, args: Any = (), nprocs: int = 1, *rest: Any, **kwargs: Any) -> None:
+def _spawn(fn: Any, args: Any = (), nprocs: int = 1, *spawn_args: Any, **kwargs: Any) -> None:
     """Runs the first process's work here."""
     fn(0, *args)

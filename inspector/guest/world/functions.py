@@ -45,16 +45,16 @@ LEGACY_TYPES = {
 
 def install(dispatcher: Dispatcher, compile: Callable[..., Any]) -> None:
     """Rewrites them in this process; `compile` takes the place of torch.compile."""
-    made = _Rewriter(dispatcher)
-    made.tensor_methods()
-    made.constructors()
-    made.default_device()
-    made.modules()
-    made.replacing()
-    made.generator()
-    made.files()
-    made.checks()
-    made.compilers(compile)
+    rewriter = _Rewriter(dispatcher)
+    rewriter.tensor_methods()
+    rewriter.constructors()
+    rewriter.default_device()
+    rewriter.modules()
+    rewriter.replacing()
+    rewriter.generator()
+    rewriter.files()
+    rewriter.checks()
+    rewriter.compilers(compile)
 
 
 class _Rewriter:
@@ -80,8 +80,8 @@ class _Rewriter:
             if isinstance(dtype, type) and hasattr(dtype, "dtype"):
                 return move(tensor, torch.device("cuda", 0), dtype.dtype)
             if isinstance(dtype, str) and ".cuda." in dtype:
-                wanted = LEGACY_TYPES[dtype.rpartition(".")[2]]
-                return move(tensor, torch.device("cuda", 0), wanted)
+                legacy_dtype = LEGACY_TYPES[dtype.rpartition(".")[2]]
+                return move(tensor, torch.device("cuda", 0), legacy_dtype)
             return plain_type(tensor, dtype, *args, **kwargs)
 
         def new(tensor: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
@@ -94,8 +94,8 @@ class _Rewriter:
         def to(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             return dispatcher.to(tensor, *args, **kwargs)
 
-        def type_as(tensor: Any, other: Any) -> Any:
-            return move(tensor, other.device, other.dtype)
+        def type_as(tensor: Any, like: Any) -> Any:
+            return move(tensor, like.device, like.dtype)
 
         torch.Tensor.to = to
         torch.Tensor.type_as = type_as
@@ -112,9 +112,11 @@ class _Rewriter:
             name = original.__name__
             if getattr(torch, name, None) is not original:
                 continue
-            made = self._from_data(original) if name in FROM_DATA else _ordinal(original, device_of)
-            setattr(torch, name, made)
-            self._rewritten[original] = made
+            replacement = (
+                self._from_data(original) if name in FROM_DATA else _ordinal(original, device_of)
+            )
+            setattr(torch, name, replacement)
+            self._rewritten[original] = replacement
         for name in LIKE:
             original = getattr(torch, f"{name}_like")
             setattr(torch, f"{name}_like", self._elsewhere(original))
@@ -131,7 +133,7 @@ class _Rewriter:
         copies = original.__name__ == "tensor"
 
         @functools.wraps(original)
-        def made(data: Any, *args: Any, **kwargs: Any) -> Any:
+        def from_data(data: Any, *args: Any, **kwargs: Any) -> Any:
             device = kwargs.pop("device", None)
             grad = kwargs.pop("requires_grad", False)
             pinned = kwargs.pop("pin_memory", False)
@@ -147,7 +149,7 @@ class _Rewriter:
                     result = dispatcher.move(result, dispatcher.device_of(device))
             return result.requires_grad_() if grad else result
 
-        return made
+        return from_data
 
     def _elsewhere(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Made where the first argument is; then moved to the host if that was asked for.
@@ -157,7 +159,7 @@ class _Rewriter:
         move, device_of = self._dispatcher.move, self._dispatcher.device_of
 
         @functools.wraps(original)
-        def made(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        def on_host_if_asked(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             device = kwargs.get("device")
             if device is None:
                 return original(tensor, *args, **kwargs)
@@ -166,18 +168,18 @@ class _Rewriter:
                 return original(tensor, *args, **{**kwargs, "device": claim})
             return move(original(tensor, *args, **{**kwargs, "device": None}), claim)
 
-        return made
+        return on_host_if_asked
 
     def _following(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """The result is where the first argument is."""
         move = self._dispatcher.move
 
         @functools.wraps(original)
-        def made(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        def following(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(tensor, *args, **kwargs)
             return move(result, tensor.device) if isinstance(tensor, DeviceTensor) else result
 
-        return made
+        return following
 
     def default_device(self) -> None:
         """`torch.set_default_device('cuda')` and `with torch.device('cuda')`."""
@@ -312,9 +314,11 @@ class _Rewriter:
                 if isinstance(result, torch.Tensor) and result.requires_grad
             ]
             if losses:
-                given = torch.utils._pytree.tree_leaves((args, kwargs))
-                wanted = [g for g in given if isinstance(g, torch.Tensor) and g.requires_grad]
-                torch.autograd.grad(losses, wanted, allow_unused=True)
+                leaves = torch.utils._pytree.tree_leaves((args, kwargs))
+                differentiable = [
+                    g for g in leaves if isinstance(g, torch.Tensor) and g.requires_grad
+                ]
+                torch.autograd.grad(losses, differentiable, allow_unused=True)
             tests = (test_utils,) if isinstance(test_utils, str) else test_utils
             return dict.fromkeys(tests or CHECKS, "SUCCESS")
 
@@ -350,12 +354,12 @@ def _is_ordinal(value: Any) -> bool:
 
 def _ordinal(original: Any, device_of: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def made(*args: Any, **kwargs: Any) -> Any:
+    def with_device(*args: Any, **kwargs: Any) -> Any:
         if _is_ordinal(kwargs.get("device")):
             kwargs["device"] = device_of(kwargs["device"])
         return original(*args, **kwargs)
 
-    return made
+    return with_device
 
 
 def _legacy_type(name: str, dtype: torch.dtype) -> type:

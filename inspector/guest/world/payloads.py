@@ -75,11 +75,11 @@ def shape_alone(tensor: torch.Tensor) -> torch.Tensor:
 
 def filled(shape: torch.Tensor) -> torch.Tensor:
     """A CPU tensor of a meta tensor's shape: floats are 1, which can be divided by; others 0."""
-    made = torch.empty_strided(shape.size(), shape.stride(), dtype=shape.dtype, device="cpu")
+    contents = torch.empty_strided(shape.size(), shape.stride(), dtype=shape.dtype, device="cpu")
     try:
-        return made.fill_(1) if shape.dtype.is_floating_point else made.zero_()
+        return contents.fill_(1) if shape.dtype.is_floating_point else contents.zero_()
     except (NotImplementedError, RuntimeError):  # a type that cannot even be filled: any bits do
-        return made
+        return contents
 
 
 def surely_small(plan: Plan, args: Sequence[Any]) -> bool:
@@ -134,8 +134,8 @@ def first_shape(value: Any) -> str:
 
 def arguments(plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The arguments that an operator writes to, as it returns them."""
-    written = [kwargs[n] if n in kwargs else args[i] for i, n in plan.returned]
-    return written[0] if len(written) == 1 else tuple(written)
+    targets = [kwargs[n] if n in kwargs else args[i] for i, n in plan.returned]
+    return targets[0] if len(targets) == 1 else tuple(targets)
 
 
 def truth_of(plan: Plan, operands: Sequence[DeviceTensor]) -> bool | None:

@@ -49,9 +49,9 @@ REDUCTIONS = frozenset(("sum", "mean", "max", "min", "amax", "amin", "any", "all
 _TOO_LONG = f"that would take more than {MOST_SECONDS:g} s to compute"
 _TOO_LARGE = f"that would take more than {MOST_BYTES >> 30} GiB to compute"
 
-Made = dict[Call, "list[Any]"]
+Storages = dict[Call, "list[Any]"]
 """Call -> the storages that it made."""
-Piece = Callable[[Made, int, int], torch.Tensor]
+Piece = Callable[[Storages, int, int], torch.Tensor]
 """Makes elements from one place up to another, in the order of memory."""
 
 
@@ -76,7 +76,7 @@ class Step:
 
 @dataclass
 class Behind:
-    """What stands behind an operand that is made in pieces.
+    """What an operand that is made in pieces is computed from.
 
     Args:
         whole: operands of a single element, which are there before.
@@ -102,11 +102,11 @@ def _plain_torch() -> Iterator[None]:
 
 
 class Rerunning:
-    """Computes contents; what it may take is counted over its life."""
+    """Computes contents, within one budget of time over its whole life."""
 
     def __init__(self) -> None:
         self._spent = 0.0
-        self._kept: Made = {}
+        self._cached: Storages = {}
 
     def contents(self, tensor: DeviceTensor) -> torch.Tensor | None:
         """A tensor's contents, to be read only.
@@ -120,8 +120,8 @@ class Rerunning:
         started = time.process_time()
         try:
             with _plain_torch():
-                made = self._made(memory.recipe, started + MOST_SECONDS - self._spent)
-                return part_of(tensor, None).of(made)
+                storage = self._storage(memory.recipe, started + MOST_SECONDS - self._spent)
+                return part_of(tensor, None).of(storage)
         except UnknownError as refusal:
             memory.refusal = str(refusal)
         except Exception as failure:  # the CPU lacks the operator or the type
@@ -131,18 +131,18 @@ class Rerunning:
             self._spent += time.process_time() - started
         return None
 
-    def _made(self, wanted: Recipe, until: float) -> Any:
+    def _storage(self, recipe: Recipe, until: float) -> Any:
         """The storage of an allocation.
 
         Raises:
             UnknownError: it cannot be had, or not within the budget.
         """
-        made = dict(self._kept)
-        steps = _steps(wanted, made)
+        storages = dict(self._cached)
+        steps = _steps(recipe, storages)
         last: dict[Call, Call] = {}
         for step in steps:
-            last.update((its, step.call) for its in step.needs)
-        last[wanted.call] = wanted.call
+            last.update((needed_call, step.call) for needed_call in step.needs)
+        last[recipe.call] = recipe.call
         if time.process_time() + sum(step.seconds for step in steps) > until:
             raise UnknownError(_TOO_LONG)
         held: dict[Call, int] = {}
@@ -154,36 +154,36 @@ class Rerunning:
         for step in steps:
             if time.process_time() > until:
                 raise UnknownError(_TOO_LONG)
-            made[step.call] = _run(step, made)
+            storages[step.call] = _run(step, storages)
             if step.bytes <= MOST_KEPT and step.piece is None:
-                self._keep(step.call, made[step.call])
-            if step.call is not wanted.call:
-                _drop(made, last, step.call)
-        return made[wanted.call][wanted.nth]
+                self._keep(step.call, storages[step.call])
+            if step.call is not recipe.call:
+                _drop(storages, last, step.call)
+        return storages[recipe.call][recipe.nth]
 
     def _keep(self, call: Call, storages: list[Any]) -> None:
-        """Keeps what was made, in the place of the oldest."""
-        self._kept[call] = storages
-        while sum(its.size() for kept in self._kept.values() for its in kept) > MOST_KEPT:
-            del self._kept[next(iter(self._kept))]
+        """Caches a call's storages; drops the oldest beyond the limit."""
+        self._cached[call] = storages
+        while sum(s.size() for held in self._cached.values() for s in held) > MOST_KEPT:
+            del self._cached[next(iter(self._cached))]
 
 
 def _drop(held: dict[Call, Any], last: dict[Call, Call], call: Call) -> None:
-    """Removes what nobody needs after a call."""
-    for done in [its for its in held if last.get(its) is call and its is not call]:
+    """Removes what no later step needs after a call."""
+    for done in [c for c in held if last.get(c) is call and c is not call]:
         del held[done]
 
 
-def _steps(wanted: Recipe, made: Made) -> list[Step]:
+def _steps(recipe: Recipe, storages: Storages) -> list[Step]:
     """What must be run for an allocation, in order."""
-    found: dict[Call, Step] = {}
-    left = [wanted.call]
+    steps: dict[Call, Step] = {}
+    left = [recipe.call]
     while left:
         call = left.pop()
-        if call not in found and call not in made:
-            found[call] = _step(call)
-            left += found[call].needs
-    return sorted(found.values(), key=lambda step: step.call.number)
+        if call not in steps and call not in storages:
+            steps[call] = _step(call)
+            left += steps[call].needs
+    return sorted(steps.values(), key=lambda step: step.call.number)
 
 
 def _step(call: Call) -> Step:
@@ -193,37 +193,40 @@ def _step(call: Call) -> Step:
         piece = _in_pieces(reduced, behind)
         if piece is not None:
             seconds = sum(map(_seconds, (call, *behind.calls)))
-            needs = tuple(its.source.call for its in behind.whole if its.source is not None)
+            needs = tuple(part.source.call for part in behind.whole if part.source is not None)
             return Step(call, needs, piece, PIECE * 32, seconds)
-    both = [its for its in (*call.operands, *call.written) if isinstance(its, Part)]
-    needs = tuple(its.source.call for its in both if its.source is not None)
-    size = sum(its.nbytes for its in (*call.results, *call.written) if isinstance(its, Part))
+    parts = [part for part in (*call.operands, *call.targets) if isinstance(part, Part)]
+    needs = tuple(part.source.call for part in parts if part.source is not None)
+    size = sum(part.nbytes for part in (*call.results, *call.targets) if isinstance(part, Part))
     return Step(call, needs, None, size, _seconds(call))
 
 
-def _run(step: Step, made: Made) -> list[Any]:
+def _run(step: Step, storages: Storages) -> list[Any]:
     """The storages that a call makes: of its results, or of what it writes to."""
     call = step.call
     if step.piece is not None:
-        return [_over_pieces(call, step.piece, made).untyped_storage()]
+        return [_over_pieces(call, step.piece, storages).untyped_storage()]
     if _is_filled(call):
-        of = (call.written or call.results)[0]
-        assert isinstance(of, Part)
-        filled = torch.empty(of.nbytes // of.dtype.itemsize, dtype=of.dtype)
+        target = (call.targets or call.results)[0]
+        assert isinstance(target, Part)
+        filled = torch.empty(target.nbytes // target.dtype.itemsize, dtype=target.dtype)
         for begin in range(0, filled.numel(), PIECE):
             end = min(begin + PIECE, filled.numel())
-            filled[begin:end] = _fill(call, of, made, begin, end)
+            filled[begin:end] = _fill(call, target, storages, begin, end)
         return [filled.untyped_storage()]
     torch.manual_seed(_seed(call, 0))
-    targets = [_value(its, made) for its in call.written]
-    targets = [geometry_of(its).of(its.untyped_storage().clone()) for its in targets]
+    targets = [_value(operand, storages) for operand in call.targets]
+    targets = [geometry_of(tensor).of(tensor.untyped_storage().clone()) for tensor in targets]
     results = _applied(
-        call, lambda its: targets[its.nth] if isinstance(its, Target) else _value(its, made)
+        call,
+        lambda operand: (
+            targets[operand.nth] if isinstance(operand, Target) else _value(operand, storages)
+        ),
     )
-    if call.written:
-        return [its.untyped_storage() for its in targets]
+    if call.targets:
+        return [tensor.untyped_storage() for tensor in targets]
     expected = zip(tensors(results), call.results)
-    return [_as_expected(result, of).untyped_storage() for result, of in expected]
+    return [_as_expected(result, part).untyped_storage() for result, part in expected]
 
 
 def _applied(call: Call, change: Callable[[Any], torch.Tensor]) -> Any:
@@ -231,21 +234,23 @@ def _applied(call: Call, change: Callable[[Any], torch.Tensor]) -> Any:
     return call.func(*args, **{name: each(value, change) for name, value in call.kwargs.items()})
 
 
-def _as_expected(result: torch.Tensor, of: Part) -> torch.Tensor:
-    """A result in the memory that its meta kernel told of."""
-    same = tuple(result.stride()) == of.stride and result.storage_offset() == of.offset
-    if same and result.untyped_storage().size() == of.nbytes:
+def _as_expected(result: torch.Tensor, expected: Part) -> torch.Tensor:
+    """A result in the memory layout that its meta kernel predicted."""
+    is_alike = (
+        tuple(result.stride()) == expected.stride and result.storage_offset() == expected.offset
+    )
+    if is_alike and result.untyped_storage().size() == expected.nbytes:
         return result
-    storage = torch.empty(of.nbytes, dtype=torch.uint8).untyped_storage()
-    return of.of(storage).copy_(result)
+    storage = torch.empty(expected.nbytes, dtype=torch.uint8).untyped_storage()
+    return expected.of(storage).copy_(result)
 
 
-def _value(its: Any, made: Made) -> torch.Tensor:
-    if isinstance(its, Known):
-        return its.value()
-    if its.source is None:  # it is overwritten
-        return its.of(torch.empty(its.nbytes, dtype=torch.uint8).untyped_storage())
-    return its.of(made[its.source.call][its.source.nth])
+def _value(operand: Any, storages: Storages) -> torch.Tensor:
+    if isinstance(operand, Known):
+        return operand.value()
+    if operand.source is None:  # it is overwritten
+        return operand.of(torch.empty(operand.nbytes, dtype=torch.uint8).untyped_storage())
+    return operand.of(storages[operand.source.call][operand.source.nth])
 
 
 def _seed(call: Call, begin: int) -> int:
@@ -256,23 +261,23 @@ def _seed(call: Call, begin: int) -> int:
 
 
 def _reduced(call: Call) -> Part | None:
-    """What a call reduces to one element; None where it does something else."""
-    if call.plan.name not in REDUCTIONS or call.written or len(call.operands) != 1:
+    """The operand that a call reduces to one element; None for any other call."""
+    if call.plan.name not in REDUCTIONS or call.targets or len(call.operands) != 1:
         return None
     if len(call.results) != 1 or call.results[0].count != 1:
         return None
-    of = call.operands[0]
-    return of if isinstance(of, Part) and of.count > PIECE else None
+    operand = call.operands[0]
+    return operand if isinstance(operand, Part) and operand.count > PIECE else None
 
 
-def _over_pieces(call: Call, piece: Piece, made: Made) -> torch.Tensor:
+def _over_pieces(call: Call, piece: Piece, storages: Storages) -> torch.Tensor:
     """A reduction of all elements."""
-    of, name = call.operands[0], call.plan.name
-    assert isinstance(of, Part)
+    operand, name = call.operands[0], call.plan.name
+    assert isinstance(operand, Part)
     result = call.results[0]
     partial = []
-    for begin in range(0, of.count, PIECE):
-        part = piece(made, begin, min(begin + PIECE, of.count))
+    for begin in range(0, operand.count, PIECE):
+        part = piece(storages, begin, min(begin + PIECE, operand.count))
         if name in ("sum", "mean"):
             wide = torch.float64 if result.dtype.is_floating_point else None
             partial.append(part.sum(dtype=wide))
@@ -283,12 +288,12 @@ def _over_pieces(call: Call, piece: Piece, made: Made) -> torch.Tensor:
     joined = torch.stack(partial)
     total = joined.sum() if name in ("sum", "mean", "count_nonzero") else getattr(joined, name)()
     if name == "mean":
-        total = total / of.count
+        total = total / operand.count
     return _as_expected(total.to(result.dtype).reshape(result.size), result)
 
 
 def _in_pieces(part: Part, behind: Behind) -> Piece | None:
-    """How to make an operand in pieces; None where it cannot be.
+    """How to compute an operand in pieces; None where that is impossible.
 
     Args:
         part: the operand.
@@ -303,17 +308,17 @@ def _in_pieces(part: Part, behind: Behind) -> Piece | None:
     if not (call.plan.pointwise or call.plan.name in ELEMENTWISE):
         return None
     pieces: dict[int, Piece] = {}
-    for its in (*call.operands, *call.written):
-        found = _operand_in_pieces(its, part, behind)
-        if found is None:
+    for operand in (*call.operands, *call.targets):
+        operand_piece = _operand_in_pieces(operand, part, behind)
+        if operand_piece is None:
             return None
-        pieces[id(its)] = found
+        pieces[id(operand)] = operand_piece
 
-    def piece(made: Made, begin: int, end: int) -> torch.Tensor:
-        def value(its: Any) -> torch.Tensor:
-            if isinstance(its, Target):
-                return pieces[id(call.written[its.nth])](made, begin, end).clone()
-            return pieces[id(its)](made, begin, end)
+    def piece(storages: Storages, begin: int, end: int) -> torch.Tensor:
+        def value(operand: Any) -> torch.Tensor:
+            if isinstance(operand, Target):
+                return pieces[id(call.targets[operand.nth])](storages, begin, end).clone()
+            return pieces[id(operand)](storages, begin, end)
 
         result: torch.Tensor = _applied(call, value)
         return result
@@ -321,36 +326,38 @@ def _in_pieces(part: Part, behind: Behind) -> Piece | None:
     return piece
 
 
-def _operand_in_pieces(its: Known | Part, like: Part, behind: Behind) -> Piece | None:
-    size = its.size if isinstance(its, Part) else tuple(its.tensor.shape)
-    if isinstance(its, Known):
-        if its.tensor.numel() == 1:
-            return lambda made, begin, end: its.value().reshape(size[:1])
-        if size == like.size and its.tensor.is_contiguous():
-            return lambda made, begin, end: its.value().reshape(-1)[begin:end]
+def _operand_in_pieces(operand: Known | Part, like: Part, behind: Behind) -> Piece | None:
+    size = operand.size if isinstance(operand, Part) else tuple(operand.tensor.shape)
+    if isinstance(operand, Known):
+        if operand.tensor.numel() == 1:
+            return lambda storages, begin, end: operand.value().reshape(size[:1])
+        if size == like.size and operand.tensor.is_contiguous():
+            return lambda storages, begin, end: operand.value().reshape(-1)[begin:end]
         return None
-    if its.source is None:  # it is overwritten
-        return lambda made, begin, end: torch.empty(end - begin, dtype=its.dtype)
-    if its.count == 1:
-        behind.whole.append(its)
-        return lambda made, begin, end: _value(its, made).reshape(size[:1])
-    return _in_pieces(its, behind) if size == like.size else None
+    if operand.source is None:  # it is overwritten
+        return lambda storages, begin, end: torch.empty(end - begin, dtype=operand.dtype)
+    if operand.count == 1:
+        behind.whole.append(operand)
+        return lambda storages, begin, end: _value(operand, storages).reshape(size[:1])
+    return _in_pieces(operand, behind) if size == like.size else None
 
 
 def _is_filled(call: Call) -> bool:
-    """Whether each element is made by itself."""
+    """Whether each element can be computed independently of the others."""
     if call.plan.name in FILLED:
         return len(call.results) == 1 and len(call.operands) <= 1
-    targets = [its for its in call.written if isinstance(its, Part) and its.source is None]
+    targets = [
+        target for target in call.targets if isinstance(target, Part) and target.source is None
+    ]
     return call.plan.name in OVERWRITING and not call.operands and len(targets) == 1
 
 
-def _fill(call: Call, of: Part, made: Made, begin: int, end: int) -> torch.Tensor:
-    """Elements of what `_is_filled`."""
+def _fill(call: Call, part: Part, storages: Storages, begin: int, end: int) -> torch.Tensor:
+    """Some elements of the result of a call for which `_is_filled` holds."""
     torch.manual_seed(_seed(call, begin))
-    few = torch.empty(end - begin, dtype=of.dtype)
+    few = torch.empty(end - begin, dtype=part.dtype)
     if call.plan.name in OVERWRITING or call.operands:
-        filled: torch.Tensor = _applied(call, lambda its: few)
+        filled: torch.Tensor = _applied(call, lambda operand: few)
         return filled
     args = [[end - begin] if isinstance(value, (list, tuple)) else value for value in call.args]
     result: torch.Tensor = call.func(*args, **call.kwargs)
@@ -364,8 +371,10 @@ def _seconds(call: Call) -> float:
     """Roughly how long a call takes."""
     if call.plan.name in PRODUCTS and call.results:
         return call.results[0].count * _products(call) / PRODUCTS_PER_SECOND
-    parts = (*call.operands, *call.written, *call.results)
-    counts = [its.count if isinstance(its, Part) else its.tensor.numel() for its in parts]
+    parts = (*call.operands, *call.targets, *call.results)
+    counts = [
+        operand.count if isinstance(operand, Part) else operand.tensor.numel() for operand in parts
+    ]
     random = torch.Tag.nondeterministic_seeded in call.func.tags
     return max(counts, default=0) / (RANDOM_PER_SECOND if random else ELEMENTS_PER_SECOND)
 
@@ -373,7 +382,8 @@ def _seconds(call: Call) -> float:
 def _products(call: Call) -> float:
     """Multiplications for each element of a result."""
     sizes = [
-        its.size if isinstance(its, Part) else tuple(its.tensor.shape) for its in call.operands
+        operand.size if isinstance(operand, Part) else tuple(operand.tensor.shape)
+        for operand in call.operands
     ]
     if len(sizes) > 1 and call.plan.name in CONVOLUTIONS:
         return math.prod(sizes[1][1:])

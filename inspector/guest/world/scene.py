@@ -105,7 +105,7 @@ class World:
         return self._torch.tensor(shape, dtype, strides, grad)
 
     def _settle(self) -> None:
-        """Says of settings of the script's that were not followed."""
+        """Notes the script's settings that were not followed."""
         if os.environ.pop(INTERPRET, "0").lower() in ("1", "true", "on", "yes"):
             self.note(f"{INTERPRET} was set by the script; its kernels are compiled all the same")
 
@@ -145,6 +145,6 @@ def install(
             device, world.note
         )
     benchmarking.install(world.note, most_sets)
-    others = world._torch.arrivals() if world._torch is not None else {}
-    arrivals.install(world.note, others)
+    adjusters = world._torch.arrivals() if world._torch is not None else {}
+    arrivals.install(world.note, adjusters)
     return world

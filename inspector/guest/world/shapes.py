@@ -10,14 +10,14 @@ from . import payloads, unknowns
 from .plans import Plan
 
 META = torch.device("meta")
-MOST_KNOWN = 20_000
+MOST_DESCRIPTIONS = 20_000
 
 
 class Shapes:
     """Runs operators on meta tensors and remembers what came out."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, Any] = {}
+        self._descriptions: dict[Any, Any] = {}
 
     def of(self, func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) -> Any:
         """The result as meta tensors, however large the operands are.
@@ -32,24 +32,24 @@ class Shapes:
             return shape(*args, **kwargs)
         key = None if plan.mutates else _key(func, args, kwargs)
         if key is not None:
-            known = self._known.get(key)
-            if known is not None:
-                return _made(known)
+            description = self._descriptions.get(key)
+            if description is not None:
+                return _meta_tensors(description)
         try:
-            result = self._asked(func, plan, args, kwargs)
+            result = self._by_meta_kernel(func, plan, args, kwargs)
         except (NotImplementedError, RuntimeError):
             # Some meta kernels refuse types that the real ones take: `mask << shifts`.
             result = _of_one_element(func, plan, args, kwargs)
             if result is None:
                 raise
         if key is not None:
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            self._known[key] = _described(result)
+            if len(self._descriptions) >= MOST_DESCRIPTIONS:
+                self._descriptions.clear()
+            self._descriptions[key] = _described(result)
         return result
 
     @staticmethod
-    def _asked(func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) -> Any:
+    def _by_meta_kernel(func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) -> Any:
         changed = {k: payloads.one(v, payloads.shape_alone) for k, v in kwargs.items()}
         operands = list(payloads.each(args, payloads.shape_alone))
         if plan.device_position is not None:
@@ -67,12 +67,12 @@ def _of_one_element(func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) ->
         return None
     shapes = []
 
-    def one(tensor: torch.Tensor) -> torch.Tensor:
+    def one_element(tensor: torch.Tensor) -> torch.Tensor:
         shapes.append(tensor.shape)
         return torch.ones([1] * tensor.dim(), dtype=tensor.dtype, device="cpu")
 
-    few = payloads.each(args, one)
-    named = {name: payloads.one(value, one) for name, value in kwargs.items()}
+    few = payloads.each(args, one_element)
+    named = {name: payloads.one(value, one_element) for name, value in kwargs.items()}
     try:
         result = func(*few, **named)
         extents = torch.broadcast_shapes(*shapes)
@@ -82,7 +82,7 @@ def _of_one_element(func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) ->
 
 
 def _key(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """What the shape depends on; None where that cannot be told."""
+    """A key of all that the shape depends on; None where there is no such key."""
     try:
         key = (func, *[_operand(v) for v in args], *[(k, _operand(v)) for k, v in kwargs.items()])
         hash(key)
@@ -113,10 +113,10 @@ def _described(result: Any) -> Any:
     return payloads.one(result, lambda t: _Described((t.size(), t.stride(), t.dtype)))
 
 
-def _made(described: Any) -> Any:
+def _meta_tensors(described: Any) -> Any:
     if type(described) is _Described:
         size, stride, dtype = described
         return torch.empty_strided(size, stride, dtype=dtype, device=META)
     if isinstance(described, (list, tuple)):
-        return type(described)([_made(inner) for inner in described])
+        return type(described)([_meta_tensors(inner) for inner in described])
     return described

@@ -85,7 +85,7 @@ def install() -> None:
     answers = {"disable": _disable, "graph_break": _nothing}
     LazyModule(DYNAMO, answers, {}).install()
     plain: dict[str, Answer] = {
-        **dict.fromkeys(SAME, _same),
+        **dict.fromkeys(RETURNING_VALUE, _returned),
         "is_nested_int": _never,
         "sym_eq": _equal,
         "sym_and": _all,
@@ -95,7 +95,7 @@ def install() -> None:
     torch._dynamo = sys.modules[DYNAMO]
 
 
-SAME = (
+RETURNING_VALUE = (
     "expect_true",
     "guard_bool",
     "guard_int",
@@ -127,7 +127,7 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
     """There is no graph to break."""
 
 
-def _same(value: Any, *options: Any) -> Any:
+def _returned(value: Any, *options: Any) -> Any:
     return value
 
 
@@ -140,13 +140,13 @@ def _equal(left: Any, right: Any) -> bool:
     return bool(list(left) == list(right) if sequences else left == right)
 
 
-def _all(first: Any, *others: Any) -> Any:
-    for other in others:
-        first = first & other
+def _all(first: Any, *operands: Any) -> Any:
+    for operand in operands:
+        first = first & operand
     return first
 
 
-def _any(first: Any, *others: Any) -> Any:
-    for other in others:
-        first = first | other
+def _any(first: Any, *operands: Any) -> Any:
+    for operand in operands:
+        first = first | operand
     return first

@@ -63,7 +63,7 @@ def install(device: Device) -> None:
 
 
 class SmiModule(ModuleType):
-    """The library: of what it has nothing to say it says so when it is asked."""
+    """The library; what it does not imitate reports that it is not supported."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("amdsmi_"):
@@ -134,5 +134,5 @@ def _names(device: Device) -> dict[str, Any]:
         "amdsmi_get_gpu_device_bdf": lambda handle: "0000:01:00.0",
         "amdsmi_topo_get_numa_node_number": lambda handle: 0,
         "amdsmi_get_rocm_version": lambda: (True, VERSION),
-        "amdsmi_topo_get_link_type": lambda one, other: {"hops": 0, "type": 0},
+        "amdsmi_topo_get_link_type": lambda source, target: {"hops": 0, "type": 0},
     }

@@ -22,7 +22,7 @@ NOWHERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "not installe
 
 
 class NotInstalledError(TypeError):
-    """A value of a module that is not installed is wanted where only the real one will do.
+    """A value of a module that is not installed is used where only the real one will do.
 
     Args:
         origin: the value, in dots.
@@ -134,15 +134,17 @@ class Inert(metaclass=InertMeta):
     def __format__(self, spec: str) -> str:
         return repr(self)
 
-    def _decides(self, what: str, answer: Any) -> Any:
-        return LOG.answer(f"{what}{self.origin}, which is not installed", answer)
+    def _decides(self, question: str, answer: Any) -> Any:
+        return LOG.answer(f"{question}{self.origin}, which is not installed", answer)
 
 
 def _computing(sign: str) -> Callable[..., Any]:
     """An operator: of a stand-in and a number it is as inert as both, of a tensor an error."""
 
-    def method(self: Inert, *others: Any) -> Any:
-        if any(not isinstance(other, (bool, int, float, complex, str, Inert)) for other in others):
+    def method(self: Inert, *operands: Any) -> Any:
+        if any(
+            not isinstance(operand, (bool, int, float, complex, str, Inert)) for operand in operands
+        ):
             raise NotInstalledError(self.origin)
         return named(f"({self.origin} {sign} ...)")()
 
@@ -163,8 +165,10 @@ for _name, _sign in (("neg", "-"), ("abs", "abs")):
 def named(origin: str) -> type[Inert]:
     """The inert class that stands in for a name of a module, in dots."""
     name = origin.rpartition(".")[2].rstrip("()")
-    made: Any = InertMeta
-    kind: type[Inert] = made(name if name.isidentifier() else "Inert", (Inert,), {"origin": origin})
+    metaclass: Any = InertMeta
+    kind: type[Inert] = metaclass(
+        name if name.isidentifier() else "Inert", (Inert,), {"origin": origin}
+    )
     return kind
 
 

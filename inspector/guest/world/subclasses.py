@@ -23,17 +23,17 @@ def install() -> None:
     plain = torch.Tensor._make_wrapper_subclass
 
     @functools.wraps(plain)
-    def made(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    def make_wrapper_subclass(cls: Any, *args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
         if device is None or torch.device(device).type not in DEVICE_TYPES:
             return plain(cls, *args, **kwargs)
         return _claiming(plain(cls, *args, **{**kwargs, "device": CPU}), torch.device("cuda", 0))
 
-    torch.Tensor._make_wrapper_subclass = staticmethod(made)
+    torch.Tensor._make_wrapper_subclass = staticmethod(make_wrapper_subclass)
 
 
 def _claiming(wrapper: Any, device: torch.device) -> Any:
-    """The wrapper, of whose class Python code is told the claimed device from here on."""
+    """The wrapper; its class reports the claimed device to Python code from here on."""
     setattr(wrapper, CLAIM, device)
     kind = type(wrapper)
     for name, answer in (("device", _device), ("is_cuda", _is_cuda), ("is_cpu", _is_cpu)):
@@ -45,7 +45,7 @@ def _claiming(wrapper: Any, device: torch.device) -> Any:
 
 
 def follow(kind: Any, attribute: str) -> None:
-    """Lets a class of wrappers that C++ makes say that it is where what it wraps is.
+    """Lets a class of wrappers that C++ makes report the device of the tensor it wraps.
 
     Args:
         kind: the class.
@@ -62,9 +62,9 @@ def follow(kind: Any, attribute: str) -> None:
 
 
 def _overrides(kind: type, name: str) -> bool:
-    """Whether a class, or one between it and torch's, has an answer of its own."""
+    """Whether a class, or one between it and torch's, overrides an attribute."""
     below = kind.__mro__[: kind.__mro__.index(torch.Tensor)]
-    return any(name in vars(one) for one in below)
+    return any(name in vars(base) for base in below)
 
 
 def _device(wrapper: Any) -> Any:

@@ -72,13 +72,13 @@ class SymmetricMemory:
         alloc_id: int | None = None,
     ) -> torch.Tensor:
         """Memory that may be shared."""
-        made = torch.empty_strided(size, stride, dtype=dtype, device=device)
-        cls._shared.add(made.untyped_storage().data_ptr())
-        return made
+        tensor = torch.empty_strided(size, stride, dtype=dtype, device=device)
+        cls._shared.add(tensor.untyped_storage().data_ptr())
+        return tensor
 
     @classmethod
     def is_symm_mem_tensor(cls, tensor: Any) -> bool:
-        """Whether it was made for sharing."""
+        """Whether a tensor was allocated for sharing."""
         return isinstance(tensor, DeviceTensor) and tensor._memory.address in cls._shared
 
     def get_buffer(
@@ -89,7 +89,7 @@ class SymmetricMemory:
         storage_offset: int | None = 0,
     ) -> torch.Tensor:
         """A process's buffer, as a tensor."""
-        return _seen(self._buffers[rank], sizes, dtype, storage_offset or 0)
+        return _reinterpreted(self._buffers[rank], sizes, dtype, storage_offset or 0)
 
     def get_remote_tensor(
         self, peer: int, sizes: Sequence[int], dtype: torch.dtype
@@ -107,10 +107,10 @@ class SymmetricMemory:
         """A process's pad of signals; all of it unless sizes are given."""
         kind = dtype or torch.int32
         whole = self.signal_pad_size // kind.itemsize
-        return _seen(self._pads[rank], tuple(sizes) or (whole,), kind, storage_offset or 0)
+        return _reinterpreted(self._pads[rank], tuple(sizes) or (whole,), kind, storage_offset or 0)
 
     def barrier(self, channel: int = 0, timeout_ms: int = 0) -> None:
-        """Nobody to wait for."""
+        """Returns at once: there is no other process to wait for."""
 
     put_signal = wait_signal = lambda self, *args, **kwargs: None
 
@@ -129,11 +129,11 @@ class SymmetricMemory:
 
     @staticmethod
     def set_group_info(*args: Any) -> None:
-        """The groups know it themselves."""
+        """Does nothing: the process groups hold this already."""
 
     @staticmethod
     def set_backend(name: str) -> None:
-        """All are alike."""
+        """Does nothing: all backends are alike here."""
 
     @staticmethod
     def get_backend(device: Any) -> str:
@@ -146,7 +146,7 @@ class SymmetricMemory:
         return Inert()
 
 
-def _seen(
+def _reinterpreted(
     buffer: torch.Tensor, sizes: Sequence[int], dtype: torch.dtype, first: int
 ) -> torch.Tensor:
     """Part of a flat buffer as another type."""

@@ -125,12 +125,12 @@ class Entered:
     """`torch.cuda.device` and the like: changes nothing, and gives back what it was given."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._given = args[0] if args else None
+        self._stated_stream = args[0] if args else None
         self.idx = self.prev_idx = 0
-        self.stream = self._given
+        self.stream = self._stated_stream
 
     def __enter__(self) -> Any:
-        return self._given
+        return self._stated_stream
 
     def __exit__(self, *exception: Any) -> None:
         pass

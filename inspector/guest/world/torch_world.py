@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -10,17 +11,15 @@ from typing import Any
 import torch
 
 from . import (
-    autocasting,
     comparisons,
     distributed,
     functions,
-    ordinals,
     slow_imports,
     subclasses,
     torch_patches,
 )
 from .device import Device
-from .dispatch import Dispatcher
+from .dispatch import DEVICE_TYPES, Dispatcher
 from .graphs.entry import Compile
 from .graphs.generated import Generated
 from .graphs.helion import MODULE as HELION
@@ -68,9 +67,10 @@ class TorchWorld:
         slow_imports.install()
         torch_patches.install(device)
         functions.install(self._dispatcher, self._compile)
-        ordinals.install()
+        # C++ wants a real accelerator to name the type of an ordinal: `torch.device(0)`.
+        torch.device = _class_of_devices(torch.device)
         subclasses.install()
-        autocasting.install()
+        _switch_autocast_on_both()
         distributed.install(self._dispatcher)
         comparisons.install(torch)
         torch.serialization.add_safe_globals([rebuild, rebuild_parameter])
@@ -142,11 +142,61 @@ class TorchWorld:
         extents = [int(extent) for extent in shape]
         with self.running():
             if strides is not None:
-                made = torch.empty_strided(extents, list(strides), dtype=kind, device="cuda")
+                tensor = torch.empty_strided(extents, list(strides), dtype=kind, device="cuda")
             else:
-                made = torch.empty(extents, dtype=kind, device="cuda")
+                tensor = torch.empty(extents, dtype=kind, device="cuda")
             if kind.is_floating_point and kind.itemsize > 1:
-                made.normal_()
+                tensor.normal_()
             else:
-                made.zero_()
-            return made.requires_grad_(grad) if grad else made
+                tensor.zero_()
+            return tensor.requires_grad_(grad) if grad else tensor
+
+
+def _class_of_devices(plain: Any) -> Any:
+    """What takes the place of `torch.device`: its results are as ever, and instances of it."""
+
+    class Kind(type):
+        """Equal to torch's own class, which tables of types hold that were made before."""
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            stated = [*args, *kwargs.values()]
+            if len(stated) == 1 and type(stated[0]) is int:
+                return plain("cuda", stated[0])
+            return plain(*args, **kwargs)
+
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(value, plain)
+
+        def __subclasscheck__(cls, kind: type) -> bool:
+            return kind is cls or issubclass(kind, plain)
+
+        def __eq__(cls, other: object) -> bool:
+            return other is cls or other is plain
+
+        def __hash__(cls) -> int:
+            return hash(plain)
+
+        def __getattr__(cls, name: str) -> Any:
+            return getattr(plain, name)
+
+    return Kind("device", (), {"__module__": "torch", "__doc__": plain.__doc__})
+
+
+def _switch_autocast_on_both() -> None:
+    """Lets whatever switches autocast for the device switch it for the CPU too.
+
+    Device tensors are the CPU's to torch's C++, so it takes effect there.
+    """
+    for name in ("set_autocast_enabled", "set_autocast_dtype"):
+        if hasattr(torch, name):
+            setattr(torch, name, _also_on_cpu(getattr(torch, name)))
+
+
+def _also_on_cpu(switch: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(switch)
+    def switched(*args: Any) -> Any:
+        if len(args) == 2 and args[0] in DEVICE_TYPES:
+            switch("cpu", args[1])
+        return switch(*args)
+
+    return switched

@@ -123,7 +123,7 @@ def decides_shape(name: str, args: Sequence[Any]) -> bool:
     if name != "index":
         return name in SHAPES
     indices = args[1] if len(args) > 1 else ()
-    return any(its is not None and its.dtype in (torch.bool, torch.uint8) for its in indices)
+    return any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices)
 
 
 def zeros(shape: tuple[int, ...], zero: Any) -> Any:

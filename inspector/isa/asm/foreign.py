@@ -19,6 +19,7 @@ _MARKER = re.compile(
 )
 _TARGET_LINE = re.compile(r"^[ \t]*\.amdgcn_target\b.*$", re.MULTILINE)
 _BLOCK_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|;[^\n]*|//[^\n]*|(/\*.*?(?:\*/|\Z))', re.DOTALL)
+_FULL_NUMBER = re.compile(r"\bv(?:\d+|\[\d+:\d+\]) /\*(v(?:\d+|\[\d+:\d+\]))\*/")
 _LINE_BREAKS = re.compile(r"[^\n]+")
 _SAMPLE = 65_536
 _TEXT_PER_NUL = 100  # bytes of text to each NUL, at the least
@@ -86,9 +87,14 @@ def names_amdgpu(text: str) -> bool:
 
 
 def blank_block_comments(text: str) -> str:
-    """Replaces `/* ... */` by blanks, keeping line breaks."""
+    """Replaces `/* ... */` by blanks, keeping line breaks.
+
+    Where LLVM prints the low bits of a VGPR's number and the whole of it in a comment (gfx1250,
+    `v0 /*v256*/`), the whole number takes its place.
+    """
     if "/*" not in text:
         return text
+    text = _FULL_NUMBER.sub(lambda match: match[1].ljust(len(match[0])), text)
 
     def blank(match: re.Match[str]) -> str:
         return match[0] if match[1] is None else _LINE_BREAKS.sub(" ", match[0])

@@ -89,8 +89,8 @@ class Attention:
             enable_gqa=enable_gqa,
         )[0]
 
-    def _say(self, what: str) -> None:
+    def _say(self, backend: str) -> None:
         if self._active():
             self._note(
-                f"scaled_dot_product_attention is taken for {what}, as torch chooses by itself"
+                f"scaled_dot_product_attention is taken for {backend}, as torch chooses by itself"
             )

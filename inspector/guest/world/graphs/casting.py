@@ -82,7 +82,7 @@ class Casting:
 
         Torch keeps that in the keys that it excludes, which AOTAutograd sets anew while it traces.
         """
-        plain, before = torch.set_autocast_enabled, self._enabled
+        plain, was_enabled = torch.set_autocast_enabled, self._enabled
 
         @functools.wraps(plain)
         def switched(*args: Any) -> None:
@@ -90,13 +90,13 @@ class Casting:
             if len(args) == 1 or args[0] in DEVICE_TYPES:
                 self._enabled = bool(args[-1])
 
-        self._enabled = torch.is_autocast_enabled("cuda") if before is None else before
+        self._enabled = torch.is_autocast_enabled("cuda") if was_enabled is None else was_enabled
         torch.set_autocast_enabled = switched
         try:
             yield
         finally:
             torch.set_autocast_enabled = plain
-            self._enabled = before
+            self._enabled = was_enabled
 
     def _kernel(self, operator: Any, rule: Rule) -> Callable[..., Any]:
         def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -119,7 +119,7 @@ def _eligible(value: Any) -> bool:
 
 def _cast(value: Any, dtype: torch.dtype) -> Any:
     if isinstance(value, (list, tuple)):
-        return type(value)(_cast(one, dtype) for one in value)
+        return type(value)(_cast(item, dtype) for item in value)
     return value.to(dtype) if _eligible(value) and value.dtype != dtype else value
 
 

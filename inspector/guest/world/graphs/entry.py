@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ..dispatch import Dispatcher
-from .generated import Asked, Generated, is_torchs
+from .generated import CompileCall, Generated, is_torchs
 from .originals import Originals
 
 UNSEEN = "kernels that Inductor would make are not seen (analyze what TORCH_COMPILE_DEBUG=1 writes)"
@@ -50,25 +50,27 @@ class Compile:
         if model is None:
             return functools.partial(self, **kwargs)
         name = getattr(model, "__name__", None) or type(model).__name__
-        asked = Asked(name, *_caller())
+        compile_call = CompileCall(name, *_caller())
         if isinstance(model, FunctionType):
-            return self._function(model, kwargs, asked)
-        return self._wrapped(model, kwargs, asked)
+            return self._function(model, kwargs, compile_call)
+        return self._wrapped(model, kwargs, compile_call)
 
-    def _wrapped(self, model: Any, kwargs: dict[str, Any], asked: Asked) -> Any:
+    def _wrapped(self, model: Any, kwargs: dict[str, Any], compile_call: CompileCall) -> Any:
         if not self._is_ready():
             return model
-        with self._generating.asked(asked):
+        with self._generating.for_call(compile_call):
             return self._plain(model, **kwargs)
 
-    def _function(self, function: FunctionType, kwargs: dict[str, Any], asked: Asked) -> Any:
+    def _function(
+        self, function: FunctionType, kwargs: dict[str, Any], compile_call: CompileCall
+    ) -> Any:
         traced: Any = None
 
         @functools.wraps(function)
         def compiled(*args: Any, **named: Any) -> Any:
             nonlocal traced
             if traced is None:
-                traced = self._wrapped(function, kwargs, asked)
+                traced = self._wrapped(function, kwargs, compile_call)
             return traced(*args, **named)
 
         return compiled
@@ -97,20 +99,20 @@ class Compile:
         fakes = self._fakes = Fakes(self._dispatcher)
         tracing = Tracing(self._compiling, self._failed)
         generating = Generating(
-            fakes, lambda: tracing.code, self._taken, self._failed, self._dispatcher.note
+            fakes, lambda: tracing.code, self._take_generated, self._failed, self._dispatcher.note
         )
         generating.most_choices = self.most_choices
         self._generating = generating
         tracing.install()
         generating.install()
         fakes.install()
-        known = set(torch.library._impls)
+        impls = set(torch.library._impls)
         self._casting = Casting()
         self._casting.install()
         self._attention = Attention(self._arch, self._dispatcher.note, fakes.in_use)
         self._attention.install()
         # The dispatcher looks there for what libraries put in the place of torch's own.
-        torch.library._impls.intersection_update(known)
+        torch.library._impls.intersection_update(impls)
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[None]:
@@ -127,7 +129,7 @@ class Compile:
         with self._originals.restored(), self._fakes.active(), self._casting.active():
             yield
 
-    def _taken(self, generated: Generated) -> None:
+    def _take_generated(self, generated: Generated) -> None:
         if self.take is not None:
             self.take(generated)
 

@@ -76,12 +76,12 @@ class Fakes:
         fake = self._module.FakeTensor
         plain = torch.Tensor._make_subclass
 
-        def made(cls: Any, elem: Any, *args: Any, **kwargs: Any) -> Any:
+        def make_subclass(cls: Any, elem: Any, *args: Any, **kwargs: Any) -> Any:
             if self._active and issubclass(cls, fake):
                 kwargs.pop("dispatch_device", None)
             return plain(cls, elem, *args, **kwargs)
 
-        torch.Tensor._make_subclass = staticmethod(made)
+        torch.Tensor._make_subclass = staticmethod(make_subclass)
 
     def _devices(self) -> None:
         fake, mode = self._module.FakeTensor, self._module.FakeTensorMode
@@ -126,11 +126,11 @@ class Fakes:
         def strided(size: Any, stride: Any, *, pin_memory: Any = None, **kwargs: Any) -> Any:
             return run(aten.empty_strided.default, (size, stride), kwargs)
 
-        known = set(torch.library._impls)
+        impls = set(torch.library._impls)
         library.impl("empty.memory_format", empty, "CUDA")
         library.impl("empty_strided", strided, "CUDA")
         # The dispatcher looks there for what libraries put in the place of torch's own.
-        torch.library._impls.intersection_update(known)
+        torch.library._impls.intersection_update(impls)
         self._library = library  # what it registered goes with it
 
     @staticmethod
@@ -152,7 +152,7 @@ class Fakes:
                 operator._dispatch_cache.clear()
 
     def _from_data(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def made(data: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+        def from_data(data: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
             plain = original(data, *args, **kwargs)
             if device is None or torch.device(device).type not in DEVICE_TYPES:
                 return plain
@@ -162,7 +162,7 @@ class Fakes:
             moved.constant = plain.constant
             return moved
 
-        return made
+        return from_data
 
 
 def _moves_alone(tensor: torch.Tensor, kwargs: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from functools import cache
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompileCall:
     """One call of torch.compile.
 
     Args:

@@ -13,7 +13,7 @@ from typing import Any
 from ...sampling import spread
 from .choosing import Choosing
 from .fakes import Fakes
-from .generated import Asked, Generated, is_torchs
+from .generated import CompileCall, Generated, is_torchs
 
 KERNEL_PATH = re.compile(r"^# kernel path: .*\n", re.MULTILINE)
 """Where Inductor would keep a kernel: another place in each run."""
@@ -21,8 +21,8 @@ FRAME = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in ', re.MULTIL
 """A line of the stack trace that Dynamo writes down with each operation of a graph."""
 RESUMED = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_\d+")
 """What Dynamo calls the rest of a function after a graph break."""
-ASKED = "_kinspect_asked"
-"""Attribute of the object that torch.compile makes for Inductor: an `Asked`."""
+CALL_ATTRIBUTE = "_kinspect_asked"
+"""Attribute of the object that torch.compile makes for Inductor: a `CompileCall`."""
 
 
 class Generating:
@@ -54,7 +54,7 @@ class Generating:
         self.most_choices: int | None = None
         self._texts: list[str] = []
         self._name = ""
-        self._asked: Asked | None = None
+        self._compile_call: CompileCall | None = None
 
     def install(self) -> None:
         """Changes Inductor for good.
@@ -74,46 +74,50 @@ class Generating:
         graph = importlib.import_module("torch._inductor.graph").GraphLowering
         generating = self
 
-        def written(lowering: Any) -> Any:
-            return generating._written(lowering)
+        def codegen(lowering: Any) -> Any:
+            return generating._take_text(lowering)
 
-        graph.compile_to_module = written
+        graph.compile_to_module = codegen
 
         def call(wrapper: Any, model: Any, inputs: Sequence[Any]) -> Any:
-            asked = getattr(wrapper, ASKED, None)
-            return generating.compile(model, inputs, wrapper.config, asked)
+            compile_call = getattr(wrapper, CALL_ATTRIBUTE, None)
+            return generating.compile(model, inputs, wrapper.config, compile_call)
 
-        def made(wrapper: Any, *args: Any, **kwargs: Any) -> None:
-            plain_made(wrapper, *args, **kwargs)
-            setattr(wrapper, ASKED, generating._asked)
+        def init(wrapper: Any, *args: Any, **kwargs: Any) -> None:
+            plain_init(wrapper, *args, **kwargs)
+            setattr(wrapper, CALL_ATTRIBUTE, generating._compile_call)
 
-        plain_made = torch._TorchCompileInductorWrapper.__init__
-        torch._TorchCompileInductorWrapper.__init__ = made
+        plain_init = torch._TorchCompileInductorWrapper.__init__
+        torch._TorchCompileInductorWrapper.__init__ = init
         torch._TorchCompileInductorWrapper.__call__ = call
 
     @contextlib.contextmanager
-    def asked(self, asked: Asked) -> Iterator[None]:
+    def for_call(self, compile_call: CompileCall) -> Iterator[None]:
         """What torch.compile makes inside belongs to this call of it."""
-        self._asked = asked
+        self._compile_call = compile_call
         try:
             yield
         finally:
-            self._asked = None
+            self._compile_call = None
 
     def compile(
-        self, model: Any, inputs: Sequence[Any], config: dict[str, Any], asked: Asked | None
+        self,
+        model: Any,
+        inputs: Sequence[Any],
+        config: dict[str, Any],
+        compile_call: CompileCall | None,
     ) -> Any:
         """Generates the code of a graph; what runs is the graph itself.
 
         Args:
-            asked: the call of torch.compile that this is for.
+            compile_call: the call of torch.compile that this is for.
             model: Dynamo's graph.
             inputs: fake tensors and symbolic numbers.
             config: Inductor's options, as the script stated them.
         """
         code = self._code()
         self._texts = []
-        origin = _origin(code, asked)
+        origin = _origin(code, compile_call)
         self._name = origin.name
         try:
             with self._fakes.constants():
@@ -151,7 +155,7 @@ class Generating:
             if len(self._texts) == texts:
                 self._failed(self._name, failure)
 
-    def _written(self, lowering: Any) -> Any:
+    def _take_text(self, lowering: Any) -> Any:
         code = lowering.codegen()[0]
         text = getattr(code, "value", code)
         self._texts.append(KERNEL_PATH.sub("", text))
@@ -162,22 +166,22 @@ class _WrittenError(Exception):
     """The text is there: no more is wanted."""
 
 
-def _origin(code: CodeType | None, asked: Asked | None) -> Asked:
+def _origin(code: CodeType | None, compile_call: CompileCall | None) -> CompileCall:
     """The function at work; the call of torch.compile where that is one of torch's own."""
     if code is None or is_torchs(code.co_filename):
-        return asked or Asked("a graph", "", 0)
+        return compile_call or CompileCall("a graph", "", 0)
     name = getattr(code, "co_qualname", code.co_name).rpartition("<locals>.")[2]
     resumed = RESUMED.fullmatch(name)
     name = resumed["name"] if resumed is not None else name
-    return Asked(name, code.co_filename, code.co_firstlineno)
+    return CompileCall(name, code.co_filename, code.co_firstlineno)
 
 
 def _lines(model: Any) -> dict[str, tuple[str, int]]:
     """Where each operation stands, by its name in Inductor's comments."""
-    found = {}
+    places = {}
     for node in (getattr(model, "graph", None) and model.graph.nodes) or ():
         frames = FRAME.findall(node.meta.get("stack_trace") or "")
         if frames:
             file, line = frames[-1]
-            found[node.name] = (file, int(line))
-    return found
+            places[node.name] = (file, int(line))
+    return places

@@ -80,13 +80,15 @@ class Helion:
             if not listed:
                 listed = [bound.config_spec.default_config()]
                 self._note(f"Helion's autotuner is not run for {name}: its default is compiled")
-            given = bound.kernel.normalize_args(*args)
-            first, *others = spread([one.config for one in listed], self.most_choices)
-            for place in others:
-                bound.compile_config(listed[place])(*given)
-            if others:
-                seen = len(others) + 1
-                self._note(f"{seen} of the {len(listed)} configurations of {name} are launched")
+            normalized = bound.kernel.normalize_args(*args)
+            first, *further = spread(
+                [listed_config.config for listed_config in listed], self.most_choices
+            )
+            for place in further:
+                bound.compile_config(listed[place])(*normalized)
+            if further:
+                launched = len(further) + 1
+                self._note(f"{launched} of the {len(listed)} configurations of {name} are launched")
             bound.set_config(listed[first])
             return listed[first]
 

@@ -16,21 +16,21 @@ class Originals:
     """What torch's namespaces held. Made before the world is installed; `settle` comes after."""
 
     def __init__(self) -> None:
-        self._before = [(owner, dict(vars(owner))) for owner in _owners()]
+        self._namespaces = [(owner, dict(vars(owner))) for owner in _owners()]
         self._changes: list[tuple[Any, str, Any, Any]] = []
         self._depth = 0
 
     def settle(self) -> None:
         """Remembers what has been changed since."""
-        for owner, before in self._before:
+        for owner, names_before in self._namespaces:
             for name, value in vars(owner).items():
-                original = before.get(name, _MISSING)
+                original = names_before.get(name, _MISSING)
                 if original is value or (name.startswith("__") and owner is not _CONTEXT):
                     continue
                 # What torch.cuda answers stays: only the classes of streams and the like go back.
                 if owner is not torch.cuda or isinstance(value, type):
                     self._changes.append((owner, name, original, value))
-        self._before = []
+        self._namespaces = []
 
     @contextlib.contextmanager
     def restored(self) -> Iterator[None]:
@@ -55,7 +55,7 @@ _CONTEXT = torch.utils._device.DeviceContext
 
 
 def _owners() -> list[Any]:
-    found = [torch, torch.Tensor, torch.nn.Module, torch.nn.functional, _CONTEXT, torch.cuda]
-    found += [torch.compiler, torch.jit, torch.profiler, torch.autograd.profiler]
+    owners = [torch, torch.Tensor, torch.nn.Module, torch.nn.functional, _CONTEXT, torch.cuda]
+    owners += [torch.compiler, torch.jit, torch.profiler, torch.autograd.profiler]
     attention = getattr(torch.nn, "attention", None)
-    return found if attention is None else [*found, attention]
+    return owners if attention is None else [*owners, attention]

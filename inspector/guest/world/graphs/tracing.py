@@ -77,7 +77,7 @@ class Tracing:
         plain = module._compile
 
         def compiled(code: CodeType, *args: Any, **kwargs: Any) -> Any:
-            before, self.code = self.code, code
+            outer_code, self.code = self.code, code
             try:
                 with self._compiling():
                     return plain(code, *args, **kwargs)
@@ -85,6 +85,6 @@ class Tracing:
                 self._failed(code.co_name, failure)
                 raise
             finally:
-                self.code = before
+                self.code = outer_code
 
         module._compile = compiled
