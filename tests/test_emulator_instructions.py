@@ -86,6 +86,14 @@ def test_integers_wrap_saturate_and_shift(line: str, a: int, b: int, expected: i
     assert result("gfx942", line, {2: a, 4: b})[0] == expected
 
 
+def test_carries_saturate() -> None:
+    for name, a, b, expected in (("add", 0xFFFFFFFF, 2, 0xFFFFFFFF), ("sub", 1, 2, 0)):
+        line = f"v_{name}_co_u32_e64 v10, s[20:21], v2, v4 clamp"
+        state = run_lines("gfx942", line, {2: a, 4: b})
+        assert int(state.u32[10, 0, 0]) == expected
+        assert mask_of(state, 20) == (1 << 64) - 1
+
+
 def test_bit_fields() -> None:
     def field(name: str, value: int, place: int, length: int) -> int:
         registers = {2: value, 4: place, 6: length}

@@ -51,7 +51,7 @@ def _floored(value: Array) -> Array:
 
 _define("v_cvt_flr_i32_f32 v_cvt_floor_i32_f32", "i32", "f32", _floored)
 _define("v_cvt_rpi_i32_f32 v_cvt_nearest_i32_f32", "i32", "f32",
-        lambda a: _floored(np.add(a, 0.5, dtype=F64)))  # fmt: skip
+        lambda a: _floored(a + F32(0.5)))  # fmt: skip
 
 
 def normalised(value: Array, *, signed: bool) -> Array:

@@ -166,6 +166,7 @@ def _carry(form: str, *, reads_carry: bool) -> Builder:
             target, "u32", context.target, lanes=crosslane.written(decoded, context.target)
         )
         row = carry_out.first
+        clamp = decoded.flag("clamp")
 
         def step(waves: Waves) -> None:
             left = np.asarray(a(waves)).astype(np.int64)
@@ -177,7 +178,8 @@ def _carry(form: str, *, reads_carry: bool) -> Builder:
             outcome = (total < 0) | (total > 0xFFFFFFFF)
             outcome = np.broadcast_to(outcome, (waves.count, waves.lanes))
             waves.set_mask(row, outcome & waves.active)
-            write(waves, np.asarray(total).astype(np.uint32))
+            held = np.clip(total, 0, 0xFFFFFFFF) if clamp else total
+            write(waves, np.asarray(held).astype(np.uint32))
 
         return step
 
