@@ -94,6 +94,20 @@ def test_carries_saturate() -> None:
         assert mask_of(state, 20) == (1 << 64) - 1
 
 
+def test_wide_products_carry_into_a_mask() -> None:
+    ones = 0xFFFFFFFF
+    registers = {2: ones, 4: ones, 6: ones, 7: words(ones, 0, 0)}
+    line = "v_mad_u64_u32 v[10:11], s[20:21], v2, v4, v[6:7]"
+    state = run_lines("gfx942", line, registers)
+    total = ones * ones + (ones << 32 | ones)
+    made = int(state.u32[10, 0, 0]) | int(state.u32[11, 0, 0]) << 32
+    assert made == total & (1 << 64) - 1
+    assert mask_of(state, 20) == 1
+    signed = run_lines("gfx1100", line.replace("u64_u32", "i64_i32").replace("s[20:21]", "s20"),
+                       {2: ones, 4: 1, 6: 0, 7: words(0, 1, lanes=32)})  # fmt: skip
+    assert mask_of(signed, 20) == 1  # -1 is below 0, 2**32 - 1 is not
+
+
 def test_bit_fields() -> None:
     def field(name: str, value: int, place: int, length: int) -> int:
         registers = {2: value, 4: place, 6: length}

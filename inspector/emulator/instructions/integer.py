@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from msgspec.structs import replace
 
-from ..access import Assignment, assemble, destination, elementwise, raw, source
+from ..access import Assignment, NotCoveredError, assemble, destination, elementwise, raw, source
 from ..operands import Decoded, Operand
 from ..registry import Context, Step, builds
 from ..waves import I32, U32, Array, Waves
@@ -339,20 +339,32 @@ _define("v_mul_u64", "u64", "u64 u64", np.multiply)
 
 
 def _wide_multiply_add(kind: str) -> Callable[[Decoded, Context], Step]:
-    """V_MAD_U64_U32: D.64 = S0 * S1 + S2.64; the carry goes to a mask, which no compiler reads."""
+    """V_MAD_U64_U32: D.64 = S0 * S1 + S2.64; bit 64 of the sum goes to a mask."""
 
     def build(decoded: Decoded, context: Context) -> Step:
-        target, _carry, first, second, third = decoded.operands
+        target, carry, first, second, third = decoded.operands
+        if decoded.flag("clamp"):
+            raise NotCoveredError(f"{decoded.text}: clamp")
         narrow, wide = ("u32", "u64") if kind == "u" else ("i32", "i64")
         a, b = source(first, narrow), source(second, narrow)
         c = source(third, wide)
         write = destination(target, wide, context.target)
         dtype = U64 if kind == "u" else I64
 
-        def value(waves: Waves) -> Array:
-            return np.multiply(a(waves), b(waves), dtype=dtype) + c(waves)
+        def step(waves: Waves) -> None:
+            product, addend = np.multiply(a(waves), b(waves), dtype=dtype), c(waves)
+            total = product + addend
+            if not carry.is_null:
+                if kind == "u":
+                    beyond = total < product
+                else:  # the sign that the exact sum has
+                    overflow = ((product ^ total) & (addend ^ total)) < 0
+                    beyond = (total < 0) ^ overflow
+                beyond = np.broadcast_to(beyond, (waves.count, waves.lanes))
+                waves.set_mask(carry.first, beyond & waves.active)
+            write(waves, total)
 
-        return Assignment(value, write)
+        return step
 
     return build
 

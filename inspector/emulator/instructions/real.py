@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..access import destination, elementwise, source
+from ..access import after_result, destination, elementwise, source
 from ..minmax import (
     is_signalling,
     larger_number,
@@ -440,6 +440,7 @@ def _fused_and_scaled_back(kind: str) -> Builder:
     def build(decoded: Decoded, context: Context) -> Step:
         reads = [source(operand, kind) for operand in decoded.operands[1:]]
         write = destination(decoded.operands[0], kind, context.target)
+        changes = after_result(decoded, kind, context.target)
         compute = fused if kind == "f32" else fused_double
         dtype, power = (F32, 64) if kind == "f32" else (F64, 128)
         up, down = dtype(2.0**power), dtype(2.0**-power)
@@ -451,6 +452,8 @@ def _fused_and_scaled_back(kind: str) -> Builder:
             if scaled.any():
                 factor = np.where(np.abs(third) >= 2, up, down)
                 value = np.where(scaled, value * factor, value)
+            for change in changes:
+                value = change(value)
             write(waves, value)
 
         return step
