@@ -169,9 +169,11 @@ def pack(decoded: Decoded, context: Context) -> Step:
 
 
 def _two_halves(kind: str) -> Compute:
-    return lambda a, b: (
-        numbers.half_bits(np.asarray(a), kind) | (numbers.half_bits(np.asarray(b), kind) << U32(16))
-    )
+    def both(low: Array, high: Array) -> Array:
+        bits = [numbers.half_bits(np.asarray(value), kind) for value in (low, high)]
+        return bits[0] | (bits[1] << U32(16))
+
+    return both
 
 
 _define("v_cvt_pk_f16_f32", "u32", "f32 f32", _two_halves("f16"))
