@@ -242,8 +242,8 @@ def forms(shapes: Path | None) -> list[tuple[str, str]]:
     for entry in json.loads(shapes.read_text()) if shapes else []:
         arch, line = entry["arch"], entry["example"]
         if arch in ARCHS and entry["class"] in _CLASSES and not _NOT_COMPARED.match(line):
-            owner, bare = (arch[:4], line.split()[0]), re.sub(r"\d+", "", line)
-            of_kernels.setdefault(owner, {}).setdefault(bare, (arch, line))
+            key, bare = (arch[:4], line.split()[0]), re.sub(r"\d+", "", line)
+            of_kernels.setdefault(key, {}).setdefault(bare, (arch, line))
     for shapes_of_word in of_kernels.values():
         chosen.update(dict.fromkeys(list(shapes_of_word.values())[:4]))
     return list(chosen)
