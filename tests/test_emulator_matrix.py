@@ -15,6 +15,7 @@ import pytest
 from kinspect.inspector.emulator import numbers
 from kinspect.inspector.emulator.access import NotCoveredError
 from kinspect.inspector.emulator.operands import EXEC
+from kinspect.inspector.emulator.outstanding import vector_bits
 from kinspect.inspector.emulator.products import Product
 from kinspect.inspector.emulator.program import Code, prepare
 from kinspect.inspector.emulator.registry import Target
@@ -45,8 +46,9 @@ def encoded(kind: str, values: Array, arch: str) -> Array:
         integers: Array = values.astype(np.int64) & ((1 << BITS[kind]) - 1)
         return integers
     table = numbers.SMALL[f"{kind}_fnuz" if arch == "gfx942" and BITS[kind] == 8 else kind]
-    bits: Array = np.array([np.flatnonzero(table == np.float32(x))[0] for x in values.ravel()])
-    return bits.reshape(values.shape)
+    bits = [np.flatnonzero(table == np.float32(x))[0] for x in values.ravel()]
+    small: Array = np.array(bits).reshape(values.shape)
+    return small
 
 
 def some(kind: str, shape: tuple[int, ...], seed: int) -> Array:
@@ -762,6 +764,23 @@ def test_products_that_share_operands_and_accumulators() -> None:
         assert np.array_equal(block.u32[row], apart[row]), row
     steps = code_of("gfx942", lines).blocks[0].steps
     assert sum(isinstance(step, Product) for _, step, _ in steps) == 1, "the others are linked"
+
+
+@pytest.mark.parametrize("awaited", [32, 0], ids=["operand", "accumulator"])
+def test_nothing_is_kept_of_registers_that_a_load_may_yet_write(awaited: int) -> None:
+    """A load that no wait has covered arrives between two products: the second sees it."""
+    line = "v_mfma_f32_32x32x2_f32 v[0:15], v32, v33, v[0:15]"
+    code = code_of("gfx942", [line, line])
+    zero = np.zeros(1, np.int64)
+    waves = Waves.new(64, 64, zero, zero, zero, None)
+    waves.f32[32:34] = 1
+    waves.outstanding.registers = vector_bits(awaited, 1)
+    (_, first, _), (_, second, _) = code.blocks[0].steps
+    first(waves)
+    waves.f32[awaited] = 3
+    second(waves)
+    assert (waves.f32[0] == (5 if awaited == 0 else 8)).all()
+    assert (waves.f32[1] == (4 if awaited == 0 else 8)).all()
 
 
 def test_infinities_and_subnormals_among_many() -> None:

@@ -44,8 +44,9 @@ BITS: Final = {
 }  # fmt: skip
 _F16_BIAS: Final = F32(2.0**112)
 _F16_SPECIAL: Final = 65536.0
-_SIGN_AND_F16: Final = I32(-0x70000001)
-_SIGN_AND_HIGH_F16: Final = I32(-0x70002000)
+"""What the smallest infinity or NaN of float16 becomes if it is read like any other number."""
+_SIGN_AND_F16: Final = I32(-0x70002000)
+"""Bits 31 and 13 to 27: sign, exponent and mantissa of a float16, moved down by 3."""
 
 
 def registers_of(operand: Operand, text: str) -> slice:
@@ -75,7 +76,7 @@ def take_operand(kind: str, size: int, target: Target) -> Take:
     """
     flush = flushes(kind, target)
     if kind == "f16":
-        return _take_flushed(size) if flush else _take_f16(size)
+        return _take_f16(size, flush)
     if kind == "bf16":
         return _take_bf16(size, flush)
     if kind in ("f32", "xf32"):
@@ -96,6 +97,11 @@ def take_operand(kind: str, size: int, target: Target) -> Take:
 def flushes(kind: str, target: Target) -> bool:
     """MI200 takes subnormals of f16 and bf16 as 0, and so it writes them (ROCm's documentation)."""
     return target.arch == "gfx90a" and kind in ("f16", "bf16")
+
+
+def _flushed_f16() -> Array:
+    small = np.abs(numbers.F16) < 2.0**-14
+    return np.where(small, np.copysign(F32(0), numbers.F16), numbers.F16)
 
 
 def _small_values(kind: str) -> Array:
@@ -129,28 +135,37 @@ def _room(words: Array, size: int, elements: int) -> tuple[Array, Array]:
     return values, values.view(I32).transpose(2, 0, 1, 3, 4)
 
 
-def _take_f16(size: int) -> Take:
-    """A float16 moved to float32's places is 2^112 too small; infinities and NaNs: by the table."""
+def _take_f16(size: int, flush: bool) -> Take:
+    """Moves sign, exponent and mantissa to float32's places and makes up for the bias.
+
+    That is right for all but infinities and NaNs: where there may be some, a table is asked.
+    """
+    table = _flushed_f16() if flush else numbers.F16
 
     def take(words: Array) -> Array:
         values, bits = _room(words, size, 2)
         signed = words.view(I32).reshape(*words.shape[:2], -1, size)
         moved = np.left_shift(signed, 16)
-        moved >>= 3
+        np.right_shift(moved, 3, out=moved)
         np.bitwise_and(moved, _SIGN_AND_F16, out=bits[..., 0, :])
         np.right_shift(signed, 3, out=moved)
-        np.bitwise_and(moved, _SIGN_AND_HIGH_F16, out=bits[..., 1, :])
+        np.bitwise_and(moved, _SIGN_AND_F16, out=bits[..., 1, :])
+        if flush:
+            flush_subnormals(values)
         values *= _F16_BIAS
-        if values.max() >= _F16_SPECIAL or values.min() <= -_F16_SPECIAL:
-            return _flat(numbers.F16.take(_elements(words, size, np.uint16)), size)
+        if _reach(values, _F16_SPECIAL):
+            return _flat(table.take(_elements(words, size, np.uint16)), size)
         return _flat(values, size)
 
     return take
 
 
-def _take_flushed(size: int) -> Take:
-    table = np.where(np.abs(numbers.F16) < 2.0**-14, np.copysign(F32(0), numbers.F16), numbers.F16)
-    return lambda words: _flat(table.take(_elements(words, size, np.uint16)), size)
+def _reach(values: Array, magnitude: float) -> bool:
+    """Whether any value is that large; one fast pass where all are much smaller."""
+    flat = values.reshape(-1)
+    if np.dot(flat, flat) < magnitude * magnitude:
+        return False
+    return bool(flat.max() >= magnitude or flat.min() <= -magnitude)
 
 
 def _take_bf16(size: int, flush: bool) -> Take:
@@ -169,7 +184,9 @@ def _take_bf16(size: int, flush: bool) -> Take:
 def flush_subnormals(values: Array) -> None:
     """float32 in place: subnormals become zeros of their sign."""
     bits = values.view(U32)
-    bits &= np.where(bits & U32(0x7F800000), U32(0xFFFFFFFF), U32(0x80000000))
+    small = (bits & U32(0x7F800000)) == 0
+    if small.any():
+        bits[small] &= U32(0x80000000)
 
 
 def _take_f32(size: int, mask: np.uint32 | None) -> Take:
