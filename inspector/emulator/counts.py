@@ -92,8 +92,8 @@ class Counts:
             moved += first % self._line
         if active is not None:
             moved = np.where(active, moved, -1)
-        rows = moved[:1] if len(moved) == 1 or (moved == moved[:1]).all() else moved
-        repeated = len(moved) if len(rows) == 1 else 1
+        rows = _repeating(moved, waves)
+        repeated = len(moved) // len(rows)
         for row in rows:
             extra, least = self._pattern(site, space, row, size, writes=writes)
             if space == "global":
@@ -118,6 +118,16 @@ class Counts:
             if len(self._patterns) < MOST_PATTERNS:
                 self._patterns[key] = known
         return known
+
+
+def _repeating(moved: Array, waves: Waves) -> Array:
+    """The rows that stand for all: one, those of one workgroup where all do alike, or all."""
+    each = int(np.count_nonzero(waves.workgroup == waves.workgroup[0]))
+    if len(moved) % each == 0:
+        first = moved[:each]
+        if (moved.reshape(-1, each, moved.shape[1]) == first).all():
+            return first[:1] if (first == first[:1]).all() else first
+    return moved
 
 
 def lines_touched(addresses: Array, size: int, line: int) -> tuple[int, int]:
