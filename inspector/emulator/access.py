@@ -103,11 +103,16 @@ def source(
     if operand.half is not None:
         half = operand.half
     read = _typed(operand, kind, half, before)
+    # A kind that stands for plain bits (v_cndmask_b16) has its sign in the highest one.
+    sign = _SIGNS.get(kind)
     if operand.absolute or absolute:
-        read = _then(read, np.abs)
+        read = _then(read, np.abs if sign is None else lambda value: value & ~sign)
     if operand.negate != negate:
-        read = _then(read, np.negative)
+        read = _then(read, np.negative if sign is None else lambda value: value ^ sign)
     return read
+
+
+_SIGNS: Final[dict[str, Any]] = {"u16": np.uint16(1 << 15), "u32": U32(1 << 31)}
 
 
 def _then(read: Read, change: Callable[[Array], Array]) -> Read:
@@ -121,10 +126,10 @@ def _typed(
         return _constant(operand, kind, half)
     if kind in WIDE:
         dtype = DTYPES[kind]
-        low, high = raw(operand), raw(operand, 1)
         if operand.is_null:
             zero = dtype(0)
             return lambda waves: zero
+        low, high = (_changed(raw(operand, row), before) for row in (0, 1))
         return lambda waves: (
             low(waves).astype(np.uint64) | (high(waves).astype(np.uint64) << np.uint64(32))
         ).view(dtype)
@@ -136,11 +141,11 @@ def _typed(
             return lambda waves: waves.i32[register]
         if kind == "u32":
             return lambda waves: waves.u32[register]
-    bits = raw(operand)
-    if before is not None:
-        plain, change = bits, before
-        bits = lambda waves: change(waves, plain(waves))  # noqa: E731
-    return _reinterpreted(bits, kind, half)
+    return _reinterpreted(_changed(raw(operand), before), kind, half)
+
+
+def _changed(bits: Read, before: Callable[[Waves, Array], Array] | None) -> Read:
+    return bits if before is None else lambda waves: before(waves, bits(waves))
 
 
 def _reinterpreted(bits: Read, kind: str, half: int) -> Read:
@@ -342,6 +347,8 @@ def after_result(decoded: Decoded, kind: str, target: Target) -> list[Callable[[
     if flush is not None:
         changes.append(flush)
     if decoded.flag("clamp"):
+        if kind not in FLOATS:
+            raise NotCoveredError(f"{decoded.text}: clamp of an integer result")
         changes.append(lambda value: clamped(value, target))
     return changes
 
@@ -356,8 +363,7 @@ def output_scale(decoded: Decoded) -> float | None:
 
 
 def clamped(value: Array, target: Target) -> Array:
-    """A float held between 0 and 1; NaN becomes 0 where DX10_CLAMP is set."""
-    if value.dtype.kind != "f":
-        raise NotCoveredError("clamp of an integer result")
-    held = np.minimum(np.maximum(value, value.dtype.type(0)), value.dtype.type(1))
-    return np.where(np.isnan(value), value.dtype.type(0), held) if target.dx10_clamp else held
+    """A float held between +0 and 1; NaN becomes 0 where DX10_CLAMP is set."""
+    zero = value.dtype.type(0)
+    held = np.minimum(np.maximum(value, zero), value.dtype.type(1)) + zero
+    return np.where(np.isnan(value), zero, held) if target.dx10_clamp else held

@@ -92,9 +92,10 @@ def packed_halves(
                 ]
             )
         row = decoded.operands[0].first
-        changes = after_result(decoded, kind, context.target)
         if integral and decoded.flag("clamp"):
             operation, changes = saturated(operation, kind), []
+        else:
+            changes = after_result(decoded, kind, context.target)
 
         def one(waves: Waves, reads: list[Read]) -> Array:
             values = [read(waves) for read in reads]

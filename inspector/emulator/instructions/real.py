@@ -429,8 +429,25 @@ def _scaled_division(kind: str) -> Builder:
     return build
 
 
+def _scaled_single(a: Array, b: Array, c: Array, power: Array) -> Array:
+    """(A * b + c) * 2**power of float32 with one rounding: the quotient may be denormal."""
+    total = odd_sum(np.multiply(a, b, dtype=F64), np.asarray(c).astype(F64))
+    return np.asarray(np.ldexp(total, power).astype(F32))
+
+
+def _scaled_double(a: Array, b: Array, c: Array, power: Array) -> Array:
+    """The same of float64; exact fractions where the result is denormal."""
+    result = np.ldexp(fused_double(a, b, c), power)
+    small = np.abs(result) < np.finfo(F64).tiny
+    for at in np.argwhere(small & np.isfinite(a) & np.isfinite(b) & np.isfinite(c)):
+        place = tuple(at)
+        total = Fraction(float(a[place])) * Fraction(float(b[place])) + Fraction(float(c[place]))
+        result[place] = float(total * Fraction(2) ** int(power[place])) if total else result[place]
+    return np.asarray(result)
+
+
 def _fused_and_scaled_back(kind: str) -> Builder:
-    """V_DIV_FMAS: a fused multiply-add; where VCC is set, scaled back.
+    """V_DIV_FMAS: a fused multiply-add; where VCC is set, scaled back, all with one rounding.
 
     Up where S2, the quotient so far, is 2 or more, otherwise down: by what V_DIV_SCALE has scaled
     by (2**64, for f64 2**128). The documents name half of it and no direction, with which no
@@ -442,16 +459,17 @@ def _fused_and_scaled_back(kind: str) -> Builder:
         write = destination(decoded.operands[0], kind, context.target)
         changes = after_result(decoded, kind, context.target)
         compute = fused if kind == "f32" else fused_double
-        dtype, power = (F32, 64) if kind == "f32" else (F64, 128)
-        up, down = dtype(2.0**power), dtype(2.0**-power)
+        scale_back = _scaled_single if kind == "f32" else _scaled_double
+        places = I32(64 if kind == "f32" else 128)
 
         def step(waves: Waves) -> None:
-            first, second, third = (read(waves) for read in reads)
-            value = compute(first, second, third)
-            scaled = waves.mask(VCC)
-            if scaled.any():
-                factor = np.where(np.abs(third) >= 2, up, down)
-                value = np.where(scaled, value * factor, value)
+            values = [read(waves) for read in reads]
+            value = compute(*values)
+            if waves.mask_nonzero(VCC).any():
+                scaled = waves.mask(VCC)
+                first, second, third, _ = np.broadcast_arrays(*values, scaled)
+                power = np.where(np.abs(third) >= 2, places, -places)
+                value = np.where(scaled, scale_back(first, second, third, power), value)
             for change in changes:
                 value = change(value)
             write(waves, value)
