@@ -214,7 +214,7 @@ def destination(
         # Up to gfx9 a 16-bit operation clears bits 16 to 31, from gfx10 on it keeps them
         # (LLVM, GCNSubtarget::zeroesHigh16BitsOfDest).
         keep = keep_half or half or target.generation >= 10
-        return _half_destination(row, kind, half, keep=bool(keep), lanes=lanes)
+        return _half_destination(row, kind, half, target, keep=bool(keep), lanes=lanes)
     if lanes is not None:
         picked = lanes
         return lambda waves, value: waves.write_where(
@@ -229,11 +229,14 @@ def _write_pair_where(waves: Waves, row: int, value: Array, bits: Array) -> None
     waves.write_where(row + 1, (wide >> np.uint64(32)).astype(U32), bits)
 
 
-def _half_destination(row: int, kind: str, half: int, *, keep: bool, lanes: Read | None) -> Write:
+def _half_destination(
+    row: int, kind: str, half: int, target: Target, *, keep: bool, lanes: Read | None
+) -> Write:
     shift, mask = U32(16 * half), U32(0xFFFF << (16 * half))
+    saturates = target.saturates16
 
     def write(waves: Waves, value: Array) -> None:
-        bits = numbers.half_bits(value, kind) << shift
+        bits = numbers.half_bits(value, kind, saturates=saturates) << shift
         if keep:
             bits = bits | (waves.u32[row] & ~mask)
         if lanes is None:

@@ -104,7 +104,7 @@ def packed_halves(
             value = operation(*values)
             for change in changes:
                 value = change(value)
-            return numbers.half_bits(value, kind)
+            return numbers.half_bits(value, kind, saturates=context.target.saturates16)
 
         def value(waves: Waves) -> Array:
             low, high = (one(waves, reads) for reads in results)
