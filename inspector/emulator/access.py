@@ -297,7 +297,10 @@ def assemble(
     if decoded.encoding == "sdwa":
         write = crosslane.byte_destination(decoded, result)
     else:
-        write = destination(decoded.operands[0], result, context.target, half=half, lanes=lanes)
+        keeps = decoded.name in _KEEPS_HALF
+        write = destination(
+            decoded.operands[0], result, context.target, half=half, keep_half=keeps, lanes=lanes
+        )
     changes = after_result(decoded, result, context.target)
     if not changes:
         return _assignment(reads, compute, write)
@@ -309,6 +312,19 @@ def assemble(
         return value
 
     return _assignment(reads, finished, write)
+
+
+_KEEPS_HALF: Final = frozenset(
+    {f"v_{name}_{kind}" for name in ("min3", "max3", "med3") for kind in ("f16", "i16", "u16")}
+    | {"v_fma_f16", "v_mad_f16", "v_mad_u16", "v_mad_i16", "v_div_fixup_f16", "v_add_i16",
+       "v_sub_i16", "v_sat_pk_u8_i16", "v_cvt_norm_i16_f16", "v_cvt_norm_u16_f16",
+       "v_bitop3_b16"}
+)  # fmt: skip
+"""16-bit operations that came with gfx9 and keep the other half there too: those with op_sel.
+
+They are not among those that clear it (LLVM, GCNSubtarget::zeroesHigh16BitsOfDest; CDNA3 ISA writes
+`D0 = { 16'0, tmp }` for V_MAD_LEGACY_F16, V_MAC_F16 and their like alone).
+"""
 
 
 def _assignment(reads: Sequence[Read], compute: Compute, write: Write) -> Step:

@@ -282,6 +282,16 @@ builds("v_fma_mixhi_bf16")(_mixed(1, "bf16"))
 
 # ---------------------------------------------------------------------- packed halves
 
+
+def _chained(choose: Compute) -> Compute:
+    return lambda a, b, c: choose(choose(a, b), c)
+
+
+def _of_sum(choose: Compute) -> Compute:
+    """V_PK_ADD_MAX and its like: a sum, then the larger or smaller one."""
+    return lambda a, b, c: choose(a + b, c)
+
+
 _PACKED: dict[str, tuple[str, int, Callable[..., Array]]] = {
     "v_pk_fma_f16": ("f16", 3, fused_half),
     "v_pk_add_u16": ("u16", 2, np.add),
@@ -302,6 +312,10 @@ _PACKED: dict[str, tuple[str, int, Callable[..., Array]]] = {
     "v_pk_mul_bf16": ("bf16", 2, np.multiply),
     "v_pk_fma_bf16": ("bf16", 3, fused_bfloat),
 }
+for _kind in ("u16", "i16"):
+    for _name, _compute in (("min", np.minimum), ("max", np.maximum)):
+        _PACKED[f"v_pk_{_name}3_{_kind}"] = (_kind, 3, _chained(_compute))
+        _PACKED[f"v_pk_add_{_name}_{_kind}"] = (_kind, 3, _of_sum(_compute))
 builds("v_pk_fmac_f16")(packed_halves("f16", 2, fused_half, accumulates=True))
 for _name, (_kind, _count, _compute) in _PACKED.items():
     builds(_name)(packed_halves(_kind, _count, _compute))

@@ -361,8 +361,9 @@ _define("v_cos_f32", "f32", "f32", cosine)
 _define("v_frexp_exp_i32_f32", "i32", "f32", lambda a: exponent_of(a).astype(I32))
 _define("v_frexp_mant_f32", "f32", "f32", mantissa_of)
 _define("v_mul_legacy_f32 v_mul_dx9_zero_f32", "f32", "f32 f32", zero_wins)
-_define("v_fma_dx9_zero_f32", "f32", "f32 f32 f32", fused_zero_wins)
-_define("v_fmac_dx9_zero_f32", "f32", "f32 f32 f32", fused_zero_wins, accumulates=True)
+_define("v_fma_dx9_zero_f32 v_fma_legacy_f32", "f32", "f32 f32 f32", fused_zero_wins)
+_define("v_fmac_dx9_zero_f32 v_fmac_legacy_f32", "f32", "f32 f32 f32", fused_zero_wins,
+        accumulates=True)  # fmt: skip
 _define("v_mad_f32", "f32", "f32 f32 f32", lambda a, b, c: a * b + c)
 _define("v_mac_f32", "f32", "f32 f32 f32", lambda a, b, c: a * b + c, accumulates=True)
 _define("v_madmk_f32 v_madak_f32", "f32", "f32 f32 f32", lambda a, b, c: a * b + c)
@@ -376,6 +377,35 @@ _define("v_cvt_i32_f32", "i32", "f32", lambda a: to_integer(a, I32, -(2.0**31), 
 _define("v_cvt_u32_f32", "u32", "f32", lambda a: to_integer(a, U32, 0.0, 2.0**32 - 1))
 _define("v_cvt_f16_f32", "f16", "f32", lambda a: np.asarray(a))
 _define("v_cvt_f32_f16", "f32", "f16", lambda a: np.asarray(a))
+
+
+# ---------------------------------------------------------------------- cube maps
+
+
+def _face(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
+    """Whether z, else y, is the longest coordinate."""
+    x, y, z = (np.abs(value) for value in (a, b, c))
+    return (z >= x) & (z >= y), y >= x
+
+
+def _cube(on_z: Compute, on_y: Compute, on_x: Compute) -> Compute:
+    def compute(a: Array, b: Array, c: Array) -> Array:
+        z, y = _face(a, b, c)
+        return np.where(z, on_z(a, b, c), np.where(y, on_y(a, b, c), on_x(a, b, c))).astype(F32)
+
+    return compute
+
+
+_define("v_cubeid_f32", "f32", "f32 f32 f32", _cube(
+    lambda a, b, c: np.where(c < 0, 5.0, 4.0), lambda a, b, c: np.where(b < 0, 3.0, 2.0),
+    lambda a, b, c: np.where(a < 0, 1.0, 0.0)))  # fmt: skip
+_define("v_cubesc_f32", "f32", "f32 f32 f32", _cube(
+    lambda a, b, c: np.where(c < 0, -a, a), lambda a, b, c: a,
+    lambda a, b, c: np.where(a < 0, c, -c)))  # fmt: skip
+_define("v_cubetc_f32", "f32", "f32 f32 f32", _cube(
+    lambda a, b, c: -b, lambda a, b, c: np.where(b < 0, -c, c), lambda a, b, c: -b))  # fmt: skip
+_define("v_cubema_f32", "f32", "f32 f32 f32", _cube(
+    lambda a, b, c: c * 2, lambda a, b, c: b * 2, lambda a, b, c: a * 2))  # fmt: skip
 
 
 # ---------------------------------------------------------------------- division in steps
