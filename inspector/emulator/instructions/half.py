@@ -313,9 +313,9 @@ _PACKED: dict[str, tuple[str, int, Callable[..., Array]]] = {
     "v_pk_fma_bf16": ("bf16", 3, fused_bfloat),
 }
 for _kind in ("u16", "i16"):
-    for _name, _compute in (("min", np.minimum), ("max", np.maximum)):
-        _PACKED[f"v_pk_{_name}3_{_kind}"] = (_kind, 3, _chained(_compute))
-        _PACKED[f"v_pk_add_{_name}_{_kind}"] = (_kind, 3, _of_sum(_compute))
+    for _name, _choice in (("min", np.minimum), ("max", np.maximum)):
+        _PACKED[f"v_pk_{_name}3_{_kind}"] = (_kind, 3, _chained(_choice))
+        _PACKED[f"v_pk_add_{_name}_{_kind}"] = (_kind, 3, _of_sum(_choice))
 builds("v_pk_fmac_f16")(packed_halves("f16", 2, fused_half, accumulates=True))
 for _name, (_kind, _count, _compute) in _PACKED.items():
     builds(_name)(packed_halves(_kind, _count, _compute))
