@@ -78,6 +78,11 @@ FAULTS: Final = (
     (r"s_absdiff", "a difference below 0 stays"),
     (r"v_trig_preop", "2 / pi has too few bits"),
     (r"v_mad_f16|v_mac_f16|v_madmk|v_madak", "one rounding (MAD has two)"),
+    (r"v_(fma_f16|mad_[iu]16|add_i16|sub_i16|sat_pk_u8|bitop3_b16)",
+     "CDNA: the upper half is cleared; those that came with gfx9 keep it (LLVM, GCNSubtarget::"
+     "zeroesHigh16BitsOfDest)"),
+    (r"v_mad_[iu]64_[iu]32", "the carry is not written"),
+    (r"v_cvt_sr", "bf16 of 8 bits"),
     (r"_dpp", "RDNA: DPP of VOP3 is not decoded; CDNA: patterns, idle sources, masks"),
     (r"v_(s_)?(exp|log|rcp|rcp_iflag|rsq|sqrt|sin|cos)_f(32|64)",
      "denormals are kept (ISA: flushed); sines are good to 1e-5"),

@@ -103,11 +103,16 @@ def source(
     if operand.half is not None:
         half = operand.half
     read = _typed(operand, kind, half, before)
+    # A kind that stands for plain bits (v_cndmask_b16) has its sign in the highest one.
+    sign = _SIGNS.get(kind)
     if operand.absolute or absolute:
-        read = _then(read, np.abs)
+        read = _then(read, np.abs if sign is None else lambda value: value & ~sign)
     if operand.negate != negate:
-        read = _then(read, np.negative)
+        read = _then(read, np.negative if sign is None else lambda value: value ^ sign)
     return read
+
+
+_SIGNS: Final[dict[str, Any]] = {"u16": np.uint16(1 << 15), "u32": U32(1 << 31)}
 
 
 def _then(read: Read, change: Callable[[Array], Array]) -> Read:
@@ -121,10 +126,10 @@ def _typed(
         return _constant(operand, kind, half)
     if kind in WIDE:
         dtype = DTYPES[kind]
-        low, high = raw(operand), raw(operand, 1)
         if operand.is_null:
             zero = dtype(0)
             return lambda waves: zero
+        low, high = (_changed(raw(operand, row), before) for row in (0, 1))
         return lambda waves: (
             low(waves).astype(np.uint64) | (high(waves).astype(np.uint64) << np.uint64(32))
         ).view(dtype)
@@ -136,11 +141,11 @@ def _typed(
             return lambda waves: waves.i32[register]
         if kind == "u32":
             return lambda waves: waves.u32[register]
-    bits = raw(operand)
-    if before is not None:
-        plain, change = bits, before
-        bits = lambda waves: change(waves, plain(waves))  # noqa: E731
-    return _reinterpreted(bits, kind, half)
+    return _reinterpreted(_changed(raw(operand), before), kind, half)
+
+
+def _changed(bits: Read, before: Callable[[Waves, Array], Array] | None) -> Read:
+    return bits if before is None else lambda waves: before(waves, bits(waves))
 
 
 def _reinterpreted(bits: Read, kind: str, half: int) -> Read:
@@ -209,7 +214,7 @@ def destination(
         # Up to gfx9 a 16-bit operation clears bits 16 to 31, from gfx10 on it keeps them
         # (LLVM, GCNSubtarget::zeroesHigh16BitsOfDest).
         keep = keep_half or half or target.generation >= 10
-        return _half_destination(row, kind, half, keep=bool(keep), lanes=lanes)
+        return _half_destination(row, kind, half, target, keep=bool(keep), lanes=lanes)
     if lanes is not None:
         picked = lanes
         return lambda waves, value: waves.write_where(
@@ -224,11 +229,14 @@ def _write_pair_where(waves: Waves, row: int, value: Array, bits: Array) -> None
     waves.write_where(row + 1, (wide >> np.uint64(32)).astype(U32), bits)
 
 
-def _half_destination(row: int, kind: str, half: int, *, keep: bool, lanes: Read | None) -> Write:
+def _half_destination(
+    row: int, kind: str, half: int, target: Target, *, keep: bool, lanes: Read | None
+) -> Write:
     shift, mask = U32(16 * half), U32(0xFFFF << (16 * half))
+    saturates = target.saturates16
 
     def write(waves: Waves, value: Array) -> None:
-        bits = numbers.half_bits(value, kind) << shift
+        bits = numbers.half_bits(value, kind, saturates=saturates) << shift
         if keep:
             bits = bits | (waves.u32[row] & ~mask)
         if lanes is None:
@@ -289,7 +297,10 @@ def assemble(
     if decoded.encoding == "sdwa":
         write = crosslane.byte_destination(decoded, result)
     else:
-        write = destination(decoded.operands[0], result, context.target, half=half, lanes=lanes)
+        keeps = decoded.name in _KEEPS_HALF
+        write = destination(
+            decoded.operands[0], result, context.target, half=half, keep_half=keeps, lanes=lanes
+        )
     changes = after_result(decoded, result, context.target)
     if not changes:
         return _assignment(reads, compute, write)
@@ -301,6 +312,19 @@ def assemble(
         return value
 
     return _assignment(reads, finished, write)
+
+
+_KEEPS_HALF: Final = frozenset(
+    {f"v_{name}_{kind}" for name in ("min3", "max3", "med3") for kind in ("f16", "i16", "u16")}
+    | {"v_fma_f16", "v_mad_f16", "v_mad_u16", "v_mad_i16", "v_div_fixup_f16", "v_add_i16",
+       "v_sub_i16", "v_sat_pk_u8_i16", "v_cvt_norm_i16_f16", "v_cvt_norm_u16_f16",
+       "v_bitop3_b16"}
+)  # fmt: skip
+"""16-bit operations that came with gfx9 and keep the other half there too: those with op_sel.
+
+They are not among those that clear it (LLVM, GCNSubtarget::zeroesHigh16BitsOfDest; CDNA3 ISA writes
+`D0 = { 16'0, tmp }` for V_MAD_LEGACY_F16, V_MAC_F16 and their like alone).
+"""
 
 
 def _assignment(reads: Sequence[Read], compute: Compute, write: Write) -> Step:
@@ -342,6 +366,8 @@ def after_result(decoded: Decoded, kind: str, target: Target) -> list[Callable[[
     if flush is not None:
         changes.append(flush)
     if decoded.flag("clamp"):
+        if kind not in FLOATS:
+            raise NotCoveredError(f"{decoded.text}: clamp of an integer result")
         changes.append(lambda value: clamped(value, target))
     return changes
 
@@ -356,8 +382,7 @@ def output_scale(decoded: Decoded) -> float | None:
 
 
 def clamped(value: Array, target: Target) -> Array:
-    """A float held between 0 and 1; NaN becomes 0 where DX10_CLAMP is set."""
-    if value.dtype.kind != "f":
-        raise NotCoveredError("clamp of an integer result")
-    held = np.minimum(np.maximum(value, value.dtype.type(0)), value.dtype.type(1))
-    return np.where(np.isnan(value), value.dtype.type(0), held) if target.dx10_clamp else held
+    """A float held between +0 and 1; NaN becomes 0 where DX10_CLAMP is set."""
+    zero = value.dtype.type(0)
+    held = np.minimum(np.maximum(value, zero), value.dtype.type(1)) + zero
+    return np.where(np.isnan(value), zero, held) if target.dx10_clamp else held

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -15,10 +14,12 @@ from .waves import U32, Array, Waves
 
 Change = Callable[[Waves, Array], Array]
 
-_CONTROLS: Final = re.compile(
-    r"quad_perm|row_shl|row_shr|row_ror|row_bcast|row_newbcast|row_mirror|row_half_mirror"
-    r"|row_share|row_xmask|wave_shl|wave_rol|wave_shr|wave_ror|dpp8"
-)
+DPP_CONTROLS: Final = frozenset(
+    {"quad_perm", "row_shl", "row_shr", "row_ror", "row_bcast", "row_newbcast", "row_mirror",
+     "row_half_mirror", "row_share", "row_xmask", "wave_shl", "wave_rol", "wave_shr", "wave_ror",
+     "dpp8"}
+)  # fmt: skip
+"""What says where a lane reads."""
 
 
 class _Pattern:
@@ -31,7 +32,7 @@ class _Pattern:
 
 def _control(decoded: Decoded) -> str | None:
     for name in decoded.modifiers:
-        if _CONTROLS.fullmatch(name):
+        if name in DPP_CONTROLS:
             return name
     return None
 

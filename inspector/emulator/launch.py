@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Mapping
 
@@ -58,6 +59,17 @@ class Outcome(Struct, frozen=True):
     troubles: tuple[Trouble, ...]
 
 
+_OVERFLOW_MODE = re.compile(r"hwreg\(HW_REG_(?:WAVE_)?MODE, 23, 1\), (?:0x)?1")
+
+
+def _sets_overflow_mode(function: Function) -> bool:
+    """Whether the code sets MODE.FP16_OVFL, as kernels do at their start that narrow to 8 bits."""
+    return any(
+        inst.mnemonic == "s_setreg_imm32_b32" and _OVERFLOW_MODE.fullmatch(inst.operands)
+        for inst in function.instructions
+    )
+
+
 class Emulator:
     """One kernel, ready for launches."""
 
@@ -100,8 +112,10 @@ class Emulator:
             resources.accum_offset or 512,
             flush32=not start.denorm_f32,
             flush16=not start.denorm_f16_f64,
-            dx10_clamp=start.dx10_clamp is not False,
-            ieee=bool(start.ieee_mode),
+            # gfx12 has neither mode: clamp turns NaN to 0, min and max take the number.
+            dx10_clamp=generation >= 12 or start.dx10_clamp is not False,
+            ieee=generation < 12 and bool(start.ieee_mode),
+            saturates16=_sets_overflow_mode(function),
         )
         self.code: Code = prepare(function, self.target, maxima, fields)
         self.counts = None if line_bytes is None else Counts(arch, line_bytes)

@@ -5,12 +5,23 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 Array = np.ndarray[Any, Any]
 F32 = np.float32
+F64 = np.float64
 U32 = np.uint32
 
-F16: Final = np.arange(65536, dtype=np.uint16).view(np.float16).astype(F32)
+
+def _half_values() -> Array:
+    """All float16 as float32; a NaN keeps its bits, so that signalling ones stay recognisable."""
+    bits = np.arange(65536, dtype=U32)
+    values = bits.astype(np.uint16).view(np.float16).astype(F32)
+    plain = (bits & U32(0x8000)) << U32(16) | U32(0x7F800000) | (bits & U32(0x3FF)) << U32(13)
+    return np.where(np.isnan(values), plain, values.view(U32)).view(F32)
+
+
+F16: Final = _half_values()
 """Value of every float16."""
 
 
@@ -34,17 +45,40 @@ def from_bf16(bits: Array) -> Array:
 
 
 def to_bf16(values: Array) -> Array:
-    """float32 -> uint16, rounded to nearest even; NaNs stay NaNs and become quiet."""
-    bits = values.astype(F32).view(U32)
+    """float32 or float64 -> uint16, rounded once, to nearest even; NaNs become quiet ones."""
+    bits = (odd_single(values) if values.dtype == F64 else values.astype(F32)).view(U32)
     rounded = (bits + U32(0x7FFF) + ((bits >> U32(16)) & U32(1))) >> U32(16)
-    quiet = (bits >> U32(16)) | U32(0x40)
-    return np.where(np.isnan(values), quiet, rounded).astype(np.uint16)
+    nan = np.isnan(values)
+    if nan.any():
+        rounded = np.where(nan, (bits >> U32(16)) | U32(0x40), rounded)
+    return rounded.astype(np.uint16)
 
 
-def half_bits(value: Array, kind: str) -> Array:
-    """A 16-bit result as uint32 in bits 0 to 15."""
+def odd_single(values: Array) -> Array:
+    """float64 -> float32 rounded to odd: rounding that to 22 bits or fewer rounds only once."""
+    nearest = values.astype(F32)
+    back = nearest.astype(F64)
+    bits = nearest.view(U32)
+    inexact = (back != values) & np.isfinite(values)
+    if not inexact.any():
+        return nearest
+    outside = np.abs(back) > np.abs(values)
+    return np.where(inexact, (bits - outside.astype(U32)) | U32(1), bits).view(F32)
+
+
+def half_bits(value: Array, kind: str, *, saturates: bool = False) -> Array:
+    """A 16-bit result as uint32 in bits 0 to 15.
+
+    Args:
+        value: what a compute function gives for the kind.
+        kind: of 16 bits.
+        saturates: an f16 that overflows becomes the largest number (MODE.FP16_OVFL).
+    """
     if kind == "f16":
-        return to_f16(value).astype(U32)
+        bits = to_f16(value).astype(U32)
+        if saturates:
+            bits = bits - (((bits & U32(0x7FFF)) == U32(0x7C00)) & np.isfinite(value))
+        return bits
     if kind == "bf16":
         return to_bf16(value).astype(U32)
     return value.view(np.uint16).astype(U32)
@@ -103,52 +137,81 @@ def float8(kind: str, arch: str) -> str:
     return f"{kind}_fnuz" if arch in ("gfx940", "gfx941", "gfx942") else kind
 
 
-def to_float8(values: Array, kind: str) -> Array:
-    """float32 -> bits of fp8 or bf8 (or their FNUZ forms) as uint8, to nearest even.
+class SmallFormat(Struct, frozen=True):
+    """How a small float is encoded.
 
-    What is too large becomes the format's infinity, or NaN where there is none: so does the
-    hardware unless MODE.FP16_OVFL is set (CDNA3 ISA, 2.6; OCP 8-bit Floating Point 1.0, 5.2).
+    Args:
+        mantissa: bits of the mantissa.
+        lowest: exponent of the smallest normal number.
+        top: code of the largest number.
+        beyond: code of what is larger, where it does not saturate.
+        nan: code of NaN.
+        signless: whether 0 and NaN have no sign (FNUZ).
     """
-    table = SMALL[kind]
-    half = len(table) // 2
-    finite = np.flatnonzero(np.isfinite(table[:half]))
-    most = int(finite[-1])
-    top, below = float(table[most]), float(table[most - 1])
-    limit = top + (top - below) / 2  # a tie goes to the even pattern
-    size = np.abs(values)
-    beyond = size >= limit if most & 1 else size > limit
-    bits = to_small(values, kind)
-    if not beyond.any():
-        return bits
-    if kind.endswith("fnuz"):
-        return np.where(beyond, half, bits).astype(np.uint8)
-    infinite = half - 1 if kind == "fp8" else most + 1
-    signed = np.where(np.signbit(values), half, 0) + infinite
-    return np.where(beyond, signed, bits).astype(np.uint8)
+
+    mantissa: int
+    lowest: int
+    top: int
+    beyond: int
+    nan: int
+    signless: bool = False
 
 
-def to_small(values: Array, kind: str) -> Array:
-    """float32 -> bits of a small float as uint8: to nearest even, too large saturates.
+FORMATS: Final = {
+    "fp8": SmallFormat(3, -6, 0x7E, 0x7F, 0x7F),
+    "bf8": SmallFormat(2, -14, 0x7B, 0x7C, 0x7F),
+    "fp8_fnuz": SmallFormat(3, -7, 0x7F, 0x80, 0x80, signless=True),
+    "bf8_fnuz": SmallFormat(2, -15, 0x7F, 0x80, 0x80, signless=True),
+    # Without infinities and NaN, both become the largest number (HIP's amd_hip_ocp_host.hpp).
+    "fp6": SmallFormat(3, 0, 0x1F, 0x1F, 0x1F),
+    "bf6": SmallFormat(2, -2, 0x1F, 0x1F, 0x1F),
+    "fp4": SmallFormat(1, 0, 0x7, 0x7, 0x7),
+    "f16": SmallFormat(10, -14, 0x7BFF, 0x7C00, 0x7E00),
+    "bf16": SmallFormat(7, -126, 0x7F7F, 0x7F80, 0x7FC0),
+}
 
-    NaN becomes the format's NaN where there is one.
+
+def to_small(
+    values: Array, kind: str, *, saturates: bool = False, noise: tuple[Array, int] | None = None
+) -> Array:
+    """Floats -> codes of a small format, uint32.
+
+    Args:
+        values: float32 or float64.
+        kind: of `FORMATS`.
+        saturates: what is too large becomes the largest number (MODE.FP16_OVFL).
+        noise: for stochastic rounding: random uint32, and how many bits of mantissa the source
+            format has more. The noise's highest bits are added below the result's last bit, then
+            it is truncated (CDNA3 ISA, V_CVT_SR_FP8_F32). Otherwise it is rounded to nearest even.
     """
-    table = SMALL[kind]
-    half = len(table) // 2
-    positive = table[:half]
-    numbers = np.flatnonzero(np.isfinite(positive))
-    levels = positive[numbers].astype(np.float64)
-    size = np.abs(values).astype(np.float64)
-    above = np.clip(np.searchsorted(levels, size), 0, len(levels) - 1)
-    below = np.maximum(above - 1, 0)
-    low, high = levels[below], levels[above]
-    nearer_high = (size - low > high - size) | ((size - low == high - size) & (above % 2 == 0))
-    index = np.where(nearer_high | (size >= high), above, below)
-    bits = numbers[index]
-    result = np.where(np.signbit(values), bits + half, bits)
-    if kind.endswith("fnuz"):
-        result = np.where(bits == 0, 0, result)
-        result = np.where(np.isnan(values), half, result)
-    elif kind in ("fp8", "bf8"):
-        signed = np.where(np.signbit(values), 2 * half - 1, half - 1)
-        result = np.where(np.isnan(values), signed, result)
-    return result.astype(np.uint8)
+    form = FORMATS[kind]
+    wide = np.asarray(values).astype(F64)
+    bits = wide.view(np.int64)
+    power = np.maximum((bits >> 52 & 0x7FF) - 1023, form.lowest)
+    # How many of the result's last places there are: exact, it only changes the exponent.
+    places = np.abs(wide) * ((1023 + form.mantissa - power) << 52).view(F64)
+    finite = np.isfinite(wide)
+    if not finite.all():
+        places = np.where(finite, places, 0.0)
+        power = np.where(finite, power, form.lowest)
+    if noise is None:
+        whole = np.rint(places).astype(np.int64)
+    else:
+        random, extra = noise
+        added = (random >> U32(32 - extra)).astype(np.int64)
+        whole = (np.floor(places * 2.0**extra).astype(np.int64) + added) >> extra
+    code = whole + ((power - form.lowest) << form.mantissa)
+    beyond = form.top if saturates else form.beyond
+    code = np.where((code > form.top) | np.isinf(wide), beyond, code)
+    code = np.where(np.isnan(wide), form.nan, code)
+    width = _WIDTHS[kind]
+    signed = np.signbit(wide)
+    if form.signless:
+        signed = signed & (code != 0) & (code != form.nan)
+    return np.where(signed, code | 1 << (width - 1), code).astype(U32)
+
+
+_WIDTHS: Final = {
+    "fp8": 8, "bf8": 8, "fp8_fnuz": 8, "bf8_fnuz": 8, "fp6": 6, "bf6": 6, "fp4": 4,
+    "f16": 16, "bf16": 16,
+}  # fmt: skip

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..isa.waitflow.events import Counters, events_of
 from ..isa.waits import decode as decode_wait
 from ..model import Function, Instruction
 from . import instructions as _instructions  # fills the registry
 from .access import Assignment, NotCoveredError
+from .crosslane import DPP_CONTROLS
 from .operands import Decoded, Operand, decode
 from .outstanding import scalar_bits, vector_bits
 from .products import link
@@ -242,13 +244,55 @@ def _wait_of(
 def _step(parts: Decoded, context: Context) -> Step:
     if " :: " in parts.text:
         return _dual(parts, context)
-    builder = builder_of(parts.name)
     try:
-        if builder is None:
-            raise NotCoveredError(parts.text)
-        return builder(parts, context)
+        return _built(parts, context)
     except NotCoveredError as error:
         return _refusal(str(error))
+
+
+def _built(parts: Decoded, context: Context) -> Step:
+    """An instruction's step; one that leaves a modifier unread would be wrong without a word."""
+    builder = builder_of(parts.name)
+    if builder is None:
+        raise NotCoveredError(parts.text)
+    modifiers = _Watched(parts.modifiers)
+    step = builder(replace(parts, modifiers=modifiers), context)
+    if parts.name.startswith("v_") and (unread := modifiers.unread()):
+        raise NotCoveredError(f"{parts.text}: {', '.join(sorted(unread))}")
+    return step
+
+
+class _Watched(dict[str, str]):
+    """Modifiers that know which of them were asked for."""
+
+    def __init__(self, modifiers: Mapping[str, str]) -> None:
+        super().__init__(modifiers)
+        self._asked: set[str] = set()
+
+    def __contains__(self, key: object) -> bool:
+        self._asked.add(str(key))
+        return super().__contains__(key)
+
+    def __getitem__(self, key: str) -> str:
+        self._asked.add(key)
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._asked.add(key)
+        return super().get(key, default)
+
+    def items(self) -> Any:
+        self._asked |= self.keys()
+        return super().items()
+
+    def unread(self) -> set[str]:
+        """Those that change values and were not asked for."""
+        return {key for key in self.keys() - self._asked if key in _CHANGING or key in DPP_CONTROLS}
+
+
+_CHANGING: Final = frozenset(
+    {"src0_sel", "clamp", "mul", "div", "neg_lo", "neg_hi", "op_sel", "byte_sel", "scale_sel"}
+)
 
 
 def _refusal(message: str) -> Step:
@@ -265,11 +309,8 @@ def _dual(parts: Decoded, context: Context) -> Step:
         mnemonic, _, operands = text.partition(" ")
         name = mnemonic.replace("v_dual_", "v_")
         half = decode(name, operands, _SUFFIXES, context.target.accum_offset)
-        builder = builder_of(half.name)
-        if builder is None:
-            return _refusal(parts.text)
         try:
-            halves.append(builder(half, context))
+            halves.append(_built(half, context))
         except NotCoveredError as error:
             return _refusal(str(error))
     first, second = halves

@@ -32,6 +32,8 @@ class Target(Struct, frozen=True):
         flush16: the same for f16 and f64.
         dx10_clamp: whether clamp turns NaN to 0.
         ieee: whether min and max quiet signalling NaNs (IEEE mode).
+        saturates16: whether f16 and 8-bit floats that overflow become the largest number
+            (MODE.FP16_OVFL).
     """
 
     arch: str
@@ -42,6 +44,7 @@ class Target(Struct, frozen=True):
     flush16: bool = False
     dx10_clamp: bool = True
     ieee: bool = True
+    saturates16: bool = False
 
     @property
     def is_cdna3(self) -> bool:

@@ -1,28 +1,38 @@
 """Conversions between formats: bytes, normalised integers, bf16, 8 bits and fewer.
 
-Sources: CDNA3 ISA, 12.8 to 12.10; CDNA4 ISA, V_CVT_SCALEF32_*; RDNA4 ISA, V_CVT_*. Conversions with
-stochastic rounding (`sr`) are not covered: the documents' text ("add to the mantissa, wrap around,
-then round to nearest even") is not what AMD's headers compute.
+Sources: CDNA3 ISA, 12.8 to 12.10; RDNA4 ISA, V_CVT_*. Of stochastic rounding (`sr`) the documents'
+text ("add to the mantissa, wrap around, then round to nearest even") is not what AMD's headers
+compute (amd_hip_ocp_host.hpp: add, then truncate), which is done here. Scaled conversions are in
+`scaled`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import Final
 
 import numpy as np
 
 from .. import crosslane, numbers
-from ..access import Assignment, NotCoveredError, destination, elementwise, source
-from ..operands import Decoded, Operand
-from ..registry import Builder, Context, Step, builds, builds_matching
+from ..access import (
+    Assignment,
+    Compute,
+    NotCoveredError,
+    Read,
+    Write,
+    destination,
+    elementwise,
+    flushing,
+    source,
+)
+from ..numbers import SMALL, float8, to_small
+from ..operands import Decoded
+from ..registry import Builder, Context, Step, builds
 from ..waves import F32, I32, U32, Array, Waves
+from .half import two_halves
 from .real import to_integer
 
 F64 = np.float64
 I16, U16 = np.int16, np.uint16
-Compute = Callable[..., Array]
 
 
 def _define(names: str, result: str, kinds: str, compute: Compute) -> None:
@@ -110,6 +120,26 @@ def _signed_halves(word: Array) -> tuple[Array, Array]:
     return (wide << I32(16)) >> I32(16), wide >> I32(16)
 
 
+def _saturated_nibbles(signed: bool) -> Compute:
+    """V_SAT_PK4: four bytes held within four bits each, side by side."""
+    least, most = (-8, 7) if signed else (0, 15)
+    dtype = np.int8 if signed else np.uint8
+
+    def compute(value: Array) -> Array:
+        result = np.zeros(np.shape(value), U16)
+        for at in range(4):
+            byte = (value >> U32(8 * at)).astype(np.uint8).view(dtype)
+            held = np.clip(byte, least, most).astype(U16) & U16(15)
+            result = result | held << U16(4 * at)
+        return result
+
+    return compute
+
+
+_define("v_sat_pk4_i4_i8", "u16", "u32", _saturated_nibbles(signed=True))
+_define("v_sat_pk4_u4_u8", "u16", "u32", _saturated_nibbles(signed=False))
+
+
 def _shifted_bytes(low: int, high: int) -> Builder:
     """V_ASHR_PK: two values shifted right and saturated, in one half; the other stays."""
 
@@ -136,255 +166,195 @@ builds("v_ashr_pk_u8_i32")(_shifted_bytes(0, 255))
 
 _define("v_cvt_f32_bf16", "f32", "bf16", lambda a: np.asarray(a))
 
-# ---------------------------------------------------------------------- 8 bits
+# ---------------------------------------------------------------------- places in a register
 
 
-def _selected(decoded: Decoded, operand: Operand, unit: int) -> Callable[[Waves], Array]:
-    """The bits of a source's byte (unit 8) or word (unit 16) that the instruction chooses."""
-    half = operand.half or 0
+def opsel(decoded: Decoded) -> tuple[int, int, int, int]:
+    """The field OPSEL: LLVM prints bits 0, 1 and 3 of instructions of two sources."""
+    given = decoded.numbers("op_sel", ())
+    if len(given) == 3:
+        return given[0], given[1], 0, given[2]
+    first, second, third, fourth, *_ = (*given, 0, 0, 0, 0)
+    return first, second, third, fourth
+
+
+def source_byte(decoded: Decoded) -> int:
+    """Which byte of the source is converted."""
+    if "byte_sel" in decoded.modifiers:
+        return decoded.number("byte_sel")
     if decoded.encoding == "sdwa":
-        change = crosslane.byte_select(decoded, operand, "src0_sel")
-        read = source(operand, "u32", before=change)
-        mask = U32((1 << unit) - 1)
-        return lambda waves: np.asarray(read(waves)) & mask
-    if unit == 8:
-        chosen = decoded.number("byte_sel") if "byte_sel" in decoded.modifiers else 2 * half
-    else:
-        chosen = half or (*decoded.numbers("op_sel", ()), 0)[0]
-    if "byte_sel" not in decoded.modifiers and unit == 8 and "op_sel" in decoded.modifiers:
+        return ("BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3").index(
+            decoded.modifiers.get("src0_sel", "BYTE_0")
+        )
+    low, high, *_ = opsel(decoded)
+    return low + 2 * high
+
+
+def part_of_register(decoded: Decoded, width: int, place: int) -> Write:
+    """Writes uint32 codes of `width` bits as one part of the register; the rest stays."""
+    row = decoded.operands[0].first
+    shift = U32(place * width)
+    mask = U32(((1 << width) - 1) << (place * width))
+
+    def write(waves: Waves, codes: Array) -> None:
+        waves.write(row, (waves.u32[row] & ~mask) | ((codes << shift) & mask))
+
+    return write
+
+
+def written_part(decoded: Decoded, width: int) -> Write:
+    """The byte or half that OPSEL, `byte_sel` or the register's name says."""
+    operand = decoded.operands[0]
+    if width == 8:
+        place = (
+            decoded.number("byte_sel")
+            if "byte_sel" in decoded.modifiers
+            else (opsel(decoded)[2] + 2 * opsel(decoded)[3])
+        )
+        return part_of_register(decoded, 8, place)
+    return part_of_register(decoded, 16, operand.half or opsel(decoded)[3])
+
+
+# ---------------------------------------------------------------------- 8-bit floats
+
+
+def _refuse_lanes(decoded: Decoded, context: Context) -> None:
+    if crosslane.first_operand(decoded, context.target) is not None:
         raise NotCoveredError(decoded.text)
-    return _part(operand, unit, chosen)
 
 
-def _part(operand: Operand, unit: int, chosen: int) -> Callable[[Waves], Array]:
-    plain = Operand(operand.kind, operand.text, operand.first, operand.count,
-                    integer=operand.integer, real=operand.real)  # fmt: skip
-    read = source(plain, "u32")
-    shift, mask = U32(unit * chosen), U32((1 << unit) - 1)
-    return lambda waves: np.asarray(read(waves)) >> shift & mask
+def _from_byte(kind: str, result: str) -> Builder:
+    """V_CVT_F32_FP8 and its like: one byte to a float."""
 
-
-def _from_float8(kind: str, result: str) -> Builder:
     def build(decoded: Decoded, context: Context) -> Step:
-        table = numbers.SMALL[numbers.float8(kind, context.target.arch)]
-        read = _selected(decoded, decoded.operands[1], 8)
-        write = destination(decoded.operands[0], result, context.target)
-        return Assignment(lambda waves: table[read(waves)], write)
+        target = context.target
+        table = SMALL[float8(kind, target.arch)]
+        before = crosslane.first_operand(decoded, target)
+        read = source(decoded.operands[1], "u32", before=before)
+        shift = U32(8 * source_byte(decoded))
+        write = destination(
+            decoded.operands[0], result, target, lanes=crosslane.written(decoded, target)
+        )
+        return Assignment(lambda waves: table[(read(waves) >> shift) & U32(255)], write)
 
     return build
 
 
-def _two_from_float8(kind: str) -> Builder:
-    """V_CVT_PK_F32_FP8: two bytes become two registers."""
+def _from_two_bytes(kind: str, result: str) -> Builder:
+    """V_CVT_PK_F32_FP8 and its like: two bytes to two floats."""
 
     def build(decoded: Decoded, context: Context) -> Step:
-        table = numbers.SMALL[numbers.float8(kind, context.target.arch)]
-        read = _selected(decoded, decoded.operands[1], 16)
+        _refuse_lanes(decoded, context)
+        target = context.target
+        table = SMALL[float8(kind, target.arch)]
+        operand = decoded.operands[1]
+        high = decoded.modifiers.get("src0_sel") == "WORD_1" or opsel(decoded)[0] or operand.half
+        read = source(operand, "u16", half=1 if high else 0)
         row = decoded.operands[0].first
+        pack = two_halves(result)(target)
 
         def step(waves: Waves) -> None:
             word = read(waves)
-            waves.write(row, table[word & U32(0xFF)])
-            waves.write(row + 1, table[word >> U32(8)])
+            low, above = table[word & U16(255)], table[word >> U16(8)]
+            if result == "f32":
+                waves.write(row, low)
+                waves.write(row + 1, above)
+            else:
+                waves.write(row, pack(low, above))
 
         return step
 
     return build
 
 
-def _two_to_float8(kind: str) -> Builder:
-    """V_CVT_PK_FP8_F32: two bytes in one half of the destination; the other half stays."""
+def _sources(decoded: Decoded, context: Context, kind: str, count: int) -> list[Read]:
+    flush = flushing(kind, context.target)
+    reads = [
+        source(operand, kind, half=opsel(decoded)[at] if kind == "f16" else 0)
+        for at, operand in enumerate(decoded.operands[1 : 1 + count])
+    ]
+    return reads if flush is None else [_flushed(read, flush) for read in reads]
+
+
+def _flushed(read: Read, flush: Callable[[Array], Array]) -> Read:
+    return lambda waves: flush(read(waves))
+
+
+def _to_bytes(kind: str, wide: str) -> Builder:
+    """V_CVT_PK_FP8_F32 and its like: two floats to two bytes, in one half of a register."""
 
     def build(decoded: Decoded, context: Context) -> Step:
-        format_ = numbers.float8(kind, context.target.arch)
-        target, first, second = decoded.operands
-        reads = [source(operand, "f32") for operand in (first, second)]
-        half = (*decoded.numbers("op_sel", ()), 0, 0, 0)[2]
-        write = destination(target, "u16", context.target, half=half, keep_half=True)
+        _refuse_lanes(decoded, context)
+        target = context.target
+        form = float8(kind, target.arch)
+        saturates = target.saturates16 or decoded.flag("clamp")
+        if wide == "f16":  # both halves of one source
+            operand = decoded.operands[1]
+            reads = [source(operand, "f16", half=half) for half in (0, 1)]
+        else:
+            reads = _sources(decoded, context, wide, 2)
 
         def value(waves: Waves) -> Array:
-            low, high = (numbers.to_float8(np.asarray(read(waves)), format_) for read in reads)
-            return _two_bytes(low.astype(U16), high.astype(U16))
+            low, high = (to_small(read(waves), form, saturates=saturates) for read in reads)
+            return low | (high << U32(8))
 
-        return Assignment(value, write)
+        return Assignment(value, written_part(decoded, 16))
 
     return build
 
 
-def _two_halves_from_float8(kind: str) -> Builder:
-    """V_CVT_PK_F16_FP8 (gfx1250): two bytes become the halves of a register."""
+_MANTISSA = {"f32": 23, "f16": 10, "bf16": 7}
+"""Bits of the mantissa of the formats that are converted from."""
+
+
+def discarded_bits(wide: str, form: str) -> int:
+    """How many bits of mantissa a conversion leaves out."""
+    return _MANTISSA[wide] - numbers.FORMATS[form].mantissa
+
+
+def _to_byte_stochastic(kind: str, wide: str) -> Builder:
+    """V_CVT_SR_FP8_F32 and its like: S1 is the noise."""
 
     def build(decoded: Decoded, context: Context) -> Step:
-        table = numbers.SMALL[numbers.float8(kind, context.target.arch)]
-        read = _selected(decoded, decoded.operands[1], 16)
-        write = destination(decoded.operands[0], "u32", context.target)
+        _refuse_lanes(decoded, context)
+        target = context.target
+        form = float8(kind, target.arch)
+        saturates = target.saturates16 or decoded.flag("clamp")
+        (read,) = _sources(decoded, context, wide, 1)
+        noise = source(decoded.operands[2], "u32")
+        extra = discarded_bits(wide, form)
 
         def value(waves: Waves) -> Array:
-            word = read(waves)
-            low, high = table[word & U32(0xFF)], table[word >> U32(8)]
-            return numbers.half_bits(low, "f16") | (numbers.half_bits(high, "f16") << U32(16))
+            return to_small(
+                read(waves), form, saturates=saturates, noise=(np.asarray(noise(waves)), extra)
+            )
 
-        return Assignment(value, write)
+        return Assignment(value, written_part(decoded, 8))
+
+    return build
+
+
+def _to_half_stochastic(kind: str) -> Builder:
+    """V_CVT_SR_F16_F32, V_CVT_SR_BF16_F32: the noise's highest bits are used, as for bytes."""
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        (read,) = _sources(decoded, context, "f32", 1)
+        noise = source(decoded.operands[2], "u32")
+        extra = discarded_bits("f32", kind)
+
+        def value(waves: Waves) -> Array:
+            return to_small(read(waves), kind, noise=(np.asarray(noise(waves)), extra))
+
+        return Assignment(value, written_part(decoded, 16))
 
     return build
 
 
 for _kind in ("fp8", "bf8"):
-    builds(f"v_cvt_f16_{_kind}")(_from_float8(_kind, "f16"))
-    builds(f"v_cvt_pk_f16_{_kind}")(_two_halves_from_float8(_kind))
-    builds(f"v_cvt_f32_{_kind}")(_from_float8(_kind, "f32"))
-    builds(f"v_cvt_pk_f32_{_kind}")(_two_from_float8(_kind))
-    builds(f"v_cvt_pk_{_kind}_f32")(_two_to_float8(_kind))
-
-
-# ---------------------------------------------------------------------- with a scale (gfx950)
-
-_BITS: Final = {"fp8": 8, "bf8": 8, "fp6": 6, "bf6": 6, "fp4": 4}
-_FROM_SMALL = re.compile(r"v_cvt_scalef32_(?:pk(32)?_)?(f32|f16|bf16)_(fp8|bf8|fp6|bf6|fp4)")
-_TO_SMALL = re.compile(r"v_cvt_scalef32_(pk|pk32|2xpk16)_(fp8|bf8|fp6|bf6|fp4)_(f32|f16|bf16)")
-
-
-def power_of_scale(bits: Array) -> Array:
-    """2 to the exponent of a float32's bits, as float64; NaN for the exponent of NaN."""
-    exponent = (bits >> U32(23) & U32(0xFF)).astype(np.int32)
-    return np.where(exponent == 255, np.nan, np.ldexp(F64(1), exponent - 127))
-
-
-@builds_matching(_FROM_SMALL.pattern)
-def scaled_from_small(decoded: Decoded, context: Context) -> Step:
-    """Values times a power of 2, rounded to the result's format.
-
-    One byte's, two values' (op_sel chooses: a byte of fp4, a word of fp8) or 32 values'.
-    """
-    match = _FROM_SMALL.fullmatch(decoded.name)
-    assert match is not None
-    many, result, kind = match.groups()
-    table = numbers.SMALL[kind].astype(F64)
-    target, data, scale = decoded.operands
-    chosen = (*decoded.numbers("op_sel", ()), 0, 0, 0, 0)
-    power = source(scale, "u32")
-    width, row = _BITS[kind], target.first
-    if many:
-        words = [source(Operand("vgpr", "", data.first + at), "u32") for at in range(data.count)]
-
-        def codes(waves: Waves) -> list[Array]:
-            return _unpacked([np.asarray(word(waves)) for word in words], width)
-    elif "_pk_" in decoded.name:
-        unit = 2 * width
-        part = _part(data, unit, chosen[0] if unit == 16 else chosen[0] + 2 * chosen[1])
-
-        def codes(waves: Waves) -> list[Array]:
-            both = part(waves)
-            return [both & U32((1 << width) - 1), both >> U32(width)]
-    else:
-        part = _part(data, 8, chosen[0] + 2 * chosen[1])
-
-        def codes(waves: Waves) -> list[Array]:
-            return [part(waves)]
-
-    single = not many and "_pk_" not in decoded.name
-    narrow = result != "f32"
-    write = destination(
-        target, result, context.target, half=chosen[3] if single else 0, keep_half=narrow and single
-    ) if single else None  # fmt: skip
-
-    def step(waves: Waves) -> None:
-        factor = power_of_scale(np.asarray(power(waves)))
-        values = [_rounded(table[code] * factor, result) for code in codes(waves)]
-        if write is not None:
-            write(waves, values[0])
-        elif narrow:
-            halves = [numbers.half_bits(value, result) for value in values]
-            for at in range(0, len(halves), 2):
-                waves.write(row + at // 2, halves[at] | (halves[at + 1] << U32(16)))
-        else:
-            for at, value in enumerate(values):
-                waves.write(row + at, value)
-
-    return step
-
-
-def _rounded(values: Array, kind: str) -> Array:
-    """float64 as what a destination of a kind takes. Products of few bits are exact in float32."""
-    return values if kind == "f16" else values.astype(F32)
-
-
-def _unpacked(words: list[Array], width: int) -> list[Array]:
-    """All parts of some registers that lie side by side."""
-    codes = []
-    for first in range(32 * len(words) // width):
-        at, shift = divmod(first * width, 32)
-        code = words[at] >> U32(shift)
-        if shift + width > 32:
-            code = code | (words[at + 1] << U32(32 - shift))
-        codes.append(code & U32((1 << width) - 1))
-    return codes
-
-
-def _packed(codes: list[Array], width: int) -> list[Array]:
-    """The reverse."""
-    words: list[Array] = [np.zeros_like(codes[0]) for _ in range(len(codes) * width // 32)]
-    for number, code in enumerate(codes):
-        at, shift = divmod(number * width, 32)
-        words[at] = words[at] | (code << U32(shift))
-        if shift + width > 32:
-            words[at + 1] = words[at + 1] | (code >> U32(32 - shift))
-    return words
-
-
-@builds_matching(_TO_SMALL.pattern)
-def scaled_to_small(decoded: Decoded, context: Context) -> Step:
-    """Values divided by a power of 2, rounded to nearest even.
-
-    Two values (op_sel chooses the byte or word; the rest stays), 32 halves, or two times 16 f32
-    that alternate in the result.
-    """
-    match = _TO_SMALL.fullmatch(decoded.name)
-    assert match is not None
-    form, kind, origin = match.groups()
-    target, *data, scale = decoded.operands
-    power, width = source(scale, "u32"), _BITS[kind]
-    if form == "2xpk16":
-        registers = [operand.first + at for at in range(16) for operand in data]
-        reads = [source(Operand("vgpr", "", row), "f32") for row in registers]
-    elif form == "pk32" or origin != "f32":
-        (values,) = data
-        reads = [
-            source(_register(values, at // 2), origin, half=at % 2)
-            for at in range(2 * values.count)
-        ]
-    else:
-        reads = [source(operand, "f32") for operand in data]
-    chosen = (*decoded.numbers("op_sel", ()), 0, 0, 0, 0)
-    first = 2 if width == 4 else len(data) + 1
-    place = chosen[2] + 2 * chosen[3] if width == 4 else chosen[first]
-    row = target.first
-
-    def step(waves: Waves) -> None:
-        factor = 1 / power_of_scale(np.asarray(power(waves)))
-        codes = [_code(np.asarray(read(waves)) * factor, kind) for read in reads]
-        if form != "pk":
-            for at, word in enumerate(_packed(codes, width)):
-                waves.write(row + at, word)
-            return
-        both = codes[0] | (codes[1] << U32(width))
-        shift = U32(2 * width * place)
-        kept = waves.u32[row] & ~U32(((1 << 2 * width) - 1) << int(shift) & 0xFFFFFFFF)
-        waves.write(row, kept | (both << shift))
-
-    return step
-
-
-def _register(operand: Operand, at: int) -> Operand:
-    if operand.kind == "constant":
-        return operand
-    return Operand(operand.kind, operand.text, operand.first + at)
-
-
-def _code(values: Array, kind: str) -> Array:
-    """Bits as uint32. Formats without infinities and NaN take their largest number."""
-    if kind in ("fp8", "bf8"):
-        return numbers.to_float8(values, kind).astype(U32)
-    most = float(np.max(numbers.SMALL[kind]))
-    held = np.clip(np.nan_to_num(values, nan=most), -most, most)
-    return numbers.to_small(held, kind).astype(U32)
+    for _wide in ("f32", "f16"):
+        builds(f"v_cvt_{_wide}_{_kind}")(_from_byte(_kind, _wide))
+        builds(f"v_cvt_pk_{_wide}_{_kind}")(_from_two_bytes(_kind, _wide))
+        builds(f"v_cvt_pk_{_kind}_{_wide}")(_to_bytes(_kind, _wide))
+        builds(f"v_cvt_sr_{_kind}_{_wide}")(_to_byte_stochastic(_kind, _wide))
+for _kind in ("f16", "bf16"):
+    builds(f"v_cvt_sr_{_kind}_f32")(_to_half_stochastic(_kind))

@@ -29,11 +29,13 @@ from ..waves import F32, U32, Array, Waves
 from .integer import middle
 from .packed import packed_halves, saturated
 from .real import (
+    by_target,
     cosine,
     exponent_of,
     fixed_division,
     fused,
     mantissa_of,
+    odd_sum,
     register_orders,
     sine,
     to_integer,
@@ -70,6 +72,11 @@ _SATURATES = ("v_add_", "v_sub_", "v_subrev_", "v_mad_")
 def fused_half(a: Array, b: Array, c: Array) -> Array:
     """A * b + c of f16 values: exact in float64 but for gaps of more than 30 binary digits."""
     return np.multiply(a, b, dtype=F64) + c
+
+
+def fused_bfloat(a: Array, b: Array, c: Array) -> Array:
+    """A * b + c of bf16, as float64 rounded to odd: rounding that to bf16 rounds once."""
+    return odd_sum(np.multiply(a, b, dtype=F64), np.asarray(c).astype(F64))
 
 
 def _shift16(value: Array) -> Array:
@@ -168,16 +175,24 @@ def pack(decoded: Decoded, context: Context) -> Step:
     )
 
 
-def _two_halves(kind: str) -> Compute:
-    def both(low: Array, high: Array) -> Array:
-        bits = [numbers.half_bits(np.asarray(value), kind) for value in (low, high)]
-        return bits[0] | (bits[1] << U32(16))
+def two_halves(kind: str) -> Callable[[Target], Compute]:
+    """Two results of a 16-bit kind in one register, the first in bits 0 to 15."""
 
-    return both
+    def of_target(target: Target) -> Compute:
+        def both(low: Array, high: Array) -> Array:
+            first, second = (
+                numbers.half_bits(np.asarray(value), kind, saturates=target.saturates16)
+                for value in (low, high)
+            )
+            return first | (second << U32(16))
+
+        return both
+
+    return of_target
 
 
-_define("v_cvt_pk_f16_f32", "u32", "f32 f32", _two_halves("f16"))
-_define("v_cvt_pk_bf16_f32", "u32", "f32 f32", _two_halves("bf16"))
+for _kind in ("f16", "bf16"):
+    builds(f"v_cvt_pk_{_kind}_f32")(by_target("u32", "f32 f32", two_halves(_kind)))
 
 
 def _toward_zero(a: Array, b: Array) -> Array:
@@ -267,6 +282,16 @@ builds("v_fma_mixhi_bf16")(_mixed(1, "bf16"))
 
 # ---------------------------------------------------------------------- packed halves
 
+
+def _chained(choose: Compute) -> Compute:
+    return lambda a, b, c: choose(choose(a, b), c)
+
+
+def _of_sum(choose: Compute) -> Compute:
+    """V_PK_ADD_MAX and its like: a sum, then the larger or smaller one."""
+    return lambda a, b, c: choose(a + b, c)
+
+
 _PACKED: dict[str, tuple[str, int, Callable[..., Array]]] = {
     "v_pk_fma_f16": ("f16", 3, fused_half),
     "v_pk_add_u16": ("u16", 2, np.add),
@@ -285,8 +310,12 @@ _PACKED: dict[str, tuple[str, int, Callable[..., Array]]] = {
     "v_pk_max_u16": ("u16", 2, np.maximum),
     "v_pk_add_bf16": ("bf16", 2, np.add),
     "v_pk_mul_bf16": ("bf16", 2, np.multiply),
-    "v_pk_fma_bf16": ("bf16", 3, fused),
+    "v_pk_fma_bf16": ("bf16", 3, fused_bfloat),
 }
+for _kind in ("u16", "i16"):
+    for _name, _choice in (("min", np.minimum), ("max", np.maximum)):
+        _PACKED[f"v_pk_{_name}3_{_kind}"] = (_kind, 3, _chained(_choice))
+        _PACKED[f"v_pk_add_{_name}_{_kind}"] = (_kind, 3, _of_sum(_choice))
 builds("v_pk_fmac_f16")(packed_halves("f16", 2, fused_half, accumulates=True))
 for _name, (_kind, _count, _compute) in _PACKED.items():
     builds(_name)(packed_halves(_kind, _count, _compute))

@@ -44,6 +44,7 @@ def mode_of(target: Target) -> tuple[int, int]:
     (27) and skipping (28).
     """
     value = (0 if target.flush32 else 0x30) | (0 if target.flush16 else 0xC0)
+    value |= target.saturates16 << 23
     mask = 0xFF | 1 << 23
     if target.generation < 12:
         value |= target.dx10_clamp << 8 | target.ieee << 9

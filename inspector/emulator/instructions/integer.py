@@ -37,7 +37,8 @@ def _define(names: str, result: str, kinds: str, compute: Compute) -> None:
     saturates = {
         "v_add_u32", "v_sub_u32", "v_subrev_u32", "v_add_i32", "v_sub_i32", "v_add_nc_u32",
         "v_sub_nc_u32", "v_subrev_nc_u32", "v_add_nc_i32", "v_sub_nc_i32", "v_mad_u32_u24",
-        "v_mad_i32_i24",
+        "v_mad_i32_i24", "v_add_min_u32", "v_add_min_i32", "v_add_max_u32", "v_add_max_i32",
+        "v_sad_u8", "v_sad_hi_u8", "v_sad_u16", "v_sad_u32", "v_msad_u8",
     }  # fmt: skip
     for name in names.split():
         builds(name)(build if name in saturates else plain)
@@ -144,7 +145,7 @@ _define("v_add_i32 v_add_nc_i32", "i32", "i32 i32", np.add)
 _define("v_sub_u32 v_sub_nc_u32", "u32", "u32 u32", np.subtract)
 _define("v_sub_i32 v_sub_nc_i32", "i32", "i32 i32", np.subtract)
 _define("v_subrev_u32 v_subrev_nc_u32", "u32", "u32 u32", lambda a, b: np.subtract(b, a))
-_define("v_mul_lo_u32", "u32", "u32 u32", np.multiply)
+_define("v_mul_lo_u32 v_mul_lo_i32", "u32", "u32 u32", np.multiply)
 _define("v_mul_hi_u32", "u32", "u32 u32", _high)
 _define("v_mul_hi_i32", "i32", "i32 i32", _high_signed)
 _define("v_mul_u32_u24", "u32", "u32 u32", lambda a, b: _low24(a) * _low24(b))
@@ -245,6 +246,8 @@ def _sliding_distances(*, masked: bool, wide: bool) -> Callable[[Decoded, Contex
 
     def build(decoded: Decoded, context: Context) -> Step:
         target, window, pattern, addend = decoded.operands
+        if decoded.flag("clamp"):
+            raise NotCoveredError(decoded.text)
         whole, small = source(window, "u64"), source(pattern, "u32")
         addends = [raw(addend, row) for row in range(4 if wide else 2)]
         row = target.first

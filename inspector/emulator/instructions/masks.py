@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import crosslane
-from ..access import Assignment, NotCoveredError, destination, source
+from ..access import Assignment, NotCoveredError, Read, destination, flushing, source
 from ..operands import EXEC, VCC, Decoded, Operand
 from ..registry import Builder, Context, Step, builds, builds_matching
 from ..waves import U32, Array, Waves
@@ -65,6 +65,19 @@ def in_class(value: Array, wanted: Array, kind: str) -> Array:
     return ((wanted >> index.astype(U32)) & U32(1)).astype(bool)
 
 
+def _before(
+    decoded: Decoded, context: Context, at: int, operand: Operand
+) -> crosslane.Change | None:
+    """What DPP or SDWA do to a source's bits."""
+    if decoded.encoding == "sdwa":
+        return crosslane.byte_select(decoded, operand, f"src{at}_sel")
+    return crosslane.first_operand(decoded, context.target) if at == 0 else None
+
+
+def _flushed(read: Read, flush: Callable[[Array], Array] | None) -> Read:
+    return read if flush is None else lambda waves: flush(read(waves))
+
+
 @builds_matching(r"v_cmpx?_\w+")
 def compare(decoded: Decoded, context: Context) -> Step:
     """Sets a lane mask: VCC, the SGPRs named, or EXEC (`v_cmpx`). Idle lanes' bits become 0."""
@@ -81,26 +94,33 @@ def compare(decoded: Decoded, context: Context) -> Step:
         named, *operands = operands  # type: ignore[assignment]
         row = named.first
     halves = decoded.numbers("op_sel", (0, 0, 0))
-    before = crosslane.first_operand(decoded, context.target)
-    if decoded.encoding == "sdwa":
-        before = crosslane.byte_select(decoded, operands[0], "src0_sel")
-    first = source(operands[0], kind, half=halves[0], before=before)
-    second_kind = "u32" if name == "class" else kind
-    after = (
-        crosslane.byte_select(decoded, operands[1], "src1_sel")
-        if decoded.encoding == "sdwa"
-        else None
+    kinds = (kind, "u32" if name == "class" else kind)
+    # A class is that of the bits as they are.
+    flush = None if name == "class" else flushing(kind, context.target)
+    first, second = (
+        _flushed(
+            source(
+                operands[at],
+                kinds[at],
+                half=halves[at],
+                before=_before(decoded, context, at, operands[at]),
+            ),
+            flush,
+        )
+        for at in (0, 1)
     )
-    second = source(operands[1], second_kind, half=halves[1], before=after)
     test: Callable[[Array, Array], Array] = COMPARE.get(
         name, lambda a, b: in_class(np.asarray(a), b, kind)
     )
     also_exec = bool(to_exec) and row != EXEC
+    written = crosslane.written(decoded, context.target)
 
     def step(waves: Waves) -> None:
         outcome = test(first(waves), second(waves))
         outcome = np.broadcast_to(outcome, (waves.count, waves.lanes))
-        if not waves.full:
+        if written is not None:
+            outcome = outcome & written(waves).astype(bool)
+        elif not waves.full:
             outcome = outcome & waves.active
         waves.set_mask(row, outcome)
         if also_exec:
@@ -159,12 +179,16 @@ def _carry(form: str, *, reads_carry: bool) -> Builder:
 
     def build(decoded: Decoded, context: Context) -> Step:
         target, carry_out, first, second, *carry_in = decoded.operands
-        before = crosslane.first_operand(decoded, context.target)
-        a, b = source(first, "u32", before=before), source(second, "u32")
-        taken = mask_operand(carry_in[0] if carry_in else None) if reads_carry else None
-        write = destination(
-            target, "u32", context.target, lanes=crosslane.written(decoded, context.target)
+        a, b = (
+            source(operand, "u32", before=_before(decoded, context, at, operand))
+            for at, operand in enumerate((first, second))
         )
+        taken = mask_operand(carry_in[0] if carry_in else None) if reads_carry else None
+        written = crosslane.written(decoded, context.target)
+        if decoded.encoding == "sdwa":
+            write = crosslane.byte_destination(decoded, "u32")
+        else:
+            write = destination(target, "u32", context.target, lanes=written)
         row = carry_out.first
         clamp = decoded.flag("clamp")
 
@@ -177,9 +201,11 @@ def _carry(form: str, *, reads_carry: bool) -> Builder:
             total = left + right + carry if form == "add" else left - right - carry
             outcome = (total < 0) | (total > 0xFFFFFFFF)
             outcome = np.broadcast_to(outcome, (waves.count, waves.lanes))
-            waves.set_mask(row, outcome & waves.active)
-            held = np.clip(total, 0, 0xFFFFFFFF) if clamp else total
-            write(waves, np.asarray(held).astype(np.uint32))
+            active = waves.active if written is None else written(waves).astype(bool)
+            waves.set_mask(row, outcome & active)
+            if clamp:
+                total = np.clip(total, 0, 0xFFFFFFFF)
+            write(waves, np.asarray(total).astype(U32))
 
         return step
 

@@ -92,9 +92,10 @@ def packed_halves(
                 ]
             )
         row = decoded.operands[0].first
-        changes = after_result(decoded, kind, context.target)
         if integral and decoded.flag("clamp"):
             operation, changes = saturated(operation, kind), []
+        else:
+            changes = after_result(decoded, kind, context.target)
 
         def one(waves: Waves, reads: list[Read]) -> Array:
             values = [read(waves) for read in reads]
@@ -103,7 +104,7 @@ def packed_halves(
             value = operation(*values)
             for change in changes:
                 value = change(value)
-            return numbers.half_bits(value, kind)
+            return numbers.half_bits(value, kind, saturates=context.target.saturates16)
 
         def value(waves: Waves) -> Array:
             low, high = (one(waves, reads) for reads in results)

@@ -361,8 +361,9 @@ _define("v_cos_f32", "f32", "f32", cosine)
 _define("v_frexp_exp_i32_f32", "i32", "f32", lambda a: exponent_of(a).astype(I32))
 _define("v_frexp_mant_f32", "f32", "f32", mantissa_of)
 _define("v_mul_legacy_f32 v_mul_dx9_zero_f32", "f32", "f32 f32", zero_wins)
-_define("v_fma_dx9_zero_f32", "f32", "f32 f32 f32", fused_zero_wins)
-_define("v_fmac_dx9_zero_f32", "f32", "f32 f32 f32", fused_zero_wins, accumulates=True)
+_define("v_fma_dx9_zero_f32 v_fma_legacy_f32", "f32", "f32 f32 f32", fused_zero_wins)
+_define("v_fmac_dx9_zero_f32 v_fmac_legacy_f32", "f32", "f32 f32 f32", fused_zero_wins,
+        accumulates=True)  # fmt: skip
 _define("v_mad_f32", "f32", "f32 f32 f32", lambda a, b, c: a * b + c)
 _define("v_mac_f32", "f32", "f32 f32 f32", lambda a, b, c: a * b + c, accumulates=True)
 _define("v_madmk_f32 v_madak_f32", "f32", "f32 f32 f32", lambda a, b, c: a * b + c)
@@ -376,6 +377,35 @@ _define("v_cvt_i32_f32", "i32", "f32", lambda a: to_integer(a, I32, -(2.0**31), 
 _define("v_cvt_u32_f32", "u32", "f32", lambda a: to_integer(a, U32, 0.0, 2.0**32 - 1))
 _define("v_cvt_f16_f32", "f16", "f32", lambda a: np.asarray(a))
 _define("v_cvt_f32_f16", "f32", "f16", lambda a: np.asarray(a))
+
+
+# ---------------------------------------------------------------------- cube maps
+
+
+def _face(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
+    """Whether z, else y, is the longest coordinate."""
+    x, y, z = (np.abs(value) for value in (a, b, c))
+    return (z >= x) & (z >= y), y >= x
+
+
+def _cube(on_z: Compute, on_y: Compute, on_x: Compute) -> Compute:
+    def compute(a: Array, b: Array, c: Array) -> Array:
+        z, y = _face(a, b, c)
+        return np.where(z, on_z(a, b, c), np.where(y, on_y(a, b, c), on_x(a, b, c))).astype(F32)
+
+    return compute
+
+
+_define("v_cubeid_f32", "f32", "f32 f32 f32", _cube(
+    lambda a, b, c: np.where(c < 0, 5.0, 4.0), lambda a, b, c: np.where(b < 0, 3.0, 2.0),
+    lambda a, b, c: np.where(a < 0, 1.0, 0.0)))  # fmt: skip
+_define("v_cubesc_f32", "f32", "f32 f32 f32", _cube(
+    lambda a, b, c: np.where(c < 0, -a, a), lambda a, b, c: a,
+    lambda a, b, c: np.where(a < 0, c, -c)))  # fmt: skip
+_define("v_cubetc_f32", "f32", "f32 f32 f32", _cube(
+    lambda a, b, c: -b, lambda a, b, c: np.where(b < 0, -c, c), lambda a, b, c: -b))  # fmt: skip
+_define("v_cubema_f32", "f32", "f32 f32 f32", _cube(
+    lambda a, b, c: c * 2, lambda a, b, c: b * 2, lambda a, b, c: a * 2))  # fmt: skip
 
 
 # ---------------------------------------------------------------------- division in steps
@@ -429,8 +459,25 @@ def _scaled_division(kind: str) -> Builder:
     return build
 
 
+def _scaled_single(a: Array, b: Array, c: Array, power: Array) -> Array:
+    """(A * b + c) * 2**power of float32 with one rounding: the quotient may be denormal."""
+    total = odd_sum(np.multiply(a, b, dtype=F64), np.asarray(c).astype(F64))
+    return np.asarray(np.ldexp(total, power).astype(F32))
+
+
+def _scaled_double(a: Array, b: Array, c: Array, power: Array) -> Array:
+    """The same of float64; exact fractions where the result is denormal."""
+    result = np.ldexp(fused_double(a, b, c), power)
+    small = np.abs(result) < np.finfo(F64).tiny
+    for at in np.argwhere(small & np.isfinite(a) & np.isfinite(b) & np.isfinite(c)):
+        place = tuple(at)
+        total = Fraction(float(a[place])) * Fraction(float(b[place])) + Fraction(float(c[place]))
+        result[place] = float(total * Fraction(2) ** int(power[place])) if total else result[place]
+    return np.asarray(result)
+
+
 def _fused_and_scaled_back(kind: str) -> Builder:
-    """V_DIV_FMAS: a fused multiply-add; where VCC is set, scaled back.
+    """V_DIV_FMAS: a fused multiply-add; where VCC is set, scaled back, all with one rounding.
 
     Up where S2, the quotient so far, is 2 or more, otherwise down: by what V_DIV_SCALE has scaled
     by (2**64, for f64 2**128). The documents name half of it and no direction, with which no
@@ -442,16 +489,17 @@ def _fused_and_scaled_back(kind: str) -> Builder:
         write = destination(decoded.operands[0], kind, context.target)
         changes = after_result(decoded, kind, context.target)
         compute = fused if kind == "f32" else fused_double
-        dtype, power = (F32, 64) if kind == "f32" else (F64, 128)
-        up, down = dtype(2.0**power), dtype(2.0**-power)
+        scale_back = _scaled_single if kind == "f32" else _scaled_double
+        places = I32(64 if kind == "f32" else 128)
 
         def step(waves: Waves) -> None:
-            first, second, third = (read(waves) for read in reads)
-            value = compute(first, second, third)
-            scaled = waves.mask(VCC)
-            if scaled.any():
-                factor = np.where(np.abs(third) >= 2, up, down)
-                value = np.where(scaled, value * factor, value)
+            values = [read(waves) for read in reads]
+            value = compute(*values)
+            if waves.mask_nonzero(VCC).any():
+                scaled = waves.mask(VCC)
+                first, second, third, _ = np.broadcast_arrays(*values, scaled)
+                power = np.where(np.abs(third) >= 2, places, -places)
+                value = np.where(scaled, scale_back(first, second, third, power), value)
             for change in changes:
                 value = change(value)
             write(waves, value)

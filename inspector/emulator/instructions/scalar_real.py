@@ -105,6 +105,12 @@ _half("s_floor_f16", np.floor)
 _half("s_ceil_f16", np.ceil)
 _half("s_trunc_f16", np.trunc)
 _half("s_rndne_f16", np.rint)
+# Transcendental operations work out f32 and round that.
+_half("v_s_rcp_f16", lambda a: F32(1) / a)
+_half("v_s_sqrt_f16", np.sqrt)
+_half("v_s_rsq_f16", lambda a: F32(1) / np.sqrt(a))
+_half("v_s_exp_f16", np.exp2)
+_half("v_s_log_f16", np.log2)
 # The product of two f16 is exact in float32, its sum with a third in float64.
 _half(
     "s_fmac_f16",

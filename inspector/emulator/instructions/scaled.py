@@ -1,0 +1,184 @@
+"""Conversions with a scale, to and from 8, 6 and 4 bits: v_cvt_scalef32_*.
+
+The scale is the exponent of a float32: 2**(e - 127), a NaN for e = 255. Narrow values are
+multiplied by it when they become wide, wide ones divided by it before they become narrow (CDNA4
+ISA, 12.11; HIP's amd_hip_ocp_host.hpp). gfx1250 has the same with other numbers of elements.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+
+from ..access import NotCoveredError, Read, raw, source
+from ..numbers import SMALL, from_bf16, from_f16, to_bf16, to_f16, to_small
+from ..operands import Decoded, Operand
+from ..registry import Context, Step, builds_matching
+from ..waves import F32, U32, Array, Waves
+from .convert import discarded_bits, opsel, part_of_register
+
+F64 = np.float64
+
+_NAME: Final = re.compile(r"v_cvt_scalef32_(sr_)?(?:(2xpk16|pk\d*)_)?(\w+?)_(\w+)")
+_WIDE: Final = ("f32", "f16", "bf16")
+_BITS: Final = {"fp8": 8, "bf8": 8, "fp6": 6, "bf6": 6, "fp4": 4, "f16": 16, "bf16": 16, "f32": 32}
+
+
+def fields(words: Array, bits: int, count: int) -> Array:
+    """Registers, uint32 [register, wave, lane] -> their fields, uint32 [field, wave, lane]."""
+    offset = np.arange(count) * bits
+    first, shift = offset // 32, (offset % 32).astype(U32)[:, None, None]
+    padded = np.concatenate([words, words[-1:]])
+    low = padded[first] >> shift
+    # A shift by 32 is not defined: what comes from the next register is shifted in two steps.
+    high = (padded[first + 1] << (U32(31) - shift)) << U32(1)
+    return np.asarray((low | high) & U32((1 << bits) - 1))
+
+
+def registers(codes: Array, bits: int) -> Array:
+    """The reverse: uint32 [field, wave, lane] -> [register, wave, lane]."""
+    count = -(-len(codes) * bits // 32)
+    words = np.zeros((count, *codes.shape[1:]), U32)
+    for at, code in enumerate(codes):
+        word, shift = divmod(at * bits, 32)
+        words[word] |= code << U32(shift)
+        if shift + bits > 32:
+            words[word + 1] |= code >> U32(32 - shift)
+    return words
+
+
+def _words(operand: Operand) -> Read:
+    """All registers of an operand, uint32 [register, wave, lane]."""
+    if operand.kind == "vgpr":
+        rows = slice(operand.first, operand.first + operand.count)
+        return lambda waves: waves.u32[rows]
+    reads = [raw(operand, row) for row in range(operand.count)]
+    return lambda waves: np.stack(
+        [np.broadcast_to(read(waves), (waves.count, waves.lanes)) for read in reads]
+    )
+
+
+def _widened(words: Array, kind: str, count: int) -> Array:
+    """Elements of f32, f16 or bf16 as float32 [element, wave, lane]."""
+    if kind == "f32":
+        return words.view(F32)
+    halves = fields(words, 16, count).astype(np.uint16)
+    return from_f16(halves) if kind == "f16" else from_bf16(halves)
+
+
+def _powers(scale: Array) -> Array:
+    """The scales as float64, exactly; NaN for the exponent 255."""
+    exponent = ((scale >> U32(23)) & U32(255)).astype(np.int32)
+    return np.where(exponent == 255, np.nan, np.ldexp(1.0, exponent - 127))
+
+
+def _write_all(waves: Waves, row: int, words: Array) -> None:
+    for at, word in enumerate(words):
+        waves.write(row + at, word)
+
+
+@builds_matching(r"v_cvt_scalef32_\w+")
+def convert(decoded: Decoded, context: Context) -> Step:
+    """Either direction, by the name."""
+    match = _NAME.fullmatch(decoded.name)
+    if match is None or not {match[3], match[4]} <= set(_BITS):
+        raise NotCoveredError(decoded.text)
+    stochastic, packing, result, kind = match.groups()
+    count = 1 if packing is None else 32 if packing == "2xpk16" else int(packing[2:] or 2)
+    if result in _WIDE:
+        return _widen(decoded, result, kind, count)
+    saturates = context.target.saturates16 or decoded.flag("clamp")
+    return _narrow(
+        decoded, result, kind, count, bool(stochastic), packing == "2xpk16", saturates=saturates
+    )
+
+
+def _widen(decoded: Decoded, result: str, kind: str, count: int) -> Step:
+    target, narrow, factor = decoded.operands
+    words, scale = _words(narrow), source(factor, "u32")
+    table, bits = SMALL[kind], _BITS[kind]
+    selected = opsel(decoded)
+    # Fewer than 32 bits are a part of the register: bits 0 and 1 of OPSEL say which.
+    place = 0
+    if count * bits == 8:
+        place = 8 * (selected[0] + 2 * selected[1])
+    elif count * bits == 16:
+        place = 16 * selected[0]
+    single = part_of_register(decoded, 16, selected[3]) if count == 1 else None
+
+    def step(waves: Waves) -> None:
+        codes = fields(words(waves) >> U32(place), bits, count)
+        values = table[codes].astype(F64) * _powers(np.asarray(scale(waves)))
+        if result == "f32":
+            _write_all(waves, target.first, values.astype(F32))
+            return
+        halves = (to_f16(values) if result == "f16" else to_bf16(values)).astype(U32)
+        if single is not None:
+            single(waves, halves[0])
+        else:
+            _write_all(waves, target.first, registers(halves, 16))
+
+    return step
+
+
+def _narrow(
+    decoded: Decoded,
+    result: str,
+    kind: str,
+    count: int,
+    stochastic: bool,
+    interleaved: bool,
+    *,
+    saturates: bool,
+) -> Step:
+    target, first, *others, factor = decoded.operands
+    scale, bits = source(factor, "u32"), _BITS[result]
+    selected = opsel(decoded)
+    parts = [_words(first)]
+    noise: Read | None = None
+    if stochastic:
+        noise = source(others.pop(), "u32")
+    parts += [_words(operand) for operand in others]
+    extra = discarded_bits(kind, result)
+    half = selected[0] if count == 1 and kind != "f32" else 0
+    each = count // len(parts)
+    write = None
+    if count * bits == 8:
+        write = part_of_register(decoded, 8, selected[2] + 2 * selected[3])
+    elif count * bits == 16:
+        write = part_of_register(decoded, 16, selected[3])
+
+    def step(waves: Waves) -> None:
+        arrays = [_widened(part(waves) >> U32(16 * half), kind, each) for part in parts]
+        values = arrays[0]
+        if interleaved:
+            values = np.stack(arrays, 1).reshape(count, waves.count, waves.lanes)
+        elif len(arrays) > 1:
+            values = np.concatenate(arrays)
+        scaled = values.astype(F64) / _powers(np.asarray(scale(waves)))
+        chance = None
+        if noise is not None:
+            seed = np.broadcast_to(noise(waves), (waves.count, waves.lanes))
+            chance = (_series(seed, count), extra)
+        codes = to_small(scaled, result, saturates=saturates, noise=chance)
+        if write is None:
+            _write_all(waves, target.first, registers(codes, bits))
+        else:
+            write(waves, registers(codes, bits)[0])
+
+    return step
+
+
+def next_random(value: Array) -> Array:
+    """V_PRNG_B32: a step of a shift register of 32 bits (CDNA4 ISA)."""
+    return (value << U32(1)) ^ ((value >> U32(31)) * U32(197))
+
+
+def _series(seed: Array, count: int) -> Array:
+    """The noise of each element: V_PRNG_B32 makes the next from the last."""
+    series = [seed]
+    while len(series) < count:
+        series.append(next_random(series[-1]))
+    return np.stack(series)
