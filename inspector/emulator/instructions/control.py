@@ -16,7 +16,7 @@ def nothing(waves: Waves) -> None:
 
 @builds_matching(
     r"s_nop|s_setprio|s_delay_alu|s_clause|s_sleep|s_sethalt|s_set_inst_prefetch_distance"
-    r"|s_inst_prefetch|s_ttracedata\w*|s_code_end|s_version|s_icache_inv|v_nop|s_wakeup"
+    r"|s_inst_prefetch|s_ttracedata\w*|s_code_end|s_version|v_nop|s_wakeup"
     r"|s_wait_alu|s_waitcnt_depctr|s_wait_event|s_prefetch_\w+|s_sendmsg|s_set_gpr_idx_off"
     r"|buffer_wbl2|buffer_inv|buffer_gl[01]_inv|buffer_wbinvl1(_vol)?|global_(wb|inv|wbinv)"
     r"|buffer_invl2|(global|flat)_prefetch_b8|s_buffer_prefetch_data|s_set_vgpr_msb|s_incperflevel"
@@ -43,5 +43,5 @@ def wait(decoded: Decoded, context: Context) -> Step:
 
 @builds("s_sendmsghalt")
 def halt(decoded: Decoded, context: Context) -> Step:
-    """Ends in a halt; nobody wakes it here."""
+    """Sends a message; the halt is not modelled, and the wave goes on."""
     return nothing

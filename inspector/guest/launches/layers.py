@@ -36,7 +36,7 @@ class Layers:
         first: launches after which the script is ended; None for no limit.
         axes: names and values of a sweep.
         all_configs: whether a sweep goes over the configurations of autotuned kernels too.
-        wanted: whether a kernel of this name and qualified name was asked for.
+        is_selected: whether a kernel of this name and qualified name was asked for.
     """
 
     def __init__(

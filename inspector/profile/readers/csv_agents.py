@@ -12,7 +12,7 @@ from .rows import Table, integer
 
 _NAMED = re.compile(r"(?P<kind>Agent|GPU|CPU)[ -]?(?P<index>\d{1,9})$", re.IGNORECASE)
 _LONGEST = 20
-"""Digits of a machine number."""
+"""A number of so many digits may not fit into 64 bits."""
 
 
 class Agents(Struct):
