@@ -12,11 +12,11 @@ import click
 from ..errors import KinspectError
 from .options import format_option, output_option, result_stream
 from .signals import signals_for
+from .target_options import number_or_all
 
 if TYPE_CHECKING:
     from ..pipeline.emulated_code import CodeLaunch
 
-CODE_SUFFIXES = frozenset({".s", ".asm", ".amdgcn", ".hsaco", ".co", ".o"})
 OWN_FAILURE = 125
 FINDINGS = 1
 
@@ -45,6 +45,7 @@ FINDINGS = 1
 @click.option(
     "--configs",
     default="1",
+    callback=number_or_all,
     show_default=True,
     metavar="N|all",
     help="Configurations of an autotuner that run.",
@@ -52,6 +53,7 @@ FINDINGS = 1
 @click.option(
     "--sets",
     default="1",
+    callback=number_or_all,
     show_default=True,
     metavar="N|all",
     help="x values of each triton.testing benchmark that run.",
@@ -77,8 +79,8 @@ def emulate(
     lds: int,
     python: str | None,
     sample: int | None,
-    configs: str,
-    sets: str,
+    configs: int | None,
+    sets: int | None,
     time_limit: float,
     form: str,
     output: Path | None,
@@ -93,6 +95,7 @@ def emulate(
     Exit status: that of TARGET; 1 where it succeeds and something was found; 125 where the
     emulation itself fails.
     """
+    from ..capture.targets import SUFFIXES
     from ..formats import emulation as text
     from ..machines.loader import load as load_machine
     from ..pipeline.emulated_code import CodeLaunch
@@ -100,7 +103,7 @@ def emulate(
     from ..pipeline.emulation import emulate as run_emulation
 
     try:
-        if target.suffix.lower() in CODE_SUFFIXES:
+        if SUFFIXES.get(target.suffix) in ("asm", "code_object"):
             code = CodeLaunch(
                 target,
                 kernel,
@@ -119,8 +122,8 @@ def emulate(
             load_machine(arch or "gfx942").arch,
             python or sys.executable,
             sample,
-            _count(configs, "--configs"),
-            _count(sets, "--sets"),
+            configs,
+            sets,
             time_limit,
         )
         result = run_emulation(request, dict(os.environ), signals_for)
@@ -161,15 +164,3 @@ def _extents(value: str | None, option: str) -> tuple[int, int, int] | None:
         raise click.UsageError(f"{option} takes one to three numbers from 1 on, not {value!r}")
     x, y, z = (*numbers, 1, 1)[:3]
     return x, y, z
-
-
-def _count(value: str, option: str) -> int | None:
-    if value == "all":
-        return None
-    try:
-        number = int(value)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise click.UsageError(f"{option} takes a number from 1 on or 'all', not {value!r}")
-    return number

@@ -144,7 +144,8 @@ def target_options(function: F) -> F:
     return command  # type: ignore[return-value]
 
 
-def _number_or_all(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:
+def number_or_all(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:
+    """A number from 1 on, or None for `all`."""
     if value == "all":
         return None
     try:
@@ -184,7 +185,7 @@ CAPTURE = (
         default=str(MOST_CONFIGS),
         show_default=True,
         metavar="N|all",
-        callback=_number_or_all,
+        callback=number_or_all,
         help="Autotune configs of one launch to look at, spread over their values.",
     ),
     click.option(
@@ -193,7 +194,7 @@ CAPTURE = (
         default=str(MOST_SETS),
         show_default=True,
         metavar="N|all",
-        callback=_number_or_all,
+        callback=number_or_all,
         help="Parameter sets to run of each test, and x values of each triton.testing benchmark.",
     ),
     click.option(

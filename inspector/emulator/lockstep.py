@@ -79,11 +79,6 @@ class _Waiting:
         self.site = site
 
 
-def run(code: Code, waves: Waves, machine: Machine, limits: Limits, slots: int) -> None:
-    """Runs waves from the entry to their ends."""
-    Scheduler(code, machine, limits, slots).run(waves)
-
-
 class Scheduler:
     """The groups of waves that are ready or wait at barriers."""
 

@@ -241,11 +241,6 @@ class Machine:
         if self._counts is not None:
             self._counts.access(site, "global", waves, where, usable, size, writes=False)
 
-    def touched_scalar(
-        self, site: int, waves: Waves, where: Array, inside: Array, size: int
-    ) -> None:
-        """A scalar access: addresses [wave]."""
-
 
 def _holds(local: LocalMemory, offsets: Array, values: Array, size: int) -> Array:
     """Whether memory holds each lane's value, bool [lane]."""

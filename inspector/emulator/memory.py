@@ -41,11 +41,13 @@ def cleared(values: Array, wanted: Array | None) -> Array:
 class Words:
     """Bytes, seen in words of 1 to 16 bytes."""
 
-    __slots__ = ("by_width", "data", "size")
+    __slots__ = ("by_width", "data", "size", "written")
 
     def __init__(self, data: Array, size: int) -> None:
         self.data = data
         self.size = size
+        self.written = False
+        """Whether anything was."""
         whole = data[: len(data) & ~15]
         self.by_width = {
             1: data,
@@ -104,6 +106,7 @@ class Words:
             values: [offset] for 1 and 2 bytes, else [dword, offset].
             size: bytes of each.
         """
+        self.written |= bool(offsets.size)
         if not offsets.size:
             return
         low_bits = int(np.bitwise_or.reduce(offsets, axis=None))
@@ -254,10 +257,6 @@ class LocalMemory:
         self.size = size
         self.stride = (size + 15) & ~15
         self.words = Words(np.zeros(self.stride * slots + PADDING, np.uint8), self.stride * slots)
-
-    def clear(self, slot: int) -> None:
-        """A new workgroup moves in."""
-        self.words.data[slot * self.stride : (slot + 1) * self.stride] = 0
 
 
 class PrivateMemory:

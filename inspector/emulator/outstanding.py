@@ -115,20 +115,6 @@ class Outstanding:
                 clashing |= overlap
         return clashing
 
-    def finish(self, waves: Waves, registers: int) -> None:
-        """Lets through all that will write one of these registers, in order (hazard met)."""
-        for counter, queue in self.queues.items():
-            last = max(
-                (at for at, entry in enumerate(queue) if entry.registers & registers), default=-1
-            )
-            if last < 0:
-                continue
-            for entry in queue[: last + 1]:
-                if entry.complete is not None:
-                    entry.complete(waves, entry.arrays)
-            self.queues[counter] = queue[last + 1 :]
-        self._count()
-
     def finish_all(self, waves: Waves) -> None:
         """Lets everything through."""
         for queue in self.queues.values():

@@ -118,8 +118,3 @@ def builder_of(name: str) -> Builder | None:
         if pattern.fullmatch(name):
             return general
     return None
-
-
-def covered() -> frozenset[str]:
-    """All mnemonics that have a builder of their own."""
-    return frozenset(_BUILDERS)

@@ -90,6 +90,19 @@ def enter(path: str) -> Checkout:
     return around
 
 
+def as_main(path: str) -> ModuleType:
+    """The module that a script's code is to run in, as `__main__`; its folder is entered."""
+    around = enter(path)
+    module = ModuleType("__main__")
+    module.__file__ = path
+    if relative_levels(path):  # as `python -m package.module` would
+        module.__package__ = package_of(path, around)
+        importlib.import_module(module.__package__)
+    module.__dict__["__builtins__"] = __builtins__
+    sys.modules["__main__"] = module
+    return module
+
+
 def relative_levels(path: str) -> int:
     """How many packages up a file's relative imports reach; 0 where it has none."""
     with open(path, "rb") as stream:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
+from ..capture.targets import CODE_OBJECT
 from ..emulator.access import NotCoveredError
 from ..emulator.launch import Emulator, Launch
 from ..emulator.memory import Buffer, buffer_of
@@ -131,7 +132,7 @@ def _kernel_of(wanted: CodeLaunch) -> tuple[Program, Function]:
         data = wanted.path.read_bytes()
     except OSError as error:
         raise KinspectError(f"{wanted.path}: {error.strerror or error}", "name a file") from None
-    if data[:4] == b"\x7fELF" or b"\0" in data[:64]:
+    if data.startswith(CODE_OBJECT):
         from ..isa.objects.load import load_code_object
 
         program = load_code_object(data, str(wanted.path), wanted.arch)

@@ -139,7 +139,6 @@ class Service:
         wanted = message["launch"]
         emulator = self._emulators[wanted["kernel"]]
         buffers = self._buffers(message["buffers"], message["memory"])
-        before = [buffer.data[: buffer.size].copy() for buffer in buffers]
         grid = tuple(wanted["grid"])
         total = grid[0] * grid[1] * grid[2]
         scratch = wanted["scratch"] * total
@@ -166,8 +165,8 @@ class Service:
         return {
             "written": [
                 index
-                for index, (buffer, old) in enumerate(zip(buffers, before, strict=False))
-                if not np.array_equal(buffer.data[: buffer.size], old)
+                for index, buffer in enumerate(buffers[: len(message["buffers"])])
+                if buffer.words is not None and buffer.words.written
             ],
             "troubles": [
                 to_builtins(finding_of(trouble, emulator.code.function))

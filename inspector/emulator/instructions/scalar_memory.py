@@ -85,7 +85,6 @@ def load(decoded: Decoded, context: Context) -> Step:
         machine = waves.machine
         outside = machine.outside(context.index)
         whole = inside.all(0)
-        machine.touched_scalar(context.index, waves, where, whole, size)
         picked = machine.memory.read(where, size, outside, None if whole.all() else whole)
         if narrow:
             wide = picked.view(f"i{size}").astype(np.int32).view(U32) if sign == "i" else picked
@@ -115,7 +114,6 @@ def store(decoded: Decoded, context: Context) -> Step:
     def step(waves: Waves) -> None:
         where, inside = places(waves)
         machine = waves.machine
-        machine.touched_scalar(context.index, waves, where, inside.all(0), 4 * count)
         for dword in range(count):
             waves_in = np.flatnonzero(inside[dword])
             machine.memory.write(
@@ -148,7 +146,6 @@ def atomic(decoded: Decoded, context: Context) -> Step:
         usable = inside.all(0)
         machine = waves.machine
         outside = machine.outside(context.index)
-        machine.touched_scalar(context.index, waves, where, usable, size)
         words = [
             waves.scalar[data.first + at : data.first + at + size // 4][:, usable]
             for at in range(0, operation.operands * size // 4, size // 4)

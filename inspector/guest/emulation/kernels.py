@@ -12,13 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ..launches.kernel import StandInKernel
+from ..launches.kernel import StandInKernel, replace_compiler
 from ..lowering import target
 from .arguments import parameters
 from .process import EmulationError, EmulatorProcess, SharedBuffer
 
-SEAMS = ("triton.compiler.compiler", "triton.compiler", "triton")
-"""Modules that hold `compile`; `JITFunction.create_binder` imports it from the second."""
 POINTER_BYTES = 8
 MOST_POINTERS = 1 << 16
 """Elements up to which an integer tensor is looked through for addresses of other tensors."""
@@ -64,8 +62,7 @@ class Executor:
 
     def install(self) -> None:
         """Takes the place of Triton's compiler."""
-        for name in SEAMS:
-            importlib.import_module(name).compile = self.compile  # type: ignore[attr-defined]
+        replace_compiler(self.compile)
 
     def compile(
         self, src: Any, target: Any = None, options: Any = None, _env_vars: Any = None

@@ -12,12 +12,11 @@ import json
 import os
 import sys
 import traceback
-from types import ModuleType
 from typing import Any
 
 from .. import world as worlds
 from ..launches.tests import is_test_file
-from ..loading import enter, package_of, relative_levels
+from ..loading import as_main
 from ..records import writer
 from ..world.device import Device
 from .kernels import Executor
@@ -89,14 +88,7 @@ def _run(path: str, argv: list[str], world: Any) -> int:
 
 def _run_script(path: str, argv: list[str], source: bytes) -> None:
     sys.argv = [path, *argv]
-    around = enter(path)
-    module = ModuleType("__main__")
-    module.__file__ = path
-    if relative_levels(path):  # as `python -m package.module` would
-        module.__package__ = package_of(path, around)
-        importlib.import_module(module.__package__)
-    module.__dict__["__builtins__"] = __builtins__
-    sys.modules["__main__"] = module
+    module = as_main(path)
     exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
 
 

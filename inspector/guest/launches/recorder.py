@@ -27,15 +27,13 @@ from ..frontend import definition, lower, unspecialised
 from ..lowering import UnknownOptionError, target
 from ..records import Emit, error, note
 from ..world.assumptions import LOG
-from .kernel import StandInKernel
+from .kernel import StandInKernel, replace_compiler
 from .writes import written_by_source, written_places
 
 LAUNCHER = "triton.runtime.jit"
 """The module whose launches type and specialise arguments by their values."""
 MOST_GRIDS = 16
 """How many different grids of one specialisation are told apart."""
-SEAMS = ("triton.compiler.compiler", "triton.compiler", "triton")
-"""Modules that hold `compile`; `JITFunction.create_binder` imports it from the second."""
 
 
 @dataclass
@@ -128,8 +126,7 @@ class Recorder:
 
     def install(self) -> None:
         """Takes the place of Triton's compiler."""
-        for name in SEAMS:
-            importlib.import_module(name).compile = self.compile  # type: ignore[attr-defined]
+        replace_compiler(self.compile)
 
     def compile(
         self, src: Any, target: Any = None, options: Any = None, _env_vars: Any = None

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
-from ..loading import enter, import_file, package_of, relative_levels
+from ..loading import as_main, enter, import_file
 from ..records import Emit, error, one_line
 from ..syntax import parse
 from .endings import place_in
@@ -160,14 +160,7 @@ class Script:
         _ignore_breakpoints()
         path = self._project.path
         sys.argv = [path, *self._argv]
-        around = enter(path)
-        module = self._module = ModuleType("__main__")
-        module.__file__ = path
-        if relative_levels(path):  # as `python -m package.module` would
-            module.__package__ = package_of(path, around)
-            importlib.import_module(module.__package__)
-        module.__dict__["__builtins__"] = __builtins__
-        sys.modules["__main__"] = module
+        module = self._module = as_main(path)
         exec(self._project.compiled(path), module.__dict__)
 
     def _test(self) -> None:
