@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,7 +118,8 @@ BODY = """
     if mode == "dies":
         os.abort()
     if mode == "hangs":
-        time.sleep(1000)
+        with open(os.environ.get("KINSPECT_TEST_HANGS", os.devnull), "w"):
+            time.sleep(1000)
     return run(x, out, n)
 """
 
@@ -202,6 +205,30 @@ def test_a_crash_costs_its_case_alone(checked: tuple[int, Any, str]) -> None:
     for name in ("dies", "hangs"):
         lines = [line for line in stderr.splitlines() if f"double: {name}: it" in line]
         assert len(lines) == 1
+
+
+def test_a_run_that_is_ended_keeps_what_it_has(kernel: Path, tmp_path: Path) -> None:
+    """A time limit's SIGTERM comes while a case hangs, once the one before it is done."""
+    result = tmp_path / "result.json"
+    progress = tmp_path / "progress"
+    command = [
+        sys.executable, "-m", "kinspect.inspector.cli", "check",
+        f"{kernel}::after,hangs,right", "--format", "json", "-o", str(result),
+    ]  # fmt: skip
+    marked = {**os.environ, "KINSPECT_TEST_HANGS": str(progress)}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=marked)
+    deadline = time.monotonic() + 120
+    while not progress.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.terminate()
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted: 0 of 1 kernels" in errors
+    written = json.loads(result.read_text())
+    assert written["interrupted"] is True
+    (checked_kernel,) = written["kernels"]
+    assert [case["name"] for case in checked_kernel["cases"]] == ["right"]
+    assert "1 of its cases" in checked_kernel["problem"]
 
 
 def test_summary_counts(checked: tuple[int, Any, str]) -> None:

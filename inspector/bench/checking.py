@@ -69,10 +69,19 @@ class Started(Struct, frozen=True):
 
 
 class CaseDone(Struct, frozen=True):
-    """A case is done."""
+    """A case is done.
 
+    Args:
+        index: of its file in the run.
+        kernel: the file.
+        result: of the case.
+        so_far: the file, with its cases up to this one.
+    """
+
+    index: int
     kernel: KernelFile
     result: CaseCheck
+    so_far: KernelCheck
 
 
 class KernelDone(Struct, frozen=True):
@@ -86,17 +95,41 @@ Event = Started | CaseDone | KernelDone
 
 
 class Gathered(Struct):
-    """What has been checked so far."""
+    """What has been checked so far.
+
+    Args:
+        devices: those that kernels ran on, by arch.
+        done: files that are done, by their index in the run.
+        under_way: files of which some cases are done.
+    """
 
     devices: dict[str, Device] = field(default_factory=dict)
     done: dict[int, KernelCheck] = field(default_factory=dict)
+    under_way: dict[int, KernelCheck] = field(default_factory=dict)
 
     def saw(self, event: Event) -> None:
         """Adds what an event says."""
         if isinstance(event, Started):
             self.devices.setdefault(event.device.arch, event.device)
-        elif isinstance(event, KernelDone):
+        elif isinstance(event, CaseDone):
+            self.under_way[event.index] = event.so_far
+        else:
+            self.under_way.pop(event.index, None)
             self.done[event.index] = event.result
+
+    def interrupted(self) -> tuple[KernelCheck, ...]:
+        """Nothing comes any more: files under way keep their cases, and say that it is not all.
+
+        Returns:
+            these files.
+        """
+        cut_off = {}
+        for index, kernel in sorted(self.under_way.items()):
+            message = f"interrupted: {len(kernel.cases)} of its cases are done"
+            cut_off[index] = replace(kernel, problem=message)
+        self.done.update(cut_off)
+        self.under_way.clear()
+        return tuple(cut_off.values())
 
     def devices_in_order(self, archs: Sequence[str]) -> tuple[Device, ...]:
         """What the kernels ran on; emulated GPUs in the order in which they were asked for."""
@@ -254,7 +287,7 @@ def _check_kernel(
                 so_far = replace(so_far, problem=crash(record, request.time_limit))
             if result is not None:
                 so_far = replace(so_far, cases=(*so_far.cases, result))
-                yield CaseDone(kernel, result)
+                yield CaseDone(index, kernel, result, so_far)
     if patterns and not so_far.cases and not so_far.problem:
         listed = " or ".join(map(repr, patterns))
         nothing = f"no case matches {listed}; there is {', '.join(so_far.case_names)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import TextIO
 
@@ -14,6 +13,7 @@ from ..model import KernelReport, Report, value_of
 from ..pipeline.collecting import collect
 from .keeping import history_options, keeper_for
 from .options import format_option, output_option, result_stream
+from .signals import end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, target_options
 from .telling import Progress, tell
 
@@ -82,8 +82,7 @@ def analyze(
         return compare.compare_tritons(request, tritons, form, output)
     keeper = keeper_for("analyze", history, label)
     progress = Progress()
-    # A job that is stopped by a time limit gives what it has, as after Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    end_as_interrupted()
     try:
         report = collect(request, progress.saw)
     finally:

@@ -29,7 +29,7 @@ from ..bench.suite.results import CRASHED, ERROR, WRONG, Bench
 from ..errors import KinspectError
 from .options import format_option, output_option, result_stream, split_list
 from .progress import ProgressLine
-from .signals import INTERRUPTED
+from .signals import INTERRUPTED, end_as_interrupted
 from .target_options import ARGV, ScriptCommand
 
 MOST_TUNED = 32
@@ -150,6 +150,7 @@ def _run(request: BenchRequest) -> tuple[Bench, bool]:
     gathered = gathering(request)
     progress = _Progress(request.kernel.name)
     interrupted = False
+    end_as_interrupted()
     try:
         for event in benching.bench(request):
             gathered.saw(event)

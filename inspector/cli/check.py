@@ -20,6 +20,7 @@ from ..machines.loader import load as load_machine
 from ..version import VERSION
 from .options import format_option, output_option, result_stream, split_list
 from .progress import ProgressLine
+from .signals import INTERRUPTED, end_as_interrupted
 
 
 @click.command()
@@ -80,7 +81,8 @@ def check(
     tolerance. Memory that a kernel should write is filled with NaN first. Cases that the device
     cannot run are skipped, and said so.
 
-    Exit status: 0 all passed, 1 something is wrong, 2 something could not be checked.
+    Exit status: 0 all passed, 1 something is wrong, 2 something could not be checked. After Ctrl-C
+    or SIGTERM, what was checked until then is written, with status 130.
     """
     request = CheckRequest(
         kernels=_kernels_named(names),
@@ -94,25 +96,45 @@ def check(
     )
     started = time.perf_counter()
     gathered = Gathered()
+    interrupted = False
+    end_as_interrupted()
     with result_stream(output) as stream, _Progress() as progress:
-        for event in run_checks(request):
-            gathered.saw(event)
-            if isinstance(event, CaseDone):
-                progress.saw(event.kernel.name, event.result.case)
-            if isinstance(event, KernelDone) and form == "text" and event.result.cases:
-                progress.clear()
-                text.write_kernel(event.result, stream)
+        try:
+            for event in run_checks(request):
+                gathered.saw(event)
+                if isinstance(event, CaseDone):
+                    progress.saw(event.kernel.name, event.result.case)
+                if isinstance(event, KernelDone) and form == "text" and event.result.cases:
+                    progress.clear()
+                    text.write_kernel(event.result, stream)
+        except KeyboardInterrupt:
+            interrupted = True
         seconds = time.perf_counter() - started
         progress.clear()
+        for kernel in gathered.interrupted():
+            if form == "text":
+                text.write_kernel(kernel, stream)
         if form == "json":
             tool = {"name": "kinspect", "version": VERSION}
             text.write_json(
-                gathered.kernels, gathered.devices_in_order(request.archs), seconds, tool, stream
+                gathered.kernels,
+                gathered.devices_in_order(request.archs),
+                seconds,
+                tool,
+                stream,
+                interrupted=interrupted,
             )
         else:
             text.write_summary(
                 gathered.kernels, gathered.devices_in_order(request.archs), seconds, stream
             )
+    if interrupted:
+        files = len(request.kernels) * max(1, len(request.archs))
+        whole = sum(not kernel.problem for kernel in gathered.kernels)
+        sys.stderr.write(
+            f"kinspect: error: interrupted: {whole} of {files} kernels checked to the end\n"
+        )
+        return INTERRUPTED
     return _status(gathered.kernels, cases)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from itertools import groupby
@@ -30,6 +29,7 @@ from ..pipeline.linting import lint as run
 from ..pipeline.reading import READ, Made
 from .keeping import history_options, keeper_for
 from .options import format_option, output_option, result_stream, split_list
+from .signals import end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, target_options
 from .telling import Progress, tell
 
@@ -119,8 +119,7 @@ def lint(
     # Each report is judged by the plan, once.
     request = target.request(rules=Pack("", "", (), ""))
     keeper = keeper_for("lint", history, label)
-    # A job that is stopped by a time limit gives what it has, as after Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    end_as_interrupted()
     judge = Judge(plan)
     events = _events(request, judge if keeper is None else keeper.noting(judge), loaded.arch)
     if keeper is not None:

@@ -18,6 +18,15 @@ INTERRUPTED = 128 + signal.SIGINT
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 
 
+def end_as_interrupted() -> None:
+    """Lets SIGTERM end this command as Ctrl-C does: a job with a time limit gives what it has.
+
+    Where SIGTERM is ignored, it stays so.
+    """
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 @contextmanager
 def interrupts(*, watched: bool = True) -> Iterator[Callable[[], bool]]:
     """Notes whether Ctrl-C came, whoever dealt with the `KeyboardInterrupt` that it raises.

@@ -29,7 +29,7 @@ from ..compare.sweep.table import Sweep, only_front, sort_key, sorted_lines
 from ..pipeline.jobs import Request, settings_of
 from .options import format_option, output_option, result_stream
 from .progress import ProgressLine
-from .signals import INTERRUPTED
+from .signals import INTERRUPTED, end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, target_options
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ def _run(request: SweepRequest, executor: Executor | None, work: Work | None) ->
     gathered = gathering(request)
     progress = _Progress()
     interrupted = False
+    end_as_interrupted()
     try:
         for event in sweep(request, executor, work):
             gather(gathered, event)

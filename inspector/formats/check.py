@@ -63,8 +63,19 @@ def write_json(
     seconds: float,
     tool: Mapping[str, str],
     stream: TextIO,
+    *,
+    interrupted: bool = False,
 ) -> None:
-    """Everything, with null for what is not known or not finite."""
+    """Everything, with null for what is not known or not finite.
+
+    Args:
+        kernels: those that were checked.
+        devices: what they ran on.
+        seconds: wall time of the run.
+        tool: our name and version.
+        stream: where it goes.
+        interrupted: whether the run was ended before it had checked all.
+    """
     upcast = any(case.upcast for kernel in kernels for case in kernel.cases)
     result = {
         "schema_version": SCHEMA_VERSION,
@@ -72,6 +83,7 @@ def write_json(
         "device": to_builtins(devices[0]) if devices else None,
         "devices": to_builtins(tuple(devices)),
         "summary": {**_count(kernels), "seconds": round(seconds, 3)},
+        "interrupted": interrupted,
         "notes": [UPCAST] if upcast else [],
         "kernels": [
             {
