@@ -13,6 +13,7 @@ from msgspec import Struct
 from ..errors import KinspectError
 from ..model import Function, WaveStart
 from .counts import Counts
+from .footprint import Footprint
 from .lockstep import Limits, Scheduler
 from .machine import Machine, Trouble
 from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory, buffer_of
@@ -23,6 +24,9 @@ from .waves import U32, Array, Waves
 
 KERNARG_ADDRESS = 0x7E00_0000_0000
 DISPATCH_ADDRESS = 0x7E01_0000_0000
+STORES = frozenset({"global_store", "lds_direct_store"})
+WRITES = STORES | {"atomic"}
+"""Classes of instructions that write global memory; an atomic reads it as well."""
 SLICE_WAVES = 256
 """Waves that run together: below 16 the cost of each call rules, far above it the caches'."""
 
@@ -52,11 +56,22 @@ class Launch(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What a launch did."""
+    """What a launch did.
+
+    Args:
+        workgroups: executed ones.
+        waves: theirs.
+        troubles: what the code did and must not do.
+        footprint: distinct bytes of global memory that vector instructions touched; None where
+            accesses were not counted.
+        executed: instructions that the waves of each workgroup executed, int64 [workgroup].
+    """
 
     workgroups: int
     waves: int
     troubles: tuple[Trouble, ...]
+    footprint: Footprint | None
+    executed: Array
 
 
 _OVERFLOW_MODE = re.compile(r"hwreg\(HW_REG_(?:WAVE_)?MODE, 23, 1\), (?:0x)?1")
@@ -145,6 +160,7 @@ class Emulator:
         )
         waves_each = -(-math.prod(launch.threads) // self.target.lanes)
         per_slice = max(1, SLICE_WAVES // waves_each)
+        executed = []
         with np.errstate(all="ignore"):
             for start in range(0, len(numbers), per_slice):
                 ids = numbers[start : start + per_slice]
@@ -156,8 +172,22 @@ class Emulator:
                 machine.move_in(local, private, len(ids), scheduler.generations)
                 waves = self._begin(launch, ids, waves_each, machine)
                 scheduler.run(waves)
-        troubles = tuple(machine.troubles.values())
-        return Outcome(len(numbers), len(numbers) * waves_each, troubles)
+                executed.append(scheduler.executed)
+        return Outcome(
+            len(numbers),
+            len(numbers) * waves_each,
+            tuple(machine.troubles.values()),
+            self._footprint(),
+            np.concatenate(executed) if executed else np.zeros(0, np.int64),
+        )
+
+    def _footprint(self) -> Footprint | None:
+        if self.counts is None:
+            return None
+        classes = [instruction.cls for instruction in self.code.function.instructions]
+        return self.counts.touched.take(
+            lambda site: classes[site] not in STORES, lambda site: classes[site] in WRITES
+        )
 
     def _begin(self, launch: Launch, ids: Array, waves_each: int, machine: Machine) -> Waves:
         start, target = self.start, self.target

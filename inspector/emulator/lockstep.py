@@ -86,10 +86,13 @@ class Scheduler:
         self._code = code
         self._machine = machine
         self._limits = limits
+        self.slots = slots
         self._ready: dict[int, list[Waves]] = {}
         self._waiting: list[_Waiting] = []
         self._barriers = Barriers(slots)
         self._blocks = 0
+        self.executed = np.zeros(slots, np.int64)
+        """Instructions that the waves of each workgroup executed."""
         # Split barriers (gfx12): the generation that a wave's signal belongs to.
         self._signalled: dict[tuple[int, int], int] = {}
 
@@ -108,7 +111,11 @@ class Scheduler:
             if not self._ready:
                 raise EmulationLimitError(self._stuck())
             block = min(self._ready, key=self._turn)
-            self._advance(block, Waves.join(self._ready.pop(block)))
+            group = Waves.join(self._ready.pop(block))
+            begun = self._machine.ticks
+            self._advance(block, group)
+            executed = self._machine.ticks - begun
+            self.executed += executed * np.bincount(group.workgroup, minlength=self.slots)
 
     def _turn(self, block: int) -> tuple[int, int]:
         return min(group.turns for group in self._ready[block]) // _TURNS, block
@@ -143,6 +150,8 @@ class Scheduler:
             elif leave.kind is Kind.BRANCH:
                 assert leave.taken is not None
                 taken = leave.taken(waves)
+                if leave.mask is not None:
+                    block.divided += waves.divided(leave.mask)
                 if taken.all():
                     block.taken += waves.count
                     following = leave.target
