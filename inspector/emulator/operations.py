@@ -20,7 +20,7 @@ class Operations(Struct, frozen=True):
     """What one wave's execution of an instruction does.
 
     Args:
-        unit: `matrix` or `vector`.
+        pipe: `matrix` or `vector`.
         element: `f16`, `bf16`, `f32`, `xf32`, `f64`, `f8` (fp8 and bf8), `f6f4` (f8f6f4), or `i8`
             and `i4`, whose operations are none of floating point.
         kind: of a vector instruction: `add`, `mul`, `fma`, `trans` or `dot`; of a matrix
@@ -28,7 +28,7 @@ class Operations(Struct, frozen=True):
         count: operations.
     """
 
-    unit: str
+    pipe: str
     element: str
     kind: str
     count: int

@@ -290,7 +290,7 @@ class Tally:
         for instruction, runs in self._runs():
             for part in operations(instruction, self._emulator.target.lanes) if runs else ():
                 if not part.element.startswith("i"):
-                    flops[part.unit] += runs * part.count
+                    flops[part.pipe] += runs * part.count
         return Traffic(
             round(self._read / self.launches),
             round(self._written / self.launches),

@@ -46,9 +46,9 @@ class Rule(Struct, frozen=True):
         if self.names is not None:
             return int(self.names.fullmatch(instruction.op.name) is not None)
         for part in done:
-            if part.unit == "matrix" and part.element in (self.matrix, self.operations):
+            if part.pipe == "matrix" and part.element in (self.matrix, self.operations):
                 return 1 if self.matrix is not None else part.count
-            if part.unit == "vector" and (part.kind, part.element) == (self.kind, self.element):
+            if part.pipe == "vector" and (part.kind, part.element) == (self.kind, self.element):
                 return 1
         return 0
 
