@@ -92,6 +92,8 @@ def profile(script: str, arch: str) -> dict[str, Any]:
         return dict(kernel)
 
 
+WITNESSED = (("gemm", "gfx942", 1), ("gemm", "gfx942", 64), ("gemm", "gfx1100", 64))
+"""Kernel, target, workgroups; each does the same."""
 TWICE = """
 import sys, tempfile, time
 sys.path.insert(0, {tests!r})
@@ -99,6 +101,7 @@ from pathlib import Path
 from test_emulator_whole_kernels import Compiled
 with tempfile.TemporaryDirectory() as folder:
     compiled = Compiled({name!r}, {arch!r}, Path(folder))
+    compiled.grid = {grid}
     seconds = []
     for _ in range(2):
         start = time.perf_counter()
@@ -107,18 +110,20 @@ with tempfile.TemporaryDirectory() as folder:
     print(*seconds)
     print(*compiled.witnessed(2)[1])
 """
-"""Reading the code object and making it ready count for us, as they do for the witness."""
+"""Cold, reading the code object and making it ready count for both."""
 
 
 def beside_witness(checkout: str, runs: int) -> int:
     """Both emulators over the same code objects, seconds of one launch; prints the ratios."""
     heads = ("ours cold", "ours warm", "witness cold", "witness warm", "cold ratio", "warm ratio")
-    print(f"{'kernel':10} {'target':8}" + "".join(f"{head:>14}" for head in heads))
+    print(
+        f"{'kernel':10} {'target':8} {'workgroups':10}" + "".join(f"{head:>14}" for head in heads)
+    )
     tests = str(Path(__file__).resolve().parent.parent / "tests")
-    for name, arch in (("gemm", "gfx942"), ("reduce", "gfx942"), ("gemm", "gfx1100")):
+    for name, arch, grid in WITNESSED:
         figures = []
         for _ in range(runs):
-            code = TWICE.format(tests=tests, name=name, arch=arch)
+            code = TWICE.format(tests=tests, name=name, arch=arch, grid=grid)
             done = subprocess.run(
                 [sys.executable, "-c", code], capture_output=True, text=True, check=False,
                 env={**os.environ, "KINSPECT_TINYGRAD": checkout},
@@ -132,7 +137,7 @@ def beside_witness(checkout: str, runs: int) -> int:
                 raise SystemExit(f"{name} on {arch}: the witness says: {lines[1]}") from None
         cold, warm, their_cold, their_warm = map(statistics.median, zip(*figures, strict=True))
         row = (cold, warm, their_cold, their_warm, their_cold / cold, their_warm / warm)
-        print(f"{name:10} {arch:8}" + "".join(f"{figure:14.3f}" for figure in row))
+        print(f"{name:10} {arch:8} {grid:10}" + "".join(f"{figure:14.3f}" for figure in row))
     return 0
 
 

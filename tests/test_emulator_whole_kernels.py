@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import struct
@@ -131,26 +132,31 @@ class Compiled:
         self.path.write_bytes(kernel.asm["hsaco"])
         self.arch, self.name, self.case = arch, name, case
         self.lds = int(kernel.metadata.shared)
+        self.grid = case.grid
         self.threads = waves * self.lanes
         self.scalars = struct.pack("<i4xQQ", case.number, 0, 0)
 
-    def emulated(self) -> Array:
-        """What the emulator leaves in the last buffer."""
+    @functools.cached_property
+    def emulator(self) -> Emulator:
+        """The kernel, read and made ready."""
         program = load_code_object(self.path.read_bytes(), str(self.path), self.arch)
         (function,) = program.kernels
         machine = load_machine(self.arch)
-        emulator = Emulator(
+        return Emulator(
             function, machine.arch, machine.counters, machine.waitcnt_fields,
             machine.cache_line_bytes,
         )  # fmt: skip
+
+    def emulated(self) -> Array:
+        """What the emulator leaves in the last buffer."""
         buffers = [
             buffer_of(values, 0x7F00_0000_0000 + (number << 32), f"argument {number}")
             for number, values in enumerate(self.case.buffers)
         ]
         pointers = struct.pack(f"<{len(buffers)}Q", *(buffer.address for buffer in buffers))
-        grid = (self.case.grid, 1, 1)
-        outcome = emulator.run(
-            Launch(grid, (self.threads, 1, 1), self.lds, pointers + self.scalars), buffers
+        outcome = self.emulator.run(
+            Launch((self.grid, 1, 1), (self.threads, 1, 1), self.lds, pointers + self.scalars),
+            buffers,
         )
         assert not outcome.troubles
         written, last = buffers[-1], self.case.buffers[-1]
@@ -164,7 +170,7 @@ class Compiled:
             paths[-1].write_bytes(values.tobytes())
         request = {
             "arch": self.arch, "path": str(self.path), "kernel": self.name, "lds": self.lds,
-            "grid": [self.case.grid, 1, 1], "threads": self.threads,
+            "grid": [self.grid, 1, 1], "threads": self.threads,
             "buffers": [str(path) for path in paths], "scalars": self.scalars.hex(),
             "launches": launches,
         }  # fmt: skip
