@@ -14,6 +14,7 @@ from ..errors import KinspectError
 from ..model import Function, WaveStart
 from .access import NotCoveredError
 from .counts import Counts
+from .global_races import GlobalShadow
 from .lockstep import EmulationLimitError, Limits, Scheduler
 from .machine import Machine, Trouble
 from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory, buffer_of
@@ -154,7 +155,12 @@ class Emulator:
             else np.array(launch.workgroups, np.int64)
         )
         machine = machine or Machine(
-            GlobalMemory(buffers), self.code.lds_granule if launch.checks else None, self.counts
+            GlobalMemory(buffers),
+            self.code.lds_granule if launch.checks else None,
+            self.counts,
+            GlobalShadow(math.prod(launch.grid), self.code.global_granule)
+            if launch.checks
+            else None,
         )
         if launch.checks:
             self._look_for_undefined(launch, buffers, numbers, machine)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
 
 from .counts import Counts
-from .memory import GlobalMemory, LocalMemory, PrivateMemory
+from .global_races import GlobalShadow
+from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory
 from .races import LocalShadow
+from .registry import Context
 from .waves import Waves
 
 Array = np.ndarray[Any, Any]
@@ -20,12 +22,28 @@ WATCHED_WORKGROUPS = 4
 """Of those that run together, how many are watched for races."""
 
 
+KINDS: Final[Mapping[str, str]] = {
+    "outside": "an access of global memory outside of every buffer",
+    "outside_lds": "an access past the workgroup's LDS",
+    "outside_scratch": "an access past the lanes' private memory",
+    "misaligned": "an atomic or a scalar access whose address the hardware does not take as it is",
+    "unwaited": "a result that is used before the wait that covers it",
+    "uninitialised": "a register that nothing has written, and on which an access depends",
+    "lds_uninitialised": "a read of LDS that nobody has written",
+    "lds_race": "waves of a workgroup that meet in LDS with no barrier between",
+    "global_race": "workgroups that meet in global memory with no atomic between",
+    "mfma_hazard": "a matrix instruction without the wait states that the ISA asks for",
+    "divergent_barrier": "a barrier to which some lanes of a wave come and others do not",
+    "hang": "waves that wait or spin when the launch is given up",
+}
+"""Everything that is noticed."""
+
+
 class Trouble(Struct, frozen=True):
     """Something that the code did and must not do, at one instruction.
 
     Args:
-        kind: `outside` (of every buffer), `outside_lds`, `outside_scratch`, `unwaited` (a result
-            used before its wait), `lds_race`, `lds_uninitialised`.
+        kind: one of `KINDS`.
         site: index of the instruction.
         detail: what exactly, for people.
     """
@@ -42,16 +60,25 @@ class Machine:
         memory: the buffers.
         granule: bytes of the kernel's narrowest access of LDS; None: accesses are not watched.
         counts: takes every access; None: they are not counted.
+        shadow: takes every access of global memory; None: they are not watched for races.
     """
 
     def __init__(
-        self, memory: GlobalMemory, granule: int | None = None, counts: Counts | None = None
+        self,
+        memory: GlobalMemory,
+        granule: int | None = None,
+        counts: Counts | None = None,
+        shadow: GlobalShadow | None = None,
     ) -> None:
         self.memory = memory
         self.local = LocalMemory(0, 1)
         self.private = PrivateMemory(0, 1, 1, 64)
         self.ticks = 0
         self._counts = counts
+        self._global_shadow = shadow
+        self._slices = 0
+        self.last_access: dict[int, tuple[Array, Array | None, Array]] = {}
+        """Of each access of global memory the last addresses, active lanes, workgroups."""
         self.troubles: dict[tuple[str, int], Trouble] = {}
         self._granule = granule
         self._shadow: LocalShadow | None = None
@@ -71,6 +98,7 @@ class Machine:
         """
         self.local = local
         self.private = private
+        self._slices += 1
         self._reads = {}
         watched = self._granule is not None and local.size > 0
         self._shadow = LocalShadow(local, slots, self._granule or 4, barriers) if watched else None
@@ -96,6 +124,17 @@ class Machine:
             )
 
         return tell
+
+    def misaligned(self, site: int, address: int, size: int, what: str) -> None:
+        """An address that the hardware does not take as it is; `what` it does then."""
+        self.note("misaligned", site, f"{size} bytes at {address:#x}: {what}")
+
+    def place_of(self, address: int) -> str:
+        """An address in words: `locks + 16 bytes`."""
+        buffer = self.memory.buffer_at(address)
+        if buffer is None:
+            return f"{address:#x}{self._nearest(address)}"
+        return f"{buffer.name or 'a buffer'} + {address - buffer.address} bytes"
 
     def _nearest(self, address: int) -> str:
         below = [buffer for buffer in self.memory.buffers if buffer.end <= address]
@@ -232,14 +271,100 @@ class Machine:
             why = "and had not waited for when it came to the barrier between"
         self.note("lds_race", site, f"{mine} {why}")
 
-    # ------------------------------------------------------------------ for counts
+    # ------------------------------------------------------------------ accesses of global memory
 
-    def touched(
-        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int
-    ) -> None:
-        """A vector access of global memory: addresses [wave, lane]."""
+    def before_global(
+        self, context: Context, waves: Waves, where: Array, usable: Array | None, size: int,
+        values: Array | None = None, *, atomic: bool = False,
+    ) -> None:  # fmt: skip
+        """A vector access of global memory is about to happen.
+
+        Args:
+            context: the instruction's.
+            waves: who accesses.
+            where: addresses [wave, lane].
+            usable: which lanes do, bool [wave, lane]; None for all.
+            size: bytes of each lane.
+            values: what a write writes, as `Words.scatter` takes it; None for a read.
+            atomic: whether it is an atomic operation.
+        """
+        site = context.index
         if self._counts is not None:
             self._counts.access(site, "global", waves, where, usable, size, writes=False)
+        self.last_access[site] = (where, usable, waves.group_id)
+        if self._global_shadow is None:
+            return
+        orders = atomic or context.coherent
+        lanes = self._lanes_of_buffer(
+            waves, where, usable, size, everyone=orders or values is not None
+        )
+        if lanes is None:
+            return
+        buffer, offsets, groups = lanes
+        if orders:
+            racing = self._global_shadow.atomic(buffer, offsets, groups, size)
+        elif values is None:
+            racing = self._global_shadow.read(buffer, offsets, groups, size, keep=True)
+        else:
+            racing = self._global_shadow.write(buffer, offsets, groups, size, values)
+        if racing:
+            self._note_global_race(site, offsets, buffer, writes=values is not None)
+
+    def after_global(
+        self, context: Context, waves: Waves, where: Array, usable: Array | None, size: int,
+        values: Array,
+    ) -> None:  # fmt: skip
+        """A write of global memory has happened; see `before_global`."""
+        if self._global_shadow is None or context.coherent:
+            return
+        lanes = self._lanes_of_buffer(waves, where, usable, size, everyone=True)
+        if lanes is not None and self._global_shadow.written(lanes[0], *lanes[1:], size, values):
+            self._note_global_race(context.index, lanes[1], lanes[0], writes=True)
+
+    def _lanes_of_buffer(
+        self, waves: Waves, where: Array, usable: Array | None, size: int, *, everyone: bool
+    ) -> tuple[Buffer, Array, Array] | None:
+        """Buffer, offsets in it and workgroups of the lanes that are watched, [lane].
+
+        Reads of buffers that nobody has written yet are those of a few of the first workgroups;
+        None for lanes that lie in several buffers, or that nothing is to be said of.
+        """
+        lanes = None if usable is None else np.flatnonzero(usable)
+        flat = where.reshape(-1)
+        if lanes is not None:
+            if not len(lanes):
+                return None
+            first = int(flat[lanes[0]])
+        else:
+            first = int(flat[0])
+        buffer = self.memory.buffer_at(first)
+        if buffer is None or buffer.words is None:
+            return None
+        if not (everyone or buffer.words.written):
+            if self._slices > 1:
+                return None
+            watched = np.repeat(self._watched[waves.workgroup], waves.lanes)
+            lanes = np.flatnonzero(watched if usable is None else watched & usable.reshape(-1))
+            if not len(lanes):
+                return None
+        offsets = flat - buffer.address if lanes is None else flat[lanes] - buffer.address
+        if int(offsets.view(np.uint64).max()) + size > buffer.size:
+            return None
+        groups = np.repeat(waves.group_id, waves.lanes)
+        return buffer, offsets, groups if lanes is None else groups[lanes]
+
+    def _note_global_race(self, site: int, offsets: Array, buffer: Buffer, *, writes: bool) -> None:
+        verb = (
+            "writes what another workgroup reads or writes"
+            if writes
+            else ("reads what another workgroup writes")
+        )
+        self.note(
+            "global_race",
+            site,
+            f"{verb}, about {buffer.name or 'a buffer'} + {int(offsets[0])} bytes, and no atomic "
+            "of both stands between",
+        )
 
 
 def _holds(local: LocalMemory, offsets: Array, values: Array, size: int) -> Array:

@@ -87,6 +87,7 @@ class Code(Struct):
     blocks: list[CodeBlock]
     vector_registers: int
     lds_granule: int
+    global_granule: int
     decoded: list[Decoded] = field(default_factory=list)
     results: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Of a load whose result comes back in order: its counter, the registers that it writes."""
@@ -158,6 +159,7 @@ def prepare(
                 all(event.order for event in events),
                 tuple(maxima.get(counter, 1 << 30) for counter in raised),
                 inst.cls in ("scratch_load", "scratch_store"),
+                _is_coherent(parts),
                 _wait_of(inst, fields, maxima),
                 labels,
             )
@@ -172,7 +174,8 @@ def prepare(
         target,
         blocks,
         max([4, *rows]),
-        _lds_granule(function),
+        _granule(function, _LDS_ACCESSES),
+        _granule(function, _GLOBAL_STORES),
         decoded,
         results,
         effects,
@@ -180,12 +183,26 @@ def prepare(
     )
 
 
-def _lds_granule(function: Function) -> int:
-    """Bytes of the narrowest access of LDS, at most 16; 4 where there is none."""
+def _is_coherent(parts: Decoded) -> bool:
+    """Whether an access is coherent in the whole device (LLVM's AMDGPUUsage, "Memory Model").
+
+    That is sc1 from gfx940 on, glc before, dlc with gfx10 and gfx11, a scope with gfx12.
+    """
+    flags = parts.modifiers
+    wide = flags.get("scope", "") in ("SCOPE_DEV", "SCOPE_SYS")
+    return wide or "sc1" in flags or "glc" in flags or "dlc" in flags
+
+
+_LDS_ACCESSES: Final = ("lds_read", "lds_write", "lds_direct", "lds_atomic")
+_GLOBAL_STORES: Final = ("global_store", "lds_direct_store")
+
+
+def _granule(function: Function, classes: tuple[str, ...]) -> int:
+    """Bytes of the narrowest access of some classes, at most 16; 4 where there is none."""
     widths = [
         inst.op.bits // 8 // (2 if "pair" in inst.op.traits else 1)
         for inst in function.instructions
-        if inst.cls in ("lds_read", "lds_write", "lds_direct", "lds_atomic") and inst.op.bits
+        if inst.cls in classes and inst.op.bits
     ]
     narrowest = min(widths, default=4)
     return next(size for size in (16, 8, 4, 2, 1) if narrowest % size == 0)
