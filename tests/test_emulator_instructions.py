@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import struct
 from fractions import Fraction
 from typing import Any
@@ -132,6 +133,16 @@ def test_bytes_are_permuted() -> None:
     made = result("gfx942", "v_perm_b32 v10, v2, v4, v6", registers)
     # 8 to 11: signs of bytes 1, 3, 5, 7; 12: 0; above: 0xff
     assert made[:4] == [high, low, 0xFF000000, 0xFF00FF5F]
+    # A selector of all lanes, in a scalar register, is prepared for: it gives the same.
+    generator = random.Random(5)
+    selectors = (0x05040100, 0x07060302, 0x0C030201, 0x0D0C0706, 0x01000100, 0x02010005)
+    for _ in range(40):
+        choices = generator.choices((0, 1, 2, 3, 4, 5, 6, 7, 12, 13, 255), k=4)
+        selectors += (int.from_bytes(choices, "little"),)
+    made = result("gfx942", "v_perm_b32 v10, v2, v4, v6", {**registers, 6: words(*selectors)})
+    for selector, expected in zip(selectors, made, strict=False):
+        line = "v_perm_b32 v10, v2, v4, s6"
+        assert result("gfx942", line, {2: high, 4: low}, sgprs={6: selector})[0] == expected
 
 
 def test_truth_tables_and_counts_of_lanes() -> None:

@@ -83,6 +83,8 @@ class Machine:
         self._granule = granule
         self._shadow: LocalShadow | None = None
         self._watched = np.zeros(1, bool)
+        nobody = np.zeros(0, np.int64)
+        self._last_watched: tuple[Array | None, tuple[Array, Array, Array]] = (None, (nobody,) * 3)
         self._reads: dict[int, tuple[Array, Array, Array, int]] = {}
 
     def move_in(
@@ -104,6 +106,7 @@ class Machine:
         self._shadow = LocalShadow(local, slots, self._granule or 4, barriers) if watched else None
         self._watched = np.zeros(slots, bool)
         self._watched[np.linspace(0, slots - 1, min(slots, WATCHED_WORKGROUPS)).astype(int)] = True
+        self._last_watched = (None, self._last_watched[1])
 
     def note(self, kind: str, site: int, detail: str) -> None:
         """Keeps the first trouble of each kind at each instruction."""
@@ -241,23 +244,38 @@ class Machine:
 
         Of many workgroups a few are watched: what one does the others do as well.
         """
-        watched = self._watched[waves.workgroup]
-        index = np.flatnonzero(watched)
+        index, slots, numbers = self._watched_waves(waves)
         if not len(index):
             return None
-        everyone = len(index) == len(watched)
+        everyone = len(index) == waves.count
         if values is not None and not everyone:
-            lanes = np.broadcast_to(watched[:, None], where.shape)
-            values = values[..., lanes[usable] if usable is not None else lanes.reshape(-1)]
+            if usable is None:
+                rows = values.reshape(*values.shape[:-1], *where.shape)
+                values = rows[..., index, :].reshape(*values.shape[:-1], -1)
+            else:
+                lanes = np.broadcast_to(self._watched[waves.workgroup][:, None], where.shape)
+                values = values[..., lanes[usable]]
         chosen = where if everyone else where[index]
-        slots = np.repeat(waves.workgroup[index], waves.lanes).reshape(chosen.shape)
-        numbers = np.repeat(waves.wave[index].astype(np.int32), waves.lanes).reshape(chosen.shape)
-        if usable is None:
-            return chosen.reshape(-1), slots.reshape(-1), numbers.reshape(-1), values
-        active = usable if everyone else usable[index]
-        if active.all():
-            return chosen.reshape(-1), slots.reshape(-1), numbers.reshape(-1), values
-        return chosen[active], slots[active], numbers[active], values
+        if usable is not None:
+            active = usable if everyone else usable[index]
+            if not active.all():
+                flat = active.reshape(-1)
+                return chosen[active], slots[flat], numbers[flat], values
+        return chosen.reshape(-1), slots, numbers, values
+
+    def _watched_waves(self, waves: Waves) -> tuple[Array, Array, Array]:
+        """Which waves are watched, and the workgroups and wave numbers of their lanes, [lane].
+
+        The same waves usually come again and again, with the same array of workgroups.
+        """
+        last, result = self._last_watched
+        if last is not waves.workgroup:
+            index = np.flatnonzero(self._watched[waves.workgroup])
+            slots = np.repeat(waves.workgroup[index], waves.lanes)
+            numbers = np.repeat(waves.wave[index].astype(np.int32), waves.lanes)
+            result = (index, slots, numbers)
+            self._last_watched = (waves.workgroup, result)
+        return result
 
     def _note_race(self, site: int, *, writes: bool) -> None:
         mine = (

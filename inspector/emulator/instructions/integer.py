@@ -74,6 +74,9 @@ def permuted_bytes(high: Array, low: Array, selector: Array) -> Array:
 
     8 to 11 give the sign of byte 1, 3, 5, 7; 12 gives 0x00; 13 and more 0xff.
     """
+    choices = _same_choices(selector)
+    if choices is not None:
+        return _moved_bytes(high, low, choices)
     both = (np.asarray(high).astype(U64) << U64(32)) | np.asarray(low)
     result = U32(0)
     for at in range(4):
@@ -86,6 +89,40 @@ def permuted_bytes(high: Array, low: Array, selector: Array) -> Array:
             byte = np.where(choice < 8, byte, np.where(choice < 12, sign, U32(0xFF)))
             byte = np.where(choice == 12, U32(0), byte)
         result = result | (byte << U32(8 * at))
+    return np.asarray(result)
+
+
+def _same_choices(selector: Array) -> tuple[int, ...] | None:
+    """The bytes of a selector that is the same for all waves and picks no sign, lowest first.
+
+    Compilers keep it in a scalar register or a literal. None: there is more to it.
+    """
+    values = np.asarray(selector)
+    if values.ndim and values.shape[-1] != 1:
+        return None
+    first = int(values.flat[0])
+    choices = tuple(first >> 8 * at & 0xFF for at in range(4))
+    if any(8 <= choice < 12 for choice in choices) or (values != first).any():
+        return None
+    return choices
+
+
+def _moved_bytes(high: Array, low: Array, choices: tuple[int, ...]) -> Array:
+    """`permuted_bytes` by one shift and one mask for each run of neighbouring bytes."""
+    result = U32(sum(0xFF << 8 * at for at, choice in enumerate(choices) if choice > 12))
+    at = 0
+    while at < 4:
+        choice, end = choices[at], at + 1
+        if choice < 8:
+            while end < 4 and choices[end] == choices[end - 1] + 1 != 4:
+                end += 1
+            source, by = (high if choice > 3 else low), 8 * (at - choice % 4)
+            moved = source << U32(by) if by >= 0 else source >> U32(-by)
+            # Bits that the shift itself has dropped need no mask.
+            if (at > max(by // 8, 0)) or (end < 4 + min(by // 8, 0)):
+                moved = moved & U32((1 << 8 * end) - (1 << 8 * at))
+            result = result | moved
+        at = end
     return np.asarray(result)
 
 
