@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from .memory import Buffer, Words
 
@@ -51,6 +52,24 @@ class _Stamps:
         return self.readers
 
 
+class _Pending(Struct, frozen=True):
+    """A write between its announcement and its end."""
+
+    words: Words
+    stamps: _Stamps
+    offsets: Array
+    granules: Array
+    mine: Array
+    size: int
+    values: Array
+
+    def holds(self) -> Array:
+        """Whether memory holds each lane's value, bool [granule]."""
+        equal = self.words.gather(self.offsets, self.size) == self.values
+        equal = equal if equal.ndim == 1 else equal.all(0)
+        return np.repeat(equal, len(self.granules) // len(self.offsets))
+
+
 class GlobalShadow:
     """The accesses of a launch.
 
@@ -64,44 +83,40 @@ class GlobalShadow:
         self._stamps: dict[int, _Stamps] = {}
         self._ordered = np.zeros(workgroups, I64)
         self._time = I64(0)
+        self._pending: _Pending | None = None
 
     def orders(self, groups: Array) -> None:
         """Workgroups carry out what may order them with others."""
         self._time += I64(1)
         self._ordered[groups] = self._time
 
-    def read(self, buffer: Buffer, offsets: Array, groups: Array, size: int, *, keep: bool) -> int:
-        """Notes a read.
+    def read(self, buffer: Buffer, offsets: Array, groups: Array, size: int) -> int:
+        """Notes a read, for later writes over it.
 
         Args:
             buffer: where.
             offsets: in it [lane], in bytes.
             groups: the lanes' workgroups, int64 [lane].
             size: bytes of each lane.
-            keep: whether a later write over it is to be noticed.
 
         Returns:
             Lanes that read what another workgroup writes.
         """
-        assert buffer.words is not None
-        if not buffer.words.written and not keep:
-            return 0
         stamps = self._stamps_of(buffer, offsets)
-        granules, groups = _spread(stamps, offsets, groups, size)
-        racing = self._unordered(stamps.writers[granules], groups)
-        if keep:
-            self._time += I64(1)
-            readers = stamps.readers_made()
-            before, mine = readers[granules], (self._time << _SHIFT) | (groups + 1)
-            others = (before != 0) & ((before & _GROUP) != groups + 1)
-            readers[granules] = np.where(others, (before & ~_GROUP) | _SEVERAL, mine)
-            met = readers[granules]
-            lost = (met != mine) & ~others  # another workgroup reads it in this very instruction
+        granules, owners = _spread(stamps, offsets, groups, size)
+        racing = self._unordered(stamps.writers[granules], owners)
+        self._time += I64(1)
+        readers = stamps.readers_made()
+        before, mine = readers[granules], (self._time << _SHIFT) | (owners + 1)
+        others = (before != 0) & ((before & _GROUP) != owners + 1)
+        readers[granules] = np.where(others, (before & ~_GROUP) | _SEVERAL, mine)
+        lost = (readers[granules] != mine) & ~others  # another workgroup reads it at the same time
+        if lost.any():
             readers[granules[lost]] = (self._time << _SHIFT) | _SEVERAL
         return int(np.count_nonzero(racing))
 
     def write(self, buffer: Buffer, offsets: Array, groups: Array, size: int, values: Array) -> int:
-        """Notes a write, before it is done; see `read`.
+        """Notes a write, before it is done; `written` is to follow.
 
         Args:
             buffer: where.
@@ -109,42 +124,44 @@ class GlobalShadow:
             groups: the lanes' workgroups, int64 [lane].
             size: bytes of each lane.
             values: as `Words.scatter` takes them.
+
+        Returns:
+            Lanes that write what another workgroup reads or writes.
         """
         assert buffer.words is not None
         stamps = self._stamps_of(buffer, offsets)
         granules, owners = _spread(stamps, offsets, groups, size)
+        self._time += I64(1)
+        mine = (self._time << _SHIFT) | (owners + 1)
+        self._pending = _Pending(buffer.words, stamps, offsets, granules, mine, size, values)
         racing = self._unordered(stamps.writers[granules], owners)
         if stamps.readers is not None:
             racing |= self._unordered(stamps.readers[granules], owners)
-        self._time += I64(1)
-        stamps.writers[granules] = (self._time << _SHIFT) | (owners + 1)
+        stamps.writers[granules] = mine
         if not racing.any():
             return 0
         # Nobody can tell who wrote it last where all write the same.
-        same = np.repeat(_held(buffer.words, offsets, size, values), len(granules) // len(offsets))
+        same = self._pending.holds()
         stamps.writers[granules[racing & same]] = 0
         return int(np.count_nonzero(racing & ~same))
 
-    def written(
-        self, buffer: Buffer, offsets: Array, groups: Array, size: int, values: Array
-    ) -> int:
+    def written(self) -> int:
         """After a write: lanes whose value another workgroup's overwrote at the same time."""
-        assert buffer.words is not None
-        stamps = self._stamps_of(buffer, offsets)
-        granules, owners = _spread(stamps, offsets, groups, size)
-        now = stamps.writers[granules]
-        lost = (now != 0) & ((now & _GROUP) != owners + 1)
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return 0
+        now = pending.stamps.writers[pending.granules]
+        lost = (now != pending.mine) & (now != 0)
         if not lost.any():
             return 0
-        same = np.repeat(_held(buffer.words, offsets, size, values), len(granules) // len(offsets))
-        stamps.writers[granules[lost & same]] = 0
+        same = pending.holds()
+        pending.stamps.writers[pending.granules[lost & same]] = 0
         return int(np.count_nonzero(lost & ~same))
 
     def atomic(self, buffer: Buffer, offsets: Array, groups: Array, size: int) -> int:
         """An atomic access: lanes that meet a plain write of another workgroup."""
         self.orders(groups)
-        assert buffer.words is not None
-        if not buffer.words.written or buffer.address not in self._stamps:
+        if buffer.address not in self._stamps:
             return 0
         stamps = self._stamps_of(buffer, offsets)
         granules, groups = _spread(stamps, offsets, groups, size)
@@ -152,8 +169,11 @@ class GlobalShadow:
 
     def _unordered(self, stamps: Array, groups: Array) -> Array:
         """Which stamps are another workgroup's that nothing may have ordered with this access."""
+        racing = stamps != 0
+        if not racing.any():
+            return racing
         other = stamps & _GROUP
-        racing = (other != 0) & (other != groups + 1)
+        racing &= other != groups + 1
         if not racing.any():
             return racing
         at = np.flatnonzero(racing)
@@ -176,13 +196,7 @@ class GlobalShadow:
 def _spread(stamps: _Stamps, offsets: Array, groups: Array, size: int) -> tuple[Array, Array]:
     """The granules of every lane's access, and its workgroup for each."""
     count = max(size // stamps.granule, 1)
-    granules = offsets // stamps.granule
+    granules = offsets >> (stamps.granule.bit_length() - 1)
     if count == 1:
         return granules, groups
     return (granules[:, None] + np.arange(count)).reshape(-1), np.repeat(groups, count)
-
-
-def _held(words: Words, offsets: Array, size: int, values: Array) -> Array:
-    """Whether memory holds each lane's value, bool [lane]."""
-    equal = words.gather(offsets, size) == values
-    return equal if equal.ndim == 1 else equal.all(0)

@@ -165,7 +165,11 @@ class Emulator:
         if launch.checks:
             self._look_for_undefined(launch, buffers, numbers, machine)
         machine.memory = GlobalMemory(buffers)
-        self._execute(launch, numbers, machine, Limits(launch.seconds, launch.blocks), {})
+        try:
+            self._execute(launch, numbers, machine, Limits(launch.seconds, launch.blocks), {})
+        except EmulationLimitError as error:
+            error.troubles = tuple(machine.troubles.values())
+            raise
         if launch.checks:
             self._note_hazards(machine)
         waves_each = -(-math.prod(launch.threads) // self.target.lanes)
@@ -189,6 +193,7 @@ class Emulator:
         memory.add(buffer_of(padded, KERNARG_ADDRESS, "kernel arguments"))
         packet = np.frombuffer(_dispatch_packet(launch), np.uint8)
         memory.add(buffer_of(packet, DISPATCH_ADDRESS, "dispatch packet"))
+        machine.work_items = math.prod(launch.threads)
         waves_each = -(-math.prod(launch.threads) // self.target.lanes)
         per_slice = max(1, SLICE_WAVES // waves_each)
         with np.errstate(all="ignore"):

@@ -74,6 +74,8 @@ class Machine:
         self.local = LocalMemory(0, 1)
         self.private = PrivateMemory(0, 1, 1, 64)
         self.ticks = 0
+        self.work_items: int | None = None
+        """Of a workgroup; None: every lane of its waves has one."""
         self._counts = counts
         self._global_shadow = shadow
         self._slices = 0
@@ -169,6 +171,30 @@ class Machine:
         number = (registers & -registers).bit_length() - 1
         name = f"v{number}" if number < 1024 else f"s{number - 1024}"
         self.note("unwaited", site, f"{name} is used before the wait that covers its load")
+
+    # ------------------------------------------------------------------ barriers
+
+    def at_barrier(self, site: int, waves: Waves) -> None:
+        """Waves come to a barrier, which counts waves: it does not know of single lanes.
+
+        A wave some lanes of which go round it arrives all the same, and a second time if these
+        lanes come to a barrier of their own.
+        """
+        if waves.full:
+            return
+        present = waves.active.sum(1)
+        lanes = np.full(waves.count, waves.lanes)
+        if self.work_items is not None:
+            lanes = np.clip(self.work_items - waves.wave * waves.lanes, 0, waves.lanes)
+        parted = (present > 0) & (present < lanes)
+        if parted.any():
+            first = int(parted.argmax())
+            self.note(
+                "divergent_barrier",
+                site,
+                f"{int(present[first])} of {int(lanes[first])} lanes of wave "
+                f"{int(waves.wave[first])} of workgroup {int(waves.group_id[first])} come to it",
+            )
 
     # ------------------------------------------------------------------ accesses of LDS
 
@@ -306,11 +332,11 @@ class Machine:
             values: what a write writes, as `Words.scatter` takes it; None for a read.
             atomic: whether it is an atomic operation.
         """
-        site = context.index
+        site, shadow = context.index, self._global_shadow
         if self._counts is not None:
             self._counts.access(site, "global", waves, where, usable, size, writes=False)
         self.last_access[site] = (where, usable, waves.group_id)
-        if self._global_shadow is None:
+        if shadow is None:
             return
         orders = atomic or context.coherent
         lanes = self._lanes_of_buffer(
@@ -318,26 +344,22 @@ class Machine:
         )
         if lanes is None:
             return
-        buffer, offsets, groups = lanes
         if orders:
-            racing = self._global_shadow.atomic(buffer, offsets, groups, size)
+            racing = shadow.atomic(*lanes, size)
         elif values is None:
-            racing = self._global_shadow.read(buffer, offsets, groups, size, keep=True)
+            racing = shadow.read(*lanes, size)
         else:
-            racing = self._global_shadow.write(buffer, offsets, groups, size, values)
+            racing = shadow.write(*lanes, size, values)
         if racing:
-            self._note_global_race(site, offsets, buffer, writes=values is not None)
+            self._note_global_race(site, lanes[0], writes=values is not None)
 
-    def after_global(
-        self, context: Context, waves: Waves, where: Array, usable: Array | None, size: int,
-        values: Array,
-    ) -> None:  # fmt: skip
-        """A write of global memory has happened; see `before_global`."""
-        if self._global_shadow is None or context.coherent:
-            return
-        lanes = self._lanes_of_buffer(waves, where, usable, size, everyone=True)
-        if lanes is not None and self._global_shadow.written(lanes[0], *lanes[1:], size, values):
-            self._note_global_race(context.index, lanes[1], lanes[0], writes=True)
+    def after_global(self, context: Context) -> None:
+        """A write of global memory that `before_global` announced has happened."""
+        if self._global_shadow is not None and self._global_shadow.written():
+            address = first_active(*self.last_access[context.index][:2])
+            buffer = self.memory.buffer_at(address or 0)
+            assert buffer is not None
+            self._note_global_race(context.index, buffer, writes=True)
 
     def _lanes_of_buffer(
         self, waves: Waves, where: Array, usable: Array | None, size: int, *, everyone: bool
@@ -347,42 +369,51 @@ class Machine:
         Reads of buffers that nobody has written yet are those of a few of the first workgroups;
         None for lanes that lie in several buffers, or that nothing is to be said of.
         """
-        lanes = None if usable is None else np.flatnonzero(usable)
-        flat = where.reshape(-1)
-        if lanes is not None:
-            if not len(lanes):
-                return None
-            first = int(flat[lanes[0]])
-        else:
-            first = int(flat[0])
-        buffer = self.memory.buffer_at(first)
+        if usable is not None and usable.all():
+            usable = None
+        first = 0 if usable is None else int(usable.argmax())
+        if usable is not None and not usable.reshape(-1)[first]:
+            return None
+        buffer = self.memory.buffer_at(int(where.reshape(-1)[first]))
         if buffer is None or buffer.words is None:
             return None
+        groups = waves.group_id
         if not (everyone or buffer.words.written):
             if self._slices > 1:
                 return None
-            watched = np.repeat(self._watched[waves.workgroup], waves.lanes)
-            lanes = np.flatnonzero(watched if usable is None else watched & usable.reshape(-1))
+            index = self._watched_waves(waves)[0]
+            if not len(index):
+                return None
+            where, groups = where[index], groups[index]
+            usable = None if usable is None else usable[index]
+        offsets = (where - buffer.address).reshape(-1)
+        owners = np.repeat(groups, waves.lanes)
+        if usable is not None:
+            lanes = np.flatnonzero(usable)
             if not len(lanes):
                 return None
-        offsets = flat - buffer.address if lanes is None else flat[lanes] - buffer.address
+            offsets, owners = offsets.take(lanes), owners.take(lanes)
         if int(offsets.view(np.uint64).max()) + size > buffer.size:
             return None
-        groups = np.repeat(waves.group_id, waves.lanes)
-        return buffer, offsets, groups if lanes is None else groups[lanes]
+        return buffer, offsets, owners
 
-    def _note_global_race(self, site: int, offsets: Array, buffer: Buffer, *, writes: bool) -> None:
+    def _note_global_race(self, site: int, buffer: Buffer, *, writes: bool) -> None:
         verb = (
             "writes what another workgroup reads or writes"
             if writes
-            else ("reads what another workgroup writes")
+            else "reads what another workgroup writes"
         )
         self.note(
             "global_race",
             site,
-            f"{verb}, about {buffer.name or 'a buffer'} + {int(offsets[0])} bytes, and no atomic "
-            "of both stands between",
+            f"{verb} in {buffer.name or 'a buffer'}, and no atomic of both stands between",
         )
+
+
+def first_active(where: Array, usable: Array | None) -> int | None:
+    """The first lane's address; None where no lane is active."""
+    active = where.reshape(-1) if usable is None else where[usable]
+    return int(active[0]) if active.size else None
 
 
 def _holds(local: LocalMemory, offsets: Array, values: Array, size: int) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -28,7 +28,7 @@ class Finding(Struct, frozen=True):
     """Something that the code did and must not do, where it did it first.
 
     Args:
-        kind: `outside`, `outside_lds`, `unwaited`, `race`, ….
+        kind: one of `emulator.machine.KINDS`.
         detail: what exactly.
         line: of the assembly.
         instruction: its text.
@@ -143,7 +143,17 @@ class Tally:
         self._workgroups += outcome.workgroups
         self._grid_workgroups += grid_workgroups
         self._waves += outcome.waves
-        for trouble in outcome.troubles:
+        self._keep(outcome.troubles)
+
+    def give_up(self, troubles: Sequence[Trouble], grid_workgroups: int, seconds: float) -> None:
+        """A launch that hung or took too long: what was noticed until then."""
+        self.launches += 1
+        self._execute_seconds += seconds
+        self._grid_workgroups += grid_workgroups
+        self._keep(troubles)
+
+    def _keep(self, troubles: Sequence[Trouble]) -> None:
+        for trouble in troubles:
             self._troubles.setdefault((trouble.kind, trouble.site), trouble)
 
     def profile(self) -> KernelProfile:

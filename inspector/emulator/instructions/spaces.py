@@ -176,7 +176,7 @@ def put_global(
     machine = waves.machine
     machine.before_global(context, waves, where, usable, size, values)
     machine.memory.write(picked(where, lanes), values, size, machine.outside(context.index))
-    machine.after_global(context, waves, where, usable, size, values)
+    machine.after_global(context)
 
 
 def write_lds(
