@@ -1,7 +1,9 @@
 """The vocabulary: every value that passes from one room to the next.
 
 Frozen structs, whose classes are made in a fiftieth of the time that dataclasses take, and nothing
-else. No behaviour beyond trivial derived properties, no imports from the rest of the project.
+else. No behaviour beyond trivial derived properties, no imports from the rest of the project. Where
+the JSON report calls a field something else, `field(name=…)` says so; `omit_defaults` leaves out of
+it what has its default.
 `None` always means *unknown*, never zero.
 
 Line numbers count from 1. Sizes are bytes, widths of memory accesses are bits per lane, register
@@ -30,7 +32,7 @@ LIBRARY_CODE = ("/triton/language/", "/triton/experimental/", "/include/hip/", "
 """Parts of paths that mark library code, which users read but do not write."""
 
 
-class SourceLoc(Struct, frozen=True):
+class SourceLoc(Struct, frozen=True, omit_defaults=True):
     """A position in the user's source; `inlined_at` is the call site it was inlined into."""
 
     file: str
@@ -454,12 +456,12 @@ class MetricSpec(Struct, frozen=True):
     description: str
 
 
-class MemoryOp(Struct, frozen=True):
+class MemoryOp(Struct, frozen=True, omit_defaults=True):
     """One memory access of the kernel: `bits` per lane, None where it has no fixed width."""
 
     line: int
     mnemonic: str
-    cls: str
+    cls: str = field(name="class")
     bits: int | None
     loop: str | None
     depth: int
@@ -497,7 +499,7 @@ class Access(Struct, frozen=True):
 
     op: str
     line: int
-    cls: str
+    cls: str = field(name="class")
     source: SourceLoc | None
     dtype: str
     shape: tuple[int, ...]
@@ -537,7 +539,7 @@ class LdsBuffer(Struct, frozen=True):
     dtype: str
     shape: tuple[int, ...]
     copies: int
-    size: int | None
+    size: int | None = field(name="bytes")
     line: int
     source: SourceLoc | None
     in_loop: bool
@@ -557,7 +559,7 @@ class SpillSlot(Struct, frozen=True):
     """
 
     offset: int | None
-    size: int
+    size: int = field(name="bytes")
     stores: tuple[int, ...]
     reloads: tuple[int, ...]
     loops: tuple[str, ...]
@@ -674,7 +676,7 @@ class Finding(Struct, frozen=True):
     locations: tuple[Location, ...]
     fix: str
     fingerprint: str
-    tried: Trials | None = None
+    tried: Trials | None = field(name="fix_tried", default=None)
 
     @property
     def advice(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.guest.cases.case import CaseError
-from kinspect.inspector.guest.cases.space import choose, read_tuning, sequence
+from kinspect.inspector.guest.cases.space import evenly_spread, read_tuning, select_points
 
 OPTIONS = frozenset({"num_warps", "num_stages", "waves_per_eu"})
 SPACE: dict[str, list[Any]] = {"BM": [16, 32, 64], "BN": [16, 32], "num_warps": [1, 2, 4, 8]}
@@ -22,7 +22,7 @@ def points(chosen: Any) -> list[dict[str, Any]]:
 
 
 def chosen(most: int | None = None, derive: Any = None, **typed: list[Any]) -> Any:
-    return choose(SPACE, typed, ("BM", "BN", "EVEN"), OPTIONS, most, {"name": "c"}, derive)
+    return select_points(SPACE, typed, ("BM", "BN", "EVEN"), OPTIONS, most, {"name": "c"}, derive)
 
 
 def test_whole_product_with_one_front_end_run_per_blocks() -> None:
@@ -33,7 +33,7 @@ def test_whole_product_with_one_front_end_run_per_blocks() -> None:
 
 
 def test_names_that_are_nothing_to_a_kernel_are_left_out() -> None:
-    found = choose(SPACE, {}, ("BM",), OPTIONS, None, {}, None)
+    found = select_points(SPACE, {}, ("BM",), OPTIONS, None, {}, None)
     assert found.left_out == ("BN",)
     assert found.total == 12
 
@@ -41,27 +41,27 @@ def test_names_that_are_nothing_to_a_kernel_are_left_out() -> None:
 def test_typed_axes_replace_those_of_the_file() -> None:
     found = chosen(BM=[128], num_warps=[16, 32])
     # num_warps is the host's to set: it makes two points of each.
-    assert (found.count, found.total, found.typed) == (2, 2, 2)
+    assert (found.count, found.total, found.host_factor) == (2, 2, 2)
     assert points(found) == [{"BM": 128, "BN": 16}, {"BM": 128, "BN": 32}]
     assert chosen(most=2, num_warps=[16, 32]).count == 1, "two points at most, of one each two"
 
 
 def test_a_sample_is_even_and_the_same_every_time() -> None:
     sizes = (5, 5, 5, 5, 11, 4, 2, 4, 2, 2)  # the space of the bundled GEMM
-    order = sequence(sizes)
+    order = evenly_spread(sizes)
     sample = [next(order) for _ in range(256)]
     assert len(set(sample)) == 256
     for axis, size in enumerate(sizes):
         seen = Counter(place[axis] for place in sample)
         assert len(seen) == size, "every value of every axis occurs"
         assert min(seen.values()) >= 0.6 * 256 / size, (axis, seen)
-    again = sequence(sizes)
+    again = evenly_spread(sizes)
     assert sample == [next(again) for _ in range(256)]
 
 
 @pytest.mark.parametrize("sizes", [(1,), (2, 3), (7, 5, 4), (1, 1), (16, 16)])
 def test_the_order_comes_to_every_point_once(sizes: tuple[int, ...]) -> None:
-    places = list(sequence(sizes))
+    places = list(evenly_spread(sizes))
     assert len(set(places)) == len(places) == math.prod(sizes)
 
 

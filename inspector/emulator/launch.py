@@ -14,6 +14,7 @@ from ..errors import KinspectError
 from ..model import Function, WaveStart
 from .access import NotCoveredError
 from .counts import Counts
+from .footprint import Footprint
 from .global_races import GlobalShadow
 from .lockstep import EmulationLimitError, Limits, Scheduler
 from .machine import Machine, Trouble
@@ -41,6 +42,9 @@ from .waves import U32, Array, Waves
 
 KERNARG_ADDRESS = 0x7E00_0000_0000
 DISPATCH_ADDRESS = 0x7E01_0000_0000
+STORES = frozenset({"global_store", "lds_direct_store"})
+WRITES = STORES | {"atomic"}
+"""Classes of instructions that write global memory; an atomic reads it as well."""
 SLICE_WAVES = 256
 """Waves that run together: below 16 the cost of each call rules, far above it the caches'."""
 
@@ -70,11 +74,22 @@ class Launch(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What a launch did."""
+    """What a launch did.
+
+    Args:
+        workgroups: executed ones.
+        waves: theirs.
+        troubles: what the code did and must not do.
+        footprint: distinct bytes of global memory that vector instructions touched; None where
+            accesses were not counted.
+        executed: instructions that the waves of each workgroup executed, int64 [workgroup].
+    """
 
     workgroups: int
     waves: int
     troubles: tuple[Trouble, ...]
+    footprint: Footprint | None
+    executed: Array
 
 
 _OVERFLOW_MODE = re.compile(r"hwreg\(HW_REG_(?:WAVE_)?MODE, 23, 1\), (?:0x)?1")
@@ -166,19 +181,25 @@ class Emulator:
             self._look_for_undefined(launch, buffers, numbers, machine)
         machine.memory = GlobalMemory(buffers)
         try:
-            self._execute(launch, numbers, machine, Limits(launch.seconds, launch.blocks), {})
+            limits = Limits(launch.seconds, launch.blocks)
+            executed = self._execute(launch, numbers, machine, limits, {})
         except EmulationLimitError as error:
             error.troubles = tuple(machine.troubles.values())
             raise
         if launch.checks:
             self._note_hazards(machine)
         waves_each = -(-math.prod(launch.threads) // self.target.lanes)
-        troubles = tuple(machine.troubles.values())
-        return Outcome(len(numbers), len(numbers) * waves_each, troubles)
+        return Outcome(
+            len(numbers),
+            len(numbers) * waves_each,
+            tuple(machine.troubles.values()),
+            self._footprint(),
+            executed,
+        )
 
     def _execute(
         self, launch: Launch, numbers: Array, machine: Machine, limits: Limits, fill: Fill
-    ) -> None:
+    ) -> Array:
         """Runs workgroups on the machine's memory, some at a time.
 
         Args:
@@ -187,6 +208,9 @@ class Emulator:
             machine: takes what they do.
             limits: what all of them may take.
             fill: what registers that nothing sets up hold.
+
+        Returns:
+            Instructions that the waves of each workgroup executed, int64 [workgroup].
         """
         memory = machine.memory
         padded = np.frombuffer(launch.arguments.ljust(512, b"\0"), np.uint8)
@@ -196,6 +220,7 @@ class Emulator:
         machine.work_items = math.prod(launch.threads)
         waves_each = -(-math.prod(launch.threads) // self.target.lanes)
         per_slice = max(1, SLICE_WAVES // waves_each)
+        executed = []
         with np.errstate(all="ignore"):
             for start in range(0, len(numbers), per_slice):
                 ids = numbers[start : start + per_slice]
@@ -212,6 +237,8 @@ class Emulator:
                     else:
                         waves.scalar[row - SCALAR_BIT] = value
                 scheduler.run(waves)
+                executed.append(scheduler.executed)
+        return np.concatenate(executed) if executed else np.zeros(0, np.int64)
 
     def _look_for_undefined(
         self, launch: Launch, buffers: list[Buffer], numbers: Array, machine: Machine
@@ -221,7 +248,7 @@ class Emulator:
         if not registers or sum(buffer.size for buffer in buffers) > MOST_BYTES:
             return
         chosen = numbers[np.unique(np.linspace(0, len(numbers) - 1, WORKGROUPS).astype(int))]
-        runs = [(block.runs, block.taken) for block in self.code.blocks]
+        runs = [(block.runs, block.taken, block.divided) for block in self.code.blocks]
 
         def run(fill: Fill) -> list[Access] | None:
             recorder = Recorder(copies_of(buffers))
@@ -232,8 +259,8 @@ class Emulator:
             return recorder.accesses
 
         uses = undefined_uses(registers, run)
-        for block, (count, taken) in zip(self.code.blocks, runs, strict=True):
-            block.runs, block.taken = count, taken
+        for block, before in zip(self.code.blocks, runs, strict=True):
+            block.runs, block.taken, block.divided = before
         function = self.code.function
         for row, shown in uses:
             name = name_of(row, self.target.accum_offset)
@@ -262,6 +289,14 @@ class Emulator:
                     f"{hazard.why}: {hazard.between} wait states behind line {earlier} "
                     f"({self.code.decoded[hazard.first].text}), {hazard.needed} are needed",
                 )
+
+    def _footprint(self) -> Footprint | None:
+        if self.counts is None:
+            return None
+        classes = [instruction.cls for instruction in self.code.function.instructions]
+        return self.counts.touched.take(
+            lambda site: classes[site] not in STORES, lambda site: classes[site] in WRITES
+        )
 
     def _begin(self, launch: Launch, ids: Array, waves_each: int, machine: Machine) -> Waves:
         start, target = self.start, self.target

@@ -96,11 +96,14 @@ class Scheduler:
         self._code = code
         self._machine = machine
         self._limits = limits
+        self.slots = slots
         self._ready: dict[int, list[Waves]] = {}
         self._waiting: list[_Waiting] = []
         self._barriers = Barriers(slots)
         self._blocks = 0
         self._running: tuple[int, Waves] | None = None
+        self.executed = np.zeros(slots, np.int64)
+        """Instructions that the waves of each workgroup executed."""
         # Split barriers (gfx12): the generation that a wave's signal belongs to.
         self._signalled: dict[tuple[int, int], int] = {}
 
@@ -122,10 +125,14 @@ class Scheduler:
                     f"not all waves of a workgroup reach the barrier: {self._standing()}"
                 )
             block = min(self._ready, key=self._turn)
+            group = Waves.join(self._ready.pop(block))
+            begun = self._machine.ticks
             try:
-                self._advance(block, Waves.join(self._ready.pop(block)))
+                self._advance(block, group)
             except EmulationLimitError as error:
                 raise EmulationLimitError(f"{error.message}: {self._standing()}") from None
+            executed = self._machine.ticks - begun
+            self.executed += executed * np.bincount(group.workgroup, minlength=self.slots)
 
     def _turn(self, block: int) -> tuple[int, int]:
         return min(group.turns for group in self._ready[block]) // _TURNS, block
@@ -162,6 +169,8 @@ class Scheduler:
             elif leave.kind is Kind.BRANCH:
                 assert leave.taken is not None
                 taken = leave.taken(waves)
+                if leave.mask is not None:
+                    block.divided += waves.divided(leave.mask)
                 if taken.all():
                     block.taken += waves.count
                     following = leave.target

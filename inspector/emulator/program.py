@@ -21,7 +21,7 @@ from .access import Assignment, NotCoveredError
 from .crosslane import DPP_CONTROLS
 from .effects import Effect, effects_of
 from .hazards import Hazard, hazards_of
-from .operands import SUFFIXES, Decoded, Operand, decode, halves_of
+from .operands import EXEC, SUFFIXES, VCC, Decoded, Operand, decode, halves_of
 from .outstanding import scalar_bits, vector_bits
 from .products import link
 from .registry import Context, Step, Target, builder_of
@@ -50,6 +50,7 @@ class Transfer(Struct):
         target: block that a jump or branch that is taken leads to.
         following: block behind this one.
         taken: for a branch: bool [wave].
+        mask: the register of the lane mask that a branch goes by; None for SCC.
         site: index of the instruction that ends the block.
     """
 
@@ -58,6 +59,7 @@ class Transfer(Struct):
     following: int = -1
     taken: Callable[[Waves], Array] | None = None
     site: int = -1
+    mask: int | None = None
 
 
 class CodeBlock(Struct):
@@ -69,6 +71,7 @@ class CodeBlock(Struct):
         leave: how it is left.
         runs: how many waves went through it, in all.
         taken: how many of them took the branch at its end.
+        divided: of how many some of the lanes, and not all, were for taking it.
     """
 
     first: int
@@ -77,6 +80,7 @@ class CodeBlock(Struct):
     leave: Transfer
     runs: int = 0
     taken: int = 0
+    divided: int = 0
 
 
 class Code(Struct):
@@ -250,7 +254,8 @@ def _transfer(parts: Decoded, at: int, aims: Mapping[int, int], number: int) -> 
     if parts.name in ("s_branch", "s_setpc_b64") and at in aims:
         return Transfer(Kind.JUMP, aims[at], site=at)
     if parts.name in _CONDITIONS and at in aims:
-        return Transfer(Kind.BRANCH, aims[at], number + 1, _CONDITIONS[parts.name], at)
+        mask = VCC if "vcc" in parts.name else EXEC if "exec" in parts.name else None
+        return Transfer(Kind.BRANCH, aims[at], number + 1, _CONDITIONS[parts.name], at, mask)
     if parts.name in _INDIRECT or parts.name == "s_branch" or parts.name in _CONDITIONS:
         return Transfer(Kind.INDIRECT, site=at)
     return None

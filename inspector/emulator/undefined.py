@@ -138,9 +138,9 @@ class Recorder(Machine):
     def record(self, addresses: Array, wanted: Array | None, values: Array | None) -> None:
         """One access at the instruction that asked last."""
         active = addresses if wanted is None else addresses[wanted]
-        checksum = zlib.crc32(np.ascontiguousarray(active))
+        checksum = zlib.crc32(active.tobytes())
         if values is not None:
-            checksum = zlib.crc32(np.ascontiguousarray(values), checksum)
+            checksum = zlib.crc32(values.tobytes(), checksum)
         self.accesses.append((self._site, checksum))
 
 

@@ -80,7 +80,7 @@ class Reader:
         self._constructor = yaml.constructor.SafeConstructor()
         self._name = Path(file).stem
         # A pack can name any file as one that it extends: what is no pack is not quoted.
-        self._quoted = False
+        self._may_quote = False
         self.faults: list[Fault] = []
 
     def pack(self) -> Draft | None:
@@ -91,7 +91,7 @@ class Reader:
             quoted = _KEY_OF_PACK.search(self._text) is not None
             self.fault(error.index, error.message if quoted else error.unquoted)
             return None
-        self._quoted = _is_pack(root)
+        self._may_quote = _is_pack(root)
         if isinstance(root, yaml.SequenceNode):
             return Draft(self._name, "", (), (), self._rules(root))
         if not isinstance(root, yaml.MappingNode):
@@ -166,7 +166,7 @@ class Reader:
                 compiled[key] = compiler(values[key], self._catalogue, scope)
             except ExpressionError as error:
                 at = self._index(nodes[key], values[key], error.offset)
-                reason = error.message if self._quoted else f"{key} cannot be read"
+                reason = error.message if self._may_quote else f"{key} cannot be read"
                 self._fault(nodes[key], reason, at)
         for superior in values.get("superseded_by", ()):
             if superior == values.get("id") or not _ID.fullmatch(superior):
@@ -220,7 +220,7 @@ class Reader:
                 key_nodes[name] = value
             else:
                 near = nearest(str(name), allowed)
-                if self._quoted:
+                if self._may_quote:
                     hint = near or f" (known: {', '.join(allowed)})"
                     self._fault(key, f"unknown key {name}{hint}")
                 elif near:
@@ -240,7 +240,7 @@ class Reader:
             )
         except (msgspec.ValidationError, yaml.YAMLError, ValueError) as error:
             reason = " ".join(str(error).split())
-            self._fault(node, reason if self._quoted else "the value is not of the kind needed")
+            self._fault(node, reason if self._may_quote else "the value is not of the kind needed")
             return None
         except (LookupError, TypeError, AttributeError, ArithmeticError):
             # A tag that the value does not go with (`!!bool maybe`): PyYAML has no error for it.

@@ -112,7 +112,7 @@ def in_text(text: str, file: str) -> Marks:
     return in_python(text, file) if PurePath(file).suffix == ".py" else in_assembly(text, file)
 
 
-def _sound(text: str) -> str:
+def _readable_part(text: str) -> str:
     """A file up to the line at which Python's parser gives it up.
 
     Python's own tokenizer takes a minute for 30,000 blanks before what is no token.
@@ -133,7 +133,7 @@ def in_python(text: str, file: str) -> Marks:
     alone: list[tuple[int, str]] = []  # comments on lines of their own before it
     start: int | None = None
     try:
-        for token in tokenize.generate_tokens(io.StringIO(_sound(text)).readline):
+        for token in tokenize.generate_tokens(io.StringIO(_readable_part(text)).readline):
             line = token.start[0]
             if token.type == tokenize.COMMENT:
                 (alone if start is None else inside).append((line, token.string))
@@ -304,7 +304,7 @@ def match(
     return first
 
 
-class Looked(Struct, frozen=True):
+class Coverage(Struct, frozen=True):
     """How much of a file a run has looked at.
 
     Args:
@@ -315,7 +315,7 @@ class Looked(Struct, frozen=True):
     whole: bool
     lines: frozenset[int]
 
-    def judges(self, comment: Comment, spans: Iterable[Span]) -> bool:
+    def decides(self, comment: Comment, spans: Iterable[Span]) -> bool:
         """Whether a comment that left nothing out can be called unused."""
         around = [s for s in spans if s.holds(comment.first) or s.holds(comment.last)]
         if comment.suppression.scope == "file" or not around:
@@ -327,7 +327,7 @@ class Looked(Struct, frozen=True):
 def unused(
     marks: Marks,
     used: Collection[tuple[int, str]],
-    looked: Looked,
+    coverage: Coverage,
     rule_names: Collection[str],
     unknown: Callable[[str], str | None],
     *,
@@ -338,7 +338,7 @@ def unused(
     Args:
         marks: of the file.
         used: of the file, as `match` gathers them.
-        looked: how much of the file this run has looked at.
+        coverage: how much of the file this run has looked at.
         rule_names: ids and names of the rules that it asked.
         unknown: what is wrong with a name that is not among them; None if it is a rule's.
         narrowed: whether some rules of the packs were left out, so that a comment that speaks of
@@ -347,11 +347,11 @@ def unused(
     yield from marks.faulty
     for comment in marks.comments:
         asking = comment.suppression
-        judged = looked.judges(comment, marks.spans)
+        decided = coverage.decides(comment, marks.spans)
         idle = [n for n in asking.rules if n in rule_names and (asking.line, n) not in used]
-        if judged and idle:
+        if decided and idle:
             yield replace(asking, rules=tuple(idle))
-        if judged and not asking.rules and not narrowed and (asking.line, "") not in used:
+        if decided and not asking.rules and not narrowed and (asking.line, "") not in used:
             yield asking
         for name in asking.rules:
             note = None if name in rule_names else unknown(name)

@@ -31,12 +31,12 @@ def explain_lds(tile: Tile, limits: Limits, linear: LinearLayout, graph: Graph) 
     layout = tile.of.layout
     if layout is not None and layout.kind == "dot_op" and tile.cls == "lds_read":
         return _operand(tile, limits, layout, linear)
-    mine = fastest(linear)
+    held_dim = fastest(linear)
     if limits.held < need and own_run(linear, limits.dim) == limits.elements:
         return short_run(tile, limits, need)
-    if mine != limits.dim and own_run(linear, mine) > limits.elements:
-        return _transposed(tile, limits, mine, graph)
-    return _cut(tile, limits, own_run(linear, limits.dim))
+    if held_dim != limits.dim and own_run(linear, held_dim) > limits.elements:
+        return _transposed(tile, limits, held_dim, graph)
+    return _short_run(tile, limits, own_run(linear, limits.dim))
 
 
 def _is_computed(tile: Tile, graph: Graph) -> bool:
@@ -109,14 +109,15 @@ def _operand(tile: Tile, limits: Limits, layout: Layout, linear: LinearLayout) -
             " an instruction with a longer K (matrix_instr_nonkdim=16; tried: half the reads, each"
             " of two places).",
         )
-    return _cut(tile, limits, own_run(linear, limits.dim))
+    return _short_run(tile, limits, own_run(linear, limits.dim))
 
 
-def _transposed(tile: Tile, limits: Limits, mine: int, graph: Graph) -> Reason:
+def _transposed(tile: Tile, limits: Limits, held_dim: int, graph: Graph) -> Reason:
+    """A thread's neighbours lie along another dimension than the buffer's."""
     verb = "written" if tile.cls == "lds_write" else "read"
     return Reason(
         "order",
-        f"a thread holds neighbours along dim {mine}, but the buffer is laid out along dim"
+        f"a thread holds neighbours along dim {held_dim}, but the buffer is laid out along dim"
         f" {limits.dim}: the tile is {verb} across",
         f"Make dim {limits.dim} contiguous in global memory too, so that loads, buffer and use"
         " agree on the order (tried with fp16: 8 writes of 32 bits became 4 of 64)."
@@ -125,7 +126,8 @@ def _transposed(tile: Tile, limits: Limits, mine: int, graph: Graph) -> Reason:
     )
 
 
-def _cut(tile: Tile, limits: Limits, run: int) -> Reason:
+def _short_run(tile: Tile, limits: Limits, run: int) -> Reason:
+    """A thread holds few neighbours (`run` elements), or the buffer's swizzle parts them."""
     layout = tile.buffer.layout if tile.buffer is not None else None
     vec = layout.params.get("vec") if layout is not None and layout.kind in _SWIZZLED else None
     if isinstance(vec, int) and vec == limits.elements and run > vec:

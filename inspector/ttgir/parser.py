@@ -51,7 +51,7 @@ def parse_ttgir(text: str, name: str) -> TtgirModule:
 def _parse(cursor: Cursor, name: str) -> TtgirModule:
     context = Context(name)
     loc_aliases: dict[str, Loc] = {}
-    statements = StatementParser(cursor, context)
+    reader = StatementParser(cursor, context)
     attributes: dict[str, Any] = {}
     between = {0}  # where a line may stand that is no statement
     while cursor.peek():
@@ -65,12 +65,12 @@ def _parse(cursor: Cursor, name: str) -> TtgirModule:
         elif token in ("{-#", "{") and following == "-":
             _skip_resources(cursor)
         else:
-            statements.parse_op(None, 0)
+            reader.parse_op(None, 0)
         between.add(cursor.i)
     twice = not cursor.locations.keys().isdisjoint(loc_aliases)
-    if statements.wholes != len(cursor.whole) or twice or not between.issuperset(cursor.between):
+    if reader.statements != len(cursor.whole) or twice or not between.issuperset(cursor.between):
         cursor.fail("a line is not a statement of its own")
-    drafts, module_attributes = _without_modules(statements.drafts)
+    drafts, module_attributes = _without_modules(reader.drafts)
     for key, value in module_attributes.items():
         attributes.setdefault(key.partition(".")[2] or key, value)
     if not drafts and not attributes:
@@ -79,7 +79,7 @@ def _parse(cursor: Cursor, name: str) -> TtgirModule:
             "pass the .ttir or .ttgir text that Triton writes to its cache",
         )
     table = LocTable(loc_aliases, cursor.locations)
-    notes = list(statements.notes)
+    notes = list(reader.notes)
     notes += [f"{alias} is used but not defined in the file" for alias in context.missing]
     return TtgirModule(
         attributes=attributes,

@@ -27,12 +27,23 @@ MAX_RESULTS = 4096
 
 
 class StatementParser:
-    """Reads operations at a cursor into `drafts`, in file order.
+    """Reads operations at a cursor, in file order.
 
-    `values` maps each SSA name in scope to its type.
+    Most lines of a module are one operation each and look like thousands of others: the lexer hands
+    them over as one token (`Statement`), and what their form says is read once (`Form`).
+
+    Args:
+        cursor: the module's tokens.
+        context: aliases, types and forms of the module.
+
+    Attributes:
+        drafts: the operations so far; a parent stands before those in its regions.
+        values: SSA name in scope -> its type.
+        notes: what could not be made sense of, for people.
+        statements: how many operations came as one token.
     """
 
-    __slots__ = ("context", "cursor", "drafts", "notes", "values", "wholes")
+    __slots__ = ("context", "cursor", "drafts", "notes", "statements", "values")
 
     def __init__(self, cursor: Cursor, context: Context) -> None:
         self.cursor = cursor
@@ -40,19 +51,27 @@ class StatementParser:
         self.drafts: list[OpRead] = []
         self.values: dict[str, TtgirType] = {}
         self.notes: list[str] = []
-        self.wholes = 0  # statements that were read as one token
+        self.statements = 0
 
     # ------------------------------------------------------------------ operations
 
     def parse_op(self, parent: int | None, depth: int) -> None:
-        """Parse one operation with its regions."""
+        """Parses one operation with its regions.
+
+        Args:
+            parent: index in `drafts` of the operation whose region it stands in.
+            depth: regions around it.
+
+        Raises:
+            KinspectError: the text is no operation; it names file and line.
+        """
         cursor = self.cursor
         if depth > MAX_DEPTH:
             cursor.fail(f"regions nest deeper than {MAX_DEPTH}")
         line = cursor.lines[cursor.i]
-        whole = cursor.whole.get(cursor.i)
-        if whole is not None:
-            self._whole(whole, line, parent, depth)
+        statement = cursor.whole.get(cursor.i)
+        if statement is not None:
+            self._parse_statement(statement, line, parent, depth)
             return
         results = self._results()
         token = cursor.take()
@@ -72,39 +91,41 @@ class StatementParser:
             self._custom(draft, index)
         self._finish(draft)
 
-    def _whole(self, line: Statement, number: int, parent: int | None, depth: int) -> None:
+    def _parse_statement(
+        self, statement: Statement, line: int, parent: int | None, depth: int
+    ) -> None:
         """An operation that is one line: what its form says, with the names of the line."""
         cursor, values, forms = self.cursor, self.values, self.context.forms
-        form = forms.get(line.form)
+        form = forms.get(statement.form)
         if form is None:
-            alone = "#" not in line.form and "!" not in line.form
-            form = read_form(line.form) if alone else _read_form(line.form, self.context)
-            forms[line.form] = form
+            alone = "#" not in statement.form and "!" not in statement.form
+            form = read_form(statement.form) if alone else _read_form(statement.form, self.context)
+            forms[statement.form] = form
         cursor.i += 1
-        self.wholes += 1
-        names = line.names
+        self.statements += 1
+        names = statement.names
         results = [names[k] + part for k, part in form.results]
         operands = [names[k] for k in form.operands]
         operand_types = tuple([values.get(name, UNKNOWN_TYPE) for name in operands])
         shaped = self.context.shaped
-        line_types = [shaped(text, number) for text in line.types]
+        statement_types = [shaped(text, line) for text in statement.types]
         attributes = form.attributes
         types: tuple[TtgirType, ...] = ()
         if results:
-            printed = [line_types[t] if isinstance(t, int) else t for t in form.printed]
+            printed = [statement_types[t] if isinstance(t, int) else t for t in form.printed]
             arrow = None
             if form.arrow is not None:
-                arrow = [line_types[t] if isinstance(t, int) else t for t in form.arrow]
+                arrow = [statement_types[t] if isinstance(t, int) else t for t in form.arrow]
             types = result_types(form.name, len(results), printed, arrow, self.context)
             values.update(zip(results, types, strict=True))
             if form.name == "arith.constant" and "value" in attributes:
                 value = float_bits(attributes["value"], types[0].element)
                 attributes = {**attributes, "value": value}
-        loc = Alias(line.loc)
+        loc = Alias(statement.loc)
         name = form.name
         self.drafts.append(
             OpRead(
-                number,
+                line,
                 name,
                 depth,
                 parent,

@@ -189,14 +189,15 @@ class Table(Styled, can_focus=True):
         self._shift = max(0, min(self._shift, len(self._heads) - 2))
         self._fit = None
         self._take_rows(Size(0, count + 1))
-        self._put(self._cursor if cursor is None else cursor, quiet=True)
+        self._set_cursor(self._cursor if cursor is None else cursor, quiet=True)
         self._redraw()
 
     def move_to(self, row: int) -> None:
         """Puts the cursor on a row and brings it into view."""
-        self._put(row, quiet=False)
+        self._set_cursor(row, quiet=False)
 
-    def _put(self, row: int, *, quiet: bool) -> None:
+    def _set_cursor(self, row: int, *, quiet: bool) -> None:
+        """Moves the cursor and scrolls as little as shows it; `quiet`: nobody is told."""
         row = max(0, min(row, self._count - 1))
         left, self._cursor = self._cursor, row
         height = max(1, self.size.height - 1)
@@ -261,7 +262,7 @@ class Table(Styled, can_focus=True):
 
     def on_resize(self, event: Resize) -> None:
         """Keeps the cursor in view."""
-        self._put(self._cursor, quiet=True)
+        self._set_cursor(self._cursor, quiet=True)
         width = self.scrollable_content_region.width
         if width != self._wide:
             self._wide = width
@@ -323,7 +324,7 @@ class Table(Styled, can_focus=True):
                 title = title.rstrip() + ("▾" if down else "▴")
             style = self._over("", "sorted" if by and head.name == by else "head")
             room = first if place == 0 else head.width
-            text = _cut(title, room)
+            text = _shortened(title, room)
             pad = " " * (room - cell_len(text))
             gap = " " * _GAP if place else ""
             text = gap + (pad + text if head.right else text + pad)
@@ -345,21 +346,22 @@ class Table(Styled, can_focus=True):
 
     def _row(self, row: Row, state: str) -> list[Segment]:
         first = self._first_width()
-        segments = self._fitted(row.first, first, False, row.faded, state)
+        segments = self._cell_segments(row.first, first, False, row.faded, state)
         if row.rest is not None:
             room = self.scrollable_content_region.width - first - _GAP
             # Where there is next to no room for it, the first column gives way.
             segments.append(Segment(" ", self._over(state, "")))
-            return segments + self._fitted(row.rest, room, False, row.faded, state)
+            return segments + self._cell_segments(row.rest, room, False, row.faded, state)
         heads = self._visible_heads()
         for head, pieces in zip(heads, row.cells[self._shift :], strict=False):
             segments.append(Segment(" " * _GAP, self._over(state, "")))
-            segments += self._fitted(pieces, head.width, head.right, row.faded, state)
+            segments += self._cell_segments(pieces, head.width, head.right, row.faded, state)
         return segments
 
-    def _fitted(
+    def _cell_segments(
         self, pieces: Sequence[Piece], width: int, right: bool, faded: bool, state: str
     ) -> list[Segment]:
+        """One cell, cut or filled up to its column's width in cells of the terminal."""
         used = sum(cell_len(text) for text, _ in pieces)
         segments = []
         if right and used < width:
@@ -370,7 +372,7 @@ class Table(Styled, can_focus=True):
                 break
             size = cell_len(text)
             if size > left or (size == left and used > width):
-                text = _cut(text, left, always=used > width)
+                text = _shortened(text, left, always=used > width)
             style = self._over(state, "faded" if faded else name)
             segments.append(Segment(text, style))
             left -= cell_len(text)
@@ -389,7 +391,7 @@ class Table(Styled, can_focus=True):
         return Region(self.region.x, y, self.region.width, 1)
 
 
-def _cut(text: str, width: int, *, always: bool = False) -> str:
+def _shortened(text: str, width: int, *, always: bool = False) -> str:
     """A text of at most that many cells; what is left out is told by an ellipsis."""
     if width <= 0:
         return ""

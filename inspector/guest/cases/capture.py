@@ -23,7 +23,7 @@ from ..world import stubs
 from ..world.driver import activate
 from .case import Case, CaseError, did_you_mean, read_case, specialize
 from .selection import Selection, identity, not_for
-from .space import DERIVE, TUNING, Chosen, choose, read_tuning
+from .space import DERIVE, TUNING, PointSelection, read_tuning, select_points
 
 CASES = "KINSPECT_CASES"
 CONVENTION = (
@@ -138,7 +138,7 @@ class _Pair:
     case: Case
     raw: Mapping[str, Any]
     arch: str
-    points: Chosen = field(default_factory=Chosen)
+    points: PointSelection = field(default_factory=PointSelection)
     tuned: bool = False
     refused: list[tuple[Mapping[str, Any], dict[str, Any]]] = field(default_factory=list)
 
@@ -160,7 +160,7 @@ def _spread(
             most = max(1, request["most_tuned"] // max(1, len(pairs)))
     for pair in pairs:
         pair.tuned = bool(tuning)
-        pair.points = choose(
+        pair.points = select_points(
             tuning,
             request.get("axes") or {},
             _constexprs(kernels, pair.case),
@@ -184,9 +184,10 @@ def _remarks(pairs: Sequence[_Pair]) -> list[str]:
         )
         of_each = f", for each of {alike} cases and targets" if alike > 1 else ""
         if points.count < points.total:
+            compiled, total = (n * points.host_factor for n in (points.count, points.total))
             texts[
-                f"{kernel}: {points.count * points.typed} of {points.total * points.typed}"
-                f" configurations of {TUNING}{of_each} (--max-configs)"
+                f"{kernel}: {compiled} of {total} configurations of {TUNING}{of_each}"
+                " (--max-configs)"
             ] = None
         if points.left_out:
             names = ", ".join(points.left_out)

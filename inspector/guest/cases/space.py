@@ -32,41 +32,42 @@ Derive = Callable[[Mapping[str, Any], Mapping[str, Any]], "Mapping[str, Any] | N
 
 
 @dataclass
-class Chosen:
+class PointSelection:
     """The points of one case.
 
     Args:
         groups: constexprs -> the options to go with them; one front-end run each.
         total: points of the whole product.
-        typed: points that the host makes of each of these, from options that were typed.
+        host_factor: how many points the host makes of each of these: it varies the options that the
+            user names and the kernel does not have as constexprs.
         left_out: names of TUNING that are nothing to this kernel.
     """
 
     groups: list[tuple[dict[str, Any], list[dict[str, Any]]]] = field(default_factory=list)
     total: int = 1
-    typed: int = 1
+    host_factor: int = 1
     left_out: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
-        """Points that were chosen, without those that the host makes of them."""
+        """Points that were selected, without those that the host makes of them."""
         return sum(len(options) for _, options in self.groups)
 
 
-def choose(
+def select_points(
     tuning: Mapping[str, Sequence[Any]],
-    typed: Mapping[str, Sequence[Any]],
+    user_axes: Mapping[str, Sequence[Any]],
     constexprs: Collection[str],
     options: Collection[str],
     most: int | None,
     case: Mapping[str, Any],
     derive: Derive | None,
-) -> Chosen:
+) -> PointSelection:
     """The points of a case, sampled evenly where there are more than `most`.
 
     Args:
         tuning: the file's space.
-        typed: the axes that the user names.
+        user_axes: those that the user names.
         constexprs: names of the kernel's.
         options: names that only the backend reads.
         most: points at most, those that the host makes of them included; None for all.
@@ -78,26 +79,26 @@ def choose(
     """
     axes = {
         name: values
-        for name, values in {**tuning, **typed}.items()
-        if name in constexprs or (name in options and name not in typed)
+        for name, values in {**tuning, **user_axes}.items()
+        if name in constexprs or (name in options and name not in user_axes)
     }
-    by_host = [values for name, values in typed.items() if name not in constexprs]
-    times = math.prod(map(len, by_host))
-    left_out = tuple(n for n in tuning if n not in axes and n not in typed)
-    chosen = Chosen([], math.prod(map(len, axes.values())), times, left_out)
+    by_host = [values for name, values in user_axes.items() if name not in constexprs]
+    host_factor = math.prod(map(len, by_host))
+    left_out = tuple(n for n in tuning if n not in axes and n not in user_axes)
+    selection = PointSelection([], math.prod(map(len, axes.values())), host_factor, left_out)
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     constants: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for point in _points(axes, None if most is None else max(1, most // times), case, derive):
+    for point in _points(axes, None if most is None else max(1, most // host_factor), case, derive):
         outer = {name: value for name, value in point.items() if name not in options}
         inner = {name: value for name, value in point.items() if name in options}
         key = tuple(map(repr, outer.items()))
         constants[key] = outer
         groups.setdefault(key, []).append(inner)
-    chosen.groups = [(constants[key], inner) for key, inner in groups.items()]
-    return chosen
+    selection.groups = [(constants[key], inner) for key, inner in groups.items()]
+    return selection
 
 
-def sequence(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+def evenly_spread(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Every point of a product once, in an order whose beginnings are spread evenly.
 
     Steps of about the golden section of all points, coprime to their number: the first n points
@@ -138,7 +139,7 @@ def _points(
     sizes = [len(values) for values in axes.values()]
     points: dict[tuple[int, ...], dict[str, Any]] = {}
     everything = most is None or math.prod(sizes) <= most
-    places = itertools.product(*map(range, sizes)) if everything else sequence(sizes)
+    places = itertools.product(*map(range, sizes)) if everything else evenly_spread(sizes)
     for place in itertools.islice(places, None if everything else MOST_TRIES):
         point = {name: values[i] for i, (name, values) in zip(place, axes.items())}
         follows = _following(derive, case, point)

@@ -17,7 +17,7 @@ from ..world.device import Device
 from . import processes
 from .endings import IdleError, OutOfTimeError, Retry, ending, retry_after
 from .graphs import Graphs
-from .layers import EnoughError, Layers
+from .layers import LaunchLimitError, Layers
 from .project import Project
 from .recorder import Recorder
 from .running import Script
@@ -43,127 +43,163 @@ def capture(request: dict[str, Any], write: Emit) -> None:
     """Runs the script and emits its specialisations.
 
     Args:
-        request: `path`, `arch`, `device`, `folder` (scratch), `generated` (where code is kept that
-            torch.compile makes), `cwd`, `argv`, `calls`, `wanted`, `stubs`, `first`, `max_configs`,
-            `most_sets`, `all_configs`, `axes`, `deadline` (by `time.monotonic`), `finished`
-            (keys that earlier runs wrote out or died at) and `reversed` (questions, for the other
-            answer to what nobody knows: then only what is new is written).
+        request: what to run, and how:
+
+            path, argv, calls: the script, its arguments, what to call in it instead of running it.
+            cwd, home: the folder it runs in; the folder where the user stands.
+            arch, device: the GPU to claim: its gfx name, and `world.device.Device`'s fields.
+            folder, generated: for scratch files; where code is kept that torch.compile makes.
+            scratch: whether `cwd` is a copy, into which a missing file may be brought.
+            wanted: patterns of kernels. first: launches after which to stop.
+            axes, all_configs, max_configs, most_sets: how much of tuning spaces and tests to run.
+            stubs: modules to replace by ones that do nothing.
+            deadline, time_limit: when to stop by `time.monotonic`; the seconds that makes.
+            finished: keys that earlier runs wrote out or died at.
+            reversed: questions, for the other answer to what nobody knows: then only what is new is
+                written.
         write: takes the records; a `{"retry": ...}` as the last one asks for another run.
     """
-    path = os.path.abspath(request["path"])
-    errors = 0
+    run = _Run(request, write)
+    run.prepare()
+    failure = run.execute()
+    run.finish()
+    run.conclude(failure)
 
-    def emit(record: dict[str, Any]) -> None:
-        nonlocal errors
-        errors += "error" in record
-        write(record)
 
-    project = Project(path)
-    project.install()
-    _keep_caches_apart(request["folder"])
-    stubs: list[str] = list(request.get("stubs") or ())
-    most_sets = request.get("most_sets")
-    world = worlds.install(
-        Device.of(request["device"]),
-        request["folder"],
-        stubs=stubs,
-        most_sets=most_sets,
-    )
-    LOG.watch(project.owns_code)
-    LOG.reverse(tuple(question) for question in request.get("reversed") or ())
-    processes.watch(project, world.note)
-    names = Names(request.get("wanted") or ())
-    tuning = Tuning(emit, request.get("max_configs"))
-    tuning.install()
-    layers = Layers(
-        tuning,
-        emit,
-        request.get("first"),
-        request.get("axes") or {},
-        bool(request.get("all_configs")),
-        names.selects,
-    )
-    layers.install()
-    recorder = Recorder(
-        request["arch"],
-        emit,
-        world.suspended,
-        layers.origin,
-        names.selects,
-        request.get("finished") or (),
-        world.overwritten,
-        (request["generated"],),
-        only_new=bool(request.get("reversed")),
-    )
-    recorder.install()
-    graphs = Graphs(request["generated"], emit, names.selects, recorder.expect)
-    world.generate(graphs.take, request.get("max_configs"), graphs.keep)
-    calls = request.get("calls") or ()
-    home = request.get("home") or os.getcwd()
-    argv = request.get("argv") or ()
-    script = Script(project, argv, calls, world, emit, names, most_sets, home)
-    started = script.needs_context()
+class _Run:
+    """One run of a script: what watches it, and what is told of it.
 
-    def finish() -> None:
-        recorder.finish()
-        graphs.finish()
-        emit({"asked": LOG.two_sided()})
-        for text in dict.fromkeys(world.notes):
-            emit(note(text))
+    Args:
+        request: as in `capture`.
+        write: takes the records.
+    """
 
-    _finish_before_exit(finish, emit, path)
-    clock = Clock(float(request["deadline"]), recorder)
-    failure: BaseException | None = None
-    try:
-        clock.start()
-        with world.running():
-            started()
-            if not recorder.captured and not errors:
-                script.try_harder()
-    except EnoughError:
-        pass
-    except IdleError as idle:
-        emit(note(f"{path} was stopped: {idle}"))
-    except OutOfTimeError:
-        message = f"still running after {float(request['time_limit']):g} s"
-        if recorder.captured:
-            message += f"; the {recorder.captured} specialisations until then are reported"
+    def __init__(self, request: dict[str, Any], write: Emit) -> None:
+        self._request = request
+        self._write = write
+        self._errors = 0
+        self._path = os.path.abspath(request["path"])
+        self._calls: Sequence[str] = request.get("calls") or ()
+        self._stubs: list[str] = list(request.get("stubs") or ())
+        self._names = Names(request.get("wanted") or ())
+        self._project = Project(self._path)
+
+    def emit(self, record: dict[str, Any]) -> None:
+        """Hands on a record, and counts the errors."""
+        self._errors += "error" in record
+        self._write(record)
+
+    def prepare(self) -> None:
+        """Puts the stand-in world in place and everything that watches the script in it."""
+        request = self._request
+        self._project.install()
+        _keep_caches_apart(request["folder"])
+        most_sets = request.get("most_sets")
+        self._world = worlds.install(
+            Device.of(request["device"]), request["folder"], stubs=self._stubs, most_sets=most_sets
+        )
+        LOG.watch(self._project.owns_code)
+        LOG.reverse(tuple(question) for question in request.get("reversed") or ())
+        processes.watch(self._project, self._world.note)
+        self._watch_launches()
+        self._script = Script(
+            self._project, request.get("argv") or (), self._calls, self._world, self.emit,
+            self._names, most_sets, request.get("home") or os.getcwd(),
+        )  # fmt: skip
+
+    def _watch_launches(self) -> None:
+        """Patches Triton: each wraps what was patched before it."""
+        request, selects = self._request, self._names.selects
+        tuning = Tuning(self.emit, request.get("max_configs"))
+        tuning.install()
+        layers = Layers(
+            tuning, self.emit, request.get("first"), request.get("axes") or {},
+            bool(request.get("all_configs")), selects,
+        )  # fmt: skip
+        layers.install()
+        self._recorder = Recorder(
+            request["arch"], self.emit, self._world.suspended, layers.origin, selects,
+            request.get("finished") or (), self._world.overwritten, (request["generated"],),
+            only_new=bool(request.get("reversed")),
+        )  # fmt: skip
+        self._recorder.install()
+        self._graphs = Graphs(request["generated"], self.emit, selects, self._recorder.expect)
+        self._world.generate(self._graphs.take, request.get("max_configs"), self._graphs.keep)
+
+    def execute(self) -> BaseException | None:
+        """Runs the script; gives what ended it before its end, if that was not our word."""
+        start = self._script.prepared()
+        _finish_before_exit(self.finish, self.emit, self._path)
+        clock = Clock(float(self._request["deadline"]), self._recorder)
+        try:
+            clock.start()
+            with self._world.running():
+                start()
+                if not self._recorder.captured and not self._errors:
+                    self._script.try_harder()
+        except LaunchLimitError:
+            pass
+        except IdleError as idle:
+            self.emit(note(f"{self._path} was stopped: {idle}"))
+        except OutOfTimeError:
+            self._out_of_time()
+        except BaseException as failure:
+            # A script's own `except` may fail while it looks at our word to stop.
+            if not _is_launch_limit(failure):
+                return failure
+        finally:
+            clock.stop()
+        return None
+
+    def _out_of_time(self) -> None:
+        message = f"still running after {float(self._request['time_limit']):g} s"
+        if self._recorder.captured:
+            message += f"; the {self._recorder.captured} specialisations until then are reported"
         hint = "give it less to do after --, stop it by --first N, or raise --capture-limit"
-        emit({**error("capture", message, hint, place=path), "late": True})
-    except BaseException as stopped:
-        # A script's own `except` may fail while it looks at our word to stop.
-        failure = None if _is_enough(stopped) else stopped
-    finally:
-        clock.stop()
-    finish()
-    if recorder.failed and any("T(" in call and "dtype" not in call for call in calls):
-        emit(note(OTHER_TYPE))
-    if failure is not None:
-        retry = _worthwhile(retry_after(failure, project, stubs), request)
-        if retry is not None:
-            emit({"retry": retry})
+        self.emit({**error("capture", message, hint, place=self._path), "late": True})
+
+    def finish(self) -> None:
+        """Writes out what is pending: specialisations, graphs, questions and notes."""
+        self._recorder.finish()
+        self._graphs.finish()
+        self.emit({"asked": LOG.two_sided()})
+        for text in dict.fromkeys(self._world.notes):
+            self.emit(note(text))
+
+    def conclude(self, failure: BaseException | None) -> None:
+        """The last records: a retry, why the script failed, or why nothing was captured."""
+        recorder = self._recorder
+        if recorder.failed and any("T(" in call and "dtype" not in call for call in self._calls):
+            self.emit(note(OTHER_TYPE))
+        if failure is not None:
+            retry = _worthwhile(retry_after(failure, self._project, self._stubs), self._request)
+            if retry is not None:
+                self.emit({"retry": retry})
+                return
+            self._script.explain(failure)
+            record = ending(failure, self._path, self._project, self._stubs, recorder.captured)
+            if record is not None:
+                self.emit(record)
+                return
+        if recorder.captured or self._errors:
             return
-        script.explain(failure)
-        record = ending(failure, path, project, stubs, recorder.captured)
-        if record is not None:
-            emit(record)
-            return
-    if recorder.captured or errors:
-        return
-    if recorder.refused:
-        message = f"all {recorder.refused} configurations are refused by the kernel's static_assert"
-        emit(error("capture", message, "see the notes", place=path))
-    else:
-        emit(script.nothing_launched(names.other_kernels, names.patterns))
+        if recorder.refused:
+            message = (
+                f"all {recorder.refused} configurations are refused by the kernel's static_assert"
+            )
+            self.emit(error("capture", message, "see the notes", place=self._path))
+        else:
+            names = self._names
+            self.emit(self._script.nothing_launched(names.other_kernels, names.patterns))
 
 
-def _is_enough(failure: BaseException) -> bool:
+def _is_launch_limit(failure: BaseException) -> bool:
     chain: list[BaseException] = []
     cause: BaseException | None = failure
     while cause is not None and cause not in chain:
         chain.append(cause)
         cause = cause.__context__
-    return any(isinstance(link, EnoughError) for link in chain)
+    return any(isinstance(link, LaunchLimitError) for link in chain)
 
 
 def _keep_caches_apart(folder: str) -> None:

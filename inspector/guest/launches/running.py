@@ -66,8 +66,8 @@ class Script:
         self._home = home
         self._module: ModuleType | None = None
 
-    def needs_context(self) -> Callable[[], None]:
-        """Reads the file and gives what is to be called inside the stand-in world.
+    def prepared(self) -> Callable[[], None]:
+        """Reads the file; gives what runs it, to be called inside the stand-in world.
 
         Raises:
             OSError: it cannot be read.

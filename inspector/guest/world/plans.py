@@ -40,9 +40,17 @@ NATIVE = frozenset(("aten", "prims", "prim", "quantized", "torchvision", "_quant
 
 
 class Truth(enum.Enum):
-    """What an operator makes of values that nobody knows.
+    """What an operator's result is worth as a truth where its inputs' values are not known.
 
-    Comparisons of results with references are assumed to agree: the script goes on as it would.
+    A comparison of a result with its reference is assumed to agree, so that the script goes on as
+    it would on a GPU.
+
+    Members:
+        NONE: nothing: the result is not known either.
+        AGREE: true where the compared values agree (`eq`, `isclose`).
+        DISAGREE: false there (`ne`, `isnan`).
+        CARRY: that of its inputs (`any`, `logical_and`).
+        INVERT: the opposite of its input's.
     """
 
     NONE = enum.auto()
@@ -94,7 +102,7 @@ class Plan:
 
 
 def plan_of(func: Any) -> Plan:
-    """Reads an overload's schema and tags."""
+    """What an operator overload does to its arguments, from its schema and tags."""
     schema = func._schema
     namespace, _, name = schema.name.partition("::")
     arguments = schema.arguments
@@ -136,6 +144,7 @@ def plan_of(func: Any) -> Plan:
 
 
 def _truth(base: str) -> Truth:
+    """By the operator's name, without the underscore of those that work in place."""
     for names, truth in (
         (AGREEING, Truth.AGREE),
         (DISAGREEING, Truth.DISAGREE),

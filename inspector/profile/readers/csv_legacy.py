@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from ...recording import Part
 from ..builder import Builder
@@ -33,6 +34,8 @@ _TIMES = ("DispatchNs", "BeginNs", "EndNs", "CompleteNs", "DurationNs")
 _LONGEST = 20
 _COPIES = "copy_stats"
 _NOT_KERNELS = ("hip_stats", "hsa_stats", "roctx_stats", "kfd_stats")
+Kind = Literal["v1", "v2", "headless", "stats", "copies", "api", "empty"]
+"""`v1` and `v2`: dispatches by rocprof and rocprofv2; `headless`: rocprof's, without its header."""
 _ENDS = (".stats.csv", ".hip_stats.csv", ".hsa_stats.csv", ".copy_stats.csv", ".csv")
 
 
@@ -145,12 +148,13 @@ def _are_times(cells: Sequence[str]) -> bool:
     return 0 < times[0] <= times[1] <= times[2] <= times[3]
 
 
-def _kind(file: Path) -> str:
+def _kind(file: Path) -> Kind | None:
+    """Which of rocprof's CSV files it is, by its header and name; None: none of them."""
     names = folded(file)
     if _headless(header(file)):
         return "headless"
     if not names:
-        return "empty" if file.name == "results.csv" else ""
+        return "empty" if file.name == "results.csv" else None
     if names >= _V1:
         return "v1"
     if names >= _V2:
@@ -159,4 +163,4 @@ def _kind(file: Path) -> str:
         if _COPIES in file.name:
             return "copies"
         return "api" if any(word in file.name for word in _NOT_KERNELS) else "stats"
-    return ""
+    return None
