@@ -155,3 +155,22 @@ def test_the_race_of_triton_3_8() -> None:
     findings, error = ieee_dot("3.9")
     assert findings == set()
     assert error < 1e-4
+
+
+def test_the_wait_that_llvm_took_away() -> None:
+    """llvm-project #220357: the stores at a loop's end are not waited for at its first barrier."""
+    text = (DATA / "gemm.triton-3.9.gfx1100.s").read_text()
+    assert "\ts_waitcnt vmcnt(0)\n\ts_barrier\n\ts_waitcnt lgkmcnt(0)\n" in text
+    mended = text.replace("\ts_waitcnt vmcnt(0)\n\ts_barrier", "\ts_waitcnt 0\n\ts_barrier")
+    machine = load("gfx1100")
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(shape).astype(np.float16) for shape in ((128, 256), (256, 64))]
+    arguments = struct.pack("<QQQiQQ", OUT, OUT + (1 << 30), OUT + (2 << 30), 256, 0, 0)
+    for code, kinds in ((text, ["lds_race"]), (mended, [])):
+        arrays = [*inputs, np.zeros((128, 64), np.float32)]
+        buffers = [buffer_of(array, OUT + (at << 30)) for at, array in enumerate(arrays)]
+        kernel = parse_text(code, "gemm.s").kernels[0]
+        emulated = Emulator(kernel, "gfx1100", machine.counters, machine.waitcnt_fields)
+        outcome = emulated.run(Launch((1, 1, 1), (256, 1, 1), 65536, arguments), buffers)
+        assert sorted({trouble.kind for trouble in outcome.troubles}) == kinds
+        assert all("had not waited" in trouble.detail for trouble in outcome.troubles)

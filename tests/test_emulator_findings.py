@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
 from emulated import OUT, emulator, troubles
+from kinspect.inspector.cli.emulate import emulate
 from kinspect.inspector.emulator.launch import Launch
 from kinspect.inspector.emulator.lockstep import EmulationLimitError
+from kinspect.inspector.emulator.machine import KINDS
 from kinspect.inspector.emulator.memory import buffer_of
+
+
+def test_the_readme_says_what_each_finding_means() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    help_text = " ".join((emulate.help or "").split())
+    for kind in KINDS:
+        assert f"`{kind}`" in readme
+        assert kind in help_text
+
 
 # ---------------------------------------------------------------------- hangs and barriers
 
