@@ -261,7 +261,8 @@ class Scheduler:
         moving = [(*self._activity(block, waves), waves) for block, waves in running]
         places = []
         for activity, site, waves in waiting + moving:
-            who = f"waves {_numbers(waves.wave)} of workgroup {_numbers(waves.group_id)}"
+            groups = "workgroups" if (waves.group_id != waves.group_id[0]).any() else "workgroup"
+            who = f"waves {_numbers(waves.wave)} of {groups} {_numbers(waves.group_id)}"
             self._machine.note("hang", site, f"{who} {activity}")
             places.append(f"{who} {activity}")
         more = f", and {len(places) - MOST_PLACES} more groups" if len(places) > MOST_PLACES else ""
