@@ -12,14 +12,32 @@ from msgspec import Struct
 
 from ..errors import KinspectError
 from ..model import Function, WaveStart
+from .access import NotCoveredError
 from .counts import Counts
 from .footprint import Footprint
-from .lockstep import Limits, Scheduler
+from .global_races import GlobalShadow
+from .lockstep import EmulationLimitError, Limits, Scheduler
 from .machine import Machine, Trouble
 from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory, buffer_of
 from .operands import EXEC, TTMP
+from .outstanding import SCALAR_BIT
 from .program import Code, prepare
 from .registry import Target
+from .undefined import (
+    BLOCKS,
+    MOST_BYTES,
+    SECONDS,
+    WORKGROUPS,
+    Access,
+    Fill,
+    Recorder,
+    copies_of,
+    first_read,
+    live_at_entry,
+    name_of,
+    set_up,
+    undefined_uses,
+)
 from .waves import U32, Array, Waves
 
 KERNARG_ADDRESS = 0x7E00_0000_0000
@@ -95,6 +113,7 @@ class Emulator:
         maxima: Mapping[str, int],
         fields: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
         line_bytes: int | None = None,
+        mfma_cycles: Mapping[str, int] | None = None,
     ) -> None:
         """Makes a kernel ready.
 
@@ -104,6 +123,7 @@ class Emulator:
             maxima: the wait counters -> largest value.
             fields: bit fields of a bare `s_waitcnt` number.
             line_bytes: of a cache line; None: accesses are not counted.
+            mfma_cycles: of matrix instructions; None: their hazards are not looked for.
 
         Raises:
             KinspectError: the file does not say in which state a wave starts.
@@ -132,7 +152,9 @@ class Emulator:
             ieee=generation < 12 and bool(start.ieee_mode),
             saturates16=_sets_overflow_mode(function),
         )
-        self.code: Code = prepare(function, self.target, maxima, fields)
+        self.code: Code = prepare(function, self.target, maxima, fields, mfma_cycles)
+        # Looked for at the first launch that is checked; 0 from then on.
+        self._undefined = live_at_entry(function, self.code.effects) & ~set_up(start)
         self.counts = None if line_bytes is None else Counts(arch, line_bytes)
 
     def run(self, launch: Launch, buffers: list[Buffer], machine: Machine | None = None) -> Outcome:
@@ -142,22 +164,60 @@ class Emulator:
             NotCoveredError: an instruction that the emulator does not carry out was reached.
             EmulationLimitError: it hangs, or takes too long.
         """
-        memory = GlobalMemory(buffers)
+        numbers = (
+            np.arange(math.prod(launch.grid))
+            if launch.workgroups is None
+            else np.array(launch.workgroups, np.int64)
+        )
+        machine = machine or Machine(
+            GlobalMemory(buffers),
+            self.code.lds_granule if launch.checks else None,
+            self.counts,
+            GlobalShadow(math.prod(launch.grid), self.code.global_granule)
+            if launch.checks
+            else None,
+        )
+        if launch.checks:
+            self._look_for_undefined(launch, buffers, numbers, machine)
+        machine.memory = GlobalMemory(buffers)
+        try:
+            limits = Limits(launch.seconds, launch.blocks)
+            executed = self._execute(launch, numbers, machine, limits, {})
+        except EmulationLimitError as error:
+            error.troubles = tuple(machine.troubles.values())
+            raise
+        if launch.checks:
+            self._note_hazards(machine)
+        waves_each = -(-math.prod(launch.threads) // self.target.lanes)
+        return Outcome(
+            len(numbers),
+            len(numbers) * waves_each,
+            tuple(machine.troubles.values()),
+            self._footprint(),
+            executed,
+        )
+
+    def _execute(
+        self, launch: Launch, numbers: Array, machine: Machine, limits: Limits, fill: Fill
+    ) -> Array:
+        """Runs workgroups on the machine's memory, some at a time.
+
+        Args:
+            launch: what is launched.
+            numbers: of the workgroups.
+            machine: takes what they do.
+            limits: what all of them may take.
+            fill: what registers that nothing sets up hold.
+
+        Returns:
+            Instructions that the waves of each workgroup executed, int64 [workgroup].
+        """
+        memory = machine.memory
         padded = np.frombuffer(launch.arguments.ljust(512, b"\0"), np.uint8)
         memory.add(buffer_of(padded, KERNARG_ADDRESS, "kernel arguments"))
         packet = np.frombuffer(_dispatch_packet(launch), np.uint8)
         memory.add(buffer_of(packet, DISPATCH_ADDRESS, "dispatch packet"))
-        machine = machine or Machine(
-            memory, self.code.lds_granule if launch.checks else None, self.counts
-        )
-        machine.memory = memory
-        limits = Limits(launch.seconds, launch.blocks)
-        grid_x, grid_y, grid_z = launch.grid
-        numbers = (
-            np.arange(grid_x * grid_y * grid_z)
-            if launch.workgroups is None
-            else np.array(launch.workgroups, np.int64)
-        )
+        machine.work_items = math.prod(launch.threads)
         waves_each = -(-math.prod(launch.threads) // self.target.lanes)
         per_slice = max(1, SLICE_WAVES // waves_each)
         executed = []
@@ -171,15 +231,64 @@ class Emulator:
                 scheduler = Scheduler(self.code, machine, limits, len(ids))
                 machine.move_in(local, private, len(ids), scheduler.generations)
                 waves = self._begin(launch, ids, waves_each, machine)
+                for row, value in fill.items():
+                    if row < SCALAR_BIT:
+                        waves.u32[row] = value
+                    else:
+                        waves.scalar[row - SCALAR_BIT] = value
                 scheduler.run(waves)
                 executed.append(scheduler.executed)
-        return Outcome(
-            len(numbers),
-            len(numbers) * waves_each,
-            tuple(machine.troubles.values()),
-            self._footprint(),
-            np.concatenate(executed) if executed else np.zeros(0, np.int64),
-        )
+        return np.concatenate(executed) if executed else np.zeros(0, np.int64)
+
+    def _look_for_undefined(
+        self, launch: Launch, buffers: list[Buffer], numbers: Array, machine: Machine
+    ) -> None:
+        """Tells of registers that were never written and on which accesses depend, once."""
+        registers, self._undefined = self._undefined, 0
+        if not registers or sum(buffer.size for buffer in buffers) > MOST_BYTES:
+            return
+        chosen = numbers[np.unique(np.linspace(0, len(numbers) - 1, WORKGROUPS).astype(int))]
+        runs = [(block.runs, block.taken, block.divided) for block in self.code.blocks]
+
+        def run(fill: Fill) -> list[Access] | None:
+            recorder = Recorder(copies_of(buffers))
+            try:
+                self._execute(launch, chosen, recorder, Limits(SECONDS, BLOCKS), fill)
+            except (EmulationLimitError, NotCoveredError):
+                return None
+            return recorder.accesses
+
+        uses = undefined_uses(registers, run)
+        for block, before in zip(self.code.blocks, runs, strict=True):
+            block.runs, block.taken, block.divided = before
+        function = self.code.function
+        for row, shown in uses:
+            name = name_of(row, self.target.accum_offset)
+            where = function.instructions[shown]
+            machine.note(
+                "uninitialised",
+                first_read(function, self.code.effects, row),
+                f"{name} is read and nothing has written it; the access of line {where.line} "
+                f"({self.code.decoded[shown].text}) depends on it",
+            )
+
+    def _note_hazards(self, machine: Machine) -> None:
+        """Tells of matrix instructions without their wait states, where both were executed."""
+        if not self.code.hazards:
+            return
+        executed = {
+            site for block in self.code.blocks if block.runs
+            for site in range(block.first, block.stop)
+        }  # fmt: skip
+        for hazard in self.code.hazards:
+            if hazard.first in executed and hazard.second in executed:
+                earlier = self.code.function.instructions[hazard.first].line
+                machine.note(
+                    "mfma_hazard",
+                    hazard.second,
+                    f"{hazard.why}: {hazard.between} wait states behind line {earlier} "
+                    f"({self.code.decoded[hazard.first].text}), {hazard.needed} are needed",
+                )
 
     def _footprint(self) -> Footprint | None:
         if self.counts is None:

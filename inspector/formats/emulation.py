@@ -75,7 +75,8 @@ def write_code_text(result: CodeResult, stream: TextIO) -> None:
 def _write_kernel(kernel: KernelProfile, stream: TextIO) -> None:
     part = ""
     if kernel.workgroups < kernel.grid_workgroups:
-        part = f" of {kernel.grid_workgroups:,} (a sample: results are not real)"
+        why = f"{kernel.given_up} launches given up" if kernel.given_up else "a sample"
+        part = f" of {kernel.grid_workgroups:,} ({why}: results are not real)"
     stream.write(
         f"{kernel.name} on {kernel.arch}   {kernel.launches} launches, "
         f"{kernel.workgroups:,} workgroups{part}, {kernel.waves:,} waves\n"

@@ -133,7 +133,12 @@ class Service:
         machine = load_machine(arch)
         kernel = parse_text(text, key).kernels[0]
         emulator = Emulator(
-            kernel, arch, machine.counters, machine.waitcnt_fields, machine.cache_line_bytes
+            kernel,
+            arch,
+            machine.counters,
+            machine.waitcnt_fields,
+            machine.cache_line_bytes,
+            machine.mfma_cycles,
         )
         self._emulators[key] = emulator
         self._tallies[key] = Tally(arch, emulator, time.perf_counter() - started)
@@ -163,9 +168,14 @@ class Service:
             seconds=wanted["seconds"],
         )
         started = time.perf_counter()
-        outcome = emulator.run(launch, list(buffers))
+        tally = self._tallies[wanted["kernel"]]
+        try:
+            outcome = emulator.run(launch, list(buffers))
+        except EmulationLimitError as error:
+            tally.give_up(error.troubles, total, time.perf_counter() - started)
+            raise
         seconds = time.perf_counter() - started
-        self._tallies[wanted["kernel"]].add(outcome, total, seconds)
+        tally.add(outcome, total, seconds)
         return {
             "written": [
                 index

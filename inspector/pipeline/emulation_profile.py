@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -31,7 +31,7 @@ class Finding(Struct, frozen=True):
     """Something that the code did and must not do, where it did it first.
 
     Args:
-        kind: `outside`, `outside_lds`, `unwaited`, `race`, ….
+        kind: one of `emulator.machine.KINDS`.
         detail: what exactly.
         line: of the assembly.
         instruction: its text.
@@ -165,6 +165,8 @@ class KernelProfile(Struct, frozen=True):
         traffic: bytes and operations; None where accesses were not counted.
         flops_per_byte: `Traffic.intensity`.
         counters: hardware counters, as a profiler writes them, of all executed workgroups.
+        given_up: of the launches so many hung or took too long; their workgroups are in no count
+            but the grids'.
     """
 
     name: str
@@ -185,6 +187,7 @@ class KernelProfile(Struct, frozen=True):
     traffic: Traffic | None = None
     flops_per_byte: float | None = None
     counters: Mapping[str, int] = {}
+    given_up: int = 0
 
 
 class Tally:
@@ -203,6 +206,7 @@ class Tally:
         self._read = self._written = 0
         self._per_workgroup: Counter[int] = Counter()
         self.launches = 0
+        self._given_up = 0
 
     def add(self, outcome: Outcome, grid_workgroups: int, seconds: float) -> None:
         """One more launch, of a grid of so many workgroups, that took so long here."""
@@ -216,7 +220,18 @@ class Tally:
             self._written += outcome.footprint.written
         values, counts = np.unique(outcome.executed, return_counts=True)
         self._per_workgroup.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
-        for trouble in outcome.troubles:
+        self._keep(outcome.troubles)
+
+    def give_up(self, troubles: Sequence[Trouble], grid_workgroups: int, seconds: float) -> None:
+        """A launch that hung or took too long: what was noticed until then."""
+        self.launches += 1
+        self._given_up += 1
+        self._execute_seconds += seconds
+        self._grid_workgroups += grid_workgroups
+        self._keep(troubles)
+
+    def _keep(self, troubles: Sequence[Trouble]) -> None:
+        for trouble in troubles:
             self._troubles.setdefault((trouble.kind, trouble.site), trouble)
 
     def profile(self) -> KernelProfile:
@@ -258,6 +273,7 @@ class Tally:
             traffic,
             round(intensity, 3) if intensity is not None else None,
             self._counters(),
+            self._given_up,
         )
 
     def _runs(self) -> Iterator[tuple[Instruction, int]]:
