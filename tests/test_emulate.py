@@ -197,7 +197,6 @@ def test_a_hang_is_a_finding_with_its_place(tool: Tool, tmp_path: Path) -> None:
     assert "it took longer than 0.5 s: waves" in done.stderr
     assert "spin on flag_ptr + 0 bytes, at global_atomic_cmpswap" in done.stderr
     profile = json.loads((tmp_path / "p.json").read_text())
-    assert profile["complete"] is False
     (kernel,) = profile["kernels"]
     assert (kernel["launches"], kernel["given_up"], kernel["workgroups"]) == (1, 1, 0)
     finding = next(f for f in kernel["findings"] if "spin on flag_ptr + 0 bytes" in f["detail"])
