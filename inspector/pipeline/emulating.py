@@ -4,7 +4,8 @@ A guest starts it (`python -m kinspect.inspector.pipeline.emulating [--profile F
 memory with it through the file FD. When its input ends, what was counted goes to the profile.
 
     {"load": key, "text": assembly, "arch": name}        -> {"loaded": key}
-    {"launch": {...}, "buffers": [...], "memory": bytes} -> {"written": [...], "troubles": [...]}
+    {"launch": {...}, "buffers": [...], "memory": bytes} -> {"written": [...], "troubles": [...],
+                                                            "printed": [[is_error, text], ...]}
 
 Each may be answered by {"error": text} as well.
 """
@@ -25,12 +26,14 @@ import numpy as np
 from msgspec import to_builtins
 
 from ..emulator.access import NotCoveredError
+from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.launch import Emulator, Launch
 from ..emulator.lockstep import EmulationLimitError
 from ..emulator.memory import PRIVATE_APERTURE, SHARED_APERTURE, Buffer
 from ..errors import KinspectError
 from ..isa.text import parse_text
 from ..machines.loader import load as load_machine
+from ..model import Function
 from .emulation_profile import KernelProfile, Tally, finding_of
 
 SCRATCH_ADDRESS = 0x7E10_0000_0000
@@ -83,19 +86,32 @@ def pack_scalars(arguments: Sequence[tuple[str, int | float]]) -> bytes:
 
 
 def implicit_arguments(
-    grid: tuple[int, int, int], threads: tuple[int, int, int], lds_bytes: int
+    grid: tuple[int, int, int], threads: tuple[int, int, int], lds_bytes: int, hostcalls: int = 0
 ) -> bytes:
     """What stands behind the explicit arguments, on a multiple of 8 bytes.
 
     Source: LLVM's AMDGPUUsage, "Code Object V5 Kernel Argument Metadata" (hidden arguments), whose
-    offsets are fixed; queues, printf and hostcall buffers are absent (0).
+    offsets are fixed; queues and the printf buffer of OpenCL are absent (0).
+
+    Args:
+        grid: workgroups.
+        threads: work-items of a workgroup.
+        lds_bytes: LDS that the launch adds.
+        hostcalls: address of the buffer of hostcalls; 0: there is none.
     """
     block = bytearray(256)
     struct.pack_into("<3I3H", block, 0, *grid, *threads)
     struct.pack_into("<H", block, 64, 3)  # the grid's dimensions
+    struct.pack_into("<Q", block, 80, hostcalls)
     struct.pack_into("<I", block, 120, lds_bytes)
     struct.pack_into("<II", block, 192, PRIVATE_APERTURE >> 32, SHARED_APERTURE >> 32)
     return bytes(block)
+
+
+def _takes_implicit(function: Function, wanted: Mapping[str, Any]) -> bool:
+    """Whether the kernel's argument segment goes on behind what Triton passes."""
+    passed = pack_arguments(wanted["arguments"], 0, b"")
+    return (function.resources.kernarg_bytes or 0) > len(passed)
 
 
 def _scalar(kind: str, value: float) -> bytes:
@@ -116,17 +132,22 @@ class Service:
         self._emulators: dict[str, Emulator] = {}
         self._tallies: dict[str, Tally] = {}
         self._memory = np.zeros(0, np.uint8)
+        self._calls: HostCalls | None = None
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """One reply to one message."""
+        """One reply to one message, with what the kernel printed until it ended or failed."""
+        self._calls = None
         try:
             if "load" in message:
                 return self._load(message["load"], message["text"], message["arch"])
-            return self._launch(message)
+            reply = self._launch(message)
         except KinspectError as error:
-            return {"error": error.message}
+            reply = {"error": error.message}
         except NotCoveredError as error:
-            return {"error": f"the emulator does not carry out this yet: {error}"}
+            reply = {"error": f"the emulator does not carry out this yet: {error}"}
+        if self._calls is not None and self._calls.printed.parts:
+            reply["printed"] = self._calls.printed.parts
+        return reply
 
     def _load(self, key: str, text: str, arch: str) -> dict[str, Any]:
         started = time.perf_counter()
@@ -149,6 +170,9 @@ class Service:
         if scratch:
             data = np.zeros(scratch + 64, np.uint8)
             buffers.append(Buffer(SCRATCH_ADDRESS, scratch, data, "global scratch memory"))
+        calls = HostCalls() if _takes_implicit(emulator.code.function, wanted) else None
+        if calls is not None:
+            buffers.append(calls.buffer)
         sample = wanted["sample"]
         launch = Launch(
             grid,
@@ -157,11 +181,14 @@ class Service:
             pack_arguments(
                 wanted["arguments"],
                 SCRATCH_ADDRESS if scratch else 0,
-                implicit_arguments(grid, (wanted["threads"], 1, 1), wanted["lds"]),
+                implicit_arguments(
+                    grid, (wanted["threads"], 1, 1), wanted["lds"], HOSTCALL_ADDRESS if calls else 0
+                ),
             ),
             workgroups=None if sample is None or sample >= total else spread(total, sample),
             seconds=wanted["seconds"],
         )
+        self._calls = calls
         started = time.perf_counter()
         outcome = emulator.run(launch, list(buffers))
         seconds = time.perf_counter() - started

@@ -7,6 +7,7 @@ import json
 import mmap
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from typing import Any
@@ -134,6 +135,16 @@ class EmulatorProcess:
             self._process = None
             raise EmulationError(f"the emulator's process ended with status {status}")
         reply: dict[str, Any] = json.loads(line)
+        for is_error, text in reply.get("printed", ()):
+            _write_behind(sys.stderr if is_error else sys.stdout, 2 if is_error else 1, text)
         if "error" in reply:
             raise EmulationError(reply["error"])
         return reply
+
+
+def _write_behind(stream: Any, descriptor: int, text: str) -> None:
+    """Writes where the C library's stream goes, as HIP's runtime does, behind what is written."""
+    stream.flush()
+    remaining = text.encode()
+    while remaining:
+        remaining = remaining[os.write(descriptor, remaining) :]
