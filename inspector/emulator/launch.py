@@ -23,6 +23,7 @@ from .waves import U32, Array, Waves
 
 KERNARG_ADDRESS = 0x7E00_0000_0000
 DISPATCH_ADDRESS = 0x7E01_0000_0000
+CONSTANTS_ADDRESS = 0x7E03_0000_0000
 SLICE_WAVES = 256
 """Waves that run together: below 16 the cost of each call rules, far above it the caches'."""
 
@@ -80,6 +81,7 @@ class Emulator:
         maxima: Mapping[str, int],
         fields: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
         line_bytes: int | None = None,
+        constants: tuple[bytes, Mapping[str, int]] = (b"", {}),
     ) -> None:
         """Makes a kernel ready.
 
@@ -89,6 +91,7 @@ class Emulator:
             maxima: the wait counters -> largest value.
             fields: bit fields of a bare `s_waitcnt` number.
             line_bytes: of a cache line; None: accesses are not counted.
+            constants: of the program: bytes, and symbols -> offset.
 
         Raises:
             KinspectError: the file does not say in which state a wave starts.
@@ -117,7 +120,9 @@ class Emulator:
             ieee=generation < 12 and bool(start.ieee_mode),
             saturates16=_sets_overflow_mode(function),
         )
-        self.code: Code = prepare(function, self.target, maxima, fields)
+        self._constants, symbols = constants
+        addresses = {name: CONSTANTS_ADDRESS + offset for name, offset in symbols.items()}
+        self.code: Code = prepare(function, self.target, maxima, fields, addresses)
         self.counts = None if line_bytes is None else Counts(arch, line_bytes)
 
     def run(self, launch: Launch, buffers: list[Buffer], machine: Machine | None = None) -> Outcome:
@@ -130,6 +135,9 @@ class Emulator:
         memory = GlobalMemory(buffers)
         padded = np.frombuffer(launch.arguments.ljust(512, b"\0"), np.uint8)
         memory.add(buffer_of(padded, KERNARG_ADDRESS, "kernel arguments"))
+        if self._constants:
+            raw = np.frombuffer(self._constants, np.uint8)
+            memory.add(buffer_of(raw, CONSTANTS_ADDRESS, "the program's constants"))
         packet = np.frombuffer(_dispatch_packet(launch), np.uint8)
         memory.add(buffer_of(packet, DISPATCH_ADDRESS, "dispatch packet"))
         machine = machine or Machine(

@@ -23,6 +23,7 @@ from .operands import Decoded, Operand, decode
 from .outstanding import scalar_bits, vector_bits
 from .products import link
 from .registry import Context, Step, Target, builder_of
+from .relocations import resolved
 from .waves import Array, Waves
 
 assert _instructions
@@ -109,6 +110,7 @@ def prepare(
     target: Target,
     maxima: Mapping[str, int],
     fields: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
+    symbols: Mapping[str, int] | None = None,
 ) -> Code:
     """Builds every step of a function.
 
@@ -120,12 +122,14 @@ def prepare(
         target: the GPU.
         maxima: the wait counters -> largest value.
         fields: bit fields of a bare `s_waitcnt` number.
+        symbols: constants that the code may read -> address.
     """
     counters = Counters.of(maxima)
     decoded = [
         decode(inst.mnemonic, inst.operands, _SUFFIXES, target.accum_offset)
         for inst in function.instructions
     ]
+    decoded = resolved(decoded, symbols or {})
     labels = {label: block.start for block in function.blocks for label in block.labels}
     starts = _starts(function, decoded)
     place = {start: number for number, start in enumerate(starts)}

@@ -31,6 +31,7 @@ from ..emulator.launch import Emulator, Launch
 from ..emulator.lockstep import EmulationLimitError
 from ..emulator.memory import PRIVATE_APERTURE, SHARED_APERTURE, Buffer
 from ..errors import KinspectError
+from ..isa.asm.data import read_constants
 from ..isa.text import parse_text
 from ..machines.loader import load as load_machine
 from ..model import Function
@@ -49,14 +50,15 @@ _FORMATS: Mapping[str, str] = {
 
 
 def pack_arguments(
-    arguments: Sequence[tuple[str, int | float]], scratch: int, implicit: bytes
+    arguments: Sequence[tuple[str, int | float | str]], scratch: int, implicit: bytes
 ) -> bytes:
     """The kernel argument segment: each argument aligned to its own size.
 
     Behind them stand the addresses of Triton's global scratch and profile scratch memory.
 
     Args:
-        arguments: type as in Triton's signatures (`*fp16`, `i32`, `fp32`) and value.
+        arguments: type as in Triton's signatures (`*fp16`, `i32`, `fp32`) and value; `nan`, `inf`
+            and `-inf` as text.
         scratch: address of the global scratch memory.
         implicit: the hidden arguments.
 
@@ -66,7 +68,7 @@ def pack_arguments(
     return pack_scalars([*arguments, ("*", scratch), ("*", 0)]) + implicit
 
 
-def pack_scalars(arguments: Sequence[tuple[str, int | float]]) -> bytes:
+def pack_scalars(arguments: Sequence[tuple[str, int | float | str]]) -> bytes:
     """Explicit arguments, each aligned to its own size.
 
     Raises:
@@ -114,11 +116,13 @@ def _takes_implicit(function: Function, wanted: Mapping[str, Any]) -> bool:
     return (function.resources.kernarg_bytes or 0) > len(passed)
 
 
-def _scalar(kind: str, value: float) -> bytes:
-    if kind == "bf16":
-        return struct.pack("<f", float(value))[2:]
+def _scalar(kind: str, value: float | str) -> bytes:
+    """As Triton's launcher does it: bf16 is cut off, what is too large for float32 is infinite."""
+    if kind == "bf16" or _FORMATS[kind] == "f":
+        with np.errstate(over="ignore"):
+            return np.float32(value).tobytes()[2 if kind == "bf16" else 0 :]
     form = _FORMATS[kind]
-    if form in "efd":
+    if form in "ed":
         return struct.pack("<" + form, float(value))
     bits = 8 * struct.calcsize(form)
     return (int(value) & (1 << bits) - 1).to_bytes(bits // 8, "little")
@@ -153,8 +157,14 @@ class Service:
         started = time.perf_counter()
         machine = load_machine(arch)
         kernel = parse_text(text, key).kernels[0]
+        constants = read_constants(text)
         emulator = Emulator(
-            kernel, arch, machine.counters, machine.waitcnt_fields, machine.cache_line_bytes
+            kernel,
+            arch,
+            machine.counters,
+            machine.waitcnt_fields,
+            machine.cache_line_bytes,
+            (constants.data, constants.symbols),
         )
         self._emulators[key] = emulator
         self._tallies[key] = Tally(arch, emulator, time.perf_counter() - started)

@@ -88,6 +88,12 @@ class EmulatorProcess:
             self._process.wait()
             self._process = None
 
+    def _forget(self) -> None:
+        """The next launch starts another process, which knows no kernels and has no memory yet."""
+        os.close(self._file)
+        self._process, self._file, self._map, self._size = None, -1, None, 0
+        self._loaded.clear()
+
     def _start(self) -> None:
         if self._process is not None:
             return
@@ -132,7 +138,7 @@ class EmulatorProcess:
             line = b""
         if not line:
             status = process.wait()
-            self._process = None
+            self._forget()
             raise EmulationError(f"the emulator's process ended with status {status}")
         reply: dict[str, Any] = json.loads(line)
         for is_error, text in reply.get("printed", ()):
