@@ -148,6 +148,8 @@ def _emulate_code(code: CodeLaunch, form: str, output: Path | None) -> int:
     from ..pipeline.emulated_code import launch_code
 
     result = launch_code(code)
+    for is_error, printed in result.printed:
+        click.echo(printed, nl=False, err=is_error or (form == "json" and output is None))
     with result_stream(output) as stream:
         if form == "json":
             text.write_code_json(result, stream)
