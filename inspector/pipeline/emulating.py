@@ -6,7 +6,8 @@ memory with it through the file FD. When its input ends, what was counted goes t
     {"load": key, "text": assembly, "arch": name}        -> {"loaded": key}
     {"launch": {...}, "buffers": [...], "memory": bytes} -> {"written": [...], "troubles": [...]}
 
-Each may be answered by {"error": text} as well.
+Each may be answered by {"error": text, "kind": kind} as well; the kinds are those of the guest's
+`EmulationError`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from msgspec import to_builtins
 
 from ..emulator.access import NotCoveredError
 from ..emulator.launch import Emulator, Launch
-from ..emulator.lockstep import EmulationLimitError
+from ..emulator.lockstep import EmulationLimitError, HangError
 from ..emulator.memory import PRIVATE_APERTURE, SHARED_APERTURE, Buffer
 from ..errors import KinspectError
 from ..isa.text import parse_text
@@ -123,10 +124,15 @@ class Service:
             if "load" in message:
                 return self._load(message["load"], message["text"], message["arch"])
             return self._launch(message)
+        except HangError as error:
+            return {"error": error.message, "kind": "hang"}
+        except EmulationLimitError as error:
+            return {"error": error.message, "kind": "limit"}
         except KinspectError as error:
-            return {"error": error.message}
+            return {"error": error.message, "kind": "failed"}
         except NotCoveredError as error:
-            return {"error": f"the emulator does not carry out this yet: {error}"}
+            text = f"the emulator does not carry out this yet: {error}"
+            return {"error": text, "kind": "uncovered"}
 
     def _load(self, key: str, text: str, arch: str) -> dict[str, Any]:
         started = time.perf_counter()

@@ -14,11 +14,13 @@ from .. import world as worlds
 from ..records import Emit, error, note
 from ..world.assumptions import LOG
 from ..world.device import Device
+from ..world.refused import RefusedError
 from . import processes
 from .endings import IdleError, OutOfTimeError, Retry, ending, retry_after
 from .graphs import Graphs
 from .layers import LaunchLimitError, Layers
 from .project import Project
+from .readback import Readback
 from .recorder import Recorder
 from .running import Script
 from .tuning import Tuning
@@ -54,6 +56,9 @@ def capture(request: dict[str, Any], write: Emit) -> None:
             axes, all_configs, max_configs, most_sets: how much of tuning spaces and tests to run.
             stubs: modules to replace by ones that do nothing.
             deadline, time_limit: when to stop by `time.monotonic`; the seconds that makes.
+            emulate: how values that kernels wrote are had, where the script reads them: `command`
+                (starts the emulator; None where kernels are not executed), `reason` and `detail`
+                (why not, as `RefusedError` takes them), `seconds` (for all of it).
             finished: keys that earlier runs wrote out or died at.
             reversed: questions, for the other answer to what nobody knows: then only what is new is
                 written.
@@ -117,9 +122,17 @@ class _Run:
             bool(request.get("all_configs")), selects,
         )  # fmt: skip
         layers.install()
+        emulate = request.get("emulate") or {"command": None, "reason": "off", "seconds": 0.0}
+        refusal = RefusedError(emulate["reason"], emulate.get("detail", ""))
+        self._readback = Readback(
+            self._world, request["arch"], emulate["command"], refusal,
+            float(emulate["seconds"]), request["folder"],
+            float(request["deadline"]) - MARGIN_SECONDS,
+        )  # fmt: skip
+        self._readback.is_trial = layers.is_trial
         self._recorder = Recorder(
             request["arch"], self.emit, self._world.suspended, layers.origin, selects,
-            request.get("finished") or (), self._world.overwritten, (request["generated"],),
+            request.get("finished") or (), self._readback.launched, (request["generated"],),
             only_new=bool(request.get("reversed")),
         )  # fmt: skip
         self._recorder.install()
@@ -130,7 +143,7 @@ class _Run:
         """Runs the script; gives what ended it before its end, if that was not our word."""
         start = self._script.prepared()
         _finish_before_exit(self.finish, self.emit, self._path)
-        clock = Clock(float(self._request["deadline"]), self._recorder)
+        clock = Clock(float(self._request["deadline"]), self._recorder, self._readback)
         try:
             clock.start()
             with self._world.running():
@@ -241,12 +254,14 @@ class Clock:
     Args:
         deadline: when the parent kills this process, by `time.monotonic`.
         recorder: what was captured; it is not interrupted at its own work.
+        readback: nor is this.
     """
 
-    def __init__(self, deadline: float, recorder: Recorder) -> None:
+    def __init__(self, deadline: float, recorder: Recorder, readback: Readback) -> None:
         start = time.monotonic()
         self._deadline = deadline - min(MARGIN_SECONDS, (deadline - start) / 4)
         self._recorder = recorder
+        self._readback = readback
         self._handled, self._since = 0, time.process_time()
         self._launches = 0
 
@@ -265,7 +280,7 @@ class Clock:
         if handled != self._handled:
             self._handled, self._since = handled, worked
             self._launches = self._recorder.launched
-        if self._recorder.busy:
+        if self._recorder.busy or self._readback.busy:
             return
         if time.monotonic() > self._deadline:
             raise OutOfTimeError

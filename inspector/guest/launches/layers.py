@@ -65,6 +65,14 @@ class Layers:
         self._sweep_point: dict[str, Any] = {}
         self._tried_config: Any = None
         self._dropped: tuple[str, ...] = ()
+        self._swept = 0
+
+    def is_trial(self) -> bool:
+        """Whether the launch under way comes on top of the one that the script asked for.
+
+        An autotuner times others before it, a sweep launches again at its other points.
+        """
+        return self._tuning.is_benching or self._swept > 0
 
     def install(self) -> None:
         """Patches the classes. After `Tuning.install`: this goes around it."""
@@ -138,6 +146,7 @@ class Layers:
         A point that the launch refuses is an error of its own, and the others still go on.
         """
         result = None
+        self._swept = 0
         for values_of_point in itertools.product(*(self._axes[axis] for axis in axes)):
             self._sweep_point = dict(zip(axes, values_of_point))
             try:
@@ -149,6 +158,7 @@ class Layers:
                 self._emit(error("capture", message, hint, _innermost(layer).__name__, stated))
             finally:
                 self._sweep_point = {}
+        self._swept = 0
         return result
 
     def _run_with_point(
@@ -195,7 +205,9 @@ class Layers:
             # Launch options come and go with Triton's versions.
             for _ in range(len(kwargs) + 1):
                 try:
-                    return run(layer, *args, **kwargs)
+                    result = run(layer, *args, **kwargs)
+                    self._swept += bool(self._sweep_point)
+                    return result
                 except KeyError as failure:
                     unknown = UNRECOGNISED.search(str(failure))
                     if unknown is None or unknown[1] not in kwargs:
