@@ -55,6 +55,10 @@ class EmulationLimitError(KinspectError):
     troubles: tuple[Trouble, ...] = ()
 
 
+class HangError(EmulationLimitError):
+    """Nothing moves any more: waves wait at a barrier that others never reach."""
+
+
 class Barriers:
     """Who has arrived, for each resident workgroup: one barrier, waits counted by generation."""
 
@@ -121,7 +125,7 @@ class Scheduler:
                 self._let_through()
             if not self._ready:
                 self._running = None
-                raise EmulationLimitError(
+                raise HangError(
                     f"not all waves of a workgroup reach the barrier: {self._standing()}"
                 )
             block = min(self._ready, key=self._turn)
