@@ -144,8 +144,8 @@ class Builder(Struct):
         complete = min(len(column) for column in counted)
         if complete and max(values.dispatch[:complete]) >= rows:
             complete = next(at for at, row in enumerate(values.dispatch) if row >= rows)
-        for column in counted:
-            del column[complete:]
+        for value_column in counted:
+            del value_column[complete:]
 
     def transfer(self, name: str, nanoseconds: int, count: int = 1) -> None:
         """Adds copies or fills of memory; those of one name add up."""
