@@ -97,7 +97,7 @@ class World:
         """What torch.compile generates from here on goes to `take` (`graphs/generated.py`).
 
         Args:
-            take: given each graph's.
+            take: called with the records of each graph.
             most_choices: of those that max-autotune would time, how many are generated.
             keep: given the name of another compiler and a module that it wrote; where it is kept.
         """
