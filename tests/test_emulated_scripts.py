@@ -41,6 +41,10 @@ for scale in (2.0, 0.5, math.inf, -math.inf, math.nan):
     y = x.clone()
     bessel[(1,)](y, scale, BLOCK=64)
     torch.testing.assert_close(y, torch.special.bessel_j0(x) * float(scale), equal_nan=True)
+try:
+    bessel[(1,)](x, 1.0, BLOCK=64, num_warps=64)
+except triton.runtime.errors.OutOfResources as error:
+    print(error)
 """
 
 DATA = """
@@ -87,6 +91,8 @@ def test_tables_and_scalars_that_are_not_finite(tool: Tool, tmp_path: Path, arch
     run = tool("emulate", "script.py", "--arch", arch)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "5 launches executed, no findings" in run.stdout + run.stderr
+    threads = 64 * (64 if arch == "gfx942" else 32)
+    assert f"threads, Required: {threads}, Hardware limit: 1024" in run.stdout
 
 
 def test_data_is_read_as_the_assembler_lays_it_out() -> None:
